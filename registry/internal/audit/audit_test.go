@@ -95,6 +95,12 @@ func TestFile_KeepsABoundedNumber(t *testing.T) {
 	if _, err := os.Stat(path + ".3"); err == nil {
 		t.Error("more files are kept")
 	}
+	for name, want := range map[string]string{"": `"change":"10 bytes of lines until `, ".1": `"change":"2 bytes of lines until `, ".2": ""} { // 2 is long, 1
+		got, err := os.ReadFile(path + name)
+		if err != nil || strings.Count(string(got), `"event":"dropped","reference":"audit.log.2",`+want) != min(len(want), 1) || strings.Contains(string(got), "dropped") != (want != "") {
+			t.Errorf("%s: %q, %v: want a line about what was dropped: %q", name, got, err, want)
+		}
+	}
 }
 
 // A file that logrotate has moved away, and one whose last line was cut off.

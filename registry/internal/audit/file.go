@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // readsSuffix is behind the name of the file in that of the file for pulls and refusals.
@@ -23,9 +24,10 @@ type File struct {
 	keep    int
 	reads   *File // nil for that file itself
 
-	mu   sync.Mutex
-	file *os.File // nil = has to be opened
-	size int64
+	mu      sync.Mutex
+	file    *os.File // nil = has to be opened
+	size    int64
+	dropped []byte // the line about a file that a rotation has replaced, until it is written
 }
 
 // OpenFile opens or makes the file, readable by its owner only. One that root makes belongs
@@ -128,6 +130,16 @@ func (f *File) Write(line []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if f.dropped != nil {
+		if _, err := f.append(f.dropped); err != nil {
+			return 0, err
+		}
+		f.dropped = nil
+	}
+	return f.append(line)
+}
+
+func (f *File) append(line []byte) (int, error) {
 	n, err := f.file.Write(line)
 	f.size += int64(n)
 	if err != nil {
@@ -136,14 +148,24 @@ func (f *File) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// rotate renames each file to the next number. If that fails, the present file
-// grows on: no line is lost.
+// rotate renames each file to the next number, and notes what the oldest held, which is gone
+// then. If that fails, the present file grows on: no line is lost.
 func (f *File) rotate() {
+	oldest := fmt.Sprintf("%s.%d", f.path, max(f.keep, 1))
+	info, err := os.Stat(oldest)
 	for i := f.keep - 1; i >= 1; i-- {
 		_ = os.Rename(fmt.Sprintf("%s.%d", f.path, i), fmt.Sprintf("%s.%d", f.path, i+1))
 	}
-	if err := os.Rename(f.path, f.path+".1"); err == nil {
-		f.drop()
+	if os.Rename(f.path, f.path+".1") != nil {
+		return
+	}
+	f.drop()
+	if now, nowErr := os.Stat(oldest); err == nil && nowErr == nil && !os.SameFile(info, now) {
+		until := info.ModTime().UTC().Format(time.RFC3339)
+		f.dropped = encode(Record{
+			Time: time.Now(), Event: "dropped", Reference: filepath.Base(oldest),
+			Change: fmt.Sprintf("%d bytes of lines until %s are gone", info.Size(), until),
+		})
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 // Record is one line.
 type Record struct {
 	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, robot created, robot revoked, maintenance, reload, lost
+	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, robot created, robot revoked, maintenance, reload, lost, dropped
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave
 	From       string            `json:"from,omitempty"`    // the client's address
@@ -27,7 +27,7 @@ type Record struct {
 	Reference  string            `json:"reference,omitempty"` // tag, digest, upload, robot, command or file
 	Digest     string            `json:"digest,omitempty"`
 	Moved      map[string]string `json:"moved,omitempty"`  // tags that pointed at another manifest before: tag → digest
-	Change     string            `json:"change,omitempty"` // the rights of a robot, what a reload has changed
+	Change     string            `json:"change,omitempty"` // the rights of a robot, what a reload has changed, what a rotation dropped
 	Status     int               `json:"status,omitempty"`
 	Reason     string            `json:"reason,omitempty"` // of a refusal
 	Result     string            `json:"result,omitempty"` // of what no request asked for: Succeeded or Failed

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestDatesOfACopyDecideNothing(t *testing.T) {
 	}
 	to := s.copied(func(key string) bool { return strings.HasSuffix(key, "/pushed") })
 	p := to.plan()
-	if goes(p) != "" || len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "ci/app: 5 of 5 tags have dates within one minute") {
+	if goes(p) != "" || len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "ci/app: 5 of 5 tags without a push record have dates within one minute") {
 		t.Errorf("goes %q, problems %q", goes(p), p.Problems)
 	}
 	to.TrustDates = true
@@ -88,7 +89,8 @@ func TestSameDate(t *testing.T) {
 		v.Digest = sum("one")
 	}
 	recorded := list(0, 0, 0, 1, 2)
-	for _, v := range recorded[:3] {
+	mixed := list(-9, -8, -7, -6, 0, 0, 0)
+	for _, v := range slices.Concat(recorded[:3], mixed[:4]) {
 		v.recorded = true
 	}
 	for name, tt := range map[string]struct {
@@ -100,11 +102,12 @@ func TestSameDate(t *testing.T) {
 		"two at the same time": {list(0, 0), 0},
 		"tags of one image":    {oneImage, 0},
 		"push records":         {recorded, 0},
+		"copied beside pushed": {mixed, 3},
 		"three in a minute":    {list(0, 1, 0), 3},
 		"most in one minute":   {list(0, 9, 9, 9, 20), 3},
 		"half in one minute":   {list(0, 9, 9, 9, 20, 30), 0},
 	} {
-		if got := sameDate(tt.tags); got != tt.want {
+		if got, _ := sameDate(tt.tags); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
 	}

@@ -87,9 +87,9 @@ func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]
 		}
 		dated = append(dated, v)
 	}
-	if same := sameDate(dated); !p.trustDates && same > 0 {
-		return nil, fmt.Errorf("%d of %d tags have dates within one minute and no push record: a copy or restore of the storage seems to have changed their dates, "+
-			"so nothing is deleted here; to use the dates anyway, run registry retention apply --trust-dates", same, len(dated))
+	if same, all := sameDate(dated); !p.trustDates && same > 0 {
+		return nil, fmt.Errorf("%d of %d tags without a push record have dates within one minute: a copy or restore of the storage seems to have changed their dates, "+
+			"so nothing is deleted here; to use the dates anyway, run registry retention apply --trust-dates", same, all)
 	}
 	for i, asked := range byRule {
 		p.rules[i].decide(asked, p.now)
@@ -101,9 +101,10 @@ func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]
 func (r *Rule) asksForPushes() bool { return r.Newest > 0 || r.NewerThan > 0 }
 
 // sameDate returns how many tags without a push record have dates within one minute,
-// if they are of three or more images and most of the tags; otherwise 0. A copy that
-// doesn't keep dates leaves tags like that, and their order says nothing.
-func sameDate(tags []*Verdict) int {
+// if they are of three or more images and most of the all tags without one; otherwise 0.
+// A copy that doesn't keep dates leaves tags like that: their order says nothing, and they
+// seem newer than tags with a record.
+func sameDate(tags []*Verdict) (same, all int) {
 	undated := slices.DeleteFunc(slices.Clone(tags), func(v *Verdict) bool { return v.recorded })
 	slices.SortFunc(undated, func(a, b *Verdict) int { return a.modified.Compare(b.modified) })
 	most := 0
@@ -121,10 +122,10 @@ func sameDate(tags []*Verdict) int {
 			}
 		}
 	}
-	if 2*most <= len(tags) {
-		return 0
+	if 2*most <= len(undated) {
+		return 0, len(undated)
 	}
-	return most
+	return most, len(undated)
 }
 
 // hasManifest reports whether a tag points at anything. One that does not takes no
