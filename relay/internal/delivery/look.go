@@ -144,9 +144,8 @@ func (d *Delivery) lookWhenStale() {
 
 // Standing is how a user stands in a room.
 type Standing struct {
-	RoomID     string
-	Membership string // join, invite, leave, ban, knock, or ""
-	Rights     matrix.Rights
+	RoomID string
+	matrix.Standing
 }
 
 // Standing asks the homeserver how a user stands in a room, named by id or alias.
@@ -160,13 +159,8 @@ func standingOf(ctx context.Context, at Rooms, address, user string) (s Standing
 	if s.RoomID, err = at.Resolve(ctx, address); err != nil {
 		return Standing{}, notSeen(err)
 	}
-	if s.Membership, err = at.Membership(ctx, s.RoomID, user); err != nil {
+	if s.Standing, err = at.Standing(ctx, s.RoomID, user); err != nil {
 		return Standing{}, notSeen(err)
-	}
-	if s.Membership == "join" {
-		if s.Rights, err = at.Rights(ctx, s.RoomID, user); err != nil {
-			return Standing{}, notSeen(err)
-		}
 	}
 	return s, nil
 }

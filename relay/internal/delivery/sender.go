@@ -44,10 +44,8 @@ type Rooms interface {
 	Create(ctx context.Context, room matrix.NewRoom) (roomID string, err error)
 	// Info returns the bot's knowledge of a room it may be in.
 	Info(ctx context.Context, roomID string) (matrix.RoomInfo, error)
-	// Membership returns the membership of a user in a room that the bot is in: join, invite, leave, ban, knock, or "".
-	Membership(ctx context.Context, roomID, user string) (string, error)
-	// Rights returns what the power level of a user allows in a room that the bot is in.
-	Rights(ctx context.Context, roomID, user string) (matrix.Rights, error)
+	// Standing returns how a user stands in a room that the bot is in.
+	Standing(ctx context.Context, roomID, user string) (matrix.Standing, error)
 	// JoinedRooms lists the rooms that the bot is in, with their names, in one request.
 	JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error)
 }

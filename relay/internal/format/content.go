@@ -104,11 +104,6 @@ func MarkerField(marker string) string {
 	return string(appendMarker(nil, marker))
 }
 
-// Marked returns a content that has only a marker.
-func Marked(marker string) map[string]any {
-	return map[string]any{markerKey: map[string]string{"m": marker}}
-}
-
 // MarkerOf returns the marker of an event's content, or "".
 func MarkerOf(content []byte) string {
 	if !bytes.Contains(content, []byte(markerKey)) {

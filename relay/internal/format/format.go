@@ -71,15 +71,6 @@ func PartMarker(marker string, i int) string {
 	return marker + "p" + strconv.Itoa(i)
 }
 
-// PartOf returns the i of PartMarker, or 0 for any other marker.
-func PartOf(part, marker string) int {
-	n, err := strconv.Atoi(strings.TrimPrefix(part, marker+"p"))
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // Render builds a single event of a message. If the content exceeds the budget, the formatted body is dropped; if the plain
 // body alone still exceeds it, the body is cut at the end of a line or a rune and ends with a note.
 func Render(m Message, o Options) Event {

@@ -71,9 +71,6 @@ func IsWeb(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// Field returns a line with a name in bold and a value.
-func Field(name, value string) string { return Bold(Line(name, 100)+":") + " " + Text(value) }
-
 // Lines joins lines of HTML. Empty ones are left out.
 func Lines(lines ...string) string { return join(lines, "<br>") }
 

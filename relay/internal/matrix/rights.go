@@ -17,8 +17,24 @@ type Rights struct {
 	Notify bool // mention the whole room; implies Write
 }
 
-// Rights returns the rights of a user in a room that the bot is in. It doesn't tell whether the user is a member.
-func (c *Client) Rights(ctx context.Context, roomID, user string) (Rights, error) {
+// Standing is how a user stands in a room. Only members have rights.
+type Standing struct {
+	Joined bool
+	Rights
+}
+
+// Standing returns how a user stands in a room that the bot is in.
+func (c *Client) Standing(ctx context.Context, roomID, user string) (Standing, error) {
+	membership, err := c.membership(ctx, roomID, user)
+	if err != nil || membership != string(event.MembershipJoin) {
+		return Standing{}, err
+	}
+	rights, err := c.rights(ctx, roomID, user)
+	return Standing{Joined: true, Rights: rights}, err
+}
+
+// rights returns the rights of a user in a room that the bot is in. It doesn't tell whether the user is a member.
+func (c *Client) rights(ctx context.Context, roomID, user string) (Rights, error) {
 	standing, err := c.standing(ctx, roomID)
 	if err != nil {
 		return Rights{}, err

@@ -233,8 +233,8 @@ func (c *Client) Joined(ctx context.Context) ([]string, error) {
 	return rooms, err
 }
 
-// Membership returns the membership of a user in a room that the bot is in: join, invite, leave, ban, knock, or "" for none.
-func (c *Client) Membership(ctx context.Context, roomID, user string) (string, error) {
+// membership returns the membership of a user in a room that the bot is in: join, invite, leave, ban, knock, or "" for none.
+func (c *Client) membership(ctx context.Context, roomID, user string) (string, error) {
 	var member event.MemberEventContent
 	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
 		return "", c.notIn(err)
@@ -282,7 +282,7 @@ func (c *Client) describe(ctx context.Context, info RoomInfo, me string) (RoomIn
 		}
 	}
 	info.Name, info.Alias = line(name.Name), alias.Alias.String()
-	rights, err := c.Rights(ctx, info.RoomID, me)
+	rights, err := c.rights(ctx, info.RoomID, me)
 	info.Writable, info.Notifies = rights.Write, rights.Notify
 	return info, err
 }

@@ -137,7 +137,7 @@ func TestMembership(t *testing.T) {
 	room := w.room()
 	want := func(room, user, membership string) {
 		t.Helper()
-		if got, err := w.bot.Membership(w.ctx, room, user); got != membership || err != nil {
+		if got, err := w.bot.membership(w.ctx, room, user); got != membership || err != nil {
 			t.Errorf("%s is %q, want %q (%v)", user, got, membership, err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestMembership(t *testing.T) {
 	want(room, w.owner.ID, "leave")
 	w.must(w.bot.invite(w.ctx, room, w.owner.ID))
 	want(room, w.owner.ID, "invite")
-	_, err := w.bot.Membership(w.ctx, w.ownersRoom(nil), w.owner.ID)
+	_, err := w.bot.membership(w.ctx, w.ownersRoom(nil), w.owner.ID)
 	w.wantClass(err, ClassJoin)
 }
 
@@ -230,7 +230,7 @@ func TestRights(t *testing.T) {
 	want := func(what, room, user string, want Rights) {
 		t.Helper()
 		w.bot.rooms.forgetChecks()
-		if got, err := w.bot.Rights(w.ctx, room, user); err != nil || got != want {
+		if got, err := w.bot.rights(w.ctx, room, user); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", what, got, err, want)
 		}
 	}

@@ -178,7 +178,7 @@ func (r rooms) Make(ctx context.Context, room int64) { r.s.deliverer().Make(ctx,
 // Standing implements [account.Rooms].
 func (r rooms) Standing(ctx context.Context, address, user string) (account.Standing, error) {
 	s, err := r.s.deliverer().Standing(ctx, address, user)
-	return account.Standing{RoomID: s.RoomID, Joined: s.Membership == "join", Write: s.Rights.Write, Notify: s.Rights.Notify}, err
+	return account.Standing{RoomID: s.RoomID, Joined: s.Joined, Write: s.Write, Notify: s.Notify}, err
 }
 
 // Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The

@@ -405,30 +405,21 @@ func (h *Homeserver) Info(_ context.Context, room string) (matrix.RoomInfo, erro
 	return info, cmp.Or(h.Away, h.fail)
 }
 
-// Membership implements delivery.Rooms.
-func (h *Homeserver) Membership(_ context.Context, room, user string) (string, error) {
+// Standing implements delivery.Rooms. Everybody is in every room that isn't known to be otherwise, and has all rights unless SetRights
+// changed them.
+func (h *Homeserver) Standing(_ context.Context, room, user string) (matrix.Standing, error) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
-	if err := cmp.Or(h.Away, h.fail); err != nil {
-		return "", err
+	_, known := h.Infos[room]
+	membership, set := h.Members[room+" "+user]
+	if err := cmp.Or(h.Away, h.fail); err != nil || set && membership != "join" || !set && !known && h.Strict {
+		return matrix.Standing{}, err
 	}
-	if m, ok := h.Members[room+" "+user]; ok {
-		return m, nil
+	rights, set := h.rights[room+" "+user]
+	if !set {
+		rights = matrix.Rights{Write: true, Notify: true}
 	}
-	if _, known := h.Infos[room]; !known && h.Strict {
-		return "", nil
-	}
-	return "join", nil
-}
-
-// Rights implements delivery.Rooms. Everybody has all rights unless SetRights changed them.
-func (h *Homeserver) Rights(_ context.Context, room, user string) (matrix.Rights, error) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	if r, ok := h.rights[room+" "+user]; ok {
-		return r, cmp.Or(h.Away, h.fail)
-	}
-	return matrix.Rights{Write: true, Notify: true}, cmp.Or(h.Away, h.fail)
+	return matrix.Standing{Joined: true, Rights: rights}, nil
 }
 
 // SetRights sets what a user may do in a room.
