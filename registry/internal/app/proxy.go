@@ -122,7 +122,7 @@ func upstreamChecks(cache *proxy.Registry) []health.Check {
 	var checks []health.Check
 	for _, s := range cache.Sources() {
 		if !s.Offline {
-			checks = append(checks, health.Check{Name: "upstream_" + s.Name, Interval: upstreamCheckInterval, Timeout: upstreamCheckInterval / 2, Threshold: 2, Warning: true, Func: s.Check})
+			checks = append(checks, health.Check{Name: "upstream_" + s.Name, Interval: upstreamCheckInterval, Timeout: upstreamCheckInterval / 2, Threshold: 2, Immediate: true, Warning: true, Func: s.Check})
 		}
 	}
 	return checks
