@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -9,6 +10,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
 )
 
@@ -23,7 +25,10 @@ type Result struct {
 // since. What fails is logged and counted, and the rest is done.
 func (p *Plan) Apply(ctx context.Context, o Options, log *zap.Logger) (Result, error) {
 	var result Result
-	if err := p.begin(ctx, o.Pulls); err != nil {
+	switch err := p.begin(ctx, o.Pulls); {
+	case errors.Is(err, storage.ErrNoSpace): // the deletions below may help
+		log.Warn("retention cannot record when the time of tags begins", zap.Error(err))
+	case err != nil:
 		return result, err
 	}
 	for _, v := range p.Verdicts {

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 func TestRules(t *testing.T) {
@@ -133,6 +136,27 @@ func TestUnknownPullsCountAsNow(t *testing.T) {
 	}
 	if goes(s.plan()) != "" {
 		t.Error("it goes at once")
+	}
+}
+
+// full is a store without space.
+type full struct{ storage.Store }
+
+func (full) Apply(context.Context, *storage.Attempt, ...storage.Stage) error {
+	return storage.ErrNoSpace
+}
+
+// Tags are deleted even where there is no space to record pulls.
+func TestFullDisk(t *testing.T) {
+	s := newStore(t, Rule{Repositories: names(t, "ci/**"), Delete: true, NewerThan: day}, Rule{Repositories: names(t, "**"), Delete: true, PulledWithin: day})
+	s.Pulls = pulls.NewFile(full{s.memory})
+	s.image("ci/a", "old", 9, "", "x")
+	s.image("b", "unknown", 9, "", "x")
+	if r := s.apply(s.plan()); r.Deleted != 1 {
+		t.Errorf("got %+v", r)
+	}
+	if got := goes(s.plan()); got != "" {
+		t.Errorf("then goes %q", got)
 	}
 }
 

@@ -15,13 +15,9 @@ import (
 // unfinishedAge is older than any request that is under way.
 const unfinishedAge = 7 * 24 * time.Hour
 
-// Collect implements storage.Store. It waits about two minutes. A bucket without space has no room for the
-// lock: then it goes on without, as two collections only waste work.
+// Collect implements storage.Store. It waits about two minutes.
 func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 	unlock, err := s.Lock(ctx, storage.LockCollector, false)
-	if errors.Is(err, storage.ErrNoSpace) {
-		unlock, err = func() {}, nil
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -196,38 +196,55 @@ func TestDelete_Many(t *testing.T) {
 
 // On a bucket that takes no writes deletions and collections work.
 func TestFullBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		before := m.store(t)
-		for _, key := range []string{"/r/tag", "/r/garbage", "/r/more"} {
-			put(t, before, key)
+	for name, limit := range map[string]func(*Limits){
+		"MinIO":            func(*Limits) {},
+		"all conditions":   func(l *Limits) { l.ConditionalDelete = true },
+		"versions":         func(l *Limits) { l.ConditionalDelete, l.Versioned = true, true },
+		"as commands open": func(l *Limits) { l.ConditionalPut, l.ConditionalDelete = false, false },
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { freeFullBucket(t, limit) }) })
+	}
+}
+
+func freeFullBucket(t *testing.T, limit func(*Limits)) {
+	m := newMemory()
+	limit(&m.limits)
+	before := m.store(t)
+	for _, key := range []string{"/r/tag", "/r/tag2", "/r/garbage", "/r/more"} {
+		put(t, before, key)
+	}
+	time.Sleep(time.Hour)
+	m.failWith(func(method, _ string) error {
+		if method != "DELETE" {
+			return fmt.Errorf("%w: XMinioStorageFull", storage.ErrNoSpace)
 		}
-		time.Sleep(time.Hour)
-		m.failWith(func(method, _ string) error {
-			if method != "DELETE" {
-				return fmt.Errorf("%w: XMinioStorageFull", storage.ErrNoSpace)
-			}
-			return nil
-		})
-		found, err := Probe(t.Context(), NewClient(m, "root", m.limits, Timing{}))
-		if !errors.Is(err, storage.ErrNoSpace) {
+		return nil
+	})
+	if m.limits.ConditionalPut {
+		if found, err := Probe(t.Context(), NewClient(m, "root", m.limits, Timing{})); !errors.Is(err, storage.ErrNoSpace) {
 			t.Errorf("a probe of a full bucket finds %+v, %v", found, err)
 		}
-		m.limits.ConditionalPut = false // as commands open it
-		s := m.store(t)
-		info, err := s.Stat(t.Context(), "/r/tag")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/r/tag", Delete: true, If: storage.IfVersion(info.Version)}}); err != nil {
+	}
+	s := m.store(t)
+	unlock, err := s.Lock(t.Context(), "schedule-gc", false)
+	if err != nil {
+		t.Fatalf("a schedule's lock: %v", err)
+	}
+	unlock()
+	info, err := s.Stat(t.Context(), "/r/tag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []storage.Change{{Key: "/r/tag", Delete: true, If: storage.IfVersion(info.Version)}, {Key: "/r/tag2", Delete: true}} {
+		if err := s.Apply(t.Context(), nil, storage.Stage{c}); err != nil {
 			t.Errorf("deletion: %v", err)
 		}
-		c := collect(t, s)
-		defer c.Close()
-		if kept, err := c.Delete(t.Context(), listed(t, s, "/r")); err != nil || len(kept) != 0 || len(m.below("")) != 0 {
-			t.Errorf("kept %v, %v, left %q", keys(kept), err, m.below(""))
-		}
-	})
+	}
+	c := collect(t, s)
+	defer c.Close()
+	if kept, err := c.Delete(t.Context(), listed(t, s, "/r")); err != nil || len(kept) != 0 || len(m.below("")) != 0 {
+		t.Errorf("kept %v, %v, left %q", keys(kept), err, m.below(""))
+	}
 }
 
 // A right that the account lacks has a name, and failures that may pass decide nothing.

@@ -20,7 +20,8 @@ const (
 )
 
 // Lock implements storage.Store: an object whose date is renewed. On a store without conditions a shared
-// lock is held alone, too, so that a second server doesn't start.
+// lock is held alone, too, so that a second server doesn't start. A bucket without space has no room for it:
+// then others go on without, as the lock only saves work.
 func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func(), err error) {
 	if name == storage.LockServers && s.limits.ConditionalPut {
 		if shared {
@@ -29,7 +30,11 @@ func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func
 		return nil, fmt.Errorf("nobody can know which registries serve a bucket: %w", storage.ErrBusy)
 	}
 	l := &lock{s: s, key: lockPrefix + name}
-	if err := l.take(ctx); err != nil {
+	err = l.take(ctx)
+	if errors.Is(err, storage.ErrNoSpace) && name != storage.LockServers {
+		return func() {}, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
