@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/password"
 	"slipway/relay/internal/store"
 )
 
@@ -43,7 +44,9 @@ type Accounts struct {
 	log       *zap.Logger
 	store     *store.Store
 	cache     *cache
-	passwords *passwords
+	passwords *password.Hasher
+	failures  *password.Failures
+	nobody    string // verified against for unknown names, which then take the same time
 	secrets   secrets
 	edit      sync.Mutex    // held while users and applications are changed
 	deleted   chan struct{} // an application was deleted
@@ -51,14 +54,16 @@ type Accounts struct {
 
 // New reads the accounts and updates the administrator.
 func New(ctx context.Context, o Options) (*Accounts, error) {
-	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: newPasswords(), deleted: make(chan struct{}, 1)}
+	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: password.NewHasher(), nobody: password.Unusable(), deleted: make(chan struct{}, 1)}
 	var err error
 	if s.secrets, err = newSecrets(o.SecretKey); err != nil {
 		return nil, err
 	}
+	var shared password.Counter
 	if o.Store.Shared() {
-		s.passwords.shared = o.Store
+		shared = o.Store
 	}
+	s.failures = password.NewFailures(shared)
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}

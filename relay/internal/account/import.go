@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/password"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -144,11 +144,8 @@ func (im *importer) user(u ImportUser) error {
 // complete sets the password hash and Matrix ID of a user and returns a remark about what is lost.
 func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
 	row.PasswordHash, remark = u.PasswordHash, "with the password"
-	if !usableHash(u.PasswordHash) {
-		salt, key := make([]byte, argonSalt), make([]byte, argonKey)
-		_, _ = rand.Read(salt) // never fails
-		_, _ = rand.Read(key)
-		row.PasswordHash, remark = encodeHash(salt, key), "without a password: its hash cannot be used, set a new one"
+	if !password.Usable(u.PasswordHash) {
+		row.PasswordHash, remark = password.Unusable(), "without a password: its hash cannot be used, set a new one"
 	}
 	if err := im.s.setUser(context.Background(), row, UserInput{MatrixID: &u.MatrixID}); err != nil {
 		remark += fmt.Sprintf(", and without the Matrix id %q, which is none", u.MatrixID)

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/limit"
+	"slipway/relay/internal/password"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -18,41 +19,40 @@ const SessionFor = 7 * 24 * time.Hour
 
 // Authenticate checks a name and password and returns the user. Failures are limited per name and per address; after
 // too many, even the right password is refused.
-func (s *Accounts) Authenticate(ctx context.Context, name, password, address string) (Principal, error) {
+func (s *Accounts) Authenticate(ctx context.Context, name, given, address string) (Principal, error) {
 	name = name[:min(len(name), maxName+1)] // no name is so long
-	if wait := s.passwords.blocked(name, address); wait > 0 {
+	if wait := s.failures.Blocked(name, address); wait > 0 {
 		return Principal{}, tooManyFailures(wait)
 	}
-	mark := s.passwords.mark(name, password)
-	if c, ok := s.passwords.recall(mark); ok {
-		if u, there := s.cache.user(c.user); there && u.PasswordHash == c.hash {
+	if id, hash, ok := s.passwords.Recall(name, given); ok {
+		if u, there := s.cache.user(id); there && u.PasswordHash == hash {
 			return viewerOf(u), nil
 		}
 	}
-	if wait := s.passwords.attempt(name, address); wait > 0 {
+	if wait := s.failures.Attempt(name, address); wait > 0 {
 		return Principal{}, tooManyFailures(wait)
 	}
 	u, there := s.cache.userNamed(name)
-	hash := s.passwords.nobody
+	hash := s.nobody
 	if there {
 		hash = u.PasswordHash
 	}
-	if len(password) > maxPassword {
-		password = ""
+	if len(given) > maxPassword {
+		given = ""
 	}
-	good, err := s.passwords.verify(ctx, password, hash)
+	good, err := s.passwords.Verify(ctx, given, hash)
 	if err != nil { // the password was not checked
-		s.passwords.forgive(name, address)
+		s.failures.Forgive(name, address)
 		return Principal{}, err
 	}
 	if !good || !there {
 		return Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The name or the password is wrong."}
 	}
-	s.passwords.succeeded(name, address)
-	if foreign(u.PasswordHash) {
-		u.PasswordHash = s.rehash(ctx, u, password)
+	s.failures.Succeeded(name, address)
+	if password.Foreign(u.PasswordHash) {
+		u.PasswordHash = s.rehash(ctx, u, given)
 	}
-	s.passwords.remember(mark, u.ID, u.PasswordHash)
+	s.passwords.Remember(name, given, u.ID, u.PasswordHash)
 	return viewerOf(u), nil
 }
 
@@ -63,17 +63,17 @@ func tooManyFailures(wait time.Duration) error {
 // WrongToken counts a wrong application token from an address and returns how long that address must wait; 0 within the
 // limit. Valid tokens are not affected: honest senders may share the address. An address that reaches the limit is logged.
 func (s *Accounts) WrongToken(address string) time.Duration {
-	wait, first := s.passwords.wrongToken(address)
+	wait, first := s.failures.WrongToken(address)
 	if first {
-		s.log.Warn("many wrong tokens from one address", zap.String("address", limit.Network(address)), zap.Int("a_minute", wrongTokens))
+		s.log.Warn("many wrong tokens from one address", zap.String("address", limit.Network(address)), zap.Int("a_minute", password.WrongTokens))
 	}
 	return wait
 }
 
 // rehash replaces an imported hash after the first login, because foreign parameters may make each login much more
 // expensive. It returns the hash in force.
-func (s *Accounts) rehash(ctx context.Context, u store.User, password string) string {
-	hash, err := s.passwords.hash(ctx, password)
+func (s *Accounts) rehash(ctx context.Context, u store.User, given string) string {
+	hash, err := s.passwords.Hash(ctx, given)
 	if err != nil {
 		return u.PasswordHash
 	}

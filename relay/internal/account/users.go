@@ -212,7 +212,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		if len(*in.Password) < minPassword || len(*in.Password) > maxPassword {
 			return refusal.Invalid("password", fmt.Sprintf("A password has %d to %d bytes.", minPassword, maxPassword))
 		}
-		hash, err := s.passwords.hash(ctx, *in.Password)
+		hash, err := s.passwords.Hash(ctx, *in.Password)
 		if err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	same := false
 	if there {
 		var err error
-		if same, err = s.passwords.verify(ctx, want.Password, row.PasswordHash); err != nil {
+		if same, err = s.passwords.Verify(ctx, want.Password, row.PasswordHash); err != nil {
 			return err
 		}
 	}
@@ -283,7 +283,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	}
 	row.MatrixID, row.IsAdmin = want.MatrixID, true
 	if !same {
-		hash, err := s.passwords.hash(ctx, want.Password)
+		hash, err := s.passwords.Hash(ctx, want.Password)
 		if err != nil {
 			return err
 		}

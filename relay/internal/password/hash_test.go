@@ -1,11 +1,11 @@
-package account
+package password
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestUsableHash(t *testing.T) {
+func TestUsable(t *testing.T) {
 	const salt, key = "c2FsdHNhbHQ", "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5"
 	for hash, want := range map[string]bool{
 		"$argon2id$v=19$m=131072,t=4,p=4$" + salt + "$" + key:                      true, // PushBits' defaults
@@ -23,7 +23,7 @@ func TestUsableHash(t *testing.T) {
 		"$2a$10$abcdefghijklmnopqrstuv":                                            false,
 		"":                                                                         false,
 	} {
-		if got := usableHash(hash); got != want {
+		if got := Usable(hash); got != want {
 			t.Errorf("%s: %v, want %v", hash, got, want)
 		}
 	}

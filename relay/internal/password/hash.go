@@ -1,4 +1,4 @@
-package account
+package password
 
 import (
 	"encoding/base64"
@@ -21,8 +21,8 @@ const (
 	maxArgonTime   = 32
 )
 
-// readHash reads $argon2id$v=19$m=…,t=…,p=…$salt$key.
-func readHash(hash string) (h argonHash, err error) {
+// parse reads $argon2id$v=19$m=…,t=…,p=…$salt$key.
+func parse(hash string) (h argonHash, err error) {
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" {
 		return h, errors.New("a stored password hash is not argon2id")
@@ -45,14 +45,14 @@ func readHash(hash string) (h argonHash, err error) {
 	return h, nil
 }
 
-// usableHash reports whether a hash can be verified.
-func usableHash(hash string) bool {
-	_, err := readHash(hash)
+// Usable reports whether a hash can be verified.
+func Usable(hash string) bool {
+	_, err := parse(hash)
 	return err == nil
 }
 
-// foreign reports whether a hash has other parameters than new ones.
-func foreign(hash string) bool {
-	h, err := readHash(hash)
+// Foreign reports whether a hash has other parameters than new ones.
+func Foreign(hash string) bool {
+	h, err := parse(hash)
 	return err == nil && (h.memory != argonMemory || h.time != argonTime || h.threads != argonThreads)
 }

@@ -1,0 +1,145 @@
+package password
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"slipway/relay/internal/refusal"
+)
+
+const (
+	argonMemory  = 19 << 10 // KiB
+	argonTime    = 2
+	argonThreads = 1
+	argonKey     = 32
+	argonSalt    = 16
+	argonAtOnce  = 2  // each takes 19 MiB
+	argonWaiting = 32 // more are turned away
+
+	returnAfter = 100 * time.Millisecond
+
+	rememberFor = time.Minute // a credential that was verified
+	maxRemember = 1000
+)
+
+// Hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
+type Hasher struct {
+	slots   chan struct{}
+	waiting atomic.Int64
+	rest    *time.Timer // returns argon2's memory after a while without logins
+	secret  [32]byte
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]credential
+}
+
+// credential is a verified name and password.
+type credential struct {
+	user  int64
+	hash  string
+	until time.Time
+}
+
+// NewHasher makes a hasher.
+func NewHasher() *Hasher {
+	h := &Hasher{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}}
+	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
+	_, _ = rand.Read(h.secret[:]) // never fails
+	return h
+}
+
+// Unusable returns a hash that no password has. Verifying against it takes the usual time.
+func Unusable() string {
+	salt, key := make([]byte, argonSalt), make([]byte, argonKey)
+	_, _ = rand.Read(salt) // never fails
+	_, _ = rand.Read(key)
+	return encodeHash(salt, key)
+}
+
+// Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key.
+func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+	salt := make([]byte, argonSalt)
+	_, _ = rand.Read(salt) // never fails
+	key, err := h.derive(ctx, password, salt, argonTime, argonMemory, argonThreads, argonKey)
+	if err != nil {
+		return "", err
+	}
+	return encodeHash(salt, key), nil
+}
+
+func encodeHash(salt, key []byte) string {
+	enc := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, enc(salt), enc(key))
+}
+
+// Verify reports whether a password has this hash.
+func (h *Hasher) Verify(ctx context.Context, password, hash string) (bool, error) {
+	parsed, err := parse(hash)
+	if err != nil {
+		return false, err
+	}
+	got, err := h.derive(ctx, password, parsed.salt, uint32(parsed.time), uint32(parsed.memory), uint8(parsed.threads), uint32(len(parsed.key)))
+	return err == nil && subtle.ConstantTimeCompare(got, parsed.key) == 1, err
+}
+
+// derive runs argon2id once a slot is free.
+func (h *Hasher) derive(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
+	if h.waiting.Add(1) > argonWaiting {
+		h.waiting.Add(-1)
+		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
+	}
+	defer h.waiting.Add(-1)
+	select {
+	case h.slots <- struct{}{}:
+		defer func() {
+			<-h.slots
+			h.rest.Reset(returnAfter)
+		}()
+		return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil
+	case <-ctx.Done():
+		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: ctx.Err()}
+	}
+}
+
+// mark returns the key of a remembered credential: a keyed hash.
+func (h *Hasher) mark(name, password string) [sha256.Size]byte {
+	sum := hmac.New(sha256.New, h.secret[:])
+	fmt.Fprintf(sum, "%d:%s%s", len(name), name, password)
+	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// Recall returns the user of a name and password that were verified recently, and the hash that they had then. The caller
+// must compare it with the present one.
+func (h *Hasher) Recall(name, password string) (user int64, hash string, ok bool) {
+	mark := h.mark(name, password)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, ok := h.known[mark]
+	if ok && time.Now().After(c.until) {
+		delete(h.known, mark)
+		return 0, "", false
+	}
+	return c.user, c.hash, ok
+}
+
+// Remember keeps a name and password that were verified, for a minute.
+func (h *Hasher) Remember(name, password string, user int64, hash string) {
+	mark := h.mark(name, password)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) >= maxRemember {
+		clear(h.known)
+	}
+	h.known[mark] = credential{user: user, hash: hash, until: time.Now().Add(rememberFor)}
+}
