@@ -20,33 +20,14 @@ type Options struct {
 	Expand bool
 }
 
-// Report lists the sources of a configuration.
+// Report is what Load has to say besides its error.
 type Report struct {
 	// Warnings are sentences for the log: things that do not stop the start.
 	Warnings []string
 
-	origins map[string]Origin
+	origins map[string]string
 }
 
-// Origin returns where the value at path came from.
-func (r *Report) Origin(path string) Origin { return r.origins[path] }
-
-// Leaf is one setting a configuration can have.
-type Leaf struct {
-	// Path is the key in the file: health.http[].uri, http.headers.<name>.
-	Path string
-	// Type is a word for the kind of value: string, duration, list of string.
-	Type string
-	// Default is the value without file and environment; empty for none.
-	Default string
-	// Env is the name of the variable.
-	Env string
-	// Doc is the text of the doc tag.
-	Doc string
-	// Aliases are other names of the key in the file.
-	Aliases []string
-	// Choices are the values allowed, when they are a closed set.
-	Choices []string
-	// Status is empty for a setting that works, else one of the Status names.
-	Status string
-}
+// Origin returns where the value at path came from: "config.yml:12", the name of a variable,
+// the file of a secret, or "" for the default.
+func (r *Report) Origin(path string) string { return r.origins[path] }

@@ -1,6 +1,6 @@
 // Package config loads one typed struct tree from defaults, a YAML file and
-// environment variables, in that order, and remembers where each value came
-// from. Both services load their configuration with it.
+// environment variables, in that order. Both services load their configuration
+// with it.
 //
 // A service declares a struct, fills it in one function and loads over it:
 //
@@ -59,7 +59,9 @@
 // Variables apply in the order of their names, a section before what is in it,
 // so REGISTRY_STORAGE=inmemory can be refined by longer names. A value is
 // parsed as YAML and replaces what was there; text wanted as a string is taken
-// as it is unless it is quoted. An empty value counts as unset. Variables that
+// as it is unless it is quoted. An empty value counts as unset. Of a secret and the
+// file of the same secret, the variable counts rather than the file, and of two variables the
+// one with _FILE. Variables that
 // container platforms inject for services of the same name are passed over.
 //
 // # Mistakes

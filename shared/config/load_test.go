@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -214,7 +216,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"misspelt section in a variable", "", []string{"REGISTRY_AUHT_HTPASSWD_REALM=r"}, []string{"REGISTRY_AUHT_HTPASSWD_REALM: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_REALM?"}},
 		{"misspelt word section in a variable", "", []string{"REGISTRY_AUHT=none"}, []string{"REGISTRY_AUHT: is not a setting; did you mean REGISTRY_AUTH?"}},
 		{"key given twice", "http: {addr: h:1}\nhttp: {drain: 1s}", nil, []string{"http: is given twice, first at c.yml:1 (c.yml:2)"}},
-		{"key and its alias", "storage:\n  s3: {}\n  s3aws: {}", nil, []string{"storage.s3aws: is another name of s3", "storage.s3 is not supported: there is none (c.yml:2)"}},
+		{"key and its alias", "storage:\n  s3: {}\n  s3aws: {}", nil, []string{"storage.s3aws: is another name of s3", "storage.s3: is not supported: there is none (c.yml:2)"}},
 		{"bare duration", "http: {drain: 5}", nil, []string{"http.drain: 5 has no unit; write 5s, 5m or 5h (c.yml:1)"}},
 		{"bare duration in a variable", "", []string{"REGISTRY_HTTP_DRAIN=5"}, []string{"http.drain: 5 has no unit; write 5s, 5m or 5h (REGISTRY_HTTP_DRAIN)"}},
 		{"several unreadable values", "http: {drain: 5, body: x, ratio: y}\nlog: {level: z}", nil, []string{"http.drain: 5 has", `http.body: "x"`, `http.ratio: "y"`, `log.level: "z"`}},
@@ -234,13 +236,14 @@ func TestLoadRefuses(t *testing.T) {
 		{"unknown word", "storage: inmemry", nil, []string{`storage: there is no "inmemry"; there are filesystem, inmemory (c.yml:1)`}},
 		{"index past the end", "", []string{"REGISTRY_CHECKS_1_URI=a"}, []string{"checks[1]: index 1 is out of range; the list has 0 entries (REGISTRY_CHECKS_1_URI)"}},
 		{"variable is not YAML", "", []string{"REGISTRY_HTTP_SUITES=[a"}, []string{"http.suites: not YAML:", "(REGISTRY_HTTP_SUITES)"}},
-		{"part to come", "storage: {s3: }", nil, []string{"storage.s3 is not supported: there is none (c.yml:1)"}},
-		{"part to come by word", "", []string{"REGISTRY_STORAGE=s3"}, []string{"storage.s3 is not supported: there is none (REGISTRY_STORAGE)"}},
-		{"part to come by variable", "", []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, []string{"storage.s3 is not supported: there is none (REGISTRY_STORAGE_S3_BUCKET)"}},
-		{"part to come with content", "proxy: {remoteurl: x}", nil, []string{"proxy is not supported: there is none (c.yml:1)"}},
-		{"unsupported", "storage: {swift: {}}", nil, []string{"storage.swift is not supported: it was removed (c.yml:1)"}},
+		{"part to come", "storage: {s3: }", nil, []string{"storage.s3: is not supported: there is none (c.yml:1)"}},
+		{"part to come by word", "", []string{"REGISTRY_STORAGE=s3"}, []string{"storage.s3: is not supported: there is none (REGISTRY_STORAGE)"}},
+		{"part to come by variable", "", []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, []string{"storage.s3: is not supported: there is none (REGISTRY_STORAGE_S3_BUCKET)"}},
+		{"part to come with content", "proxy: {remoteurl: x}", nil, []string{"proxy: is not supported: there is none (c.yml:1)"}},
+		{"unsupported", "storage: {swift: {}}", nil, []string{"storage.swift: is not supported: it was removed (c.yml:1)"}},
 		{"optional section emptied", "auth:\n", nil, []string{"auth: names no kind (c.yml:1)"}},
 		{"free values do not hide where the file is", "log: {fields: {a: {b: c}}}\nhttp: {addr: bad}", []string{"REGISTRY_LOG_FIELDS_X={y: {z: 1}}"}, []string{"http.addr: is bad (c.yml:2)"}},
+		{"a mistake under a variable", "http: 5\nstorage: s4", []string{"REGISTRY_HTTP_ADDR=h:1", "REGISTRY_STORAGE_DELETE_ENABLED=true"}, []string{"http: is a section, such as {addr: …}, not one value (c.yml:1)", `storage: there is no "s4"`}},
 		{"a mistake beside another", "http: {adr: x, addr: bad}", nil, []string{"http.adr: is not", "http.addr: is bad"}},
 		{"variable not in UTF-8", "", []string{"REGISTRY_HTTP_ADDR=\xff"}, []string{"http.addr: is not valid UTF-8 (REGISTRY_HTTP_ADDR)"}},
 		{"a long unknown key", strings.Repeat("a", 1000) + ": b", nil, []string{"is not a setting; there are version, loglevel, log,"}},
@@ -325,7 +328,7 @@ func TestOrigins(t *testing.T) {
 		"http.addr": "c.yml:2", "http.headers.X[0]": "c.yml:4", "checks[0].uri": "REGISTRY_CHECKS_0_URI",
 		"storage.inmemory": "REGISTRY_STORAGE", "http.drain": "default",
 	} {
-		if got := report.Origin(path).String(); got != want {
+		if got := cmp.Or(report.Origin(path), "default"); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
@@ -341,13 +344,28 @@ func TestSecretFile(t *testing.T) {
 		{"REGISTRY_HTTP_SECRET_FILE=" + path, "REGISTRY_HTTP_ADDR=:1"},
 	} {
 		s, report, err := load(t, "http: {secret: other}", environ...)
-		if err != nil || s.HTTP.Secret.Reveal() != "hunter2" || report.Origin("http.secret").String() != path {
+		if err != nil || s.HTTP.Secret.Reveal() != "hunter2" || report.Origin("http.secret") != path {
 			t.Errorf("got %v, %s, %v", s.HTTP.Secret.Reveal(), report.Origin("http.secret"), err)
 		}
+	}
+	if s, _, err := load(t, "", "REGISTRY_HTTP_SECRET=env", "REGISTRY_HTTP_SECRET_FILE="+path); err != nil || s.HTTP.Secret.Reveal() != "hunter2" {
+		t.Errorf("of two variables: got %v, %v", s.HTTP.Secret.Reveal(), err)
 	}
 	s, _, err := load(t, "http: {secret_file: "+path+"}", "REGISTRY_HTTP_SECRET=env")
 	if err != nil || s.HTTP.Secret.Reveal() != "env" {
 		t.Errorf("got %v, %v", s.HTTP.Secret.Reveal(), err)
+	}
+}
+
+// TestManyKeys: reading takes time in proportion to the keys.
+func TestManyKeys(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("log:\n  fields:\n")
+	for i := range 99_000 {
+		fmt.Fprintf(&file, "    a-rather-long-name-%d: 1\n", i)
+	}
+	if s, _, err := load(t, file.String()); err != nil || len(s.Log.Fields) != 99_000 {
+		t.Errorf("got %d fields, %v", len(s.Log.Fields), err)
 	}
 }
 
@@ -398,7 +416,7 @@ func TestExpandTyped(t *testing.T) {
 	if s.HTTP.Drain != 7*time.Second || s.HTTP.Suites[0] != "[a, b]" || !reflect.DeepEqual(s.Log.Fields, map[string]any{"n": 5, "q": "5"}) {
 		t.Errorf("got %v %q %v", s.HTTP.Drain, s.HTTP.Suites, s.Log.Fields)
 	}
-	if got := report.Origin("log.fields.n").String(); got != "c.yml:6 ${N}" {
+	if got := report.Origin("log.fields.n"); got != "c.yml:6 ${N}" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -2,46 +2,187 @@ package config
 
 import (
 	"cmp"
+	"encoding"
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 )
+
+// Leaf is one setting a configuration can have.
+type Leaf struct {
+	// Path is the key in the file: health.http[].uri, http.headers.<name>.
+	Path string
+	// Type is a word for the kind of value: string, duration, list of string; empty for a
+	// key that has no value: one that is dead, refused or moved.
+	Type string
+	// Default is the value without file and environment; empty for none.
+	Default string
+	// Env is the name of the variable; empty for none.
+	Env string
+	// Doc is the text of the doc tag.
+	Doc string
+	// Choices are the values allowed, when they are a closed set.
+	Choices []string
+
+	field *field
+}
+
+// Walk lists every setting of target, a pointer to a struct that holds the
+// defaults, in the order of the struct, with its variable under prefix. The files of secrets
+// are left out.
+func Walk(target any, prefix string) []Leaf {
+	v := reflect.ValueOf(target).Elem()
+	return schemaOf(v.Type()).leaves(v, prefix)
+}
+
+func (f *field) leaves(v reflect.Value, prefix string) (all []Leaf) {
+	if f.kind == list && f.elem.kind == section {
+		if f = f.elem; v.IsValid() && v.Len() > 0 {
+			v = v.Index(0)
+		} else {
+			v = reflect.Value{}
+		}
+	}
+	if f.kind == section && len(f.children) > 0 {
+		for _, c := range f.children {
+			if c.kind != secretFile {
+				all = append(all, c.leaves(fieldOf(v, c), prefix)...)
+			}
+		}
+		return all
+	}
+	doc := cmp.Or(f.tag.Get("doc"), f.tag.Get("why"))
+	if f.kind == moved {
+		doc = "Old name of " + f.tag.Get("to") + "."
+	}
+	env := envName(prefix, f.path)
+	if f.envNames() == nil {
+		env = ""
+	}
+	return []Leaf{{Path: f.path, Type: f.typeName(), Default: defaultText(v), Env: env, Doc: doc, Choices: f.words("choices"), field: f}}
+}
+
+// fieldOf returns the value of a section's key, without the pointer of an
+// optional section; the zero Value when there is none.
+func fieldOf(v reflect.Value, f *field) reflect.Value {
+	if !v.IsValid() {
+		return v
+	}
+	v = v.Field(f.index)
+	if f.optional {
+		return v.Elem()
+	}
+	return v
+}
+
+// envName is the variable for a path: health.tcp[].addr is
+// REGISTRY_HEALTH_TCP_<n>_ADDR.
+func envName(prefix, path string) string {
+	return prefix + "_" + strings.ReplaceAll(variableName(strings.ReplaceAll(path, "[]", ".<n>")), "<N>", "<n>")
+}
+
+func (f *field) typeName() string {
+	switch {
+	case f.kind == list:
+		return "list of " + f.elem.typeName()
+	case f.kind == dict:
+		return "map of " + f.elem.typeName()
+	case f.kind == section:
+		return "section"
+	case f.kind != leaf:
+		return ""
+	case f.typ == secretType:
+		return "secret"
+	case f.typ == durationType:
+		return "duration"
+	case f.typ == sizeType:
+		return "size"
+	}
+	switch f.typ.Kind() {
+	case reflect.Interface:
+		return "any value"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int, reflect.Int64:
+		return "integer"
+	case reflect.Float64:
+		return "number"
+	}
+	return "string"
+}
+
+// defaultText writes a default as one would write it in the file.
+func defaultText(v reflect.Value) string {
+	switch {
+	case !v.IsValid() || v.Kind() == reflect.Struct && v.Type() != secretType || v.Kind() == reflect.Map && v.Len() == 0:
+		return ""
+	case v.Kind() == reflect.Slice:
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = defaultText(v.Index(i))
+		}
+		return strings.Join(items, ", ")
+	case v.Kind() == reflect.Map:
+		n := encodeNode(v.Interface())
+		n.Style = yaml.FlowStyle
+		text, err := yaml.Marshal(n)
+		if err != nil {
+			return err.Error()
+		}
+		return strings.TrimSpace(string(text))
+	}
+	return scalarText(v)
+}
+
+func scalarText(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return FormatDuration(x)
+	case encoding.TextMarshaler:
+		text, _ := x.MarshalText()
+		return string(text)
+	}
+	return fmt.Sprint(v.Interface())
+}
 
 // Reference writes introduction, and then every setting of target, a pointer to
 // a struct that holds the defaults, as Markdown: a list for each section and one for the keys without
 // a section. An entry has a key, its default or else its kind, and its meaning. Keys without effect are
-// listed at the end; the files of secrets are left out.
+// listed at the end.
 func Reference(w io.Writer, introduction string, target any, prefix string) error {
 	v := reflect.ValueOf(target).Elem()
-	var out strings.Builder
+	var out, alone strings.Builder
 	out.WriteString(introduction)
-	var alone []Leaf
-	var dead []string
+	var ineffective []string
 	for _, f := range schemaOf(v.Type()).children {
-		part := walker{prefix: prefix}
-		part.visit(f, fieldOf(v, f))
-		part.leaves = slices.DeleteFunc(part.leaves, func(l Leaf) bool {
-			if l.Status == StatusDead {
-				dead = append(dead, l.Path)
+		part := &alone
+		if f.kind == section {
+			part = &out
+			fmt.Fprintf(part, "\n## %s\n\n", f.name)
+			if doc := f.tag.Get("doc"); doc != "" {
+				fmt.Fprintf(part, "%s\n\n", markdown(doc))
 			}
-			return l.Status == StatusDead || l.Type == "path" // a twin
-		})
-		if f.kind != section {
-			alone = append(alone, part.leaves...)
-			continue
 		}
-		writeSection(&out, f.name, f.tag.Get("doc"), part.leaves)
-		if chosen := f.choices(); len(chosen) > 0 {
-			fmt.Fprintf(&out, "\nOff unless given, if only by name: %s.\n", code(chosen...))
+		for _, leaf := range f.leaves(fieldOf(v, f), prefix) {
+			if leaf.field.kind == dead {
+				ineffective = append(ineffective, leaf.Path)
+			} else {
+				leaf.writeEntry(part)
+			}
+		}
+		if chosen := f.choices(); f.kind == section && len(chosen) > 0 {
+			fmt.Fprintf(part, "\nOff unless given, if only by name: %s.\n", code(chosen...))
 		}
 	}
-	if len(alone) > 0 {
-		writeSection(&out, "Other keys", "", alone)
+	if alone.Len() > 0 {
+		out.WriteString("\n## Other keys\n\n" + alone.String())
 	}
-	if len(dead) > 0 {
-		fmt.Fprintf(&out, "\n## Without effect\n\nAccepted with a warning: %s.\n", code(dead...))
+	if len(ineffective) > 0 {
+		fmt.Fprintf(&out, "\n## Without effect\n\nAccepted with a warning: %s.\n", code(ineffective...))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -59,40 +200,25 @@ func (f *field) choices() []string {
 	return paths
 }
 
-func writeSection(out *strings.Builder, title, doc string, leaves []Leaf) {
-	fmt.Fprintf(out, "\n## %s\n\n", title)
-	if doc != "" {
-		fmt.Fprintf(out, "%s\n\n", markdown(doc))
-	}
-	for _, leaf := range leaves {
-		leaf.writeEntry(out)
-	}
-}
-
 func (l Leaf) writeEntry(out *strings.Builder) {
 	fmt.Fprintf(out, "- %s", code(l.Path))
 	if kind := cmp.Or(code(l.Default), l.Type); kind != "" {
 		fmt.Fprintf(out, " (%s)", kind)
 	}
-	if meaning := l.meaning(); meaning != "" {
-		fmt.Fprintf(out, ": %s", meaning)
-	}
-	out.WriteString("\n")
-}
-
-// meaning describes the key, or why it is refused.
-func (l Leaf) meaning() string {
 	doc := markdown(l.Doc)
-	if l.Status == StatusRefused {
-		return "**Refused**: " + doc + "."
+	if l.field.kind == refused {
+		doc = "**Refused**: " + doc + "."
 	}
 	if len(l.Choices) > 1 {
 		doc = strings.TrimSpace(doc + " One of " + code(l.Choices...) + ".")
 	}
-	if len(l.Aliases) > 0 {
-		doc += " Also " + code(l.Aliases...) + "."
+	if aliases := l.field.words("alias"); len(aliases) > 0 && l.field.kind != refused {
+		doc += " Also " + code(aliases...) + "."
 	}
-	return doc
+	if doc != "" {
+		fmt.Fprintf(out, ": %s", doc)
+	}
+	out.WriteString("\n")
 }
 
 // code sets each text in backticks.

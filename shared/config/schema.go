@@ -15,11 +15,23 @@ const (
 	section
 	list
 	dict
-	twin
+	secretFile // names the file of the secret before it
 	dead
 	refused
 	moved
 )
+
+// Dead is the type of a key that only a part without successor had: giving it
+// is harmless and answered with a warning.
+type Dead struct{}
+
+// Refused is the type of a key that is known and will not be supported: giving
+// it is an error with the reason of its "why" tag.
+type Refused struct{}
+
+// Moved is the type of a key that has another name now: its value is used for
+// the path of its "to" tag unless that one is given as well.
+type Moved struct{}
 
 // field is what the struct tree says about one key.
 type field struct {
@@ -42,32 +54,6 @@ var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// markOf is the kind of key that a marker type stands for.
-func markOf(t reflect.Type) (k kind, marked bool) {
-	switch t {
-	case reflect.TypeFor[Dead]():
-		return dead, true
-	case reflect.TypeFor[Refused]():
-		return refused, true
-	case reflect.TypeFor[Moved]():
-		return moved, true
-	}
-	return leaf, false
-}
-
-// status is the word for a key that is no working setting.
-func (k kind) status() string {
-	switch k {
-	case dead:
-		return StatusDead
-	case refused:
-		return StatusRefused
-	case moved:
-		return StatusMoved
-	}
-	return ""
-}
-
 // schemaOf reads the struct type into a tree of fields.
 func schemaOf(t reflect.Type) *field {
 	root := &field{kind: section, typ: t}
@@ -86,7 +72,9 @@ func (f *field) addChildren() {
 		child.setType(sf.Type)
 		f.children = append(f.children, child)
 		if child.typ == secretType {
-			f.children = append(f.children, child.fileTwin())
+			f.children = append(f.children, &field{
+				name: name + "_file", path: child.path + "_file", kind: secretFile, typ: reflect.TypeFor[string](), tag: sf.Tag, index: i, parent: f,
+			})
 		}
 	}
 }
@@ -97,10 +85,13 @@ func (f *field) setType(t reflect.Type) {
 		f.optional, t = true, t.Elem()
 	}
 	f.typ = t
-	mark, marked := markOf(t)
 	switch {
-	case marked:
-		f.kind = mark
+	case t == reflect.TypeFor[Dead]():
+		f.kind = dead
+	case t == reflect.TypeFor[Refused]():
+		f.kind = refused
+	case t == reflect.TypeFor[Moved]():
+		f.kind = moved
 	case f.isText():
 		f.kind = leaf
 	case t.Kind() == reflect.Struct:
@@ -127,14 +118,6 @@ func (f *field) element(path string) *field {
 	e := &field{path: path, tag: f.tag, parent: f}
 	e.setType(f.typ.Elem())
 	return e
-}
-
-func (f *field) fileTwin() *field {
-	doc := "File to read " + f.path + " from."
-	return &field{
-		name: f.name + "_file", path: f.path + "_file", kind: twin, index: f.index, parent: f.parent,
-		typ: reflect.TypeFor[string](), tag: reflect.StructTag(`doc:"` + doc + `"`),
-	}
 }
 
 // child returns the key called name, by its own name or another one.
@@ -167,14 +150,4 @@ func (f *field) envNames() []string {
 		names = append(names, strings.ToUpper(alias))
 	}
 	return names
-}
-
-// free reports whether any YAML value fits.
-func (f *field) free() bool { return f.kind == leaf && f.typ.Kind() == reflect.Interface }
-
-func joinPath(parent, name string) string {
-	if parent == "" {
-		return name
-	}
-	return parent + "." + name
 }

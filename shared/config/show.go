@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"io"
 	"net/url"
 	"reflect"
@@ -25,7 +26,7 @@ func (r *Report) Show(w io.Writer, target any) error {
 func (r *Report) sectionNode(f *field, v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, c := range f.children {
-		if c.kind == twin || c.kind.status() != "" {
+		if c.kind > dict {
 			continue
 		}
 		if fv := fieldOf(v, c); fv.IsValid() {
@@ -49,14 +50,14 @@ func (r *Report) valueNode(f *field, v reflect.Value, path string) *yaml.Node {
 		return r.dictNode(f, v, path)
 	}
 	n := leafNode(f, v)
-	n.LineComment = r.origins[path].String()
+	n.LineComment = cmp.Or(r.origins[path], "default")
 	return n
 }
 
 func (r *Report) dictNode(f *field, v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	keys := v.MapKeys()
-	slices.SortFunc(keys, func(a, b reflect.Value) int { return compareNames(a.String(), b.String()) })
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
 	for _, key := range keys {
 		value := r.valueNode(f.elem, v.MapIndex(key), joinPath(path, key.String()))
 		n.Content = append(n.Content, textNode(key.String()), value)
@@ -68,7 +69,7 @@ func (r *Report) dictNode(f *field, v reflect.Value, path string) *yaml.Node {
 // it on each line below.
 func (r *Report) withOrigin(n *yaml.Node, path string) *yaml.Node {
 	if len(n.Content) == 0 && path != "" {
-		n.Style, n.LineComment = yaml.FlowStyle, r.origins[path].String()
+		n.Style, n.LineComment = yaml.FlowStyle, cmp.Or(r.origins[path], "default")
 	}
 	return n
 }

@@ -106,7 +106,7 @@ func TestNoStart(t *testing.T) {
 		{"nothing", "", nil, "no configuration: name a file, set REGISTRY_CONFIGURATION_PATH"},
 		{"unknown key", "version: 0.1\nstorage: {inmemory: }\nauht: {htpasswd: {}}", nil, "auht: is not a setting; did you mean auth?"},
 		{"unknown variable", "version: 0.1\nstorage: {inmemory: }", []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr"},
-		{"unsupported part", "version: 0.1\nstorage: {inmemory: }\nhttp: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt is not supported"},
+		{"unsupported part", "version: 0.1\nstorage: {inmemory: }\nhttp: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt: is not supported"},
 		{"emptied section", "version: 0.1\nstorage: {inmemory: }\nauth:\n", nil, "auth: names nothing"},
 		{"no version", "storage: {inmemory: }", nil, "version: is missing"},
 		{"missing file", "", []string{"REGISTRY_CONFIGURATION_PATH=/nothing.yml"}, "the configuration file cannot be read"},

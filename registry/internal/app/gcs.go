@@ -12,7 +12,7 @@ import (
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/storage/gcs"
-	settings "slipway/shared/config"
+	"slipway/shared/fileerror"
 )
 
 // firstLook bounds the requests by which the clouds' drivers begin.
@@ -38,7 +38,7 @@ func openGCS(ctx context.Context, g *config.GCS, log *zap.Logger, userAgent stri
 		if g.KeyFile != "" {
 			var err error
 			if content, err = os.ReadFile(g.KeyFile); err != nil {
-				return nil, fmt.Errorf("storage.gcs.keyfile: %w", settings.Unreadable(g.KeyFile, err))
+				return nil, fmt.Errorf("storage.gcs.keyfile: %w", fileerror.Explain(g.KeyFile, err))
 			}
 		}
 		var err error

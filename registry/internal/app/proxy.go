@@ -18,7 +18,7 @@ import (
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/proxy/upstream"
 	"slipway/shared/build"
-	settings "slipway/shared/config"
+	"slipway/shared/fileerror"
 	"slipway/shared/health"
 )
 
@@ -102,7 +102,7 @@ func certificates(path string) (*x509.CertPool, error) {
 	}
 	pem, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("proxy: ca: %w", settings.Unreadable(path, err))
+		return nil, fmt.Errorf("proxy: ca: %w", fileerror.Explain(path, err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
-	settings "slipway/shared/config"
+	"slipway/shared/fileerror"
 )
 
 // blobURLs is what gives clients URLs for blobs; nil if they get them from here. What it
@@ -62,7 +62,7 @@ func blobURLs(cfg *config.Config, signer storage.URLSigner, log *zap.Logger, wat
 func cloudFrontSigner(o *config.MiddlewareOptions) (*cloudfront.Signer, error) {
 	key, err := os.ReadFile(o.PrivateKey)
 	if err != nil {
-		return nil, settings.Unreadable(o.PrivateKey, err)
+		return nil, fileerror.Explain(o.PrivateKey, err)
 	}
 	signer, err := cloudfront.NewSigner(o.Distribution(), o.KeyPairID, key)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"slipway/registry/internal/cache/redis"
 	"slipway/registry/internal/config"
-	settings "slipway/shared/config"
+	"slipway/shared/fileerror"
 )
 
 // openRedis is nil unless the configuration asks for the cache. It does not connect.
@@ -81,7 +81,7 @@ func redisOptions(r *config.Redis) (*client.UniversalOptions, error) {
 	for i, path := range r.TLS.RootCAs {
 		pem, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("redis.tls.rootcas[%d]: %w", i, settings.Unreadable(path, err))
+			return nil, fmt.Errorf("redis.tls.rootcas[%d]: %w", i, fileerror.Explain(path, err))
 		}
 		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("redis.tls.rootcas[%d]: %w", i, errors.New(path+" holds no certificate in PEM"))

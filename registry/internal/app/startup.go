@@ -12,7 +12,7 @@ import (
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
-	settings "slipway/shared/config"
+	"slipway/shared/fileerror"
 )
 
 // What commonly keeps a registry from starting is said in a sentence, with the
@@ -28,7 +28,7 @@ func CheckFiles(cfg *config.Config) error {
 			return // the check of the values names it
 		}
 		if err := canRead(path); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, settings.Unreadable(path, err)))
+			errs = append(errs, fmt.Errorf("%s: %w", key, fileerror.Explain(path, err)))
 		}
 	}
 	if t := cfg.HTTP.TLS; t != nil {
@@ -174,7 +174,7 @@ func firstChildren(dir string) []string {
 func storageOfSomebodyElse(root, path string, err error) error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil || int(st.Uid) == os.Geteuid() {
-		return fmt.Errorf("storage.filesystem.rootdirectory: %w", settings.Unreadable(path, err))
+		return fmt.Errorf("storage.filesystem.rootdirectory: %w", fileerror.Explain(path, err))
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	return fmt.Errorf("storage.filesystem.rootdirectory: %s belongs to uid %d, and the registry runs as uid %d, which may not write there: chown -R %d:%d %s, or set storage.maintenance.readonly.enabled to serve pulls only",

@@ -50,7 +50,7 @@ func TestExampleIsComplete(t *testing.T) {
 	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
-		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
+		if leaf.Type != "" && !required.MatchString(path) && report.Origin(path) == "" {
 			t.Errorf("%s is not in the example", leaf.Path)
 		}
 	}
@@ -123,7 +123,7 @@ func TestExampleDrivers(t *testing.T) {
 		}
 		defaults := Default()
 		for _, leaf := range config.Walk(&defaults, Prefix) {
-			if strings.HasPrefix(leaf.Path, "storage."+cfg.Storage.Drivers()[0]+".") && leaf.Status == "" && !strings.HasSuffix(leaf.Path, "_file") && report.Origin(leaf.Path) == (config.Origin{}) {
+			if strings.HasPrefix(leaf.Path, "storage."+cfg.Storage.Drivers()[0]+".") && leaf.Type != "" && report.Origin(leaf.Path) == "" {
 				t.Errorf("%s is not in the example", leaf.Path)
 			}
 		}

@@ -40,8 +40,8 @@ func load(o config.Options) (*Config, *config.Report, error) {
 	switch {
 	case o.File == "" && len(cfg.Storage.Drivers()) == 0 && onlyStorageMissing(err):
 		return nil, report, ErrNothing
-	case report.Origin("").File != "" && report.Origin("version") == (config.Origin{}):
-		missing := &config.Problem{Key: "version", Text: "is missing; write `version: 0.1`", Origin: config.Origin{File: o.File}}
+	case report.Origin("") != "" && report.Origin("version") == "":
+		missing := &config.Problem{Key: "version", Text: "is missing; write `version: 0.1`", Origin: o.File}
 		err = errors.Join(missing, err)
 	}
 	if err != nil {

@@ -180,12 +180,12 @@ func TestVariables(t *testing.T) {
 // TestEveryLeafByVariable: no setting can be given in the file only.
 func TestEveryLeafByVariable(t *testing.T) {
 	sample := map[string]string{
-		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "a-secret-of-20-chars", "string": "/s", "path": os.DevNull,
+		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "a-secret-of-20-chars", "string": "/s",
 		"list of string": "[/s]", "map of any value": "{a: b}", "map of string": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "map of secret": "{a: b}", "section": "{}",
 	}
 	defaults := Default()
 	for _, leaf := range config.Walk(&defaults, Prefix) {
-		if leaf.Status != "" || leaf.Path == "version" {
+		if leaf.Type == "" || leaf.Path == "version" {
 			continue
 		}
 		value, ok := sample[leaf.Type]
@@ -198,7 +198,7 @@ func TestEveryLeafByVariable(t *testing.T) {
 		name := strings.ReplaceAll(leaf.Env, "<n>", "0")
 		_, report, err := loadText(t, minimal, name+"="+value)
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
-		if got := report.Origin(path).Variable; got != name && leaf.Type != "path" {
+		if got := report.Origin(path); got != name {
 			t.Errorf("%s: origin %q, %v", name, got, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "is not a setting") {
@@ -232,7 +232,7 @@ func TestRefused(t *testing.T) {
 		{minimal, []string{"REGISTRY_AUTH_HTPASSWORD_PATH=p"}, "REGISTRY_AUTH_HTPASSWORD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
 		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; did you mean auth.htpasswd? (c.yml:3)"},
 		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; did you mean auth? (c.yml:3)"},
-		{minimal + "auth: silly", nil, "auth.silly is not supported: it accepts any Authorization header"},
+		{minimal + "auth: silly", nil, "auth.silly: is not supported: it accepts any Authorization header"},
 		{minimal + "auth: {token: {realm: r, service: s, issuer: i}}", nil, "auth.token: needs rootcertbundle or jwks"},
 		{minimal + "auth: {token: {jwks: f}}", nil, "auth.token.realm: is required (c.yml:3)\nauth.token.service: is required (c.yml:3)\nauth.token.issuer: is required"},
 		{minimal + "auth: {token: {autoredirect: true, autoredirectpath: x, service: s, issuer: i, jwks: f}}", nil, "auth.token.autoredirectpath: must begin with a slash"},
@@ -275,8 +275,8 @@ func TestRefused(t *testing.T) {
 		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, accountkey: k, rootdirectory: a/../b}}", nil, "storage.azure.rootdirectory:"},
 		{"version: 0.1\nstorage: {gcs: {}}", nil, "storage.gcs.bucket: is required"},
 		{"version: 0.1\nstorage: {gcs: {bucket: b, keyfile: k, credentials: {type: service_account}}}", nil, "storage.gcs.keyfile: is given beside credentials; keep one"},
-		{"version: 0.1\nstorage: {swift: {}}", nil, "storage.swift is not supported"},
-		{"version: 0.1\nstorage: {oss: {}}", nil, "storage.oss is not supported"},
+		{"version: 0.1\nstorage: {swift: {}}", nil, "storage.swift: is not supported"},
+		{"version: 0.1\nstorage: {oss: {}}", nil, "storage.oss: is not supported"},
 		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "storage: names several drivers: inmemory, s3; REGISTRY_STORAGE=<driver> would replace the section of the file (c.yml:2)\nstorage.s3.region: is missing (REGISTRY_STORAGE_S3_BUCKET)"},
 		{minimal + "proxy: {remoteurl: registry-1.docker.io}", nil, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io"},
 		{minimal, []string{"REGISTRY_PROXY_REMOTEURL=ftp://x"}, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io (REGISTRY_PROXY_REMOTEURL)"},
@@ -318,12 +318,12 @@ func TestRefused(t *testing.T) {
 			"middleware.storage[0].options.awsregion: is required for ipfilteredby: awsregion (c.yml:3)\nmiddleware.storage[0].options.iprangesurl: \"x\" is not a URL (c.yml:3)"},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: https://c, keypairid: K}}]}", nil, "middleware.storage[0].options: privatekey and keypairid are of cloudfront"},
 		{minimal + "middleware: {storage: [{disabled: true}]}", nil, "middleware.storage[0].name: is required"},
-		{minimal + "middleware: {registry: [{name: own}]}", nil, "middleware.registry is not supported: there is none"},
+		{minimal + "middleware: {registry: [{name: own}]}", nil, "middleware.registry: is not supported: there is none"},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: cdn.example.com}}]}", nil, `middleware.storage[0].options.baseurl: "cdn.example.com" is not a URL`},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: https://c, host: h}}]}", nil, "middleware.storage[0].options: scheme, host and trimpathprefix are of rewrite"},
 		{minimal + "middleware: {storage: [{name: rewrite, options: {host: h/x}}]}", nil, `middleware.storage[0].options.host: "h/x" is not a host`},
 		{minimal + "policy: {repository: {classes: [picture]}}", nil, `policy.repository.classes[0]: "picture" is not one of image, plugin (c.yml:3)`},
-		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt is not supported: use a reverse proxy"},
+		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt: is not supported: use a reverse proxy"},
 		{"log: {fields: {a: {b: c}}}\nstorage: inmemory", []string{"REGISTRY_LOG_FIELDS_X={y: {z: 1}}"}, "version: is missing"},
 		{minimal + "http: {tls: {certificate: c}}", nil, "http.tls: needs certificate and key"},
 		{minimal + "http: {tls: }", nil, "http.tls: needs certificate and key"},

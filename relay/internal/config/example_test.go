@@ -39,7 +39,7 @@ func TestExampleShowsEverything(t *testing.T) {
 	target := Default()
 	for _, leaf := range config.Walk(&target, Prefix) {
 		name := leaf.Path[strings.LastIndexByte(leaf.Path, '.')+1:]
-		if leaf.Status == "" && !strings.HasSuffix(name, "_file") && !regexp.MustCompile(`(?m)^ +`+name+`:`).Match(on) {
+		if leaf.Type != "" && !regexp.MustCompile(`(?m)^ +`+name+`:`).Match(on) {
 			t.Errorf("%s is not in the example", leaf.Path)
 		}
 	}

@@ -89,7 +89,7 @@ const noPickleKey = "matrix.pickle_key is not set, so the rooms that the bot mak
 
 // joinPort brings PushBits' separate port into the address.
 func (h *HTTP) joinPort(report *config.Report) error {
-	if h.Port != 0 && report.Origin("http.listenaddress") == (config.Origin{}) {
+	if h.Port != 0 && report.Origin("http.listenaddress") == "" {
 		h.ListenAddress = "0.0.0.0"
 	}
 	port := "8080"

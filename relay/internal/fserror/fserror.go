@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"slipway/shared/config"
+	"slipway/shared/fileerror"
 )
 
 // Explain returns an error about path that results from missing permissions as a sentence: the owner of the file or its folder,
@@ -23,7 +23,7 @@ func Explain(err error, path string) error {
 		if folder := filepath.Dir(path); there != path && there != folder {
 			return cannotMake(folder, there, err)
 		}
-		return config.Unreadable(there, err)
+		return fileerror.Explain(there, err)
 	}
 	return err
 }

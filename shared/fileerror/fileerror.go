@@ -1,4 +1,5 @@
-package config
+// Package fileerror explains why a file cannot be used.
+package fileerror
 
 import (
 	"errors"
@@ -9,28 +10,28 @@ import (
 	"syscall"
 )
 
-// Unreadable says in a sentence why the file at path, or the directory, cannot be
+// Explain says in a sentence why the file at path, or the directory, cannot be
 // used, and what to do where it belongs to somebody else. err is what the system
 // said.
-func Unreadable(path string, err error) error {
+func Explain(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &unreadable{path + " does not exist: make or mount it, or name another", err}
+		return &explained{path + " does not exist: make or mount it, or name another", err}
 	case errors.Is(err, fs.ErrPermission):
-		return &unreadable{notAllowed(path), err}
+		return &explained{notAllowed(path), err}
 	}
 	return err
 }
 
-// unreadable keeps the cause within reach of errors.Is.
-type unreadable struct {
+// explained keeps the cause within reach of errors.Is.
+type explained struct {
 	text string
 	err  error
 }
 
-func (u *unreadable) Error() string { return u.text }
+func (u *explained) Error() string { return u.text }
 
-func (u *unreadable) Unwrap() error { return u.err }
+func (u *explained) Unwrap() error { return u.err }
 
 // notAllowed names the owner of the file and how to change it or, if already a
 // directory above may not be entered, that one.

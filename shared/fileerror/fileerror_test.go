@@ -1,4 +1,4 @@
-package config
+package fileerror
 
 import (
 	"errors"
@@ -14,33 +14,33 @@ import (
 	"slipway/shared/programtest"
 )
 
-func TestUnreadable(t *testing.T) {
+func TestExplain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nothing")
 	_, err := os.Open(path)
-	if got := Unreadable(path, err); got.Error() != path+" does not exist: make or mount it, or name another" || !errors.Is(got, fs.ErrNotExist) {
+	if got := Explain(path, err); got.Error() != path+" does not exist: make or mount it, or name another" || !errors.Is(got, fs.ErrNotExist) {
 		t.Errorf("got %v", got)
 	}
-	if got := Unreadable(path, syscall.EIO); got != syscall.EIO { //nolint:errorlint // the very same
+	if got := Explain(path, syscall.EIO); got != syscall.EIO { //nolint:errorlint // the very same
 		t.Errorf("got %v", got)
 	}
 }
 
 // What belongs to somebody else is named with its owner and the way out. The
 // question is asked by a process that is not root.
-func TestUnreadableOwner(t *testing.T) {
-	if path := os.Getenv("UNREADABLE_PATH"); path != "" {
+func TestExplainOwner(t *testing.T) {
+	if path := os.Getenv("EXPLAINED_PATH"); path != "" {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err == nil {
 			f.Close()
 			t.Fatal(path + " can be opened")
 		}
-		os.Stdout.WriteString("<" + Unreadable(path, err).Error() + ">")
+		os.Stdout.WriteString("<" + Explain(path, err).Error() + ">")
 		return
 	}
 	if os.Geteuid() != 0 {
 		programtest.Skip(t, "only root can make a file that belongs to somebody else")
 	}
-	dir, err := os.MkdirTemp("", "unreadable") // which everybody may enter, unlike that of the test
+	dir, err := os.MkdirTemp("", "explained") // which everybody may enter, unlike that of the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,8 @@ func TestUnreadableOwner(t *testing.T) {
 		own:              "<" + own + " has mode 0400, which keeps its owner, uid 65532, from using it: chmod u+w " + own + ">",
 		hidden:           "<" + hidden + " has mode 0000, which keeps its owner, uid 65532, from using it: chmod u+rw " + hidden + ">",
 	} {
-		cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestUnreadableOwner$")
-		cmd.Env, cmd.Dir = []string{"UNREADABLE_PATH=" + path}, "/"
+		cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestExplainOwner$")
+		cmd.Env, cmd.Dir = []string{"EXPLAINED_PATH=" + path}, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, %s, want %s", strconv.Quote(path), err, out, want)
