@@ -74,7 +74,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	}
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
 	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
-	if p.api, err = newAPI(cfg, p, log, access, registry, stopped); err != nil {
+	if p.api, err = newAPI(ctx, cfg, p, log, access, registry, stopped); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
@@ -115,7 +115,7 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 	}
 }
 
-func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry, stopped string) (*api.API, error) {
+func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry, stopped string) (*api.API, error) {
 	proxies, err := config.Networks(cfg.HTTP.TrustedProxies)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	v := built()
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
-		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks,
+		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks, Stopping: ctx.Done(),
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Origins: origins,
 		Inbound: []inbound.Protocol{
 			inbound.Gotify(),

@@ -22,6 +22,8 @@ type cache struct {
 	apps   map[int64]*App
 	tokens map[[sha256.Size]byte]*App
 	users  map[int64]store.User
+
+	clients clientCache
 }
 
 // App is an application in the cache. Its row is replaced, never changed.
@@ -36,6 +38,7 @@ func (a *App) Row() *store.Application { return a.row.Load() }
 func newCache() *cache {
 	return &cache{
 		apps: map[int64]*App{}, tokens: map[[sha256.Size]byte]*App{}, users: map[int64]store.User{},
+		clients: newClientCache(),
 	}
 }
 
@@ -53,6 +56,10 @@ func (c *cache) load(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return fmt.Errorf("read the applications: %w", err)
 	}
+	clients, err := s.Clients(ctx, 0)
+	if err != nil {
+		return fmt.Errorf("read the clients: %w", err)
+	}
 	there := make(map[int64]bool, len(apps))
 	for i := range apps {
 		there[apps[i].ID] = true
@@ -62,6 +69,7 @@ func (c *cache) load(ctx context.Context, s *store.Store) error {
 		c.dropApp(gone.Row().ID)
 	}
 	c.replaceUsers(users)
+	c.replaceClients(clients)
 	s.Know(revision)
 	return nil
 }
@@ -85,6 +93,11 @@ func (c *cache) putUser(u store.User) {
 func (c *cache) dropUser(id int64) {
 	c.mu.Lock()
 	delete(c.users, id)
+	for _, cl := range c.clients.byID {
+		if cl.row.UserID == id {
+			c.clients.drop(cl)
+		}
+	}
 	c.mu.Unlock()
 }
 
@@ -170,7 +183,11 @@ func (c *cache) all(want func(*store.Application) bool) []*App {
 }
 
 // Reload reads all accounts again.
-func (s *Accounts) Reload(ctx context.Context) error { return s.cache.load(ctx, s.store) }
+func (s *Accounts) Reload(ctx context.Context) error {
+	err := s.cache.load(ctx, s.store)
+	s.store.Nudge() // streams whose credential is gone end
+	return err
+}
 
 // Refresh reads the accounts again if another relay has changed them.
 func (s *Accounts) Refresh(ctx context.Context) error {

@@ -2,6 +2,10 @@ package account
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"strconv"
 	"strings"
 
 	"slipway/relay/internal/refusal"
@@ -63,4 +67,24 @@ func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []b
 	row.HasImage = len(data) > 0
 	s.cache.putApp(row)
 	return nil
+}
+
+// ImageName names the picture of an application for programs that ask for it without a token. It cannot be guessed.
+func (s *Accounts) ImageName(id int64) string {
+	a := s.cache.app(id)
+	if a == nil {
+		return ""
+	}
+	h := sha256.Sum256(append([]byte("picture "), a.Row().TokenHash...))
+	return strconv.FormatInt(id, 10) + "-" + hex.EncodeToString(h[:16])
+}
+
+// NamedImage returns the picture that [Accounts.ImageName] has named, and its media type.
+func (s *Accounts) NamedImage(ctx context.Context, name string) (data []byte, mediaType string, err error) {
+	number, _, _ := strings.Cut(name, "-")
+	id, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || subtle.ConstantTimeCompare([]byte(s.ImageName(id)), []byte(name)) != 1 {
+		return nil, "", refusal.NotFound("image")
+	}
+	return s.Image(ctx, Principal{ApplicationID: id}, id)
 }

@@ -8,12 +8,16 @@ type Principal struct {
 	Name          string
 	Admin         bool
 	ApplicationID int64 // set for an application: it sees its own messages only
+	ClientID      int64 // set for a client: it reads the messages of the user's own applications and changes nothing
 }
 
 // Sees reports whether p may see an application and its messages.
 func (p Principal) Sees(app *store.Application) bool {
 	if p.ApplicationID != 0 {
 		return p.ApplicationID == app.ID
+	}
+	if p.ClientID != 0 {
+		return p.UserID == app.OwnerID
 	}
 	return p.UserID != 0 && (p.Admin || p.UserID == app.OwnerID)
 }

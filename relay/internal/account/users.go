@@ -183,6 +183,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 	}, apps...)
 	if err == nil {
 		s.cache.dropUser(id)
+		s.store.Nudge()
 	}
 	return err
 }

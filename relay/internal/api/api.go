@@ -41,6 +41,8 @@ type Options struct {
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere
 
+	Stopping <-chan struct{} // closed when streams must end; nil for never
+
 	Inbound []inbound.Protocol // the ways to post messages; of two that match a request, the first takes it
 
 	MaxBody        int64               // bytes of a request's body; 0 means 2 MiB
@@ -61,6 +63,7 @@ type API struct {
 	words map[string]bool // the fixed segments of all routes
 
 	big, bigStranger *limit.Places // of big bodies in memory
+	streams          *limit.Places
 }
 
 // New makes an API.
@@ -76,6 +79,7 @@ func New(o Options) *API {
 	}
 	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
 	a.big, a.bigStranger = limit.NewPlaces(bigSenders, shareSender), limit.NewPlaces(bigStrangers, shareStranger)
+	a.streams = limit.NewPlaces(maxStreams, shareStreams)
 	router := a.router()
 	a.words = wordsOf(a.rows)
 	a.handler = logging.Wrap(router, logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})

@@ -108,3 +108,31 @@ func (a *API) forViewer(h userHandler) handler {
 		return a.forUser(h)(w, r)
 	}
 }
+
+// forReader admits clients by their token, and users, who read here what clients do: what their own
+// applications send.
+func (a *API) forReader(h userHandler) handler {
+	return a.byClient(h, a.forUser(func(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+		v.Admin = false
+		return h(w, r, v)
+	}))
+}
+
+// byClient admits clients by their token. All other requests go to another handler: some paths have one meaning for Gotify's
+// clients, and another for users and applications.
+func (a *API) byClient(h userHandler, other handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		token, err := inbound.Token(r)
+		if err != nil || !account.IsClientToken(token) {
+			return other(w, r) // which complains of two tokens if it takes tokens
+		}
+		v, err := a.service.ClientViewer(r.Context(), token)
+		if err == nil {
+			return h(w, r, v)
+		}
+		if _, _, ok := r.BasicAuth(); ok && refusal.KindOf(err) == refusal.KindUnauthorized { // it is a password
+			return other(w, r)
+		}
+		return a.slowDown(r, err)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/gorilla/mux"
+
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
@@ -16,12 +18,26 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request, v account.Princip
 	if err != nil {
 		return err
 	}
+	showImage(w, data, mediaType)
+	return nil
+}
+
+// getNamedImage answers with a picture to Gotify's clients, which ask for it without a token.
+func (a *API) getNamedImage(w http.ResponseWriter, r *http.Request) error {
+	data, mediaType, err := a.service.NamedImage(r.Context(), mux.Vars(r)["name"])
+	if err != nil {
+		return err
+	}
+	showImage(w, data, mediaType)
+	return nil
+}
+
+func showImage(w http.ResponseWriter, data []byte, mediaType string) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private, no-cache")
 	_, _ = w.Write(data) // a closed connection needs no answer
-	return nil
 }
 
 // postImage takes a picture as it is, or in the field "file" of a form, as Gotify's clients send it.

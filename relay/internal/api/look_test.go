@@ -143,9 +143,9 @@ func TestBareText(t *testing.T) {
 func TestMessageWithoutCredentials(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, headers := range [][]string{nil, {basicHeader("admin", "wrong")}, {"X-Gotify-Key: Awrong"}} {
-		for method, status := range map[string]int{"GET": 401, "HEAD": 401, "PUT": 405, "PATCH": 405, "DELETE": 405} {
+		for method, status := range map[string]int{"GET": 401, "HEAD": 401, "PUT": 405, "PATCH": 405, "DELETE": 401} {
 			r := w.ask(method, "/message", "", headers...)
-			if r.status != status || status == 401 && r.header.Get("WWW-Authenticate") == "" || status == 405 && r.header.Get("Allow") != "GET, HEAD, POST" {
+			if r.status != status || status == 401 && r.header.Get("WWW-Authenticate") == "" || status == 405 && r.header.Get("Allow") != "DELETE, GET, HEAD, POST" {
 				t.Errorf("%s with %q: %d, WWW-Authenticate %q, Allow %q", method, headers, r.status, r.header.Get("WWW-Authenticate"), r.header.Get("Allow"))
 			}
 		}

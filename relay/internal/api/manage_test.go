@@ -189,7 +189,7 @@ func TestOperation(t *testing.T) {
 	if got := r.header.Get("Allow"); got != "DELETE, GET, HEAD" {
 		t.Errorf("Allow is %q", got)
 	}
-	if got := w.ask("PUT", "/message", "").header.Get("Allow"); got != "GET, HEAD, POST" {
+	if got := w.ask("PUT", "/message", "").header.Get("Allow"); got != "DELETE, GET, HEAD, POST" {
 		t.Errorf("Allow is %q", got)
 	}
 }

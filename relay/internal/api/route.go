@@ -41,6 +41,7 @@ const (
 	senders // an application's token, looked up by the handler
 	viewers // a user, or an application by its token
 	users   // a user by name and password, or by the session of the pages
+	readers // a client by its token, or a user
 )
 
 // routes returns the whole interface; the busiest routes come first.
@@ -51,14 +52,17 @@ func (a *API) routes() []*row {
 		rows = append(rows, a.inboundRows(p)...)
 	}
 	return append(rows, []*row{
-		{method: get, path: "/message", who: viewers, handle: a.forViewer(a.listMessages)},
+		{method: get, path: "/message", who: viewers, handle: a.byClient(a.readMessages, a.forViewer(a.listMessages))},
+		{method: del, path: "/message", who: readers, handle: a.forReader(a.hideMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
-		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.deleteMessage)},
+		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.byClient(a.hideMessage, a.forViewer(a.deleteMessage))},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
 		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
 		{method: post, path: "/message/cancel", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},
 
-		{method: get, path: "/application", who: users, handle: a.forUser(a.listApplications)},
+		{method: get, path: "/messages/stream", who: viewers, handle: a.byClient(a.streamEvents, a.forViewer(a.streamEvents))},
+
+		{method: get, path: "/application", who: readers, handle: a.byClient(a.readApplications, a.forUser(a.listApplications))},
 		{method: post, path: "/application", who: users, handle: a.forUser(a.createApplication)},
 		{method: get, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.getApplication)},
 		{method: put, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.updateApplication)},
@@ -68,6 +72,17 @@ func (a *API) routes() []*row {
 		{method: get, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.getImage)},
 		{method: post, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.postImage)},
 		{method: del, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.deleteImage)},
+
+		{method: get, path: "/application/{id:[0-9]+}/message", who: readers, handle: a.forReader(a.readMessages)},
+		{method: del, path: "/application/{id:[0-9]+}/message", who: readers, handle: a.forReader(a.hideMessages)},
+		{method: get, path: "/client", who: readers, handle: a.forReader(a.listClients)},
+		{method: post, path: "/client", who: users, handle: a.forUser(a.createClient)},
+		{method: put, path: "/client/{id:[0-9]+}", who: readers, handle: a.forReader(a.updateClient)},
+		{method: del, path: "/client/{id:[0-9]+}", who: readers, handle: a.forReader(a.deleteClient)},
+		{method: get, path: "/current/user", who: readers, handle: a.forReader(a.getCurrentUser)},
+		{method: get, path: "/stream", who: readers, handle: a.forReader(a.streamMessages)},
+		{method: get, path: "/image/{name}", who: anybody, handle: a.getNamedImage},
+		{method: get, path: "/gotifyinfo", who: anybody, handle: a.getGotifyInfo},
 
 		{method: get, path: "/user", who: users, handle: a.forUser(a.listUsers)},
 		{method: post, path: "/user", who: users, handle: a.forUser(a.createUser)},

@@ -16,6 +16,7 @@ import (
 	"slipway/relay/internal/cluster"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
@@ -83,6 +84,7 @@ type Patience struct {
 type Service struct {
 	*account.Accounts
 	*intake.Intake
+	*inbox.Inbox
 
 	o        Options
 	log      *zap.Logger
@@ -132,6 +134,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	s.Intake = intake.New(intake.Options{
 		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.Paused, Stopping: s.stopping,
 	})
+	s.Inbox = inbox.New(s.store, s.Accounts)
 	return nil
 }
 
@@ -189,6 +192,7 @@ func (s *Service) Run(ctx context.Context) error {
 		<-ctx.Done()
 		close(s.stopping)
 	})
+	beside.Go(func() { s.Follow(ctx, s.log) })
 	if s.lease == nil {
 		s.deliver(ctx, s.delivery.Load())
 	} else {

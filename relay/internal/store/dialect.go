@@ -47,6 +47,7 @@ type database struct {
 	foreign    string // the error about a database that is not ours
 	lastID     string // query: the last id that was given to a row of a table; 0 if none was
 	continueID string // …and continues after it
+	writing    string // query: the transactions that may have given ids to entries and go on; "" if there is one writer
 
 	refuseRows func(tx *Tx, pages int) error // see [Store.LimitPages]
 }

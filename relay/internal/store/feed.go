@@ -39,12 +39,14 @@ type feed struct {
 
 	depth depth
 
+	activity chan struct{}
+
 	waiters atomic.Int64
 	final   map[int64][]chan struct{} // by message
 }
 
 func newFeed(others *cluster.Member) *feed {
-	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
+	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), activity: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
 }
 
 // Changes receives when [Store.TakeChanges] has something.
@@ -165,6 +167,9 @@ func (f *feed) announce(b *batch) {
 	if len(changes) > 0 {
 		f.change(changes...)
 	}
+	if len(changes)+len(final)+len(b.outcomes) > 0 {
+		wake(f.activity)
+	}
 	if f.others.Shared() {
 		f.tellOthers(b, changes, final)
 	}
@@ -194,6 +199,7 @@ func (f *feed) hear(n cluster.Note) {
 	for _, id := range n.Final {
 		f.wakeFinal(id)
 	}
+	wake(f.activity)
 }
 
 // LookForEntries makes [Store.Changes] report all rooms with entries on their way, in case a notification was lost.

@@ -149,6 +149,7 @@ var onlyPostgres = oneDatabase{
 	{"Copy_ThereAndBack_Interrupted_NothingIsLost", testCopy_ThereAndBack_Interrupted_NothingIsLost},
 	{"Count_TwoRelays_ShareTheirBuckets", testCount_TwoRelays_ShareTheirBuckets},
 	{"FrozenServer_ReadsEndInTime", testFrozenServer_ReadsEndInTime},
+	{"Horizon_AnotherRelayWrites_WaitsForIt", testHorizon_AnotherRelayWrites_WaitsForIt},
 	{"Lease_ConnectionsAreBusy_IsRenewed", testLease_ConnectionsAreBusy_IsRenewed},
 	{"Lease_TakenByAnother_NothingOfTheFirstIsStored", testLease_TakenByAnother_NothingOfTheFirstIsStored},
 	{"LostConnections_AreMadeAnew", testLostConnections_AreMadeAnew},

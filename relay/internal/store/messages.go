@@ -69,9 +69,12 @@ func (f Filter) few() (index, term string) {
 // removing is true if a removal follows the message of a row o of the outbox.
 const removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.target > 0 AND f.kind = 1 AND f.final_at = 0)`
 
+// selectMessages selects what scanMessage scans.
+const selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras,
+	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, ` + removing + ` FROM outbox o `
+
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
-	rows, err := s.query(ctx, `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras,
-		o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, `+removing+` FROM outbox o `+tail, args...)
+	rows, err := s.query(ctx, selectMessages+tail, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +122,7 @@ func (f Filter) where() (string, []any) {
 		terms = append(terms, term)
 		args = append(args, values...)
 	}
-	add(`o.kind = 0`)
+	add(`o.kind IN (0, 4) AND o.kind = 0`) // the first is the condition of an index
 	if _, term := f.few(); term != "" {
 		add(term)
 	}

@@ -69,6 +69,16 @@ type Session struct {
 	ExpiresAt int64
 }
 
+// Client is a row of clients: a program that reads a user's messages.
+type Client struct {
+	ID        int64
+	UserID    int64
+	Name      string
+	TokenHash []byte
+	CreatedAt int64 `gorm:"autoCreateTime:false"`
+	LastUsed  int64
+}
+
 // Setting is a row of settings.
 type Setting struct {
 	Key   string `gorm:"primaryKey"`

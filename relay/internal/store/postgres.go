@@ -31,6 +31,8 @@ var postgresDatabase = &database{
 	foreign:    "the database is one of something else (it has tables, but none named schema_version): give the relay a database or a schema of its own",
 	lastID:     `SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass), 0)`,
 	continueID: `SELECT setval(pg_get_serial_sequence(?, 'id'), ?)`,
+	writing: `SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND relation = 'outbox'::regclass AND mode = 'RowExclusiveLock' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
 	refuseRows: func(tx *Tx, pages int) error { // new rows in the outbox, and changes of those that are there
 		if err := tx.exec(`DROP TRIGGER IF EXISTS full_disk ON outbox`); err != nil || pages != 1 {
 			return err

@@ -47,6 +47,7 @@ func (tx *Tx) purge(ids []int64) error {
 	return errors.Join(
 		tx.exec(`DELETE FROM outbox WHERE target > 0 AND target IN ?`, ids),
 		tx.exec(`DELETE FROM outbox WHERE id IN ?`, ids),
+		tx.exec(`DELETE FROM hidden_messages WHERE message_id IN ?`, ids),
 	)
 }
 
@@ -60,7 +61,7 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 	}
 	return true, s.Update(ctx, func(tx *Tx) error {
 		var ids []int64
-		if err := tx.db.Table("outbox").Where("kind = 0 AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
+		if err := tx.db.Table("outbox").Where("kind IN (0, 4) AND kind = 0 AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
 		tx.changes = append(tx.changes, Change{Kind: Altered})
@@ -74,6 +75,7 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 		}
 		return errors.Join(
 			tx.exec(`DELETE FROM idempotency WHERE application_id = ?`, apps[0]),
+			tx.exec(`DELETE FROM hidden_through WHERE application_id = ?`, apps[0]),
 			tx.exec(`DELETE FROM applications WHERE id = ? AND deleted_at > 0`, apps[0]),
 		)
 	})

@@ -82,6 +82,31 @@ CREATE TABLE sessions (
 ) WITHOUT ROWID;
 CREATE INDEX sessions_user ON sessions (user_id);
 
+CREATE TABLE clients (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id    INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    name       TEXT    NOT NULL,
+    token_hash BLOB    NOT NULL,
+    created_at INTEGER NOT NULL,
+    last_used  INTEGER NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX clients_token ON clients (token_hash);
+CREATE INDEX clients_user ON clients (user_id);
+
+-- What users have deleted from their own lists: single messages, and all up to one. The rooms keep them.
+CREATE TABLE hidden_messages (
+    message_id INTEGER NOT NULL,
+    user_id    INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    PRIMARY KEY (message_id, user_id)
+) WITHOUT ROWID;
+
+CREATE TABLE hidden_through (
+    user_id        INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    application_id INTEGER NOT NULL, -- 0: all applications
+    message_id     INTEGER NOT NULL,
+    PRIMARY KEY (user_id, application_id)
+) WITHOUT ROWID;
+
 CREATE TABLE outbox (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
     kind             INTEGER NOT NULL, -- see outbox.Kind
@@ -120,7 +145,7 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELSE id END), id) WHERE final_at = 0;
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
-CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind = 0;
+CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4);
 CREATE INDEX outbox_key ON outbox (application_id, key, id) WHERE key <> '';
 CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
 

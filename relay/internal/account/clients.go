@@ -1,0 +1,246 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+const (
+	maxClients   = 100             // of one user
+	clientPrefix = "C"             // of a client's token; those of applications begin with another letter
+	usedEvery    = 5 * time.Minute // how exact a client's last use is
+)
+
+// Client is a program that reads the messages of a user's applications with a token of its own.
+type Client struct {
+	ID        int64
+	Name      string
+	CreatedAt time.Time
+	LastUsed  time.Time // zero if it was never used
+}
+
+// IssuedClient is a client with its new token. The token is shown once; only its hash is stored.
+type IssuedClient struct {
+	Client
+	Token string
+}
+
+// client is a client in the cache.
+type client struct {
+	row  store.Client
+	used atomic.Int64 // when its last use was recorded
+}
+
+func showClient(r store.Client) Client {
+	return Client{ID: r.ID, Name: r.Name, CreatedAt: store.Time(r.CreatedAt), LastUsed: store.Time(r.LastUsed)}
+}
+
+// Clients lists the clients of the user v.
+func (s *Accounts) Clients(ctx context.Context, v Principal) ([]Client, error) {
+	if v.UserID == 0 {
+		return nil, errUsersOnly
+	}
+	rows, err := s.store.Clients(ctx, v.UserID)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	all := make([]Client, len(rows))
+	for i, r := range rows {
+		all[i] = showClient(r)
+	}
+	return all, nil
+}
+
+var errUsersOnly = refusal.Forbidden("Only users have clients.")
+
+// CreateClient makes a client of the user v.
+func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (IssuedClient, error) {
+	if v.UserID == 0 || v.ClientID != 0 {
+		return IssuedClient{}, refusal.Forbidden("Only users who log in with their password make clients.")
+	}
+	name, err := checkName(name)
+	if err != nil {
+		return IssuedClient{}, err
+	}
+	token := clientPrefix + base62(tokenLength-1)
+	hash := sha256.Sum256([]byte(token))
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	if _, there := s.cache.user(v.UserID); !there {
+		return IssuedClient{}, refusal.NotFound("user")
+	}
+	if s.cache.clientsOf(v.UserID) >= maxClients {
+		return IssuedClient{}, refusal.Conflict("", "A user may have "+strconv.Itoa(maxClients)+" clients: delete some first.")
+	}
+	row := store.Client{UserID: v.UserID, Name: name, TokenHash: hash[:], CreatedAt: time.Now().UnixMilli()}
+	if err := s.update(ctx, func(tx *store.Tx) error { row.ID = 0; return tx.CreateClient(&row) }); err != nil {
+		return IssuedClient{}, refusal.Unwritable(err)
+	}
+	s.cache.putClient(row)
+	return IssuedClient{showClient(row), token}, nil
+}
+
+// RenameClient gives a client of v another name. A client may rename itself only.
+func (s *Accounts) RenameClient(ctx context.Context, v Principal, id int64, name string) (Client, error) {
+	name, err := checkName(name)
+	if err != nil {
+		return Client{}, err
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	c := s.cache.client(v, id)
+	if c == nil {
+		return Client{}, refusal.NotFound("client")
+	}
+	if err := s.update(ctx, func(tx *store.Tx) error { return tx.RenameClient(id, name) }); err != nil {
+		return Client{}, refusal.Unwritable(err)
+	}
+	row := c.row
+	row.Name = name
+	s.cache.putClient(row)
+	return showClient(row), nil
+}
+
+// DeleteClient removes a client of v, whose token stops working and whose streams end. A client may delete itself only.
+func (s *Accounts) DeleteClient(ctx context.Context, v Principal, id int64) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	c := s.cache.client(v, id)
+	if c == nil {
+		return refusal.NotFound("client")
+	}
+	if err := s.update(ctx, func(tx *store.Tx) error { return tx.DeleteClient(id) }); err != nil {
+		return refusal.Unwritable(err)
+	}
+	s.cache.dropClient(c)
+	s.store.Nudge()
+	return nil
+}
+
+// IsClientToken reports whether a token has the form of a client's.
+func IsClientToken(token string) bool { return strings.HasPrefix(token, clientPrefix) }
+
+// ClientViewer returns the principal of a client's token.
+func (s *Accounts) ClientViewer(ctx context.Context, token string) (Principal, error) {
+	invalid := &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The token is not valid."}
+	if len(token) > maxToken {
+		return Principal{}, invalid
+	}
+	c := s.cache.clientOf(token)
+	if c == nil && s.store.Shared() {
+		if err := s.catchUp(ctx); err != nil {
+			return Principal{}, &refusal.Error{
+				Kind: refusal.KindUnavailable, Message: "The token cannot be checked: the database does not answer.", RetryAfter: refusal.RetryAfter, Err: err,
+			}
+		}
+		c = s.cache.clientOf(token)
+	}
+	if c == nil {
+		return Principal{}, invalid
+	}
+	u, there := s.cache.user(c.row.UserID)
+	if !there {
+		return Principal{}, invalid
+	}
+	s.clientUsed(ctx, c)
+	return Principal{UserID: u.ID, Name: u.Name, ClientID: c.row.ID}, nil
+}
+
+// clientUsed records that a client was used, unless that is known already. If it fails, the next use records it.
+func (s *Accounts) clientUsed(ctx context.Context, c *client) {
+	now, last := time.Now().UnixMilli(), c.used.Load()
+	if now-last < usedEvery.Milliseconds() || !c.used.CompareAndSwap(last, now) {
+		return
+	}
+	if err := s.store.ClientUsed(ctx, c.row.ID, now); err != nil {
+		c.used.CompareAndSwap(now, last)
+	}
+}
+
+// clientCache holds all clients.
+type clientCache struct {
+	byID    map[int64]*client
+	byToken map[[sha256.Size]byte]*client
+}
+
+func newClientCache() clientCache {
+	return clientCache{byID: map[int64]*client{}, byToken: map[[sha256.Size]byte]*client{}}
+}
+
+// put adds a client, or replaces it and keeps what is known of its last use.
+func (c *clientCache) put(row store.Client) {
+	fresh := &client{row: row}
+	fresh.used.Store(row.LastUsed)
+	if known := c.byID[row.ID]; known != nil {
+		fresh.used.Store(max(row.LastUsed, known.used.Load()))
+	}
+	c.byID[row.ID], c.byToken[[sha256.Size]byte(row.TokenHash)] = fresh, fresh
+}
+
+func (c *clientCache) drop(gone *client) {
+	delete(c.byID, gone.row.ID)
+	delete(c.byToken, [sha256.Size]byte(gone.row.TokenHash))
+}
+
+func (c *cache) replaceClients(rows []store.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := newClientCache()
+	for _, r := range rows {
+		if known := c.clients.byID[r.ID]; known != nil {
+			all.byID[r.ID] = known
+		}
+		all.put(r)
+	}
+	c.clients = all
+}
+
+func (c *cache) putClient(row store.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients.put(row)
+}
+
+func (c *cache) dropClient(gone *client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients.drop(gone)
+}
+
+// clientOf returns the client of a token, nil if there is none.
+func (c *cache) clientOf(token string) *client {
+	h := sha256.Sum256([]byte(token))
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.clients.byToken[h]
+}
+
+// client returns a client that v may change, nil if there is none.
+func (c *cache) client(v Principal, id int64) *client {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found := c.clients.byID[id]
+	if found == nil || found.row.UserID != v.UserID || v.ClientID != 0 && v.ClientID != id {
+		return nil
+	}
+	return found
+}
+
+// clientsOf counts the clients of a user.
+func (c *cache) clientsOf(user int64) (n int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, cl := range c.clients.byID {
+		if cl.row.UserID == user {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,202 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbox"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
+)
+
+// gotifyMessage is a message as Gotify's clients read it.
+type gotifyMessage struct {
+	ID       int64           `json:"id"`
+	AppID    int64           `json:"appid"`
+	Message  string          `json:"message"`
+	Title    string          `json:"title"`
+	Priority int             `json:"priority"`
+	Extras   json.RawMessage `json:"extras,omitempty"`
+	Date     time.Time       `json:"date"`
+}
+
+// gotifyPriorities are Gotify's priorities for −2 to 2: its clients are silent at 0, and alert from 8 on.
+var gotifyPriorities = [...]int{1, 3, 5, 8, 10}
+
+func showGotify(m message.Message) gotifyMessage {
+	out := gotifyMessage{
+		ID: m.ID, AppID: m.ApplicationID, Message: m.Body, Title: m.Title, Extras: m.Extras, Date: m.AcceptedAt.UTC(),
+		Priority: gotifyPriorities[min(max(m.Priority, message.MinPriority), message.MaxPriority)-message.MinPriority],
+	}
+	switch m.ContentType {
+	case format.Plain:
+	case format.HTML: // which they don't show
+		_, out.Message = format.Body(m.ContentType, m.Body)
+	default:
+		out.Extras = asMarkdown(m.Extras)
+	}
+	return out
+}
+
+// asMarkdown adds to a message's extras that it is Markdown.
+func asMarkdown(extras json.RawMessage) json.RawMessage {
+	const display = "client::display"
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(extras, &all) != nil && len(extras) > 0 || all[display] != nil {
+		return extras
+	}
+	all[display] = json.RawMessage(`{"contentType":"text/markdown"}`)
+	out, err := json.Marshal(all)
+	if err != nil {
+		return extras
+	}
+	return out
+}
+
+// gotifyList is a page, newest first.
+type gotifyList struct {
+	Paging   gotifyPaging    `json:"paging"`
+	Messages []gotifyMessage `json:"messages"`
+}
+
+type gotifyPaging struct {
+	Next  string `json:"next,omitempty"`
+	Size  int    `json:"size"`
+	Since int64  `json:"since"` // ?since= of the next page; 0 at the end
+	Limit int    `json:"limit"`
+}
+
+// readMessages lists what a client may read, of all applications or of the one in the path.
+func (a *API) readMessages(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	q := r.URL.Query()
+	limit, err := number(q, "limit", 100)
+	if err != nil || limit < 1 || limit > inbox.MaxPage {
+		return refusal.Invalid("limit", fmt.Sprintf("A page has 1 to %d messages.", inbox.MaxPage))
+	}
+	since, err := number(q, "since", 0)
+	if err != nil {
+		return err
+	}
+	application := int64(0)
+	if mux.Vars(r)["id"] != "" {
+		if application = idOf(r); application == 0 {
+			return refusal.NotFound("application")
+		}
+	}
+	page, err := a.service.ReadMessages(r.Context(), v, application, since, int(limit))
+	if err != nil {
+		return err
+	}
+	list := gotifyList{Messages: make([]gotifyMessage, 0, len(page.Messages)), Paging: gotifyPaging{Size: len(page.Messages), Limit: int(limit)}}
+	for _, m := range page.Messages {
+		list.Messages = append(list.Messages, showGotify(m))
+	}
+	if page.More {
+		list.Paging.Since = page.Messages[len(page.Messages)-1].ID
+		list.Paging.Next = r.URL.Path + "?" + url.Values{"limit": {strconv.FormatInt(limit, 10)}, "since": {strconv.FormatInt(list.Paging.Since, 10)}}.Encode()
+	}
+	httprequest.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// number returns a number of the query that isn't negative.
+func number(q url.Values, name string, absent int64) (int64, error) {
+	if q.Get(name) == "" {
+		return absent, nil
+	}
+	n, err := strconv.ParseInt(q.Get(name), 10, 64)
+	if err != nil || n < 0 {
+		return 0, refusal.Invalid(name, fmt.Sprintf("'%s' must be a number.", name))
+	}
+	return n, nil
+}
+
+// hideMessage leaves a message out of what a client's user reads; the room keeps it.
+func (a *API) hideMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	if err := a.service.HideMessage(r.Context(), v, idOf(r)); err != nil {
+		return err
+	}
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
+	return nil
+}
+
+// hideMessages is hideMessage for all messages, or all of the application in the path.
+func (a *API) hideMessages(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	if mux.Vars(r)["id"] != "" && idOf(r) == 0 {
+		return refusal.NotFound("application")
+	}
+	if err := a.service.HideMessages(r.Context(), v, idOf(r)); err != nil {
+		return err
+	}
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
+	return nil
+}
+
+// gotifyApplication is an application as Gotify's clients read it, without its token.
+type gotifyApplication struct {
+	ID              int64      `json:"id"`
+	Name            string     `json:"name"`
+	Description     string     `json:"description"`
+	Internal        bool       `json:"internal"`
+	Image           string     `json:"image"` // relative to the server's URL
+	DefaultPriority int        `json:"defaultPriority"`
+	CreatedAt       time.Time  `json:"createdAt"`
+	LastUsed        *time.Time `json:"lastUsed"`
+}
+
+func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	apps, err := a.service.Applications(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	list := make([]gotifyApplication, 0, len(apps))
+	for _, app := range apps {
+		out := gotifyApplication{
+			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(app.LastUsed),
+			DefaultPriority: gotifyPriorities[app.DefaultPriority-message.MinPriority],
+		}
+		if app.HasImage {
+			out.Image = "image/" + a.service.ImageName(app.ID)
+		}
+		list = append(list, out)
+	}
+	httprequest.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// currentUser is the user as Gotify's clients read it.
+type currentUser struct {
+	ID    int64  `json:"id"`
+	Name  string `json:"name"`
+	Admin bool   `json:"admin"`
+}
+
+func (a *API) getCurrentUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	u, err := a.service.User(r.Context(), v, v.UserID)
+	if err != nil {
+		return err
+	}
+	httprequest.WriteJSON(w, http.StatusOK, currentUser{ID: u.ID, Name: u.Name, Admin: u.Admin})
+	return nil
+}
+
+// gotifyInfo tells Gotify's clients how to log in: with a name and a password.
+type gotifyInfo struct {
+	Version  string `json:"version"`
+	Register bool   `json:"register"`
+	OIDC     bool   `json:"oidc"`
+}
+
+func (a *API) getGotifyInfo(w http.ResponseWriter, _ *http.Request) error {
+	httprequest.WriteJSON(w, http.StatusOK, gotifyInfo{Version: a.o.Version.Version})
+	return nil
+}

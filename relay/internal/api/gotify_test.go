@@ -1,0 +1,361 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/outbox"
+)
+
+// gotify is a client of Gotify's with its token.
+type gotify struct {
+	*world
+	id    int64
+	token string
+}
+
+// gotify makes a client of a user.
+func (w *world) gotify(auth string) gotify {
+	w.Helper()
+	made := w.ask("POST", "/client", `{"name":"phone"}`, auth)
+	w.want("make a client", made, 200, "name", "phone")
+	token, _ := made.fields["token"].(string)
+	if !account.IsClientToken(token) || len(token) < 15 {
+		w.Errorf("the token is %q", token)
+	}
+	id, _ := made.fields["id"].(float64)
+	return gotify{w, int64(id), token}
+}
+
+func (g gotify) ask(method, path, body string) reply {
+	g.Helper()
+	return g.world.ask(method, path, body, "X-Gotify-Key: "+g.token)
+}
+
+// page reads a page and returns its texts and the address of the next.
+func (g gotify) page(path string) (texts []string, next string) {
+	g.Helper()
+	r := g.ask("GET", path, "")
+	g.want(path, r, 200)
+	var list gotifyList
+	if err := json.Unmarshal([]byte(r.body), &list); err != nil {
+		g.Fatal(err)
+	}
+	for _, m := range list.Messages {
+		texts = append(texts, m.Message)
+	}
+	return texts, list.Paging.Next
+}
+
+func (w *world) send(token string, texts ...string) {
+	w.Helper()
+	for _, text := range texts {
+		w.want("send "+text, w.ask("POST", "/message", `{"token":"`+token+`","message":"`+text+`"}`), 200)
+	}
+}
+
+var admin = basicHeader("admin", "correct horse")
+
+func TestClients(t *testing.T) {
+	w := newWorld(t, nil)
+	g, other := w.gotify(admin), w.gotify(admin)
+	for name, header := range map[string]string{"X-Gotify-Key": "X-Gotify-Key: " + g.token, "Bearer": "Authorization: Bearer " + g.token, "Basic": basicHeader("", g.token)} {
+		w.want(name, w.ask("GET", "/current/user", "", header), 200, "name", "admin", "admin", true, "id", 1.0)
+	}
+	w.want("in the query", w.ask("GET", "/current/user?token="+g.token, ""), 200)
+	list := g.ask("GET", "/client", "")
+	if w.want("list", list, 200); strings.Count(list.body, `"token"`) != 1 || !strings.Contains(list.body, g.token) || !strings.Contains(list.body, `"lastUsed":"`) {
+		t.Errorf("the list is %s", list.body)
+	}
+	if list := w.manage("GET", "/client", ""); strings.Contains(list.body, `"token"`) {
+		t.Errorf("a user gets %s", list.body)
+	}
+	w.want("rename itself", g.ask("PUT", fmt.Sprint("/client/", g.id), `{"name":"tablet"}`), 200, "name", "tablet", "token", nil)
+	w.want("rename another", g.ask("PUT", fmt.Sprint("/client/", other.id), `{"name":"x"}`), 404)
+	w.want("delete another", g.ask("DELETE", fmt.Sprint("/client/", other.id), ""), 404)
+	for _, forbidden := range []string{"GET /user", "GET /user/1", "POST /client", "POST /application", "GET /application/1", "GET /doctor", "GET /bot/recovery-key", "POST /message/1/redeliver", "GET /message/1"} {
+		method, path, _ := strings.Cut(forbidden, " ")
+		w.want(forbidden, g.ask(method, path, `{"name":"x"}`), 401)
+	}
+	w.want("send", g.ask("POST", "/message", `{"message":"m"}`), 401)
+	w.want("delete itself", g.ask("DELETE", fmt.Sprint("/client/", g.id), ""), 200)
+	w.want("its token", g.ask("GET", "/message", ""), 401)
+	w.want("another user", w.manage("POST", "/user", `{"name":"maria","password":"long enough"}`), 201)
+	maria := w.gotify(basicHeader("maria", "long enough"))
+	w.want("of another user", maria.ask("DELETE", fmt.Sprint("/client/", other.id), ""), 404)
+	w.want("delete the user", w.manage("DELETE", "/user/2", ""), 200)
+	w.want("the token of a deleted user", maria.ask("GET", "/message", ""), 401)
+	for range 99 {
+		w.gotify(admin)
+	}
+	w.want("too many", w.manage("POST", "/client", `{"name":"x"}`), 409)
+}
+
+func TestGotifyReads(t *testing.T) {
+	w := newWorld(t, nil)
+	g, a, b := w.gotify(admin), w.app(named("a")), w.app(named("b"))
+	w.want("user", w.manage("POST", "/user", `{"name":"maria","password":"long enough","matrix_id":"@maria:example.org"}`), 201)
+	maria := basicHeader("maria", "long enough")
+	w.want("another's application", w.ask("POST", "/application", `{"name":"hers","room_id":"`+room+`"}`, maria), 201)
+	w.send(a.Token, "1", "2", "3")
+	w.send(b.Token, "4", "5")
+	check := func(what, path string, want ...string) (next string) {
+		t.Helper()
+		got, next := g.page(path)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+		return next
+	}
+	check("all", "/message", "5", "4", "3", "2", "1")
+	next := check("the first page", "/message?limit=2", "5", "4")
+	if next != "/message?limit=2&since=4" {
+		t.Errorf("the next page is %q", next)
+	}
+	next = check("the second", next, "3", "2")
+	if next = check("the last", next, "1"); next != "" {
+		t.Errorf("after the last page comes %q", next)
+	}
+	path := fmt.Sprintf("/application/%d/message", a.Application.ID)
+	check("of one application", path, "3", "2", "1")
+	if next := check("a page of it", path+"?limit=1&since=3", "2"); next != path+"?limit=1&since=2" {
+		t.Errorf("the next page of an application is %q", next)
+	}
+	w.want("another's application", g.ask("GET", "/application/3/message", ""), 404)
+	w.want("no limit", g.ask("GET", "/message?limit=x", ""), 400, "field", "limit")
+
+	w.want("hide one", g.ask("DELETE", "/message/2", ""), 200)
+	w.want("hide what is not there", g.ask("DELETE", "/message/99", ""), 404)
+	w.want("hide what is hidden", g.ask("DELETE", "/message/2", ""), 404)
+	check("without the hidden one", path, "3", "1")
+	w.want("hide an application's", g.ask("DELETE", path, ""), 200)
+	check("without those of an application", "/message", "5", "4")
+	w.send(a.Token, "6")
+	check("with a later one", "/message", "6", "5", "4")
+	w.want("hide all", g.ask("DELETE", "/message", ""), 200)
+	check("nothing left", "/message")
+	w.send(b.Token, "7")
+	check("a later one", "/message", "7")
+	for i := 1; i <= 7; i++ {
+		if m := w.manage("GET", fmt.Sprint("/message/", i), ""); m.status != 200 || m.fields["status"] == string(outbox.StateRedacted) || m.fields["status"] == string(outbox.StateCancelled) {
+			t.Errorf("message %d: %s", i, m.body)
+		}
+	}
+	if list := w.manage("GET", "/message", ""); strings.Count(list.body, `"status_url"`) != 7 {
+		t.Errorf("others see %s", list.body)
+	}
+	w.want("withdraw", w.manage("DELETE", "/message/7", ""), 200)
+	check("without the withdrawn one", "/message")
+
+	apps := g.ask("GET", "/application", "")
+	var list []gotifyApplication
+	if err := json.Unmarshal([]byte(apps.body), &list); err != nil || len(list) != 2 || list[0].Name != "a" || list[0].DefaultPriority != 5 || strings.Contains(apps.body, `"token"`) {
+		t.Errorf("the applications are %s, %v", apps.body, err)
+	}
+}
+
+// TestGotifyShape: priorities and formats are translated for Gotify's clients.
+func TestGotifyShape(t *testing.T) {
+	w := newWorld(t, nil)
+	g, a := w.gotify(admin), w.app(named("a"))
+	for _, tt := range []struct {
+		body, message, extras string
+		priority              int
+	}{
+		{`{"message":"a *b*","priority":-2}`, "a *b*", `{"client::display":{"contentType":"text/markdown"}}`, 1},
+		{`{"message":"m","priority":2,"extras":{"x":1}}`, "m", `{"client::display":{"contentType":"text/markdown"},"x":1}`, 10},
+		{`{"message":"m","priority":1,"extras":{"client::display":{"contentType":"text/plain"}}}`, "m", `{"client::display":{"contentType":"text/plain"}}`, 8},
+		{`{"message":"<b>m</b>","extras":{"client::display":{"contentType":"text/html"}}}`, "m", `{"client::display":{"contentType":"text/html"}}`, 5},
+	} {
+		w.want(tt.body, w.ask("POST", "/message", `{"token":"`+a.Token+`",`+tt.body[1:]), 200)
+		var list gotifyList
+		if err := json.Unmarshal([]byte(g.ask("GET", "/message?limit=1", "").body), &list); err != nil {
+			t.Fatal(err)
+		}
+		if m := list.Messages[0]; m.Message != tt.message || string(m.Extras) != tt.extras || m.Priority != tt.priority || time.Since(m.Date) > time.Minute {
+			t.Errorf("%s is read as %+v, %s", tt.body, m, m.Extras)
+		}
+	}
+}
+
+func TestGotifyImage(t *testing.T) {
+	w := newWorld(t, nil)
+	g, a := w.gotify(admin), w.app(named("a"))
+	image := func() string {
+		var list []gotifyApplication
+		if err := json.Unmarshal([]byte(g.ask("GET", "/application", "").body), &list); err != nil {
+			t.Fatal(err)
+		}
+		return "/" + list[0].Image
+	}
+	w.want("none", w.ask("GET", image(), ""), 404)
+	w.want("set", w.manage("POST", fmt.Sprintf("/application/%d/image", a.Application.ID), onePixel), 200)
+	if r := w.ask("GET", image(), ""); r.status != 200 || r.body != onePixel || r.header.Get("Content-Type") != "image/gif" {
+		t.Errorf("%d, %q", r.status, r.body)
+	}
+	w.want("guessed", w.ask("GET", "/image/1-00000000000000000000000000000000", ""), 404)
+	w.want("no id", w.ask("GET", "/image/x", ""), 404)
+}
+
+// websocket opens Gotify's stream.
+func (g gotify) websocket(query string) *websocket.Conn {
+	g.Helper()
+	conn, _, err := websocket.Dial(g.Context(), "ws"+strings.TrimPrefix(g.base, "http")+"/stream?token="+g.token+query, nil) //nolint:bodyclose // it has none
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(func() { _ = conn.CloseNow() })
+	return conn
+}
+
+// next returns the text of the next message of a stream.
+func (g gotify) next(conn *websocket.Conn) string {
+	g.Helper()
+	ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
+	defer cancel()
+	_, text, err := conn.Read(ctx)
+	if err != nil {
+		g.Fatal(err)
+	}
+	var m gotifyMessage
+	if err := json.Unmarshal(text, &m); err != nil {
+		g.Fatal(err)
+	}
+	return m.Message
+}
+
+func TestStream(t *testing.T) {
+	w := newWorld(t, nil)
+	g, a := w.gotify(admin), w.app(named("a"))
+	w.send(a.Token, "1", "2", "3")
+	now, later := g.websocket(""), g.websocket("&after=1")
+	for _, want := range []string{"2", "3"} {
+		if got := g.next(later); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	for n := range 5 {
+		text := fmt.Sprint("text ", n)
+		w.send(a.Token, text)
+		for _, conn := range []*websocket.Conn{now, later} {
+			if got := g.next(conn); got != text {
+				t.Fatalf("%q, want %q", got, text)
+			}
+		}
+	}
+	if err := now.Ping(now.CloseRead(t.Context())); err != nil {
+		t.Error(err)
+	}
+	w.want("delete the client", w.manage("DELETE", fmt.Sprint("/client/", g.id), ""), 200)
+	if _, _, err := later.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("the stream of a deleted client ends with %v", err)
+	}
+}
+
+// TestStream_OtherSite: a browser adds a password that it knows to requests of other sites, but no token.
+func TestStream_OtherSite(t *testing.T) {
+	w := newWorld(t, nil)
+	g := w.gotify(admin)
+	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Origin: https://evil.example"}
+	w.want("by password", w.ask("GET", "/stream", "", append(upgrade, admin)...), 403)
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(w.base, "http")+"/stream?token="+g.token, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://app.example"}}}) //nolint:bodyclose // it has none
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.CloseNow()
+}
+
+// events opens the stream of events and returns its lines.
+func (w *world) events(headers ...string) (lines *bufio.Scanner) {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.base+"/messages/stream", nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = resp.Body.Close() })
+	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || got != "text/event-stream" {
+		w.Fatalf("%d, %s", resp.StatusCode, got)
+	}
+	return bufio.NewScanner(resp.Body)
+}
+
+// line returns the next line of a kind.
+func line(t *testing.T, lines *bufio.Scanner, kind string) string {
+	t.Helper()
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), kind+": "); ok {
+			return text
+		}
+	}
+	t.Fatalf("no line %s: %v", kind, lines.Err())
+	return ""
+}
+
+func TestEvents(t *testing.T) {
+	w := newWorld(t, nil)
+	a, b := w.app(named("a")), w.app(named("b"))
+	w.send(a.Token, "1", "2")
+	key := "X-Gotify-Key: " + a.Token
+	lines := w.events(key)
+	if got := line(t, lines, "id"); got != "2" {
+		t.Errorf("a new reader begins after %s", got)
+	}
+	w.send(b.Token, "3")
+	w.send(a.Token, "4")
+	if got := line(t, lines, "id"); got != "4" {
+		t.Errorf("the first message is %s", got)
+	}
+	var m delivery
+	if err := json.Unmarshal([]byte(line(t, lines, "data")), &m); err != nil || m.ID != 4 || m.Message.Message != "4" || m.Application != "a" {
+		t.Errorf("it is %+v, %v", m, err)
+	}
+	if got := line(t, lines, "event"); got != "change" {
+		t.Errorf("an event %s", got)
+	}
+	again := w.events(key, "Last-Event-ID: 1")
+	for _, want := range []string{"1", "2", "4"} {
+		if got := line(t, again, "id"); got != want {
+			t.Errorf("continued with %s, want %s", got, want)
+		}
+	}
+	all := w.events(admin, "Last-Event-ID: 2")
+	for _, want := range []string{"2", "3", "4"} {
+		if got := line(t, all, "id"); got != want {
+			t.Errorf("an administrator gets %s, want %s", got, want)
+		}
+	}
+}
+
+// TestEvents_Stopping: a relay that stops does not wait for readers.
+func TestEvents_Stopping(t *testing.T) {
+	w := newWorld(t, nil)
+	stopping := make(chan struct{})
+	w.api.o.Stopping = stopping
+	g := w.gotify(admin)
+	conn, lines := g.websocket(""), w.events(admin)
+	line(t, lines, "id")
+	close(stopping)
+	for lines.Scan() {
+	}
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the stream ends with %v", err)
+	}
+}

@@ -1,0 +1,249 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/inbox"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
+)
+
+const (
+	maxStreams   = 1000
+	shareStreams = 50 // of one user or application
+
+	pingEvery   = 45 * time.Second // as Gotify does
+	pongWithin  = 15 * time.Second
+	writeWithin = 10 * time.Second // of one message: a reader that is slower is cut off and comes back for the rest
+	changeEvery = 500 * time.Millisecond
+	maxInput    = 64 // bytes of what a reader may send, which is ignored
+)
+
+// openStream begins a stream after the message that the request names, or now.
+func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream, release func(), err error) {
+	after := int64(-1)
+	for _, name := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
+		if name == "" {
+			continue
+		}
+		if after, err = strconv.ParseInt(name, 10, 64); err != nil || after < 0 {
+			return nil, nil, refusal.Invalid("after", "The position must be the id of a message.")
+		}
+	}
+	key := fmt.Sprint("user ", v.UserID)
+	if v.ApplicationID != 0 {
+		key = fmt.Sprint("application ", v.ApplicationID)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	free, err := a.streams.Take(ctx, key)
+	if err != nil {
+		return nil, nil, &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many streams are open.", RetryAfter: time.Minute}
+	}
+	st, err = a.service.NewStream(r.Context(), v, after)
+	if err != nil {
+		free()
+		return nil, nil, err
+	}
+	return st, func() { st.Close(); free() }, nil
+}
+
+// authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
+func (a *API) authenticator(r *http.Request, v account.Principal) func(context.Context) error {
+	token, _ := inbound.Token(r)
+	checked := time.Now()
+	return func(ctx context.Context) (err error) {
+		switch {
+		case v.ClientID != 0:
+			_, err = a.service.ClientViewer(ctx, token)
+		case v.ApplicationID != 0:
+			_, err = a.service.TokenViewer(ctx, token)
+		case time.Since(checked) > pongWithin: // a session is looked up in the database
+			checked = time.Now()
+			_, err = a.user(r)
+		}
+		if refusal.KindOf(err) == refusal.KindUnavailable {
+			return nil // which says nothing about the credential
+		}
+		return err
+	}
+}
+
+// streamMessages is Gotify's stream: a WebSocket that gets each message as a text.
+func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	st, release, err := a.openStream(r, v)
+	if err != nil {
+		return err
+	}
+	defer release()
+	authenticate := a.authenticator(r, v)
+	// A browser adds passwords to requests of other sites, but no tokens.
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: v.ClientID != 0})
+	if err != nil {
+		return nil //nolint:nilerr // Accept has answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go drain(ctx, cancel, conn)
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		if authenticate(ctx) != nil {
+			return ignored(conn.Close(websocket.StatusPolicyViolation, "the token is not valid any more"))
+		}
+		all, err := st.Next(ctx)
+		if err != nil {
+			return ignored(conn.Close(websocket.StatusTryAgainLater, "the database does not answer"))
+		}
+		if err := writeMessages(ctx, conn, all); err != nil {
+			return nil //nolint:nilerr // the reader is gone or too slow
+		}
+		if len(all) > 0 {
+			continue
+		}
+		select {
+		case <-st.Moved():
+		case <-ping.C:
+			go keepAlive(ctx, cancel, conn)
+		case <-a.o.Stopping:
+			return ignored(conn.Close(websocket.StatusGoingAway, "the relay stops"))
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ignored is for closing a connection whose reader may be gone.
+func ignored(error) error { return nil }
+
+// drain reads what the reader sends, among it the answers to pings, and cancels when the connection ends.
+func drain(ctx context.Context, cancel context.CancelFunc, conn *websocket.Conn) {
+	defer cancel()
+	conn.SetReadLimit(maxInput)
+	for {
+		if _, _, err := conn.Read(ctx); err != nil {
+			return
+		}
+	}
+}
+
+// keepAlive cancels if the reader does not answer a ping.
+func keepAlive(ctx context.Context, cancel context.CancelFunc, conn *websocket.Conn) {
+	within, done := context.WithTimeout(ctx, pongWithin)
+	defer done()
+	if conn.Ping(within) != nil {
+		cancel()
+	}
+}
+
+func writeMessages(ctx context.Context, conn *websocket.Conn, all []message.Message) error {
+	for _, m := range all {
+		text, err := encode(showGotify(m))
+		if err != nil {
+			return err
+		}
+		within, cancel := context.WithTimeout(ctx, writeWithin)
+		err = conn.Write(within, websocket.MessageText, text)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode returns the JSON of a value on one line, with <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// streamEvents sends each message as a server-sent event, and an event "change" when the state of a message may have changed.
+func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	st, release, err := a.openStream(r, v)
+	if err != nil {
+		return err
+	}
+	defer release()
+	authenticate := a.authenticator(r, v)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep the events
+	h.Set("X-Content-Type-Options", "nosniff")
+	events := events{w: w, flush: http.NewResponseController(w)}
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	var due <-chan time.Time // of an event "change"
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	err = events.send("retry: 2000\nid: %d\n\n", st.Position()) // a reader that loses the connection continues there
+	for err == nil {
+		if authenticate(r.Context()) != nil {
+			return nil
+		}
+		all, fault := st.Next(r.Context())
+		if fault != nil {
+			return nil //nolint:nilerr // the reader comes back
+		}
+		for _, m := range all {
+			text, fault := encode(showMessage(m))
+			if fault != nil {
+				return fault
+			}
+			if err = events.send("id: %d\ndata: %s\n\n", m.ID, text); err != nil {
+				return nil //nolint:nilerr // the reader is gone or too slow
+			}
+		}
+		if len(all) > 0 {
+			continue
+		}
+		select {
+		case <-st.Moved():
+			if due == nil {
+				due = time.After(changeEvery)
+			}
+		case <-due:
+			due = nil
+			err = events.send("event: change\ndata: {}\n\n")
+		case <-ping.C:
+			err = events.send("id: %d\n\n", st.Position())
+		case <-a.o.Stopping:
+			return nil
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// events writes server-sent events.
+type events struct {
+	w     http.ResponseWriter
+	flush *http.ResponseController
+}
+
+func (e events) send(format string, args ...any) error {
+	_ = e.flush.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer of a test may have none
+	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
+		return err
+	}
+	err := e.flush.Flush()
+	_ = e.flush.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose deadline passes while nothing is written
+	return err
+}

@@ -1,0 +1,41 @@
+package store
+
+import "context"
+
+// Clients returns the clients of a user, or of all users if user is 0.
+func (s *Store) Clients(ctx context.Context, user int64) (all []Client, err error) {
+	q := s.rows.WithContext(ctx).Order("id")
+	if user != 0 {
+		q = q.Where("user_id = ?", user)
+	}
+	return all, q.Find(&all).Error
+}
+
+// CreateClient stores a new client, which gets its id.
+func (tx *Tx) CreateClient(c *Client) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
+	return tx.db.Create(c).Error
+}
+
+// RenameClient gives a client another name.
+func (tx *Tx) RenameClient(id int64, name string) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
+	return tx.exec(`UPDATE clients SET name = ? WHERE id = ?`, name, id)
+}
+
+// DeleteClient removes a client.
+func (tx *Tx) DeleteClient(id int64) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
+	return tx.exec(`DELETE FROM clients WHERE id = ?`, id)
+}
+
+// ClientUsed records when a client was last used.
+func (s *Store) ClientUsed(ctx context.Context, id, at int64) error {
+	return s.Update(ctx, func(tx *Tx) error { return tx.exec(`UPDATE clients SET last_used = ? WHERE id = ?`, at, id) })
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"slipway/relay/internal/message"
+)
+
+// Reading selects what reached a reader: messages and their edits, except those that were withdrawn.
+type Reading struct {
+	Owner       int64 // of the application; 0: any
+	Application int64 // 0: any
+	HiddenFrom  int64 // leaves out what this user has deleted; 0: nothing
+	ID          int64 // only this one; 0: any
+	After       int64 // ids above
+	Through     int64 // ids up to this one; 0: no bound
+	Oldest      bool  // oldest first, not newest
+	Limit       int
+	Bytes       int // of text, after which no more are read; 0: no bound
+}
+
+const (
+	notHidden = `NOT EXISTS (SELECT 1 FROM hidden_messages h WHERE h.message_id = o.id AND h.user_id = ?)
+		AND o.id > coalesce((SELECT h.message_id FROM hidden_through h WHERE h.user_id = ? AND h.application_id = o.application_id), 0)`
+	readable = `o.kind IN (0, 4) AND o.state NOT IN ('cancelled', 'redacted') AND NOT ` + removing + `
+		AND NOT EXISTS (SELECT 1 FROM outbox t WHERE t.id = o.target AND o.kind = 4 AND t.state IN ('cancelled', 'redacted'))`
+)
+
+// Read returns what r selects. more says that it stopped because of Bytes or Limit.
+func (s *Store) Read(ctx context.Context, r Reading) (all []message.Message, more bool, err error) {
+	if r.HiddenFrom != 0 {
+		through, err := s.hiddenThrough(ctx, r.HiddenFrom)
+		if err != nil {
+			return nil, false, err
+		}
+		r.After = max(r.After, through)
+	}
+	where, args := r.where()
+	rows, err := s.query(ctx, selectMessages+around+where, append(args, r.Limit+1)...)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = rows.Close() }()
+	size := 0
+	for rows.Next() {
+		if len(all) == r.Limit || r.Bytes > 0 && size >= r.Bytes {
+			return all, true, nil
+		}
+		m, err := scanMessage(rows)
+		if err != nil {
+			return nil, false, err
+		}
+		size += len(m.Title) + len(m.Body) + len(m.Extras)
+		all = append(all, m)
+	}
+	return all, false, rows.Err()
+}
+
+func (r Reading) where() (string, []any) {
+	terms, args := []string{readable, `o.id > ?`}, []any{r.After}
+	add := func(term string, values ...any) {
+		terms = append(terms, term)
+		args = append(args, values...)
+	}
+	if r.Through > 0 {
+		add(`o.id <= ?`, r.Through)
+	}
+	if r.ID > 0 {
+		add(`o.id = ?`, r.ID)
+	}
+	switch { // The + keeps SQLite from sorting all messages of all these applications.
+	case r.Application != 0 && r.Owner != 0:
+		add(`o.application_id = ? AND a.owner_id = ? AND a.deleted_at = 0`, r.Application, r.Owner)
+	case r.Application != 0:
+		add(`o.application_id = ? AND a.deleted_at = 0`, r.Application)
+	case r.Owner != 0:
+		add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, r.Owner)
+	default:
+		add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
+	}
+	if r.HiddenFrom != 0 {
+		add(notHidden, r.HiddenFrom, r.HiddenFrom)
+	}
+	order := ` ORDER BY o.id DESC LIMIT ?`
+	if r.Oldest {
+		order = ` ORDER BY o.id LIMIT ?`
+	}
+	return ` WHERE ` + strings.Join(terms, ` AND `) + order, args
+}
+
+// hiddenThrough returns up to which id a user has deleted everything.
+func (s *Store) hiddenThrough(ctx context.Context, user int64) (id int64, err error) {
+	return id, s.rows.WithContext(ctx).Raw(`SELECT coalesce(max(message_id), 0) FROM hidden_through WHERE user_id = ? AND application_id = 0`, user).Scan(&id).Error
+}
+
+// Hide leaves a message out of what a user reads.
+func (tx *Tx) Hide(user, id int64) error {
+	return tx.exec(`INSERT INTO hidden_messages (message_id, user_id) VALUES (?, ?) ON CONFLICT (message_id, user_id) DO NOTHING`, id, user)
+}
+
+// HideThrough leaves all messages of an application up to an id out of what a user reads; application 0 stands for all.
+func (tx *Tx) HideThrough(user, application, id int64) error {
+	err := tx.exec(`INSERT INTO hidden_through AS h (user_id, application_id, message_id) VALUES (?, ?, ?)
+		ON CONFLICT (user_id, application_id) DO UPDATE SET message_id = excluded.message_id WHERE h.message_id < excluded.message_id`, user, application, id)
+	if application != 0 {
+		return err
+	}
+	return errors.Join(err,
+		tx.exec(`DELETE FROM hidden_messages WHERE user_id = ? AND message_id <= ?`, user, id),
+		tx.exec(`DELETE FROM hidden_through WHERE user_id = ? AND application_id <> 0 AND message_id <= ?`, user, id))
+}
