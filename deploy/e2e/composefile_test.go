@@ -72,6 +72,9 @@ func TestComposeV2(t *testing.T) {
 			}
 		}
 	}
+	if !strings.Contains(harness.Read(t, "../compose/replica.yml"), "\n  trustedproxies: [") {
+		t.Error("the registries behind the balancer trust no proxy: rates and logs would have its address for all clients")
+	}
 	if version := strings.TrimPrefix(load(t, "", nil).Services["synapse"].Image, "matrixdotorg/synapse:v"); !strings.Contains(harness.Read(t, "../../tools/synapse/requirements.txt"), "\nmatrix-synapse=="+version+"\n") {
 		t.Errorf("docker-compose.yml starts Synapse %s, tools/synapse/requirements.txt has another", version)
 	}
