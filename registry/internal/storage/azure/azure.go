@@ -111,7 +111,7 @@ func (b *Bucket) Limits() object.Limits {
 	}
 	return object.Limits{
 		MinPart: object.MinPart, MaxPut: 256 << 20, MaxParts: 50_000, MaxLate: late, ConditionalPut: true, ConditionalDelete: true, Versioned: true,
-		PutRight: "blobs/write", DeleteRight: "blobs/delete (role Storage Blob Data Contributor)",
+		GetRight: "blobs/read", PutRight: "blobs/write", DeleteRight: "blobs/delete (role Storage Blob Data Contributor)",
 	}
 }
 

@@ -85,7 +85,7 @@ func (b *Bucket) Limits() object.Limits {
 	}
 	return object.Limits{
 		MinPart: object.MinPart, MaxPut: 256 << 20, MaxParts: maxParts, MaxLate: late, ConditionalPut: true, ConditionalDelete: true, Versioned: true,
-		PutRight: "storage.objects.create", DeleteRight: "storage.objects.delete (role Storage Object Admin)",
+		GetRight: "storage.objects.get", PutRight: "storage.objects.create", DeleteRight: "storage.objects.delete (role Storage Object Admin)",
 	}
 }
 

@@ -146,8 +146,8 @@ type Limits struct {
 	ComposedEarly bool
 	// NoTouch says that Touch leaves the date as it was.
 	NoTouch bool
-	// PutRight and DeleteRight name the rights that an account needs.
-	PutRight, DeleteRight string
+	// GetRight, PutRight and DeleteRight name the rights that an account needs.
+	GetRight, PutRight, DeleteRight string
 }
 
 // Trouble is a failure that may pass.

@@ -215,7 +215,7 @@ func freeFullBucket(t *testing.T, limit func(*Limits)) {
 	}
 	time.Sleep(time.Hour)
 	m.failWith(func(method, _ string) error {
-		if method != "DELETE" {
+		if method != "DELETE" && method != "HEAD" {
 			return fmt.Errorf("%w: XMinioStorageFull", storage.ErrNoSpace)
 		}
 		return nil
@@ -255,6 +255,7 @@ func TestProbe_NamesRights(t *testing.T) {
 		want   string
 	}{
 		"no write":    {"PUT", storage.ErrDenied, "the account lacks the right put"},
+		"no read":     {"HEAD", storage.ErrDenied, "the account lacks the right get"},
 		"no deletion": {"DELETE", storage.ErrDenied, ""},
 		"busy":        {"PUT", &Trouble{Err: errors.New("503")}, "503"},
 		"full":        {"PUT", storage.ErrNoSpace, "no space"},

@@ -34,7 +34,7 @@ type stored struct {
 func newMemory() *memory {
 	return &memory{objects: map[string]stored{}, limits: Limits{
 		MinPart: 1, MaxPut: 1 << 30, MaxParts: 100, MaxDelete: 10, MaxLate: 25 * time.Second, ConditionalPut: true, ComposedEarly: true,
-		PutRight: "put", DeleteRight: "delete",
+		GetRight: "get", PutRight: "put", DeleteRight: "delete",
 	}}
 }
 
@@ -106,6 +106,9 @@ func (m *memory) compose(key string) {
 }
 
 func (m *memory) Head(_ context.Context, key string) (Info, error) {
+	if err := m.failed("HEAD", key); err != nil {
+		return Info{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.objects[key]

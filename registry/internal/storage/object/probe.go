@@ -32,9 +32,6 @@ func Probe(ctx context.Context, c *Client) (Findings, error) {
 	f := Findings{Limits: c.limits}
 	key := private + "probe/" + rand.Text()
 	why, err := probePut(ctx, c, key)
-	if errors.Is(err, storage.ErrDenied) {
-		return f, fmt.Errorf("the account lacks the right %s: %w", f.PutRight, err)
-	}
 	if err != nil {
 		return f, err
 	}
@@ -53,9 +50,17 @@ func Probe(ctx context.Context, c *Client) (Findings, error) {
 	}
 	err = c.Delete(ctx, key, &Change{})
 	if errors.Is(err, storage.ErrDenied) {
-		f.NoDelete, err = fmt.Errorf("the account lacks the right %s: %w", f.DeleteRight, err), nil
+		f.NoDelete, err = lacks(f.DeleteRight, err), nil
 	}
 	return f, err
+}
+
+// lacks names the right of a request that was denied.
+func lacks(right string, err error) error {
+	if errors.Is(err, storage.ErrDenied) {
+		return fmt.Errorf("the account lacks the right %s: %w", right, err)
+	}
+	return err
 }
 
 // probePut describes what is wrong with conditions on PUT, "" for nothing.
@@ -86,7 +91,7 @@ func probePut(ctx context.Context, c *Client, key string) (why string, err error
 	}
 	info, err := c.Head(ctx, key)
 	if err != nil {
-		return "", err
+		return "", lacks(c.limits.GetRight, err)
 	}
 	switch err := c.probe(ctx, key, "other", storage.IfVersion(wrong(info.Version))); {
 	case err == nil:
@@ -106,7 +111,7 @@ func probePut(ctx context.Context, c *Client, key string) (why string, err error
 // probe sends a put, again if it surely did nothing.
 func (c *Client) probe(ctx context.Context, key, content string, cond storage.Condition) error {
 	_, err := c.Put(ctx, key, []byte(content), &Change{If: cond})
-	return err
+	return lacks(c.limits.PutRight, err)
 }
 
 // wrong is a version like v that no object has.

@@ -213,7 +213,7 @@ func (b *Bucket) Limits() object.Limits {
 	return object.Limits{
 		MinPart: 5 << 20, MaxPut: 5 << 30, MaxParts: 10_000, MaxDelete: 1000, MaxLate: expiry + lateness,
 		ConditionalPut: true, ConditionalDelete: true, ComposedEarly: true,
-		PutRight: "s3:PutObject", DeleteRight: "s3:DeleteObject",
+		GetRight: "s3:GetObject", PutRight: "s3:PutObject", DeleteRight: "s3:DeleteObject",
 	}
 }
 
