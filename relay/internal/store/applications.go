@@ -30,7 +30,7 @@ func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
 	if err := tx.accounts(); err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE applications SET owner_absent = ? WHERE id = ?`, absent, id)
+	return tx.db.Model(&Application{}).Where("id = ?", id).Update("owner_absent", absent).Error
 }
 
 // SetRoomRight stores why an application may send to its room.
@@ -38,7 +38,7 @@ func (tx *Tx) SetRoomRight(id int64, right string) error {
 	if err := tx.accounts(); err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE applications SET room_right = ? WHERE id = ?`, right, id)
+	return tx.db.Model(&Application{}).Where("id = ?", id).Update("room_right", right).Error
 }
 
 // UpdateToken stores an application's tokens.
@@ -56,7 +56,7 @@ func (tx *Tx) DeleteApplications(now int64, ids ...int64) error {
 		return err
 	}
 	tx.changes = append(tx.changes, Change{Kind: Altered})
-	return tx.exec(`UPDATE applications SET deleted_at = ?, token_hash = NULL, old_token_hash = NULL WHERE id IN ?`, now, ids)
+	return tx.db.Model(&Application{}).Where("id IN ?", ids).Updates(map[string]any{"deleted_at": now, "token_hash": nil, "old_token_hash": nil}).Error
 }
 
 // HasToken reports whether an application has a token with this hash.

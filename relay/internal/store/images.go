@@ -36,7 +36,7 @@ func (s *Store) SetImage(ctx context.Context, i Image) error {
 			return err
 		}
 		if len(i.Data) == 0 {
-			return tx.exec(`DELETE FROM application_images WHERE application_id = ?`, i.ApplicationID)
+			return tx.db.Delete(&Image{ApplicationID: i.ApplicationID}).Error
 		}
 		return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&i).Error
 	})

@@ -36,7 +36,7 @@ func (s *Store) SavePendingJoin(ctx context.Context, p PendingJoin) error {
 // DeletePendingJoin forgets a room to join, if it is known.
 func (s *Store) DeletePendingJoin(ctx context.Context, roomID string) error {
 	return s.Lead(ctx, func(tx *Tx) error {
-		return tx.exec(`DELETE FROM pending_joins WHERE room_id = ?`, roomID)
+		return tx.db.Delete(&PendingJoin{RoomID: roomID}).Error
 	})
 }
 

@@ -14,5 +14,5 @@ func (s *Store) CreateSession(ctx context.Context, row Session) error {
 
 // DeleteSession ends a session, if there is one.
 func (s *Store) DeleteSession(ctx context.Context, tokenHash []byte) error {
-	return s.Update(ctx, func(tx *Tx) error { return tx.exec(`DELETE FROM sessions WHERE token_hash = ?`, tokenHash) })
+	return s.Update(ctx, func(tx *Tx) error { return tx.db.Where("token_hash = ?", tokenHash).Delete(&Session{}).Error })
 }

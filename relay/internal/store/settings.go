@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"gorm.io/gorm/clause"
+)
 
 // Setting returns a small value, "" if it is not set.
 func (s *Store) Setting(ctx context.Context, key string) (string, error) {
@@ -30,7 +34,7 @@ func (tx *Tx) Setting(key string) (string, error) {
 // SetSetting keeps a small value; "" removes it.
 func (tx *Tx) SetSetting(key, value string) error {
 	if value == "" {
-		return tx.exec(`DELETE FROM settings WHERE key = ?`, key)
+		return tx.db.Where("key = ?", key).Delete(&Setting{}).Error
 	}
-	return tx.exec(`INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+	return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&Setting{Key: key, Value: value}).Error
 }

@@ -106,7 +106,6 @@ func (s *Store) release() error {
 // Check makes sure that the database can be written to.
 func (s *Store) Check(ctx context.Context) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		return tx.exec(`INSERT INTO settings (key, value) VALUES ('checked_at', ?)
-			ON CONFLICT (key) DO UPDATE SET value = excluded.value`, strconv.FormatInt(time.Now().UnixMilli(), 10))
+		return tx.SetSetting("checked_at", strconv.FormatInt(time.Now().UnixMilli(), 10))
 	})
 }

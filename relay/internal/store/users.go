@@ -26,7 +26,7 @@ func (tx *Tx) SaveUser(u *User) error {
 
 // EndSessions ends all sessions of a user.
 func (tx *Tx) EndSessions(user int64) error {
-	return tx.exec(`DELETE FROM sessions WHERE user_id = ?`, user)
+	return tx.db.Where("user_id = ?", user).Delete(&Session{}).Error
 }
 
 // SetPasswordHash stores a user's password hash.
@@ -34,7 +34,7 @@ func (tx *Tx) SetPasswordHash(user int64, hash string) error {
 	if err := tx.accounts(); err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE users SET password_hash = ? WHERE id = ?`, hash, user)
+	return tx.db.Model(&User{}).Where("id = ?", user).Update("password_hash", hash).Error
 }
 
 // DeleteUser removes a user. The applications, which get deleted, get another administrator as their owner until they
@@ -51,8 +51,8 @@ func (tx *Tx) DeleteUser(id int64) error {
 		return ErrLastAdmin
 	}
 	return errors.Join(
-		tx.exec(`UPDATE applications SET owner_id = ? WHERE owner_id = ?`, heirs[0], id),
-		tx.exec(`DELETE FROM users WHERE id = ?`, id),
+		tx.db.Model(&Application{}).Where("owner_id = ?", id).Update("owner_id", heirs[0]).Error,
+		tx.db.Delete(&User{}, id).Error,
 	)
 }
 
