@@ -75,6 +75,7 @@ type API struct {
 	origins *http.CrossOriginProtection
 	router  *mux.Router
 	handler http.Handler
+	pages   http.Handler // nil = there are none
 }
 
 type header struct {

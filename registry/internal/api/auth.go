@@ -24,6 +24,11 @@ func (a *API) authorize(w http.ResponseWriter, r *request) error {
 	if a.opts.Auth == nil || r.row.action == 0 {
 		return nil
 	}
+	if r.grant != nil { // of a page, which has identified the caller
+		r.user = r.grant.User
+		r.rec.SetUser(r.user)
+		return a.confirm(w, r)
+	}
 	grant, err := a.opts.Auth.Authorize(r.Request, r.access())
 	r.grant, r.user, r.fresh = &grant, grant.User, grant.Fresh
 	r.rec.SetUser(grant.User)

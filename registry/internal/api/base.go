@@ -9,8 +9,15 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// getRoot is the liveness check of load balancers.
+// getRoot is the liveness check of load balancers. Browsers are led to the pages, if there are any.
 func (a *API) getRoot(w http.ResponseWriter, r *request) error {
+	if a.pages != nil {
+		w.Header().Add("Vary", "Accept")
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r.Request, a.PagesBase()+"/", http.StatusSeeOther)
+			return nil
+		}
+	}
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusOK)

@@ -80,7 +80,8 @@ func (a *API) v2() []*endpoint {
 			{method: head, action: auth.Pull, handle: a.headBlob},
 			{method: del, action: auth.Delete, handle: a.deleteBlob, event: "delete"},
 		}},
-		{name: "blob_upload_chunk", path: repositoryPath + "/blobs/uploads/{uuid:[^/]+}", last: "uuid", rows: append(read(auth.Push, a.getUpload),
+		{name: "blob_upload_chunk", path: repositoryPath + "/blobs/uploads/{uuid:[^/]+}", last: "uuid", rows: append(
+			read(auth.Push, a.getUpload),
 			&row{method: patch, action: auth.Push, handle: a.patchUpload},
 			&row{method: put, action: auth.Push, handle: a.putUpload, event: "push"},
 			&row{method: del, action: auth.Push, handle: a.deleteUpload},
@@ -180,8 +181,11 @@ func (row *row) sends() bool {
 
 // ServeHTTP is the one way through the API: headers, health, authorization,
 // handler, error, log and count.
-func (row *row) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, rec: logging.RecorderOf(w), row: row, event: row.event}
+func (row *row) ServeHTTP(w http.ResponseWriter, hr *http.Request) { row.answer(w, hr, nil) }
+
+// answer answers a request. grant names its caller; nil makes the row identify the caller.
+func (row *row) answer(w http.ResponseWriter, hr *http.Request, grant *auth.Grant) {
+	r := &request{Request: hr, rec: logging.RecorderOf(w), row: row, event: row.event, grant: grant}
 	row.metrics.begin()
 	defer r.end()
 	h := w.Header()

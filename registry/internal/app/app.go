@@ -225,8 +225,12 @@ func (a *App) openServers(context.Context) error {
 	if a.Cache != nil {
 		o.Proxy = a.Cache
 	}
+	o.Secret = uploadSecret(a.Config, a.Log)
 	handler, err := newAPI(a.Config, a.gate.serve(o))
 	if err != nil {
+		return err
+	}
+	if err := a.openPages(handler, o.Secret); err != nil {
 		return err
 	}
 	if a.servers, err = listen(a.Config, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {

@@ -24,7 +24,7 @@ import (
 
 // gate is all that decides who may do what.
 type gate struct {
-	authorizer api.Authorizer                // nil = everybody may do everything
+	authorizer *auth.Authorizer              // nil = everybody may do everything
 	users      *auth.Htpasswd                // nil = no password file
 	keys       *filewatch.Value[*token.Keys] // of a token server; nil = there is none
 	service    *auth.Service                 // nil = there is none
@@ -188,7 +188,9 @@ func workloads(list []config.Workload) []auth.Workload {
 
 // serve tells the API what there is.
 func (g *gate) serve(o api.Options) api.Options {
-	o.Auth, o.Robots = g.authorizer, g.robots
+	if o.Robots = g.robots; g.authorizer != nil {
+		o.Auth = g.authorizer
+	}
 	if g.service != nil {
 		o.Tokens = g.service
 	}

@@ -27,13 +27,18 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)
 	o.ChunkMinLength = int64(cfg.Slipway.Uploads.ChunkMinLength)
 	o.Limits = auth.NewLimits(auth.Limit(cfg.Slipway.Limits.User), auth.Limit(cfg.Slipway.Limits.Address))
-	o.Secret = []byte(cfg.HTTP.Secret.Reveal())
-	if len(o.Secret) == 0 {
-		o.Log.Warn("http.secret is not set: uploads cannot move between replicas or survive a restart")
-		o.Secret = make([]byte, 32)
-		_, _ = rand.Read(o.Secret) // never fails
-	}
 	return api.New(o)
+}
+
+// uploadSecret signs the state of uploads, and the sessions of the pages.
+func uploadSecret(cfg *config.Config, log *zap.Logger) []byte {
+	secret := []byte(cfg.HTTP.Secret.Reveal())
+	if len(secret) == 0 {
+		log.Warn("http.secret is not set: uploads cannot move between replicas or survive a restart")
+		secret = make([]byte, 32)
+		_, _ = rand.Read(secret) // never fails
+	}
+	return secret
 }
 
 // listen binds the addresses: the registry's first, then the debug server's.

@@ -78,6 +78,7 @@ func defaultHTTP() HTTP {
 		TrustedProxies: []string{},
 		DrainTimeout:   30 * time.Second,
 		Headers:        map[string][]string{"X-Content-Type-Options": {"nosniff"}},
+		UI:             UI{Enabled: true},
 		CORS:           &CORS{Methods: []string{"GET", "HEAD"}, MaxAge: 10 * time.Minute},
 		TLS:            &TLS{MinimumTLS: "tls1.2"},
 		Debug:          Debug{Prometheus: Prometheus{Path: "/metrics"}},

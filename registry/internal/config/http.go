@@ -18,11 +18,17 @@ type HTTP struct {
 	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
 	DrainTimeout   time.Duration       `key:"draintimeout" doc:"Time for open requests to finish at a stop."`
 	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
+	UI             UI                  `key:"ui"`
 	CORS           *CORS               `key:"cors"`
 	TLS            *TLS                `key:"tls"`
 	Debug          Debug               `key:"debug"`
 	HTTP2          HTTP2               `key:"http2"`
 	H2C            H2C                 `key:"h2c"`
+}
+
+// UI is the pages for people.
+type UI struct {
+	Enabled bool `key:"enabled" doc:"Serve pages for people below /ui/, and lead browsers there from /."`
 }
 
 // TLS turns encryption on.

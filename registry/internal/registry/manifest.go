@@ -38,6 +38,11 @@ func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest,
 	return r.pull(ctx, ref, r.lookUp)
 }
 
+// Peek is Manifest for those who only look, such as the pages: it is no pull.
+func (r Repository) Peek(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+	return r.lookUp(ctx, ref)
+}
+
 // StatManifest is Manifest for clients that ask whether it is there: one by digest
 // stays for the grace period.
 func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/gorilla/mux"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
+	"slipway/shared/logging"
+)
+
+// pagesPath is where the pages are, below the prefix.
+const pagesPath = "/ui"
+
+// PagesBase is the path before those of all pages, as browsers see it.
+func (a *API) PagesBase() string {
+	if u, err := url.Parse(a.urls.host); err == nil && u.Host != "" {
+		return u.EscapedPath() + pagesPath
+	}
+	return a.urls.prefix + pagesPath
+}
+
+// Root is the absolute URL by which the sender of r reaches the registry, without /v2/.
+func (a *API) Root(r *http.Request) string {
+	u := a.urls
+	u.relative = false
+	return u.root(r)
+}
+
+// ServePages adds the pages for people. It must be called before the first request. The pages
+// see their own paths, from /ui on, whatever the prefix is.
+func (a *API) ServePages(pages http.Handler) {
+	a.pages = http.StripPrefix(a.urls.prefix, pages)
+	rows := []*row{{method: get, handle: a.getPage}, {method: head, handle: a.getPage}, {method: post, handle: a.getPage}}
+	a.router.PathPrefix(a.urls.prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: "pages", rows: rows}))
+	a.router.Path(a.urls.prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.redirect)}))
+}
+
+func (a *API) getPage(w http.ResponseWriter, r *request) error {
+	a.pages.ServeHTTP(w, r.Request)
+	return nil
+}
+
+// Act makes the request of a page for a change to the API: method and path are those of a route
+// below /v2. It is decided, limited, audited and announced like the same request of a client,
+// but its caller is known: from has sent the page's form, and grant names them (nil =
+// everybody may do everything). The error is what a client would have been told.
+func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, error) {
+	r := from.Clone(from.Context())
+	r.Method, r.URL, r.Body, r.ContentLength = method, &url.URL{Path: a.urls.prefix + "/v2" + path}, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.RequestURI = r.URL.RequestURI()
+	r.Header = http.Header{"User-Agent": from.Header["User-Agent"], "Content-Type": {contentType}}
+	for _, key := range []string{"Forwarded", "X-Forwarded-Proto", "X-Forwarded-Host"} {
+		if values := from.Header[key]; values != nil {
+			r.Header[key] = values
+		}
+	}
+	row := a.rowOf(r)
+	if row == nil {
+		return nil, oci.NewError(oci.CodeUnsupported, nil)
+	}
+	answer := &recorded{header: http.Header{}}
+	logging.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { row.answer(w, r, grant) }), logging.Options{Log: zap.NewNop(), Panicked: panicked}).ServeHTTP(answer, r)
+	if answer.status < 400 {
+		return answer.header, nil
+	}
+	return nil, readError(answer.status, answer.body.Bytes())
+}
+
+// recorded keeps what a handler answers.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *recorded) Header() http.Header { return a.header }
+
+func (a *recorded) WriteHeader(status int) { a.status = status }
+
+func (a *recorded) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.body.Write(p)
+}
+
+// rowOf is the row that answers a request, nil if there is none.
+func (a *API) rowOf(r *http.Request) *row {
+	var match mux.RouteMatch
+	if !a.router.Match(r, &match) {
+		return nil
+	}
+	e, ok := match.Handler.(*endpoint)
+	if !ok {
+		return nil
+	}
+	*r = *mux.SetURLVars(r, match.Vars)
+	for _, row := range e.rows {
+		if row.method == r.Method {
+			return row
+		}
+	}
+	return nil
+}
+
+// readError is the error in the body of an answer.
+func readError(status int, body []byte) error {
+	var doc struct {
+		Errors []struct {
+			Code    oci.Code `json:"code"`
+			Message string   `json:"message"`
+			Detail  any      `json:"detail"`
+		} `json:"errors"`
+	}
+	e := &oci.Error{Code: oci.CodeUnknown}
+	if json.Unmarshal(body, &doc) == nil && len(doc.Errors) > 0 {
+		e = &oci.Error{Code: doc.Errors[0].Code, Message: doc.Errors[0].Message, Detail: doc.Errors[0].Detail}
+	}
+	return &statusError{status, e}
+}
+
+// Status is the HTTP status of an error, and whether its text is for the caller.
+func Status(err error) (status int, text string) {
+	status, list := told(err)
+	return status, list[0].Text()
+}

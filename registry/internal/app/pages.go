@@ -1,0 +1,26 @@
+package app
+
+import (
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/web"
+)
+
+// openPages adds the pages for people, unless they are off.
+func (a *App) openPages(handler *api.API, secret []byte) error {
+	if !a.Config.HTTP.UI.Enabled {
+		return nil
+	}
+	o := web.Options{
+		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Audit: a.audit, Secret: secret, Log: a.Log, Version: a.Build.Version,
+		DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
+	}
+	if a.Cache != nil {
+		o.Caches = a.Cache.Caches
+	}
+	pages, err := web.New(o)
+	if err != nil {
+		return err
+	}
+	handler.ServePages(pages)
+	return nil
+}

@@ -1,0 +1,198 @@
+package web
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// side is one of two images that are compared.
+type side struct {
+	Tag      string
+	Digest   oci.Digest
+	Platform string
+	Size     int64
+	Layers   []layer
+	Config   *config
+}
+
+// change is a setting that differs: "" is none.
+type change struct{ Key, Before, After string }
+
+type comparePage struct {
+	frame
+	Repository             oci.Name
+	Platforms              []string // that both have
+	Platform               string
+	Before, After          side
+	Removed, Added, Shared []layer
+	RemovedSize, AddedSize int64
+	SharedSize             int64
+	Changes                []change
+}
+
+func (web *Web) getCompare(w http.ResponseWriter, v *visit) error {
+	repo, err := web.repository(v)
+	if err != nil {
+		return err
+	}
+	q := v.URL.Query()
+	p := comparePage{frame: web.frame(v, "repositories", "Compare "+q.Get("a")+" and "+q.Get("b")), Repository: repo.Name(), Platform: q.Get("platform")}
+	a, err := web.platforms(v, repo, q.Get("a"))
+	if err != nil {
+		return err
+	}
+	b, err := web.platforms(v, repo, q.Get("b"))
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if b[name] != nil {
+			p.Platforms = append(p.Platforms, name)
+		}
+	}
+	if len(p.Platforms) == 0 {
+		return &refusal{http.StatusNotFound, "The two have no platform in common, or one of them is no image."}
+	}
+	if !slices.Contains(p.Platforms, p.Platform) {
+		p.Platform = p.Platforms[0]
+		if slices.Contains(p.Platforms, "linux/amd64") {
+			p.Platform = "linux/amd64"
+		}
+	}
+	if p.Before, err = web.side(v, repo, q.Get("a"), a[p.Platform]); err != nil {
+		return err
+	}
+	if p.After, err = web.side(v, repo, q.Get("b"), b[p.Platform]); err != nil {
+		return err
+	}
+	p.compare()
+	return web.pages.Show(w, http.StatusOK, "compare", p)
+}
+
+// platforms finds the images that a tag stands for, by platform.
+func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[string]*registry.Manifest, error) {
+	tag, err := oci.ParseTag(text)
+	if err != nil {
+		return nil, errHidden
+	}
+	m, err := repo.Peek(v.Context(), oci.Reference{Tag: tag})
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*registry.Manifest{}
+	if !oci.IsIndex(m.MediaType) {
+		if parsed.Config == nil {
+			return all, nil
+		}
+		c, err := web.images.config(v.Context(), repo, parsed.Config.Digest)
+		if c != nil {
+			all[c.platform().String()] = m
+		}
+		return all, err
+	}
+	for i := range parsed.Manifests[:min(len(parsed.Manifests), maxChildren)] {
+		d := &parsed.Manifests[i]
+		child, err := repo.Peek(v.Context(), oci.Reference{Digest: d.Digest})
+		if isUnknown(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if name := platformOf(d); name != "" {
+			all[name] = child
+		}
+	}
+	return all, nil
+}
+
+func (web *Web) side(v *visit, repo registry.Repository, tag string, m *registry.Manifest) (side, error) {
+	s := side{Tag: tag, Digest: m.Digest, Size: m.Size}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return s, err
+	}
+	if parsed.Config != nil {
+		if s.Config, err = web.images.config(v.Context(), repo, parsed.Config.Digest); err != nil {
+			return s, err
+		}
+	}
+	if s.Config == nil {
+		s.Config = &config{}
+	}
+	for _, part := range contents(parsed) {
+		s.Size += part.Size
+	}
+	s.Layers = layersOf(parsed, s.Config)
+	return s, nil
+}
+
+// compare finds what differs between the two sides.
+func (p *comparePage) compare() {
+	has := func(layers []layer, d oci.Digest) bool {
+		return slices.ContainsFunc(layers, func(l layer) bool { return l.Digest == d })
+	}
+	for _, l := range p.Before.Layers {
+		if has(p.After.Layers, l.Digest) {
+			p.Shared, p.SharedSize = append(p.Shared, l), p.SharedSize+l.Size
+		} else {
+			p.Removed, p.RemovedSize = append(p.Removed, l), p.RemovedSize+l.Size
+		}
+	}
+	for _, l := range p.After.Layers {
+		if !has(p.Before.Layers, l.Digest) {
+			p.Added, p.AddedSize = append(p.Added, l), p.AddedSize+l.Size
+		}
+	}
+	before, after := p.Before.Config.byKey(), p.After.Config.byKey()
+	keys := slices.Sorted(maps.Keys(before))
+	for key := range after {
+		if _, ok := before[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if before[key] != after[key] {
+			p.Changes = append(p.Changes, change{key, before[key], after[key]})
+		}
+	}
+}
+
+// byKey is the settings and labels by keys that are the same in another image.
+func (c *config) byKey() map[string]string {
+	all := map[string]string{}
+	for _, s := range c.settings() {
+		switch s.Key {
+		case "Environment":
+			key, value := cut(s.Value)
+			all["Environment "+key] = value
+		case "Port", "Volume":
+			all[s.Key+" "+s.Value] = "yes"
+		default:
+			all[s.Key] = s.Value
+		}
+	}
+	for key, value := range c.Config.Labels {
+		all["Label "+key] = value
+	}
+	return all
+}
+
+// cut splits a variable of the environment.
+func cut(variable string) (key, value string) {
+	key, value, _ = strings.Cut(variable, "=")
+	return key, value
+}
+
+// Difference is how much larger the second image is, in bytes.
+func (p comparePage) Difference() int64 { return p.After.Size - p.Before.Size }

@@ -1,0 +1,108 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/shared/logging"
+	ui "slipway/shared/web"
+)
+
+// frame is the part that all pages share.
+type frame struct {
+	ui.Frame
+	Open bool // everybody may do everything
+}
+
+func (web *Web) frame(v *visit, section, title string) frame {
+	f := frame{Frame: web.pages.Frame(section, title), Open: web.o.Auth == nil}
+	f.Name, f.CSRF, f.Notice = v.user(), v.csrf, notices[v.URL.Query().Get("done")]
+	if f.CSRF == "" {
+		f.Name = "" // known by a certificate, which ends with the connection
+	}
+	if f.Name == "" && web.canLogIn() {
+		f.Login = web.base + "/login" + ui.NextQuery(web.outside(v.Request), web.base)
+	}
+	link := func(section, path, text string) {
+		f.Menu = append(f.Menu, ui.Link{Href: web.base + path, Text: text, On: f.Section == section})
+	}
+	link("repositories", "/", "Repositories")
+	return f
+}
+
+// outside is the request with the path as the browser sees it.
+func (web *Web) outside(r *http.Request) *http.Request {
+	u := *r.URL
+	if base, err := url.PathUnescape(web.base); err == nil {
+		u.Path, u.RawPath = base+u.Path[len("/ui"):], ""
+	}
+	return &http.Request{Method: r.Method, URL: &u}
+}
+
+// notices are shown after a redirect that names them: a page never shows text from its address.
+var notices = map[string]string{
+	"loggedout": "You are logged out.",
+}
+
+// refusal is an error that the visitor may read.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
+
+var (
+	errNoPage = &refusal{http.StatusNotFound, "There is no such page."}
+	// errHidden is the error for what is not there as well as for what the visitor may not see.
+	errHidden = &refusal{http.StatusNotFound, "This is not here, or you may not see it."}
+)
+
+// isUnknown reports whether err means that something isn't there.
+func isUnknown(err error) bool {
+	var e *oci.Error
+	return errors.As(err, &e) && (e.Code == oci.CodeNameUnknown || e.Code == oci.CodeManifestUnknown || e.Code == oci.CodeBlobUnknown)
+}
+
+type errorPage struct {
+	frame
+	Status int
+	Text   string
+}
+
+// fail answers with an error page.
+func (web *Web) fail(w http.ResponseWriter, v *visit, err error) {
+	status, text := http.StatusInternalServerError, "An internal error occurred; the registry's log has the cause."
+	var refused *refusal
+	var denied *auth.Refusal
+	switch {
+	case isUnknown(err):
+		status, text = errHidden.status, errHidden.text
+	case errors.As(err, &refused):
+		status, text = refused.status, refused.text
+	case errors.As(err, &denied) && denied.RetryAfter > 0:
+		status, text = http.StatusServiceUnavailable, "Logging in is not possible at the moment. Try again in some seconds."
+	case v.Context().Err() != nil:
+		return // nobody is left to be told
+	case errors.Is(err, registry.ErrDamaged):
+		text = "The stored content is damaged. The command registry verify finds what is, and pushing it again repairs it."
+	default:
+		if s, t := api.Status(err); s < http.StatusInternalServerError || s == http.StatusServiceUnavailable {
+			status, text = s, ui.Sentence(t)
+		}
+	}
+	if status >= http.StatusInternalServerError {
+		web.o.Log.Error("a page failed", zap.String("http.request.id", logging.RequestID(w)), zap.String("path", v.URL.Path), zap.Error(err))
+	}
+	p := errorPage{frame: web.frame(v, "", http.StatusText(status)), Status: status, Text: text}
+	if err := web.pages.Show(w, status, "error", p); err != nil {
+		http.Error(w, text, status)
+	}
+}

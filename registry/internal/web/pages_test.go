@@ -1,0 +1,252 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/oci"
+)
+
+var _ API = (*api.API)(nil)
+
+// TestHidden: nobody sees the name of a repository that he couldn't pull from, by whatever page.
+func TestHidden(t *testing.T) {
+	s := newSite(t)
+	m := s.image("web/app", "v1", nil, "layer")
+	s.image("web/app", "v2", nil, "layer")
+	s.image("secret/plans", "v1", nil, "plans")
+	s.image("public/base", "v1", nil, "base")
+	layer := oci.SHA256.FromBytes([]byte("layer"))
+	paths := []string{"/repository/web/app", "/image/web/app:v1", "/image/web/app@" + string(m.Digest), "/compare/web/app?a=v1&b=v2", "/download/web/app@" + string(layer)}
+	for who, sees := range map[string]bool{"": false, "nobody": false, "bob": true, "alice": true, "owner": true} {
+		b := s.browser()
+		if who != "" {
+			b = s.as(who)
+		}
+		b.get("/ui/")
+		wants := []string{"public/base", "-web/app", "-secret/plans"}
+		if sees {
+			wants[1] = "web/app"
+		}
+		if who == "owner" {
+			wants[2] = "secret/plans"
+		}
+		b.want(200, wants...)
+		b.get("/ui/?q=app")
+		if found := strings.Contains(b.page, ">web/app<"); found != sees {
+			t.Errorf("%q finds web/app: %v", who, found)
+		}
+		for _, path := range paths {
+			b.get("/ui" + path)
+			if sees {
+				b.want(200)
+			} else {
+				b.want(404, "you may not see it")
+			}
+		}
+		b.get("/ui/repository/no/such")
+		b.want(404, "-no/such")
+	}
+}
+
+func TestRepositories(t *testing.T) {
+	s := newSite(t, open)
+	b := s.browser()
+	b.get("/ui/")
+	b.want(200, "no repository yet", "docker push 127.0.0.1")
+	for i := range 120 {
+		s.image(oci.Name(fmt.Sprintf("many/r%03d", i)), "v1", nil, "x")
+	}
+	s.image("alone/deep/er", "v1", nil, "x")
+	s.image("many", "v1", nil, "x")
+	s.image("many", "v2", nil, "x")
+	waitForNames(b)
+	b.get("/ui/")
+	b.want(200, `href="/ui/?in=many%2f">many/</a>`, "120 repositories", `href="/ui/repository/many">many</a>`, "alone/deep/er", "-r001", `data-label="Tags">2</td>`)
+	b.get("/ui/?in=many%2F")
+	b.want(200, "r000", "r049", "-r050", `rel="next"`, "-rel=\"prev\"")
+	b.get("/ui/?in=many%2F&page=3")
+	b.want(200, "r119", "-r099", `rel="prev"`, "-rel=\"next\"")
+	b.get("/ui/?in=many%2F&page=99")
+	b.want(200, "r119")
+	b.get("/ui/?q=MANY+07")
+	b.want(200, "many/r070", "many/r079", "many/r007", "-many/r080")
+	b.get("/ui/?q=nothing")
+	b.want(200, "No repository matches")
+}
+
+// waitForNames waits until the list is read again.
+func waitForNames(b *browser) {
+	b.Helper()
+	for deadline := time.Now().Add(20 * namesFresh); time.Now().Before(deadline); time.Sleep(namesFresh / 30) {
+		b.get("/ui/?q=many")
+		if strings.Contains(b.page, "many/r") {
+			return
+		}
+	}
+	b.Fatal("the list stays old")
+}
+
+func TestRepository(t *testing.T) {
+	s := newSite(t)
+	s.image("web/app", "1.0", nil, "base", "old")
+	s.image("web/app", "kept-1", nil, "base")
+	a := s.image("web/app", "2.0", nil, strings.Repeat("large", 1000))
+	arm := s.image("web/app", "arm", func(config, _ map[string]any) { config["architecture"], config["variant"] = "arm64", "v8" }, "arm")
+	index := s.put("web/app", oci.Reference{Tag: "multi"}, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []map[string]any{
+		{"mediaType": a.MediaType, "digest": a.Digest, "size": a.Size, "platform": map[string]string{"os": "linux", "architecture": "amd64"}},
+		{"mediaType": arm.MediaType, "digest": arm.Digest, "size": arm.Size, "platform": map[string]string{"os": "linux", "architecture": "arm64", "variant": "v8"}},
+	}})
+	sbom := s.blob("web/app", []byte(`{"spdxVersion":"SPDX-2.3"}`), "application/spdx+json")
+	sbom.Annotations = map[string]string{"org.opencontainers.image.title": "sbom.json"}
+	attached := s.put("web/app", oci.Reference{}, map[string]any{
+		"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "artifactType": "application/spdx+json", "config": s.blob("web/app", []byte("{}"), "application/vnd.oci.empty.v1+json"),
+		"layers": []oci.Descriptor{sbom}, "subject": index,
+	})
+	b := s.as("bob")
+	b.get("/ui/repository/web/app")
+	b.want(200, "5 tags", "linux/amd64, linux/arm64/v8", `<span class="state info">SBOM</span>`, `kept-1</a> <span class="state odd">protected</span>`, "5.6 kB", `href="/ui/image/web/app:2.0"`)
+	b.get("/ui/repository/web/app?q=AR")
+	b.want(200, "1 of 5 tags", ">arm</a>", "->2.0</a>")
+	order := func(tags ...string) {
+		t.Helper()
+		at := 0
+		for _, tag := range tags {
+			i := strings.Index(b.page[at:], ">"+tag+"</a>")
+			if i < 0 {
+				t.Fatalf("%s is not in its place:\n%s", tag, b.page)
+			}
+			at += i
+		}
+	}
+	b.get("/ui/repository/web/app?sort=size")
+	order("multi", "2.0", "1.0")
+	b.get("/ui/repository/web/app?sort=-name")
+	order("multi", "kept-1", "arm", "2.0", "1.0")
+
+	host := strings.TrimPrefix(s.url, "http://")
+	b.get("/ui/image/web/app:multi")
+	b.want(200, "docker pull "+host+"/web/app:multi", "podman pull "+host+"/web/app:multi", "crane pull ", "docker pull "+host+"/web/app@"+string(index.Digest), "linux/arm64/v8", short(arm.Digest), "SBOM", short(attached.Digest))
+	b.get("/ui/image/web/app@" + string(attached.Digest))
+	b.want(200, "sbom.json", "Attached to", short(index.Digest), "download/web/app@"+string(sbom.Digest)+"?name=sbom.json")
+	b.get("/ui/download/web/app@" + string(sbom.Digest) + "?name=sbom.json")
+	b.want(200, "SPDX-2.3")
+	if got := b.header.Get("Content-Disposition"); got != "attachment; filename=sbom.json" || b.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("a download has %v", b.header)
+	}
+	b.get("/ui/image/web/app:1.0")
+	b.want(200, "RUN make layer-0", "RUN make layer-1", `[&#34;/app&#34;]`, "PATH=/bin", "Compare", "-CMD nothing")
+	for _, path := range []string{"/ui/image/web/app:nothing", "/ui/image/web/app@v1", "/ui/image/web/app:" + string(index.Digest), "/ui/download/web/app@" + string(oci.SHA256.FromBytes([]byte("?"))), "/ui/nothing"} {
+		b.get(path)
+		b.want(404)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	s := newSite(t, open)
+	set := func(env, label string) func(config, manifest map[string]any) {
+		return func(config, _ map[string]any) {
+			settings := config["config"].(map[string]any)
+			settings["Env"], settings["Labels"] = []string{"PATH=/bin", "VERSION=" + env}, map[string]string{"stage": label}
+		}
+	}
+	s.image("a", "v1", set("1", "test"), "base", strings.Repeat("o", 500))
+	s.image("a", "v2", set("2", "test"), "base", strings.Repeat("n", 1500))
+	b := s.browser()
+	b.get("/ui/compare/a?a=v1&b=v2")
+	b.want(200, "linux/amd64", "Only in v1", "−500 B", "Only in v2", "+1.5 kB", "In both", "Environment VERSION", "-Environment PATH", "-Label stage", "+1.0 kB")
+	b.get("/ui/compare/a?a=v1&b=v1")
+	b.want(200, "same image")
+	b.get("/ui/compare/a?a=v1&b=")
+	b.want(404)
+}
+
+// TestRoot: browsers are led to the pages, and clients get what distribution answers.
+func TestRoot(t *testing.T) {
+	s := newSite(t, func(s *setup) { s.api.Prefix = "/reg/" })
+	s.image("public/base", "v1", nil, "x")
+	b := s.browser()
+	b.get("/")
+	b.want(200)
+	if b.page != "" {
+		t.Errorf("a client gets %q", b.page)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/", nil)
+	r.Header.Set("Accept", "text/html,application/xhtml+xml")
+	b.do(r, err)
+	b.want(200, `href="/reg/ui/repository/public/base"`)
+	if b.at != "/reg/ui/" {
+		t.Errorf("a browser is led to %s", b.at)
+	}
+	b.get("/reg/ui")
+	b.want(200, "public/base")
+	b.get("/ui/")
+	b.want(404)
+	b.post("/reg/ui/login", "name", "owner", "password", "owner-password", "next", "/reg/ui/repository/public/base")
+	b.want(200, "owner")
+	if b.at != "/reg/ui/repository/public/base" {
+		t.Errorf("the login leads to %s", b.at)
+	}
+}
+
+// TestPolicy: nothing that somebody has pushed becomes markup, and no page needs script or style
+// of its own.
+func TestPolicy(t *testing.T) {
+	s := newSite(t, open)
+	const evil = `<img src=x onerror="alert(1)">"'><script>alert(2)</script>`
+	attack := func(config, manifest map[string]any) {
+		config["author"] = evil
+		config["architecture"] = evil
+		config["history"] = []map[string]any{{"created_by": evil}}
+		config["config"] = map[string]any{
+			"Env": []string{evil + "=" + evil}, "Labels": map[string]string{evil: evil}, "User": evil, "Entrypoint": []string{evil}, "Cmd": []string{evil},
+			"WorkingDir": evil, "ExposedPorts": map[string]any{evil: map[string]any{}}, "Volumes": map[string]any{evil: map[string]any{}}, "StopSignal": evil,
+		}
+		layers := manifest["layers"].([]oci.Descriptor)
+		layers[0].Annotations = map[string]string{"org.opencontainers.image.title": evil}
+		manifest["annotations"] = map[string]string{evil: "javascript:alert(3)"}
+	}
+	m := s.image("a", "v1", attack, "x")
+	s.image("a", "v2", func(config, manifest map[string]any) { attack(config, manifest); config["author"] = "x" }, "y")
+	s.put("a", oci.Reference{Tag: "att"}, map[string]any{
+		"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "artifactType": "text/" + evil, "config": s.blob("a", []byte("{}"), "application/vnd.oci.empty.v1+json"),
+		"layers": []oci.Descriptor{s.blob("a", []byte("f"), "text/"+evil)}, "subject": m,
+	})
+	b := s.browser()
+	query := "?q=%3Cscript%3Ealert(4)%3C/script%3E&in=%22%3E%3Cscript%3E&next=javascript:alert(5)&a=v1&b=v2&done=%3Cscript%3E"
+	for _, path := range []string{"/", "/repository/a", "/image/a:v1", "/image/a@" + string(m.Digest), "/image/a:att", "/compare/a", "/nothing"} {
+		b.get("/ui" + path + query)
+		if csp := b.header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || b.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: headers %v", path, b.header)
+		}
+		body := strings.Replace(b.page, `<script src="/ui/static/web.`, "", 1)
+		for _, bad := range []string{"<script", " style=", " onerror=\"", "<img src=x", `href="javascript:`, `value="javascript:`} {
+			if strings.Contains(body, bad) {
+				t.Errorf("%s holds %q:\n%s", path, bad, body)
+			}
+		}
+	}
+	b.get("/ui/image/a:v1")
+	b.want(200, "&lt;script&gt;alert(2)")
+}
+
+func TestOff(t *testing.T) {
+	handler, err := api.New(api.Options{Registry: newSite(t).rules, Log: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/ui/", "/ui/login"} {
+		w := newRecorder()
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound {
+			t.Errorf("%s without pages: %d", path, w.Code)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+)
+
+// perPage is how many rows a list has.
+const perPage = 50
+
+// entry is a row of the list: a repository, or a folder of those whose names begin alike.
+type entry struct {
+	Name   oci.Name // of a repository
+	Label  string   // of the entry in its folder
+	Folder string   // "web/": the prefix of what is in it
+	Count  int64    // repositories in the folder
+	Tags   int      // of the repository
+	Cache  bool     // of another registry
+}
+
+type repositoriesPage struct {
+	frame
+	Query    string
+	Prefix   string
+	Crumbs   []entry // folders around this one
+	Entries  []entry
+	Total    int  // entries on all pages
+	Empty    bool // there is no repository that the visitor may see
+	More     bool // not all repositories are listed
+	Previous string
+	Next     string
+	LoginFor bool // logging in may show more
+	Host     string
+}
+
+func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
+	q := v.URL.Query()
+	p := repositoriesPage{frame: web.frame(v, "repositories", "Repositories"), Query: strings.TrimSpace(q.Get("q")), Prefix: q.Get("in"), Host: web.host(v.Request)}
+	p.LoginFor = p.Login != ""
+	all, more, err := web.names.list(v.Context())
+	if err != nil {
+		return err
+	}
+	p.More = more
+	var seen []oci.Name
+	for _, name := range all {
+		if v.may(access.List, name) {
+			seen = append(seen, name)
+		}
+	}
+	p.Empty = len(seen) == 0
+	entries := find(seen, p.Query)
+	if p.Query == "" {
+		entries = folder(seen, p.Prefix)
+		p.Crumbs = crumbs(p.Prefix)
+	}
+	p.Total = len(entries)
+	number, _ := strconv.Atoi(q.Get("page"))
+	number = max(1, min(number, (len(entries)+perPage-1)/perPage))
+	p.Entries = entries[min((number-1)*perPage, len(entries)):min(number*perPage, len(entries))]
+	link := func(n int) string {
+		to := url.Values{"page": {strconv.Itoa(n)}}
+		for key, value := range map[string]string{"q": p.Query, "in": p.Prefix} {
+			if value != "" {
+				to.Set(key, value)
+			}
+		}
+		return web.base + "/?" + to.Encode()
+	}
+	if number > 1 {
+		p.Previous = link(number - 1)
+	}
+	if number*perPage < len(entries) {
+		p.Next = link(number + 1)
+	}
+	for i := range p.Entries {
+		if err := web.describe(v, &p.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return web.pages.Show(w, http.StatusOK, "repositories", p)
+}
+
+// describe adds what the list says of a repository.
+func (web *Web) describe(v *visit, e *entry) error {
+	if e.Name == "" {
+		return nil
+	}
+	e.Cache = web.o.Caches(e.Name)
+	tags, _, err := web.o.Registry.Repository(e.Name).Tags(v.Context(), -1, "")
+	if e.Tags = len(tags); isUnknown(err) { // deleted a moment ago
+		return nil
+	}
+	return err
+}
+
+// find returns the repositories whose names contain all words of the query.
+func find(seen []oci.Name, query string) (entries []entry) {
+	parts := strings.Fields(strings.ToLower(query))
+	for _, name := range seen {
+		matches := true
+		for _, part := range parts {
+			matches = matches && strings.Contains(string(name), part)
+		}
+		if matches {
+			entries = append(entries, entry{Name: name, Label: string(name)})
+		}
+	}
+	return entries
+}
+
+// folder returns what is below a prefix: repositories, and a folder for several with the same next
+// element of their names.
+func folder(seen []oci.Name, prefix string) (entries []entry) {
+	for _, name := range seen {
+		rest, ok := strings.CutPrefix(string(name), prefix)
+		if !ok {
+			continue
+		}
+		first, _, deeper := strings.Cut(rest, "/")
+		if !deeper {
+			entries = append(entries, entry{Name: name, Label: rest})
+			continue
+		}
+		sub := prefix + first + "/"
+		if n := len(entries); n > 0 && entries[n-1].Folder == sub {
+			entries[n-1].Count++
+			continue
+		}
+		entries = append(entries, entry{Name: name, Folder: sub, Label: first + "/", Count: 1})
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Count == 1 { // no folder for one
+			*e = entry{Name: e.Name, Label: strings.TrimPrefix(string(e.Name), prefix)}
+		} else if e.Folder != "" {
+			e.Name = ""
+		}
+	}
+	return entries
+}
+
+// crumbs are the folders around a prefix, and that itself.
+func crumbs(prefix string) (list []entry) {
+	at := ""
+	for part := range strings.SplitSeq(strings.TrimSuffix(prefix, "/"), "/") {
+		if part != "" {
+			at += part + "/"
+			list = append(list, entry{Folder: at, Label: part})
+		}
+	}
+	return list
+}
+
+// host is what stands before names in the commands of clients.
+func (web *Web) host(r *http.Request) string {
+	_, host, _ := strings.Cut(web.o.API.Root(r), "://")
+	return host
+}

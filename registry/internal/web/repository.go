@@ -1,0 +1,203 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// maxSorted is how many tags can be sorted by what their images say.
+const maxSorted = 1000
+
+// tagRow is a tag in the list of a repository.
+type tagRow struct {
+	Tag       string
+	Digest    oci.Digest
+	Image     *summary // nil if the manifest can't be read
+	Protected bool     // neither moved nor deleted
+	Referrers []string // what is attached to the image
+}
+
+type repositoryPage struct {
+	frame
+	Repository oci.Name
+	Crumbs     []entry
+	Rows       []tagRow
+	Tags       int // of the repository
+	Matching   int
+	Query      string
+	Sort       string
+	Sorts      []sortLink
+	Previous   string
+	Next       string
+	Cache      bool
+	Host       string
+	Rights     rights
+}
+
+type sortLink struct {
+	Name, Text, Href string
+	On               bool
+}
+
+// rights are what the visitor may change here.
+type rights struct {
+	Push, Delete bool
+}
+
+func (web *Web) rights(v *visit, name oci.Name) rights {
+	if web.o.ReadOnly || web.o.Caches(name) || v.csrf == "" {
+		return rights{}
+	}
+	return rights{Push: v.may(access.Push, name), Delete: web.o.DeleteEnabled && v.may(access.Delete, name)}
+}
+
+// repository is the repository of the path, if the visitor may pull from it.
+func (web *Web) repository(v *visit) (registry.Repository, error) {
+	return web.pullable(v, mux.Vars(v.Request)["name"])
+}
+
+func (web *Web) pullable(v *visit, text string) (registry.Repository, error) {
+	name, err := oci.ParseName(text)
+	if err != nil || !v.may(access.Pull, name) {
+		return registry.Repository{}, errHidden
+	}
+	return web.o.Registry.Repository(name), nil
+}
+
+func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
+	repo, err := web.repository(v)
+	if err != nil {
+		return err
+	}
+	all, _, err := repo.Tags(v.Context(), -1, "")
+	if err != nil {
+		return err
+	}
+	name, q := repo.Name(), v.URL.Query()
+	p := repositoryPage{
+		frame: web.frame(v, "repositories", string(name)), Repository: name, Tags: len(all), Query: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"),
+		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name),
+	}
+	if i := strings.LastIndexByte(string(name), '/'); i >= 0 {
+		p.Crumbs = crumbs(string(name[:i+1]))
+	}
+	if p.Rows, err = web.tagRows(v, repo, &p, all); err != nil {
+		return err
+	}
+	p.page(web.base+"/repository/"+string(name), q.Get("page"))
+	for i := range p.Rows {
+		if err := web.addDetails(v, repo, &p.Rows[i]); err != nil {
+			return err
+		}
+	}
+	return web.pages.Show(w, http.StatusOK, "repository", p)
+}
+
+// tagRows are the rows of all tags that match, sorted.
+func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, all []string) (rows []tagRow, err error) {
+	query := strings.ToLower(p.Query)
+	for _, tag := range all {
+		if strings.Contains(strings.ToLower(tag), query) {
+			rows = append(rows, tagRow{Tag: tag})
+		}
+	}
+	p.Matching = len(rows)
+	if len(rows) > maxSorted && p.Sort != "-name" {
+		p.Sort = ""
+	}
+	byImage := map[string]func(a, b *summary) int{
+		"created": func(a, b *summary) int { return b.Created.Compare(a.Created) },
+		"size":    func(a, b *summary) int { return cmp.Compare(b.Size, a.Size) },
+	}[p.Sort]
+	switch {
+	case p.Sort == "-name":
+		slices.Reverse(rows)
+	case byImage != nil:
+		for i := range rows {
+			if err := web.addImage(v, repo, &rows[i]); err != nil {
+				return nil, err
+			}
+		}
+		none := &summary{}
+		slices.SortStableFunc(rows, func(a, b tagRow) int { return byImage(cmp.Or(a.Image, none), cmp.Or(b.Image, none)) })
+	default:
+		p.Sort = ""
+	}
+	return rows, nil
+}
+
+// page leaves the rows of one page.
+func (p *repositoryPage) page(path, number string) {
+	link := func(sort string, n int) string {
+		to := url.Values{}
+		if p.Query != "" {
+			to.Set("q", p.Query)
+		}
+		if sort != "" {
+			to.Set("sort", sort)
+		}
+		if n > 1 {
+			to.Set("page", strconv.Itoa(n))
+		}
+		return path + "?" + to.Encode()
+	}
+	for _, s := range [][2]string{{"", "Name"}, {"-name", "Name, last first"}, {"created", "Newest"}, {"size", "Largest"}} {
+		if p.Matching <= maxSorted || s[0] == "" || s[0] == "-name" {
+			p.Sorts = append(p.Sorts, sortLink{Name: s[0], Text: s[1], Href: link(s[0], 1), On: p.Sort == s[0]})
+		}
+	}
+	n, _ := strconv.Atoi(number)
+	n = max(1, min(n, (len(p.Rows)+perPage-1)/perPage))
+	if n > 1 {
+		p.Previous = link(p.Sort, n-1)
+	}
+	if n*perPage < len(p.Rows) {
+		p.Next = link(p.Sort, n+1)
+	}
+	p.Rows = p.Rows[min((n-1)*perPage, len(p.Rows)):min(n*perPage, len(p.Rows))]
+}
+
+// addImage adds what the image of a tag says.
+func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error {
+	if row.Digest != "" {
+		return nil
+	}
+	m, err := repo.Peek(v.Context(), oci.Reference{Tag: oci.Tag(row.Tag)})
+	if isUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	row.Digest = m.Digest
+	row.Image, err = web.images.summarize(v.Context(), repo, m)
+	return err
+}
+
+func (web *Web) addDetails(v *visit, repo registry.Repository, row *tagRow) error {
+	if err := web.addImage(v, repo, row); err != nil || row.Digest == "" {
+		return err
+	}
+	row.Protected = repo.Immutable(oci.Tag(row.Tag))
+	attached, _, err := repo.Referrers(v.Context(), row.Digest, "", "", maxReferrers)
+	for i := range attached {
+		if kind := kindOf(attached[i].ArtifactType); !slices.Contains(row.Referrers, kind) {
+			row.Referrers = append(row.Referrers, kind)
+		}
+	}
+	return err
+}
+
+// maxReferrers is how many referrers a page shows of one image.
+const maxReferrers = 50

@@ -1,0 +1,236 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
+	ui "slipway/shared/web"
+)
+
+const (
+	sessionCookie   = "registry_session"
+	sessionLifetime = 12 * time.Hour
+)
+
+// visit is a request of a page with what its sender may do.
+type visit struct {
+	*http.Request
+	grant *auth.Grant // nil = everybody may do everything
+	csrf  string      // "" without a session
+}
+
+// may reports whether the visitor has the right in a repository.
+func (v *visit) may(want access.Rights, name oci.Name) bool {
+	return v.grant == nil || v.grant.May(want.Needs(), name)
+}
+
+// user is the visitor's name, "" for somebody unknown.
+func (v *visit) user() string {
+	if v.grant == nil {
+		return ""
+	}
+	return v.grant.User
+}
+
+// session is what the cookie holds. It is signed, so that all replicas that have the same
+// http.secret know it without storing it.
+type session struct {
+	auth.Session
+	Nonce   []byte
+	Expires time.Time
+}
+
+// seal signs a session.
+func (web *Web) seal(s session) (string, error) {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(append(web.mac("session", content), content...)), nil
+}
+
+// unseal reads what seal wrote; ok is false for anything else, and for what has expired.
+func (web *Web) unseal(value string) (s session, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil || len(raw) < sha256.Size {
+		return s, false
+	}
+	if !hmac.Equal(raw[:sha256.Size], web.mac("session", raw[sha256.Size:])) || json.Unmarshal(raw[sha256.Size:], &s) != nil {
+		return session{}, false
+	}
+	return s, time.Now().Before(s.Expires)
+}
+
+func (web *Web) mac(purpose string, content []byte) []byte {
+	h := hmac.New(sha256.New, web.key)
+	h.Write([]byte(purpose + "\x00"))
+	h.Write(content)
+	return h.Sum(nil)
+}
+
+// csrf is the token in the forms of a session.
+func (web *Web) csrf(s session) string {
+	return base64.RawURLEncoding.EncodeToString(web.mac("form", s.Nonce)[:16])
+}
+
+// open finds out who visits, and requires the session's CSRF token of forms. A session that has
+// ended is that of a visitor who has not logged in.
+func (web *Web) open(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ui.BoundForm(w, r)
+		v := &visit{Request: r}
+		err := web.identify(w, v)
+		if err == nil && r.Method == http.MethodPost {
+			err = web.checkForm(v)
+		}
+		if err == nil {
+			err = h(w, v)
+		}
+		if err != nil {
+			web.fail(w, v, err)
+		}
+	})
+}
+
+func (web *Web) identify(w http.ResponseWriter, v *visit) error {
+	var s session
+	known := false
+	if cookie, err := v.Cookie(sessionCookie); err == nil {
+		s, known = web.unseal(cookie.Value)
+	}
+	if web.o.Auth == nil {
+		if !known { // forms need a token also where nobody logs in
+			s = newSession(auth.Session{})
+			if err := web.keep(w, v.Request, s); err != nil {
+				return err
+			}
+		}
+		v.csrf = web.csrf(s)
+		return nil
+	}
+	grant, err := web.o.Auth.Resume(v.Request, s.Session)
+	if err != nil {
+		var refused *auth.Refusal
+		if !errors.As(err, &refused) || refused.RetryAfter > 0 {
+			return err
+		}
+		s, known = session{}, false
+		if grant, err = web.o.Auth.Resume(v.Request, s.Session); err != nil {
+			return err
+		}
+	}
+	v.grant = &grant
+	if known {
+		v.csrf = web.csrf(s)
+	}
+	return nil
+}
+
+func newSession(who auth.Session) session {
+	s := session{Session: who, Nonce: make([]byte, 16), Expires: time.Now().Add(sessionLifetime).Truncate(time.Second)}
+	_, _ = rand.Read(s.Nonce) // never fails
+	return s
+}
+
+// keep gives the browser a session.
+func (web *Web) keep(w http.ResponseWriter, r *http.Request, s session) error {
+	value, err := web.seal(s)
+	if err == nil {
+		ui.SetCookie(w, http.Cookie{Name: sessionCookie, Value: value, Path: web.base, Expires: s.Expires, Secure: web.secure(r)})
+	}
+	return err
+}
+
+// secure reports whether browsers reach the pages over HTTPS.
+func (web *Web) secure(r *http.Request) bool {
+	return strings.HasPrefix(web.o.API.Root(r), "https://")
+}
+
+// checkForm reads a form and requires that it is the session's. The form of the login needs no
+// session; the API refuses those of other sites.
+func (web *Web) checkForm(v *visit) error {
+	switch err := ui.ParseForm(v.Request); {
+	case errors.Is(err, ui.ErrFormTooLarge):
+		return &refusal{http.StatusRequestEntityTooLarge, "The form is too large."}
+	case err != nil:
+		return &refusal{http.StatusBadRequest, "The form cannot be read."}
+	case v.URL.Path != "/ui/login" && !ui.FromSession(v.Request, v.csrf):
+		return &refusal{http.StatusForbidden, "This form is out of date. Go back, load the page again and send it once more."}
+	}
+	return nil
+}
+
+type loginPage struct {
+	frame
+	User, Next string
+	Password   bool // users can log in with a password
+}
+
+func (web *Web) loginPage(v *visit, user, next string) loginPage {
+	p := loginPage{frame: web.frame(v, "", "Log in"), User: user, Next: next, Password: web.o.Auth.CanLogIn()}
+	p.Menu = nil
+	return p
+}
+
+func (web *Web) getLogin(w http.ResponseWriter, v *visit) error {
+	if !web.canLogIn() {
+		return errNoPage
+	}
+	return web.pages.Show(w, http.StatusOK, "login", web.loginPage(v, "", v.URL.Query().Get("next")))
+}
+
+// canLogIn reports whether there is a way to log in to the pages.
+func (web *Web) canLogIn() bool { return web.o.Auth != nil && web.o.Auth.CanLogIn() }
+
+func (web *Web) postLogin(w http.ResponseWriter, v *visit) error {
+	if !web.canLogIn() {
+		return errNoPage
+	}
+	name, next := v.PostForm.Get("name"), v.PostForm.Get("next")
+	who, err := web.o.Auth.LogIn(v.Request, name, v.PostForm.Get("password"))
+	web.noteLogin(w, v, who, name, err)
+	if err != nil {
+		p := web.loginPage(v, name, next)
+		status, text := http.StatusUnauthorized, "The name or the password is wrong."
+		var refused *auth.Refusal
+		if !errors.As(err, &refused) {
+			return err
+		}
+		if refused.RetryAfter > 0 {
+			status, text = http.StatusServiceUnavailable, "Logging in is not possible at the moment. Try again in some seconds."
+		}
+		p.Problem = text
+		return web.pages.Show(w, status, "login", p)
+	}
+	if err := web.keep(w, v.Request, newSession(who)); err != nil {
+		return err
+	}
+	http.Redirect(w, v.Request, ui.OwnPage(next, web.base), http.StatusSeeOther)
+	return nil
+}
+
+// postLogout takes the session from the browser. Nobody else has it.
+func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
+	ui.SetCookie(w, http.Cookie{Name: sessionCookie, Path: web.base, Secure: web.secure(v.Request)})
+	return web.back(w, v, "/", "loggedout")
+}
+
+// back redirects after a form.
+func (web *Web) back(w http.ResponseWriter, v *visit, path, done string) error {
+	sign := "?"
+	if strings.Contains(path, "?") {
+		sign = "&"
+	}
+	http.Redirect(w, v.Request, web.base+path+sign+"done="+done, http.StatusSeeOther)
+	return nil
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/auth"
+)
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+func (b *browser) cookie() *http.Cookie {
+	b.Helper()
+	at, err := url.Parse(b.url + "/ui/")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range b.client.Jar.Cookies(at) {
+		if c.Name == sessionCookie {
+			return c
+		}
+	}
+	return nil
+}
+
+func TestLogin(t *testing.T) {
+	s := newSite(t)
+	s.image("web/app", "v1", nil, "x")
+	b := s.browser()
+	b.get("/ui/repository/web/app")
+	b.want(404, `href="/ui/login?next=%2Fui%2Frepository%2Fweb%2Fapp"`)
+	for _, wrong := range [][2]string{{"bob", "wrong"}, {"unknown", "bob-password"}, {"", ""}, {"robot+ci", "x"}, {"bob", strings.Repeat("x", 10_000)}} {
+		b.post("/ui/login", "name", wrong[0], "password", wrong[1])
+		b.want(401, "The name or the password is wrong.", "-Log out")
+		if b.cookie() != nil {
+			t.Fatalf("%v has a session", wrong)
+		}
+	}
+	b.post("/ui/login", "name", "bob", "password", "bob-password", "next", "/ui/repository/web/app")
+	b.want(200, "web/app", "Log out")
+	b.post("/ui/logout")
+	b.want(200, "You are logged out.")
+	b.get("/ui/repository/web/app")
+	b.want(404)
+	b.post("/ui/login", "name", "bob", "password", "bob-password", "next", "https://evil.example/ui/")
+	b.want(200)
+	if b.at != "/ui/" {
+		t.Errorf("the login leads to %s", b.at)
+	}
+}
+
+func TestSession_Attributes(t *testing.T) {
+	s := newSite(t, func(c *setup) { c.api.Host = "https://registry.example.org" })
+	b := s.browser()
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	b.post("/ui/login", "name", "bob", "password", "bob-password")
+	set := b.header.Get("Set-Cookie")
+	for _, part := range []string{"HttpOnly", "SameSite=Lax", "Secure", "Path=/ui"} {
+		if !strings.Contains(set, part) {
+			t.Errorf("the cookie lacks %s: %s", part, set)
+		}
+	}
+}
+
+// TestSession_Ends: a session ends with the password that began it, and nobody can make or prolong one.
+func TestSession_Ends(t *testing.T) {
+	s := newSite(t)
+	s.image("web/app", "v1", nil, "x")
+	b := s.as("bob")
+	good := b.cookie().Value
+	forge := func(value string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/ui/repository/web/app", nil)
+		if err == nil {
+			r.AddCookie(&http.Cookie{Name: sessionCookie, Value: value})
+		}
+		other := s.browser()
+		other.do(r, err)
+		other.want(404)
+	}
+	forge(good[:len(good)-4])
+	forge("A" + good[1:])
+	forge("")
+	web := &Web{key: []byte("another")}
+	value, err := web.seal(newSession(auth.Session{Kind: 1, Name: "owner"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge(value)
+	old := newSession(auth.Session{Kind: 1, Name: "bob"})
+	old.Expires = time.Now().Add(-time.Second)
+	if value, err = web.seal(old); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := web.unseal(value); ok {
+		t.Error("a session that has expired is taken")
+	}
+	s.setPasswords("owner", "alice") // bob is gone
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if b.get("/ui/repository/web/app"); b.status == 404 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the session outlives its user")
+		}
+	}
+	b.get("/ui/")
+	b.want(200, "Log in")
+}
+
+func TestForgedForms(t *testing.T) {
+	s := newSite(t)
+	b := s.as("bob")
+	b.page = ""
+	b.post("/ui/logout")
+	b.want(403, "out of date")
+	b.page = ""
+	b.post("/ui/logout", "csrf", "guess")
+	b.want(403, "out of date")
+	for _, h := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/ui/login", strings.NewReader("name=bob&password=bob-password"))
+		if err == nil {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set(h[0], h[1])
+		}
+		b.do(r, err)
+		b.want(403, "another site")
+	}
+	b.get("/ui/")
+	b.want(200, "Log out")
+}

@@ -1,0 +1,132 @@
+// Package web serves the registry's pages for people. They are rendered on the server, work
+// without script, and show and change nothing that the same caller could not by the API.
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"embed"
+	"net/http"
+
+	"github.com/gorilla/mux"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	ui "slipway/shared/web"
+)
+
+//go:embed templates static
+var files embed.FS
+
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account"}
+
+// API is what the pages need of the API, which makes their changes.
+type API interface {
+	// PagesBase is the path before those of all pages, as browsers see it.
+	PagesBase() string
+	// Root is the URL by which clients reach the registry, without /v2/.
+	Root(r *http.Request) string
+	// Act makes a request for a change. The error is what a client would have been told.
+	Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, error)
+}
+
+// Options configure a [Web].
+type Options struct {
+	Registry *registry.Registry
+	Auth     *auth.Authorizer // nil = everybody may do everything
+	API      API
+	Caches   func(oci.Name) bool // whether a repository is a cache of another registry; nil = none is
+	Audit    *audit.Log          // nil = none
+	Secret   []byte              // signs sessions, the same at all replicas
+	Log      *zap.Logger
+	Version  string
+
+	DeleteEnabled, ReadOnly bool
+}
+
+// Web serves everything below /ui/. It is safe for concurrent use.
+type Web struct {
+	o       Options
+	base    string
+	key     []byte // of sessions
+	pages   *ui.Pages
+	names   names
+	images  *images
+	handler http.Handler
+}
+
+// New makes the pages.
+func New(o Options) (*Web, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Caches == nil {
+		o.Caches = func(oci.Name) bool { return false }
+	}
+	mac := hmac.New(sha256.New, o.Secret)
+	mac.Write([]byte("sessions of the pages"))
+	w := &Web{o: o, base: o.API.PagesBase(), key: mac.Sum(nil), images: newImages(o.Registry)}
+	w.names.registry = o.Registry
+	var err error
+	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})
+	w.handler = w.router()
+	return w, err
+}
+
+// ServeHTTP answers one request, whose path begins with /ui/.
+func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ui.Protect(w.Header())
+	web.handler.ServeHTTP(w, r)
+}
+
+// handler answers the request of a visitor or returns why it cannot.
+type handler func(http.ResponseWriter, *visit) error
+
+// Paths of a repository and what is in it. No name contains a colon or an at sign.
+const (
+	inRepository = "/{name:[^:@]+}"
+	inImage      = "/{name:[^:@]+}{sign:[:@]}{reference:[^/]+}"
+)
+
+func (web *Web) router() http.Handler {
+	const get, post = http.MethodGet, http.MethodPost
+	router := mux.NewRouter().SkipClean(true)
+	page := func(method, path string, h handler) {
+		methods := []string{method}
+		if method == get {
+			methods = append(methods, http.MethodHead)
+		}
+		router.Path("/ui" + path).Methods(methods...).Handler(web.open(h))
+	}
+	page(get, "/static/{file}", web.getStatic)
+	page(get, "/login", web.getLogin)
+	page(post, "/login", web.postLogin)
+	page(post, "/logout", web.postLogout)
+
+	page(get, "/account", web.getAccount)
+
+	page(get, "/", web.getRepositories)
+	page(get, "/repository"+inRepository, web.getRepository)
+	page(get, "/image"+inImage, web.getImage)
+	page(get, "/compare"+inRepository, web.getCompare)
+	page(get, "/download"+inImage, web.getDownload)
+
+	router.NotFoundHandler = web.open(func(http.ResponseWriter, *visit) error { return errNoPage })
+	router.MethodNotAllowedHandler = web.open(func(w http.ResponseWriter, v *visit) error {
+		w.Header().Set("Allow", "GET, HEAD")
+		return &refusal{http.StatusMethodNotAllowed, "This address is reached by a form only."}
+	})
+	return router
+}
+
+func (web *Web) getStatic(w http.ResponseWriter, v *visit) error {
+	asset, ok := web.pages.Asset(mux.Vars(v.Request)["file"])
+	if !ok {
+		return errNoPage
+	}
+	asset.ServeHTTP(w, v.Request)
+	return nil
+}
