@@ -35,6 +35,7 @@
 //	scalar   on a section: a single word instead of it names the optional section inside
 //	         (storage: inmemory is storage: {inmemory: {}})
 //	choices  values allowed, separated by commas; compared without regard to case
+//	min      0 or 1: the least value of a number, size or duration
 //	empty    "ok" on a [Refused] key: a value without content is taken for absent
 //	why      on a [Dead] or [Refused] key: what to tell the operator
 //	to       on a [Moved] key: the path that took its place

@@ -112,7 +112,7 @@ func (l *loader) variableValue(v variable, f *field) *yaml.Node {
 	p := &parser{origin: func(int) string { return v.name }, problems: &l.problems}
 	n, err := p.parse([]byte(v.value))
 	isQuoted := err == nil && n.Kind == yaml.ScalarNode && quoted(n)
-	verbatim := f.kind == secretFile || f.kind == leaf && (f.isText() || f.typ.Kind() == reflect.String)
+	verbatim := f.kind == secretFile || f.kind == leaf && (f.typ == secretType || f.typ == sizeType || f.typ.Kind() == reflect.String)
 	if verbatim && !isQuoted || err != nil && f.kind == leaf && f.typ.Kind() == reflect.Interface {
 		return scalar(v.value, v.name)
 	}

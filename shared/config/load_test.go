@@ -57,8 +57,8 @@ type htpasswd struct {
 type web struct {
 	Addr    string              `key:"addr"`
 	Secret  Secret              `key:"secret" doc:"Signs."`
-	Drain   time.Duration       `key:"drain"`
-	Body    Size                `key:"body"`
+	Drain   time.Duration       `key:"drain" min:"0"`
+	Body    Size                `key:"body" min:"1"`
 	Ratio   float64             `key:"ratio"`
 	Headers map[string][]string `key:"headers"`
 	Suites  []string            `key:"suites"`
@@ -225,6 +225,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"no boolean", "storage: {delete: {enabled: maybe}}", nil, []string{`storage.delete.enabled: "maybe" is neither true nor false`}},
 		{"no number", "storage: {filesystem: {max_threads: 1.5}}", nil, []string{`storage.filesystem.max_threads: "1.5" is not a whole number`}},
 		{"no size", "http: {body: -1}", nil, []string{`http.body: "-1" is not a size such as 4MiB`}},
+		{"too low", "http: {drain: -1s, body: 0}", nil, []string{"http.drain: must not be negative (c.yml:1)", "http.body: must be above 0 (c.yml:1)"}},
 		{"no choice", "log: {level: trace}", nil, []string{`log.level: "trace" is not one of debug, info (c.yml:1)`}},
 		{"no choice in a moved key", "loglevel: trace", nil, []string{`log.level: "trace" is not one of debug, info (c.yml:1)`}},
 		{"section as value", "http: 5", nil, []string{"http: is a section, such as {addr: …}, not one value (c.yml:1)"}},

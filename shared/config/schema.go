@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,7 +50,6 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 	durationType = reflect.TypeFor[time.Duration]()
 	sizeType     = reflect.TypeFor[Size]()
-	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
 // schemaOf reads the struct type into a tree of fields.
@@ -92,7 +90,7 @@ func (f *field) setType(t reflect.Type) {
 		f.kind = refused
 	case t == reflect.TypeFor[Moved]():
 		f.kind = moved
-	case f.isText():
+	case t == secretType:
 		f.kind = leaf
 	case t.Kind() == reflect.Struct:
 		f.kind = section
@@ -104,12 +102,6 @@ func (f *field) setType(t reflect.Type) {
 		f.kind = dict
 		f.elem = f.element(f.path + ".<name>")
 	}
-}
-
-// isText reports whether the value is written as one scalar although its Go
-// kind would say otherwise.
-func (f *field) isText() bool {
-	return f.typ == secretType || reflect.PointerTo(f.typ).Implements(textType)
 }
 
 // element describes what a list or map holds; it shares the tag, so that

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"encoding"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -147,15 +147,16 @@ func (l *loader) dictValue(f *field, n *yaml.Node, path string) any {
 
 // read converts text to the field's type, whether it was quoted or not.
 func (f *field) read(text string) (any, error) {
-	switch {
-	case f.typ == secretType:
+	switch f.typ {
+	case secretType:
 		return NewSecret(text), nil
-	case f.typ == durationType:
-		return duration(text)
-	case f.isText():
-		v := reflect.New(f.typ)
-		err := v.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
-		return v.Elem().Interface(), err
+	case durationType:
+		d, err := duration(text)
+		return d, cmp.Or(err, f.tooLow(int64(d)))
+	case sizeType:
+		var s Size
+		err := s.UnmarshalText([]byte(text))
+		return s, cmp.Or(err, f.tooLow(int64(s)))
 	}
 	switch f.typ.Kind() {
 	case reflect.String:
@@ -174,7 +175,7 @@ func (f *field) read(text string) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a whole number", text)
 		}
-		return reflect.ValueOf(n).Convert(f.typ).Interface(), nil
+		return reflect.ValueOf(n).Convert(f.typ).Interface(), f.tooLow(n)
 	case reflect.Float64:
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || x != x {
@@ -183,6 +184,17 @@ func (f *field) read(text string) (any, error) {
 		return x, nil
 	}
 	return nil, fmt.Errorf("no setting can be of type %s", f.typ)
+}
+
+// tooLow refuses a number below the one in the tag min, 0 or 1.
+func (f *field) tooLow(n int64) error {
+	switch least := f.tag.Get("min"); {
+	case least == "0" && n < 0:
+		return errors.New("must not be negative")
+	case least == "1" && n < 1:
+		return errors.New("must be above 0")
+	}
+	return nil
 }
 
 func boolean(text string) (bool, error) {

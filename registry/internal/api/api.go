@@ -58,7 +58,6 @@ type Options struct {
 	CatalogMax      int   // entries of a catalog page, 0 = 1000
 	TagsMax         int   // entries of a page of tags that a client asks for, 0 = 1000
 	MaxManifestSize int64 // bytes, 0 = registry.DefaultMaxManifestSize
-	ChunkMinLength  int64 // told to clients that upload in chunks, 0 = nothing is told
 }
 
 const defaultMaxPage = 1000

@@ -32,9 +32,6 @@ func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
-	if a.opts.ChunkMinLength > 0 {
-		w.Header().Set("OCI-Chunk-Min-Length", strconv.FormatInt(a.opts.ChunkMinLength, 10))
-	}
 	return a.answerUpload(w, r, pointOf(up), http.StatusAccepted)
 }
 

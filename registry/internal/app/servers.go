@@ -25,7 +25,6 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
 	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags
 	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)
-	o.ChunkMinLength = int64(cfg.Slipway.Uploads.ChunkMinLength)
 	o.Limits = auth.NewLimits(auth.Limit(cfg.Slipway.Limits.User), auth.Limit(cfg.Slipway.Limits.Address))
 	return api.New(o)
 }
@@ -47,7 +46,7 @@ func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([
 	o := server.Options{
 		Name: "main", Network: cfg.HTTP.Net, Addr: cfg.HTTP.Addr, Handler: handler, Log: log, Activation: true,
 		TLS: tlsOptions(cfg.HTTP.TLS), DisableHTTP2: cfg.HTTP.HTTP2.Disabled, H2C: cfg.HTTP.H2C.Enabled,
-		ReadHeaderTimeout: limits.ReadHeaderTimeout, IdleTimeout: limits.IdleTimeout,
+
 		StallTimeout: limits.StallTimeout, MinRate: int64(limits.MinRate), MaxConns: limits.MaxConns,
 	}
 	main, err := server.Listen(o)

@@ -76,7 +76,7 @@ func (a *Access) validate(p *config.Problems) {
 type Audit struct {
 	File    string      `key:"file" doc:"File for the log; pulls and refusals go to another with the suffix .reads. file, stdout or syslog is required."`
 	MaxSize config.Size `key:"maxsize" doc:"Size at which the file is rotated to .1, .2 and so on; 0 disables it."`
-	Keep    int         `key:"keep" doc:"Full files that are kept, of each of the two."`
+	Keep    int         `key:"keep" min:"1" doc:"Full files that are kept, of each of the two."`
 	Stdout  bool        `key:"stdout" doc:"Write the lines to standard output."`
 	Syslog  string      `key:"syslog" doc:"Send the lines to syslog: local, or a URL such as udp://log.example.org:514."`
 }
@@ -87,11 +87,5 @@ func (a *Audit) validate(p *config.Problems) {
 	}
 	if u, err := url.Parse(a.Syslog); a.Syslog != "" && a.Syslog != "local" && (err != nil || u.Host == "" || u.Scheme != "udp" && u.Scheme != "tcp") {
 		p.Addf("audit.syslog", "must be local or a URL such as udp://log.example.org:514")
-	}
-	if a.Keep < 1 {
-		p.Addf("audit.keep", "must be above 0")
-	}
-	if a.MaxSize < 0 {
-		p.Addf("audit.maxsize", "must not be negative")
 	}
 }

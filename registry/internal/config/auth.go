@@ -20,7 +20,7 @@ type HTPasswd struct {
 	Realm         string        `key:"realm" doc:"Realm told to clients that must log in. Required without a token service."`
 	Path          string        `key:"path" doc:"File of users and bcrypt hashes. Required; reloaded when it changes."`
 	AnonymousPull bool          `key:"anonymouspull" doc:"Allow pulls without a login. Docker needs auth.service: builtin for that. With an access section, write a rule for anyone instead."`
-	CacheTTL      time.Duration `key:"cachettl" doc:"How long a correct password is remembered; 0 disables it."`
+	CacheTTL      time.Duration `key:"cachettl" min:"0" doc:"How long a correct password is remembered; 0 disables it."`
 }
 
 // None has no parameters.

@@ -42,7 +42,7 @@ type Catalog struct {
 
 // Tags bounds GET /v2/<name>/tags/list.
 type Tags struct {
-	MaxTags int `key:"maxtags" doc:"Largest page of a tag list."`
+	MaxTags int `key:"maxtags" min:"0" doc:"Largest page of a tag list."`
 }
 
 // Policy is about what may be pushed.
@@ -58,7 +58,6 @@ type RepositoryPolicy struct {
 // Slipway holds the settings that only this registry has.
 type Slipway struct {
 	Manifests   Manifests   `key:"manifests"`
-	Uploads     Uploads     `key:"uploads"`
 	HTTP        Limits      `key:"http"`
 	Quotas      []Quota     `key:"quotas"`
 	Limits      Clients     `key:"limits" doc:"What one client may do, counted by each replica for itself. What is above is answered with 429."`
@@ -79,18 +78,13 @@ type Clients struct {
 
 // ClientLimit is what one client may do.
 type ClientLimit struct {
-	Requests int `key:"requests" doc:"Requests a second; 0 means no limit."`
-	Burst    int `key:"burst" doc:"Requests at once, after a pause; 0 means ten seconds' worth."`
-	Uploads  int `key:"uploads" doc:"Blobs and manifests that are sent at the same time; 0 means no limit."`
+	Requests int `key:"requests" min:"0" doc:"Requests a second; 0 means no limit."`
+	Burst    int `key:"burst" min:"0" doc:"Requests at once, after a pause; 0 means ten seconds' worth."`
+	Uploads  int `key:"uploads" min:"0" doc:"Blobs and manifests that are sent at the same time; 0 means no limit."`
 }
 
 // Manifests is about manifests in memory.
 type Manifests struct {
-	MaxSize config.Size `key:"maxsize" doc:"Largest manifest accepted; a larger one is answered with 413."`
-	Cache   config.Size `key:"cache" doc:"Memory for manifests that were read lately."`
-}
-
-// Uploads is about uploads in chunks.
-type Uploads struct {
-	ChunkMinLength config.Size `key:"chunkminlength" doc:"Smallest chunk that clients are asked to send (OCI-Chunk-Min-Length); 0 asks for nothing."`
+	MaxSize config.Size `key:"maxsize" min:"1" doc:"Largest manifest accepted; a larger one is answered with 413."`
+	Cache   config.Size `key:"cache" min:"1" doc:"Memory for manifests that were read lately."`
 }

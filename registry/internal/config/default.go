@@ -43,10 +43,8 @@ func Default() Config {
 			Manifests:   Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
 			ObjectStore: ObjectStore{SpoolMax: 128 << 20},
 			HTTP: Limits{
-				ReadHeaderTimeout: 20 * time.Second,
-				IdleTimeout:       3 * time.Minute,
-				StallTimeout:      time.Minute,
-				MinRate:           128,
+				StallTimeout: time.Minute,
+				MinRate:      128,
 			},
 		},
 	}

@@ -19,14 +19,14 @@ type Health struct {
 type StorageCheck struct {
 	Enabled   bool          `key:"enabled" doc:"Check that the storage can be read and written."`
 	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
-	Threshold int           `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+	Threshold int           `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
 }
 
 // FileCheck is red while the file exists.
 type FileCheck struct {
 	File      string        `key:"file" doc:"File whose existence makes the registry unhealthy."`
-	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
-	Threshold int           `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+	Interval  time.Duration `key:"interval" min:"1" doc:"Time between two checks."`
+	Threshold int           `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
 }
 
 // HTTPCheck asks a URL.
@@ -34,9 +34,9 @@ type HTTPCheck struct {
 	URI        string                     `key:"uri" doc:"URL to send HEAD to."`
 	StatusCode int                        `key:"statuscode" doc:"Status that is healthy."`
 	Headers    map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
-	Timeout    time.Duration              `key:"timeout" doc:"Time for an answer; 0 means the interval."`
-	Interval   time.Duration              `key:"interval" doc:"Time between two checks."`
-	Threshold  int                        `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+	Timeout    time.Duration              `key:"timeout" min:"0" doc:"Time for an answer; 0 means the interval."`
+	Interval   time.Duration              `key:"interval" min:"1" doc:"Time between two checks."`
+	Threshold  int                        `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
 }
 
 // Header is what the request carries.
@@ -56,7 +56,7 @@ func reveal(headers map[string][]config.Secret) http.Header {
 // TCPCheck connects.
 type TCPCheck struct {
 	Addr      string        `key:"addr" doc:"Address to connect to, host:port."`
-	Timeout   time.Duration `key:"timeout" doc:"Time for the connection; 0 means the interval."`
-	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
-	Threshold int           `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+	Timeout   time.Duration `key:"timeout" min:"0" doc:"Time for the connection; 0 means the interval."`
+	Interval  time.Duration `key:"interval" min:"1" doc:"Time between two checks."`
+	Threshold int           `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
 }

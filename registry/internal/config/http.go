@@ -16,7 +16,7 @@ type HTTP struct {
 	Secret         config.Secret       `key:"secret" doc:"Signs the state of uploads; the same on all replicas. Default: random, with a warning."`
 	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks of reverse proxies whose X-Forwarded-For, Forwarded or X-Real-IP is trusted; unix means peers on a unix socket. If set, forwarded hosts and schemes are trusted only from them."`
 	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
-	DrainTimeout   time.Duration       `key:"draintimeout" doc:"Time for open requests to finish at a stop."`
+	DrainTimeout   time.Duration       `key:"draintimeout" min:"0" doc:"Time for open requests to finish at a stop."`
 	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
 	UI             UI                  `key:"ui"`
 	CORS           *CORS               `key:"cors"`
@@ -66,11 +66,9 @@ type H2C struct {
 
 // Limits protect the server from clients that are slow.
 type Limits struct {
-	ReadHeaderTimeout time.Duration `key:"readheadertimeout" doc:"Time a client has for the head of a request."`
-	IdleTimeout       time.Duration `key:"idletimeout" doc:"Time an open connection may stay without a request."`
-	StallTimeout      time.Duration `key:"stalltimeout" doc:"A client that takes less than 256 KiB, or sends less than stalltimeout times minrate, in this time is cut off."`
-	MinRate           config.Size   `key:"minrate" doc:"Bytes per second that a client must send, and take if that is more than 256 KiB in stalltimeout."`
-	MaxConns          int           `key:"maxconns" doc:"Most connections open at the same time; 0 means no limit."`
+	StallTimeout time.Duration `key:"stalltimeout" min:"1" doc:"A client that takes less than 256 KiB, or sends less than stalltimeout times minrate, in this time is cut off."`
+	MinRate      config.Size   `key:"minrate" min:"1" doc:"Bytes per second that a client must send, and take if that is more than 256 KiB in stalltimeout."`
+	MaxConns     int           `key:"maxconns" min:"0" doc:"Most connections open at the same time; 0 means no limit."`
 }
 
 // CORS lets pages of other origins use the API from a browser; without it none may.
@@ -78,7 +76,7 @@ type CORS struct {
 	Origins     []string      `key:"origins" doc:"Origins of the pages; * means all, without credentials. Required."`
 	Methods     []string      `key:"methods" choices:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"Allowed methods."`
 	Credentials bool          `key:"credentials" doc:"Let browsers send cookies, client certificates and remembered logins."`
-	MaxAge      time.Duration `key:"maxage" doc:"How long a browser remembers what it was told."`
+	MaxAge      time.Duration `key:"maxage" min:"0" doc:"How long a browser remembers what it was told."`
 }
 
 func (c *CORS) validate(p *config.Problems) {
@@ -94,5 +92,4 @@ func (c *CORS) validate(p *config.Problems) {
 			p.Addf(item("http.cors.origins", i), "* stands alone and without credentials: else every page could act with a user's login")
 		}
 	}
-	notNegative(p, "http.cors.maxage", c.MaxAge)
 }

@@ -313,8 +313,8 @@ func TestRefused(t *testing.T) {
 		{minimal + "middleware: {storage: [{name: fastly}]}", nil, `middleware.storage[0].name: "fastly" is not one of redirect, rewrite, cloudfront (c.yml:3)`},
 		{minimal + "middleware: {storage: [{name: rewrite, options: {scheme: ftp}}]}", nil, `middleware.storage[0].options.scheme: "ftp" is neither http nor https`},
 		{minimal + "middleware: {storage: [{name: cloudfront, options: {baseurl: d.cloudfront.net, privatekey: /k, keypairid: K}}]}", nil, "middleware.storage[0].name: cloudfront stands before storage.s3 only"},
-		{onS3 + "middleware: {storage: [{name: cloudfront, options: {baseurl: '?', duration: 0, ipfilteredby: awsregion, iprangesurl: x}}]}", nil, "middleware.storage[0].options.baseurl: \"?\" is not a URL such as https://d111111abcdef8.cloudfront.net (c.yml:3)\n" +
-			"middleware.storage[0].options.privatekey: is required (c.yml:3)\nmiddleware.storage[0].options.keypairid: is required (c.yml:3)\nmiddleware.storage[0].options.duration: must be above 0 (c.yml:3)\n" +
+		{onS3 + "middleware: {storage: [{name: cloudfront, options: {baseurl: '?', duration: 0, ipfilteredby: awsregion, iprangesurl: x}}]}", nil, "middleware.storage[0].options.duration: must be above 0 (c.yml:3)\nmiddleware.storage[0].options.baseurl: \"?\" is not a URL such as https://d111111abcdef8.cloudfront.net (c.yml:3)\n" +
+			"middleware.storage[0].options.privatekey: is required (c.yml:3)\nmiddleware.storage[0].options.keypairid: is required (c.yml:3)\n" +
 			"middleware.storage[0].options.awsregion: is required for ipfilteredby: awsregion (c.yml:3)\nmiddleware.storage[0].options.iprangesurl: \"x\" is not a URL (c.yml:3)"},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: https://c, keypairid: K}}]}", nil, "middleware.storage[0].options: privatekey and keypairid are of cloudfront"},
 		{minimal + "middleware: {storage: [{disabled: true}]}", nil, "middleware.storage[0].name: is required"},

@@ -27,9 +27,9 @@ type RetentionRule struct {
 	Tags         []string      `key:"tags" doc:"Regular expressions, each for the whole tag; none selects all tags."`
 	Action       string        `key:"action" choices:"keep,delete" doc:"Keep the tags, or delete those that nothing below keeps."`
 	Keep         []string      `key:"keep" doc:"Regular expressions of tags that are always kept."`
-	Newest       int           `key:"newest" doc:"Keep that many tags of a repository, those that were pushed last."`
-	NewerThan    time.Duration `key:"newerthan" doc:"Keep tags that were pushed since."`
-	PulledWithin time.Duration `key:"pulledwithin" doc:"Keep tags that were pulled since."`
+	Newest       int           `key:"newest" min:"0" doc:"Keep that many tags of a repository, those that were pushed last."`
+	NewerThan    time.Duration `key:"newerthan" min:"0" doc:"Keep tags that were pushed since."`
+	PulledWithin time.Duration `key:"pulledwithin" min:"0" doc:"Keep tags that were pulled since."`
 }
 
 // Verification reads everything again, now and then.
@@ -40,14 +40,11 @@ type Verification struct {
 	Repair   bool          `key:"repair" doc:"Quarantine what is damaged or leads nowhere."`
 }
 
-// validate checks the age even where no server purges: the command uses it.
 func (u *UploadPurging) validate(p *config.Problems) {
-	if !u.Enabled {
-		notNegative(p, "storage.maintenance.uploadpurging.age", u.Age)
-		return
+	if u.Enabled {
+		positive(p, "storage.maintenance.uploadpurging.age", u.Age)
+		positive(p, "storage.maintenance.uploadpurging.interval", u.Interval)
 	}
-	positive(p, "storage.maintenance.uploadpurging.age", u.Age)
-	positive(p, "storage.maintenance.uploadpurging.interval", u.Interval)
 }
 
 func (m *Maintenance) validate(p *config.Problems) {
@@ -82,11 +79,6 @@ func (r *RetentionRule) validate(p *config.Problems, at string) {
 	names(p, at+".repositories", r.Repositories)
 	tags(p, at+".tags", r.Tags)
 	tags(p, at+".keep", r.Keep)
-	notNegative(p, at+".newerthan", r.NewerThan)
-	notNegative(p, at+".pulledwithin", r.PulledWithin)
-	if r.Newest < 0 {
-		p.Addf(at+".newest", "must not be negative")
-	}
 	keeps := len(r.Keep) > 0 || r.Newest > 0 || r.NewerThan > 0 || r.PulledWithin > 0
 	switch {
 	case r.Action == "keep" && keeps:

@@ -31,10 +31,10 @@ type MiddlewareOptions struct {
 
 	PrivateKey      string        `key:"privatekey" doc:"Of cloudfront: file of the RSA key that signs, in PEM. Required there."`
 	KeyPairID       string        `key:"keypairid" doc:"Of cloudfront: id of the public key that the distribution trusts. Required there."`
-	Duration        time.Duration `key:"duration" doc:"Of cloudfront: how long a URL works."`
+	Duration        time.Duration `key:"duration" min:"1" doc:"Of cloudfront: how long a URL works."`
 	IPFilteredBy    string        `key:"ipfilteredby" choices:"none,aws,awsregion" doc:"Of cloudfront: clients that get URLs of the bucket: none, those on AWS, or those in awsregion."`
 	AWSRegion       string        `key:"awsregion" doc:"Of cloudfront: regions of Amazon's, separated by commas."`
-	UpdateFrequency time.Duration `key:"updatefrequency" alias:"updatefrenquency" doc:"Of cloudfront: time between two fetches of Amazon's addresses."`
+	UpdateFrequency time.Duration `key:"updatefrequency" min:"1" alias:"updatefrenquency" doc:"Of cloudfront: time between two fetches of Amazon's addresses."`
 	IPRangesURL     string        `key:"iprangesurl" doc:"Of cloudfront: list of Amazon's addresses."`
 }
 
@@ -115,8 +115,6 @@ func (o *MiddlewareOptions) validateCloudFront(p *config.Problems, at string) {
 	}
 	required(p, at+"privatekey", o.PrivateKey)
 	required(p, at+"keypairid", o.KeyPairID)
-	positive(p, at+"duration", o.Duration)
-	positive(p, at+"updatefrequency", o.UpdateFrequency)
 	if o.IPFilteredBy == "awsregion" && len(o.Regions()) == 0 {
 		p.Addf(at+"awsregion", "is required for ipfilteredby: awsregion")
 	}

@@ -40,9 +40,9 @@ type Endpoint struct {
 	Headers           map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
 	HeadersFile       string                     `key:"headersfile" doc:"File with more headers, one Name: value per line. While it is missing, events wait."`
 	Secret            config.Secret              `key:"secret" doc:"Signs requests (X-Slipway-Signature, X-Hub-Signature-256). At least 16 characters."`
-	Timeout           time.Duration              `key:"timeout" doc:"Time for an answer; 0 means 5s."`
-	Threshold         int                        `key:"threshold" doc:"Failures in a row before backoff applies."`
-	Backoff           time.Duration              `key:"backoff" doc:"Time between tries, doubled with each failure up to a minute."`
+	Timeout           time.Duration              `key:"timeout" min:"0" doc:"Time for an answer; 0 means 5s."`
+	Threshold         int                        `key:"threshold" min:"0" doc:"Failures in a row before backoff applies."`
+	Backoff           time.Duration              `key:"backoff" min:"0" doc:"Time between tries, doubled with each failure up to a minute."`
 	IgnoredMediaTypes []string                   `key:"ignoredmediatypes" doc:"Media types without events; application/octet-stream means blobs."`
 	Ignore            Ignore                     `key:"ignore"`
 }
@@ -113,7 +113,4 @@ func (e *Endpoint) validate(p *config.Problems, at string) {
 			p.Addf(at+".headers."+name, "follows from the body")
 		}
 	}
-	notNegative(p, at+".timeout", e.Timeout)
-	notNegative(p, at+".backoff", e.Backoff)
-	threshold(p, at+".threshold", e.Threshold)
 }

@@ -19,10 +19,10 @@ type Proxy struct {
 	Password          config.Secret   `key:"password" doc:"Password or access token at that registry."`
 	Exec              *ProxyExec      `key:"exec"`
 	TTL               time.Duration   `key:"ttl" doc:"Time after the last pull until an image leaves the cache; 0 keeps it."`
-	TagTTL            time.Duration   `key:"tagttl" doc:"Time until a tag is checked again; 0 checks each pull."`
-	CacheWriteTimeout time.Duration   `key:"cachewritetimeout" doc:"Time that storing a blob may take once all of it has come."`
+	TagTTL            time.Duration   `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
+	CacheWriteTimeout time.Duration   `key:"cachewritetimeout" min:"1" doc:"Time that storing a blob may take once all of it has come."`
 	Spool             string          `key:"spool" doc:"Local directory for blobs being fetched. Default: on the volume of storage.filesystem, or slipway.objectstore.spool."`
-	SpoolMax          config.Size     `key:"spoolmax" doc:"Limit of the spool. Blobs beyond it aren't cached."`
+	SpoolMax          config.Size     `key:"spoolmax" min:"1" doc:"Limit of the spool. Blobs beyond it aren't cached."`
 	Upstreams         []ProxyUpstream `key:"upstreams"`
 	Local             []string        `key:"local" doc:"Patterns of repositories for pushes, if an upstream has the empty prefix."`
 	Public            bool            `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
@@ -47,11 +47,11 @@ type ProxyUpstream struct {
 	Exec          *ProxyExec    `key:"exec"`
 	Public        bool          `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
 	TTL           time.Duration `key:"ttl" doc:"Time after the last pull until an image leaves the cache; 0 keeps it."`
-	TagTTL        time.Duration `key:"tagttl" doc:"Time until a tag is checked again; 0 checks each pull."`
+	TagTTL        time.Duration `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
 	Offline       bool          `key:"offline" doc:"Never ask the upstream; serve what the cache holds."`
-	PullsPerHour  int           `key:"pullsperhour" doc:"Manifests fetched per hour at most; 0 means no limit."`
-	MaxConns      int           `key:"maxconns" doc:"Connections at the same time; 0 means 32."`
-	Timeout       time.Duration `key:"timeout" doc:"Time for an answer to begin, and for which a blob may pause."`
+	PullsPerHour  int           `key:"pullsperhour" min:"0" doc:"Manifests fetched per hour at most; 0 means no limit."`
+	MaxConns      int           `key:"maxconns" min:"0" doc:"Connections at the same time; 0 means 32."`
+	Timeout       time.Duration `key:"timeout" min:"1" doc:"Time for an answer to begin, and for which a blob may pause."`
 	CA            string        `key:"ca" doc:"File of certificates (PEM) that are trusted beside those of the system."`
 	TrustedRealms []string      `key:"trustedrealms" doc:"Hosts of other token servers that may get the login."`
 
@@ -60,7 +60,7 @@ type ProxyUpstream struct {
 
 // ProxySync fetches images ahead of time.
 type ProxySync struct {
-	Interval time.Duration `key:"interval" doc:"Time between two runs in the server; 0 means only by registry mirror sync."`
+	Interval time.Duration `key:"interval" min:"0" doc:"Time between two runs in the server; 0 means only by registry mirror sync."`
 	Images   []SyncImage   `key:"images"`
 }
 
@@ -181,11 +181,6 @@ func (p *Proxy) validate(problems *config.Problems, open bool) {
 	if _, err := pattern.ParseNames(p.Local); err != nil {
 		problems.Addf("proxy.local", "%v", err)
 	}
-	positive(problems, "proxy.cachewritetimeout", p.CacheWriteTimeout)
-	if p.SpoolMax <= 0 {
-		problems.Addf("proxy.spoolmax", "must be positive")
-	}
-	notNegative(problems, "proxy.sync.interval", p.Sync.Interval)
 	for i := range p.Sync.Images {
 		p.Sync.Images[i].validate(problems, item("proxy.sync.images", i))
 	}
@@ -217,14 +212,6 @@ func (u *ProxyUpstream) validate(p *config.Problems, at string) {
 	}
 	if u.Username == "" && !u.Password.Empty() {
 		p.Addf(at+".username", "is required with a password")
-	}
-	notNegative(p, at+".tagttl", u.TagTTL)
-	positive(p, at+".timeout", u.Timeout)
-	if u.PullsPerHour < 0 {
-		p.Addf(at+".pullsperhour", "must not be negative")
-	}
-	if u.MaxConns < 0 {
-		p.Addf(at+".maxconns", "must not be negative")
 	}
 }
 

@@ -17,31 +17,31 @@ type Redis struct {
 	Password         config.Secret `key:"password" doc:"Password of the server."`
 	SentinelUsername string        `key:"sentinelusername" doc:"User of the sentinels."`
 	SentinelPassword config.Secret `key:"sentinelpassword" doc:"Password of the sentinels."`
-	DB               int           `key:"db" doc:"Number of the database; a cluster has only 0."`
+	DB               int           `key:"db" min:"0" doc:"Number of the database; a cluster has only 0."`
 	ClientName       string        `key:"clientname" doc:"Name of the connections in CLIENT LIST."`
 	Protocol         int           `key:"protocol" doc:"Protocol version, 2 or 3; 0 negotiates."`
 	DisableIdentity  bool          `key:"disableidentity" alias:"disableindentity" doc:"Do not tell the server the name of the client library."`
 	IdentitySuffix   string        `key:"identitysuffix" doc:"Appended to the name of the client library."`
 	TLS              RedisTLS      `key:"tls"`
 
-	DialTimeout     time.Duration `key:"dialtimeout" doc:"Time to connect."`
-	ReadTimeout     time.Duration `key:"readtimeout" doc:"Time for an answer."`
-	WriteTimeout    time.Duration `key:"writetimeout" doc:"Time to send a command."`
-	MaxRetries      int           `key:"maxretries" doc:"Times that a failed command is repeated."`
-	MinRetryBackoff time.Duration `key:"minretrybackoff" doc:"Least time before a repetition; 0 means 8ms."`
-	MaxRetryBackoff time.Duration `key:"maxretrybackoff" doc:"Most time before a repetition; 0 means 512ms."`
+	DialTimeout     time.Duration `key:"dialtimeout" min:"1" doc:"Time to connect."`
+	ReadTimeout     time.Duration `key:"readtimeout" min:"1" doc:"Time for an answer."`
+	WriteTimeout    time.Duration `key:"writetimeout" min:"1" doc:"Time to send a command."`
+	MaxRetries      int           `key:"maxretries" min:"0" doc:"Times that a failed command is repeated."`
+	MinRetryBackoff time.Duration `key:"minretrybackoff" min:"0" doc:"Least time before a repetition; 0 means 8ms."`
+	MaxRetryBackoff time.Duration `key:"maxretrybackoff" min:"0" doc:"Most time before a repetition; 0 means 512ms."`
 
-	PoolSize        int           `key:"poolsize" doc:"Connections that are kept; 0 means 10 for each processor."`
+	PoolSize        int           `key:"poolsize" min:"0" doc:"Connections that are kept; 0 means 10 for each processor."`
 	PoolFIFO        bool          `key:"poolfifo" doc:"Use the connection that was idle longest, not shortest."`
-	PoolTimeout     time.Duration `key:"pooltimeout" doc:"Time to wait for a connection when all are in use; 0 means readtimeout."`
-	MinIdleConns    int           `key:"minidleconns" doc:"Idle connections that are kept open at least."`
-	MaxIdleConns    int           `key:"maxidleconns" doc:"Idle connections that are kept open at most; 0 means any number."`
-	MaxActiveConns  int           `key:"maxactiveconns" doc:"Connections at most; 0 means any number."`
-	ConnMaxIdleTime time.Duration `key:"connmaxidletime" doc:"Idle time after which a connection is closed; 0 means 30m."`
-	ConnMaxLifetime time.Duration `key:"connmaxlifetime" doc:"Age at which a connection is closed; 0 means never."`
+	PoolTimeout     time.Duration `key:"pooltimeout" min:"0" doc:"Time to wait for a connection when all are in use; 0 means readtimeout."`
+	MinIdleConns    int           `key:"minidleconns" min:"0" doc:"Idle connections that are kept open at least."`
+	MaxIdleConns    int           `key:"maxidleconns" min:"0" doc:"Idle connections that are kept open at most; 0 means any number."`
+	MaxActiveConns  int           `key:"maxactiveconns" min:"0" doc:"Connections at most; 0 means any number."`
+	ConnMaxIdleTime time.Duration `key:"connmaxidletime" min:"0" doc:"Idle time after which a connection is closed; 0 means 30m."`
+	ConnMaxLifetime time.Duration `key:"connmaxlifetime" min:"0" doc:"Age at which a connection is closed; 0 means never."`
 	Pool            RedisPool     `key:"pool"`
 
-	MaxRedirects   int  `key:"maxredirects" doc:"Times that a command follows a cluster's redirection; 0 means 3."`
+	MaxRedirects   int  `key:"maxredirects" min:"0" doc:"Times that a command follows a cluster's redirection; 0 means 3."`
 	ReadOnly       bool `key:"readonly" doc:"Read from the replicas of a cluster."`
 	RouteByLatency bool `key:"routebylatency" doc:"Read from the node of a cluster that answers fastest."`
 	RouteRandomly  bool `key:"routerandomly" doc:"Read from any node of a cluster."`
@@ -101,22 +101,5 @@ func (r *Redis) validate(p *config.Problems) {
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
 		p.Addf("redis.tls", "needs certificate and key together")
-	}
-	positive(p, "redis.dialtimeout", r.DialTimeout)
-	positive(p, "redis.readtimeout", r.ReadTimeout)
-	positive(p, "redis.writetimeout", r.WriteTimeout)
-	for key, d := range map[string]time.Duration{
-		"minretrybackoff": r.MinRetryBackoff, "maxretrybackoff": r.MaxRetryBackoff, "pooltimeout": r.PoolTimeout,
-		"connmaxidletime": r.ConnMaxIdleTime, "connmaxlifetime": r.ConnMaxLifetime,
-	} {
-		notNegative(p, "redis."+key, d)
-	}
-	for key, n := range map[string]int{
-		"db": r.DB, "maxretries": r.MaxRetries, "poolsize": r.PoolSize, "minidleconns": r.MinIdleConns,
-		"maxidleconns": r.MaxIdleConns, "maxactiveconns": r.MaxActiveConns, "maxredirects": r.MaxRedirects,
-	} {
-		if n < 0 {
-			p.Addf("redis."+key, "must not be negative")
-		}
 	}
 }

@@ -62,7 +62,7 @@ type Maintenance struct {
 // UploadPurging removes uploads that nobody finished.
 type UploadPurging struct {
 	Enabled  bool          `key:"enabled" doc:"Remove uploads that were never finished."`
-	Age      time.Duration `key:"age" doc:"Time without activity after which an upload is removed."`
+	Age      time.Duration `key:"age" min:"0" doc:"Time without activity after which an upload is removed."`
 	Interval time.Duration `key:"interval" doc:"Time between two searches for such uploads."`
 	DryRun   bool          `key:"dryrun" doc:"Only log what would be removed."`
 }

@@ -45,9 +45,6 @@ func (c *Config) Validate() error {
 	c.Notifications.validate(&p)
 	c.Slipway.validate(&p)
 	c.Proxy.validate(&p, c.open())
-	if c.Tags.MaxTags < 0 {
-		p.Addf("tags.maxtags", "must not be negative")
-	}
 	return p.Err()
 }
 
@@ -118,7 +115,6 @@ func (h *HTTP) validate(p *config.Problems) {
 	if _, _, err := h.Proxies(); err != nil {
 		p.Addf("http.trustedproxies", "%v", err)
 	}
-	notNegative(p, "http.draintimeout", h.DrainTimeout)
 	if h.CORS != nil {
 		h.CORS.validate(p)
 	}
@@ -147,12 +143,9 @@ func (h *Health) validate(p *config.Problems) {
 	if c.Enabled {
 		positive(p, "health.storagedriver.interval", c.Interval)
 	}
-	threshold(p, "health.storagedriver.threshold", c.Threshold)
 	for i, f := range h.Files {
 		at := item("health.file", i)
 		required(p, at+".file", f.File)
-		positive(p, at+".interval", f.Interval)
-		threshold(p, at+".threshold", f.Threshold)
 	}
 	for i, c := range h.HTTP {
 		at := item("health.http", i)
@@ -160,16 +153,10 @@ func (h *Health) validate(p *config.Problems) {
 			p.Addf(at+".uri", "is not a URL such as http://127.0.0.1:8080/health") // not repeated: it may hold a password
 		}
 		headers(p, at+".headers", c.Header())
-		positive(p, at+".interval", c.Interval)
-		notNegative(p, at+".timeout", c.Timeout)
-		threshold(p, at+".threshold", c.Threshold)
 	}
 	for i, c := range h.TCP {
 		at := item("health.tcp", i)
 		address(p, at+".addr", c.Addr)
-		positive(p, at+".interval", c.Interval)
-		notNegative(p, at+".timeout", c.Timeout)
-		threshold(p, at+".threshold", c.Threshold)
 	}
 }
 
@@ -185,21 +172,6 @@ func (v *Validation) validate(p *config.Problems) {
 }
 
 func (s *Slipway) validate(p *config.Problems) {
-	if s.Manifests.MaxSize <= 0 {
-		p.Addf("slipway.manifests.maxsize", "must be above 0")
-	}
-	if s.Manifests.Cache <= 0 {
-		p.Addf("slipway.manifests.cache", "must be above 0")
-	}
-	positive(p, "slipway.http.readheadertimeout", s.HTTP.ReadHeaderTimeout)
-	positive(p, "slipway.http.idletimeout", s.HTTP.IdleTimeout)
-	positive(p, "slipway.http.stalltimeout", s.HTTP.StallTimeout)
-	if s.HTTP.MinRate < 1 {
-		p.Addf("slipway.http.minrate", "must be above 0")
-	}
-	if s.HTTP.MaxConns < 0 {
-		p.Addf("slipway.http.maxconns", "must not be negative")
-	}
 	for i, q := range s.Quotas {
 		at := item("slipway.quotas", i)
 		if _, err := oci.ParseName(q.Prefix); err != nil {
@@ -213,11 +185,6 @@ func (s *Slipway) validate(p *config.Problems) {
 		}
 	}
 	for key, l := range map[string]ClientLimit{"slipway.limits.user": s.Limits.User, "slipway.limits.address": s.Limits.Address} {
-		for name, n := range map[string]int{".requests": l.Requests, ".burst": l.Burst, ".uploads": l.Uploads} {
-			if n < 0 {
-				p.Addf(key+name, "must not be negative")
-			}
-		}
 		if l.Burst > 0 && l.Requests == 0 {
 			p.Addf(key+".burst", "does nothing without requests")
 		}
@@ -235,18 +202,6 @@ func required(p *config.Problems, key, value string) {
 func positive(p *config.Problems, key string, d time.Duration) {
 	if d <= 0 {
 		p.Addf(key, "must be above 0")
-	}
-}
-
-func notNegative(p *config.Problems, key string, d time.Duration) {
-	if d < 0 {
-		p.Addf(key, "must not be negative")
-	}
-}
-
-func threshold(p *config.Problems, key string, n int) {
-	if n < 0 {
-		p.Addf(key, "must not be negative")
 	}
 }
 

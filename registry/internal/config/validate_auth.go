@@ -25,7 +25,6 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 			p.Addf("auth.htpasswd.realm", "is required; any name, such as \"Registry\"")
 		}
 		required(p, "auth.htpasswd.path", h.Path)
-		notNegative(p, "auth.htpasswd.cachettl", h.CacheTTL)
 		if h.AnonymousPull && rules {
 			p.Addf("auth.htpasswd.anonymouspull", "does nothing beside an access section; write a rule there: {who: [anyone], repositories: [\"**\"], allow: [pull]}")
 		}
