@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,5 +111,23 @@ func TestRemoval(t *testing.T) {
 	}
 	if n := len(w.hs.Sent()); n != 2 {
 		t.Errorf("the homeserver got %d events, want the message and one removal", n)
+	}
+}
+
+// A homeserver that limits the bot's rate shows in the health, with what waits and for how long.
+func TestHealth_RateLimited(t *testing.T) {
+	w := newWorld(t, nil)
+	token := w.app(named("a")).Token
+	w.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassWait, RetryAfter: time.Minute, Reason: "too fast"})
+	for range 2 {
+		w.want("send", w.ask("POST", "/message", `{"token":"`+token+`","message":"m"}`), 200)
+	}
+	var r reply
+	for end := time.Now().Add(patience); r.fields["health"] != "orange" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		r = w.ask("GET", "/health", "")
+	}
+	w.want("health", r, 200, "health", "orange", "matrix", "orange", "waiting", 2.0)
+	if reason, _ := r.fields["reason"].(string); !strings.HasPrefix(reason, "Waiting for the homeserver's rate limit: 2 messages, about 12") {
+		t.Errorf("reason %q", reason)
 	}
 }

@@ -337,6 +337,18 @@ func TestLongMessage_Dead(t *testing.T) {
 	b.want(200, `<a href="/ui/messages?state=dead">`)
 }
 
+// Messages that wait for the homeserver's rate limit are no good state.
+func TestRateLimited(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassWait, RetryAfter: time.Minute, Reason: "too fast"})
+	b.send(b.app("a", room), "t", "m")
+	b.until("/ui/", "Waiting for the homeserver&#39;s rate limit: 1 message, about 61 s.")
+	b.want(200, "An administrator of the homeserver can exempt the bot")
+	b.get("/ui/rooms")
+	b.want(200, "Waiting for the homeserver&#39;s rate limit: 1 message, about 61 s.")
+}
+
 // The room of an application that lost its right to it isn't shown as OK.
 func TestRooms_OwnerAbsent(t *testing.T) {
 	b := newBrowser(t)
