@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
@@ -53,7 +54,8 @@ func (a *API) getPage(w http.ResponseWriter, r *request) error {
 // everybody may do everything). The error is what a client would have been told.
 func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, error) {
 	r := from.Clone(from.Context())
-	r.Method, r.URL, r.Body, r.ContentLength = method, &url.URL{Path: a.urls.prefix + "/v2" + path}, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	path, query, _ := strings.Cut(path, "?")
+	r.Method, r.URL, r.Body, r.ContentLength = method, &url.URL{Path: a.urls.prefix + "/v2" + path, RawQuery: query}, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.RequestURI = r.URL.RequestURI()
 	r.Header = http.Header{"User-Agent": from.Header["User-Agent"], "Content-Type": {contentType}}
 	for _, key := range []string{"Forwarded", "X-Forwarded-Proto", "X-Forwarded-Host"} {

@@ -43,3 +43,10 @@ func (n *names) list(ctx context.Context) (all []oci.Name, more bool, err error)
 	n.all, n.more, n.at = all, more, begun
 	return all, more, nil
 }
+
+// forget makes the next list a new one, after a change.
+func (n *names) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = nil
+}

@@ -49,6 +49,8 @@ func (web *Web) outside(r *http.Request) *http.Request {
 // notices are shown after a redirect that names them: a page never shows text from its address.
 var notices = map[string]string{
 	"loggedout": "You are logged out.",
+	"deleted":   "Deleted.",
+	"tagged":    "The tag is set.",
 }
 
 // refusal is an error that the visitor may read.

@@ -21,7 +21,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -113,6 +113,12 @@ func (web *Web) router() http.Handler {
 	page(get, "/image"+inImage, web.getImage)
 	page(get, "/compare"+inRepository, web.getCompare)
 	page(get, "/download"+inImage, web.getDownload)
+
+	page(get, "/delete"+inRepository, web.getDelete)
+	page(post, "/delete"+inRepository, web.postDelete)
+	page(get, "/delete"+inImage, web.getDelete)
+	page(post, "/delete"+inImage, web.postDelete)
+	page(post, "/tag"+inImage, web.postTag)
 
 	router.NotFoundHandler = web.open(func(http.ResponseWriter, *visit) error { return errNoPage })
 	router.MethodNotAllowedHandler = web.open(func(w http.ResponseWriter, v *visit) error {

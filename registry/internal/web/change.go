@@ -1,0 +1,184 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// act makes a change as the visitor.
+func (web *Web) act(v *visit, method, path, contentType string, body []byte) (http.Header, error) {
+	return web.o.API.Act(v.Request, v.grant, method, path, contentType, body)
+}
+
+type deletePage struct {
+	frame
+	Repository oci.Name
+	Tag        string
+	Digest     oci.Digest
+	Tags       []string // that go with an image
+	Whole      bool     // the repository
+	Count      int      // of its tags
+	Cancel     string
+}
+
+// deletion describes what the address says to delete, if the visitor may.
+func (web *Web) deletion(v *visit) (p deletePage, err error) {
+	repo, err := web.repository(v)
+	if err != nil {
+		return p, err
+	}
+	vars := mux.Vars(v.Request)
+	p = deletePage{Repository: repo.Name(), Cancel: web.base + "/repository/" + string(repo.Name())}
+	if !web.rights(v, p.Repository).Delete {
+		return p, errHidden
+	}
+	all, _, err := repo.Tags(v.Context(), -1, "")
+	if err != nil {
+		return p, err
+	}
+	if vars["reference"] == "" {
+		p.Whole, p.Count = true, len(all)
+		return p, nil
+	}
+	ref, err := oci.ParseReference(vars["reference"])
+	if err != nil {
+		return p, errHidden
+	}
+	m, err := repo.Peek(v.Context(), ref)
+	if err != nil {
+		return p, err
+	}
+	p.Cancel = web.base + "/image/" + string(p.Repository) + vars["sign"] + vars["reference"]
+	if p.Digest = m.Digest; ref.Tag != "" {
+		p.Tag = string(ref.Tag)
+		return p, nil
+	}
+	p.Tags = web.tagsOf(v, repo, m.Digest, all)
+	return p, nil
+}
+
+// tagsOf are the tags that point at an image.
+func (web *Web) tagsOf(v *visit, repo registry.Repository, d oci.Digest, all []string) (tags []string) {
+	for _, tag := range all[:min(len(all), maxSorted)] {
+		if at, ok := repo.TagTarget(v.Context(), oci.Tag(tag)); ok && at == d {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+func (web *Web) getDelete(w http.ResponseWriter, v *visit) error {
+	p, err := web.deletion(v)
+	if err != nil {
+		return err
+	}
+	p.frame = web.frame(v, "repositories", "Delete")
+	return web.pages.Show(w, http.StatusOK, "delete", p)
+}
+
+func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
+	p, err := web.deletion(v)
+	if err != nil {
+		return err
+	}
+	path := "/" + string(p.Repository)
+	switch {
+	case p.Whole:
+		path += "/_slipway/repository"
+	case p.Tag != "":
+		path += "/manifests/" + p.Tag
+	default:
+		path += "/manifests/" + string(p.Digest)
+	}
+	if _, err := web.act(v, http.MethodDelete, path, "", nil); err != nil {
+		return err
+	}
+	web.names.forget()
+	if p.Whole {
+		return web.back(w, v, "/", "deleted")
+	}
+	return web.back(w, v, "/repository/"+string(p.Repository), "deleted")
+}
+
+// postTag points a tag at an image of the same repository, or copies it into another one.
+func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
+	repo, _, m, err := web.manifest(v)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(v.PostForm.Get("repository"))
+	if text == "" {
+		text = string(repo.Name())
+	}
+	to, err := oci.ParseName(text)
+	if err != nil {
+		return &refusal{http.StatusBadRequest, "This is not the name of a repository: lower-case letters, digits and single separators, in parts between slashes."}
+	}
+	tag, err := oci.ParseTag(strings.TrimSpace(v.PostForm.Get("tag")))
+	if err != nil {
+		return &refusal{http.StatusBadRequest, "This is not a tag: letters, digits, dots, dashes and underscores, at most 128, the first no dot or dash."}
+	}
+	if !v.may(access.Push, to) {
+		return &refusal{http.StatusForbidden, "You may not push there."}
+	}
+	if to != repo.Name() {
+		if err := web.copy(v, repo, to, m, 0); err != nil {
+			return err
+		}
+	}
+	if _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(tag), m.MediaType, m.Bytes); err != nil {
+		return err
+	}
+	web.names.forget()
+	return web.back(w, v, "/image/"+string(to)+":"+url.PathEscape(string(tag)), "tagged")
+}
+
+// maxDepth bounds how deep indexes may be in each other.
+const maxDepth = 4
+
+// copy brings what a manifest refers to into another repository; blobs are mounted, so no bytes move.
+func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registry.Manifest, depth int) error {
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return err
+	}
+	for _, blob := range contents(parsed) {
+		if oci.NonDistributable(blob.MediaType) && len(blob.URLs) > 0 {
+			continue
+		}
+		q := url.Values{"mount": {string(blob.Digest)}, "from": {string(from.Name())}}
+		answer, err := web.act(v, http.MethodPost, "/"+string(to)+"/blobs/uploads/?"+q.Encode(), "", nil)
+		if err != nil {
+			return err
+		}
+		if answer.Get("Docker-Content-Digest") == "" {
+			return &refusal{http.StatusConflict, "A layer of the image cannot be copied: it is missing or damaged here, or its size would exceed a quota there."}
+		}
+	}
+	for i := range parsed.Manifests {
+		child, err := from.Peek(v.Context(), oci.Reference{Digest: parsed.Manifests[i].Digest})
+		if isUnknown(err) {
+			continue // of a sparse index
+		}
+		if err != nil {
+			return err
+		}
+		if depth == maxDepth {
+			return &refusal{http.StatusConflict, "The image has too many indexes inside each other."}
+		}
+		if err := web.copy(v, from, to, child, depth+1); err != nil {
+			return err
+		}
+		if _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(child.Digest), child.MediaType, child.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
