@@ -67,6 +67,14 @@ func TestExplain_DisabledDeletion(t *testing.T) {
 	if got := explain("delete"); !strings.HasPrefix(got, "denied to everybody by storage.delete.enabled, which is not set; the rules have it allowed by rules[0]") {
 		t.Errorf("without: %s", got)
 	}
+	t.Setenv("REGISTRY_PROXY_UPSTREAMS", "[{prefix: a, remoteurl: 'http://127.0.0.1:1'}]")
+	if got := explain("push"); !strings.HasPrefix(got, "allowed by rules[0]") {
+		t.Errorf("beside a cache: %s", got)
+	}
+	t.Setenv("REGISTRY_PROXY_UPSTREAMS", "[{remoteurl: 'http://127.0.0.1:1'}]")
+	if got := explain("push"); !strings.HasPrefix(got, "denied to everybody by proxy, as the repository is a cache; the rules have it allowed by rules[0]") {
+		t.Errorf("in a cache: %s", got)
+	}
 	t.Setenv("REGISTRY_STORAGE_MAINTENANCE_READONLY_ENABLED", "true")
 	if got := explain("push"); !strings.HasPrefix(got, "denied to everybody by storage.maintenance.readonly.enabled") {
 		t.Errorf("read-only: %s", got)

@@ -15,12 +15,20 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy"
 )
 
 // Explain describes whether the caller called who has a right in the repository, and which rule
 // decides. An empty name stands for the registry as a whole. robots is called if who is a robot.
 func Explain(cfg *config.Config, who string, right access.Rights, name oci.Name, robots func() ([]robot.Robot, error)) (string, error) {
-	rules, err := loadRules(cfg)
+	cache, err := CacheNames(cfg)
+	if err != nil {
+		return "", err
+	}
+	if cache != nil {
+		defer cache.Close()
+	}
+	rules, err := loadRules(cfg, cache)
 	if err != nil {
 		return "", err
 	}
@@ -32,17 +40,19 @@ func Explain(cfg *config.Config, who string, right access.Rights, name oci.Name,
 		return "", err
 	}
 	decision := rules.Explain(&caller, right, name)
-	if setting := disabledBy(cfg, right); setting != "" && decision.Allowed {
+	if setting := disabledBy(cfg, cache, right, name); setting != "" && decision.Allowed {
 		return fmt.Sprintf("denied to everybody by %s; the rules have it %s", setting, decision), nil
 	}
 	return decision.String(), nil
 }
 
 // disabledBy names the setting by which nobody can use the right, "" if there is none.
-func disabledBy(cfg *config.Config, right access.Rights) string {
+func disabledBy(cfg *config.Config, cache *proxy.Registry, right access.Rights, name oci.Name) string {
 	switch changes := access.Push | access.TagMove | access.Delete; {
 	case right&changes != 0 && cfg.Storage.Maintenance.ReadOnly.Enabled:
 		return "storage.maintenance.readonly.enabled"
+	case right&changes != 0 && name != "" && cache != nil && cache.Caches(name):
+		return "proxy, as the repository is a cache"
 	case right == access.Delete && !cfg.Storage.Delete.Enabled:
 		return "storage.delete.enabled, which is not set"
 	}
@@ -78,19 +88,12 @@ func parseWho(cfg *config.Config, word string) (access.Caller, error) {
 }
 
 // loadRules reads the rules that a server with this configuration has in force.
-func loadRules(cfg *config.Config) (*access.Rules, error) {
+func loadRules(cfg *config.Config, cache *proxy.Registry) (*access.Rules, error) {
 	if cfg.Auth == nil && cfg.Access == nil || cfg.Auth != nil && cfg.Auth.None != nil && cfg.Access == nil {
 		return nil, errors.New("the configuration has neither logins nor access rules: everybody may do everything")
 	}
 	if cfg.Auth != nil && cfg.Auth.Token != nil && cfg.Access == nil {
 		return nil, errors.New("the configuration has no access rules: the tokens of its token server decide")
-	}
-	cache, err := CacheNames(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if cache != nil {
-		defer cache.Close()
 	}
 	g := newGate(cache)
 	if err := g.openRules(cfg, zap.NewNop()); err != nil {

@@ -110,7 +110,7 @@ func TestExplain_AgreesWithTheDecision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules, err := loadRules(cfg)
+		rules, err := loadRules(cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
