@@ -177,6 +177,36 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// TestDistributionVariables holds the forms of variables that distribution documents, beside those of
+// TestVariables.
+func TestDistributionVariables(t *testing.T) {
+	endpoint := func(c *Config) any {
+		return []string{c.Notifications.Endpoints[0].Name, c.Notifications.Endpoints[0].URL}
+	}
+	tests := []struct {
+		environ []string
+		got     func(*Config) any
+		want    any
+	}{
+		{[]string{"REGISTRY_NOTIFICATIONS_EVENTCONFIG_INCLUDEREFERENCES=true"}, func(c *Config) any { return c.Notifications.Events.IncludeReferences }, true},
+		{[]string{"REGISTRY_NOTIFICATIONS_ENDPOINTS=[{name: n, url: 'http://h/'}]"}, endpoint, []string{"n", "http://h/"}},
+		{[]string{"REGISTRY_NOTIFICATIONS_ENDPOINTS_0_NAME=n", "REGISTRY_NOTIFICATIONS_ENDPOINTS_0_URL=http://h/"}, endpoint, []string{"n", "http://h/"}},
+		{[]string{"REGISTRY_PROXY_REMOTEURL=http://h", "REGISTRY_PROXY_TTL=1h", "REGISTRY_PROXY_EXEC_COMMAND=c"}, func(c *Config) any { return []any{c.Proxy.TTL, c.Proxy.Exec.Command} }, []any{time.Hour, "c"}},
+		{[]string{"REGISTRY_REDIS_ADDRS=['h:6379']", "REGISTRY_REDIS_POOL_MAXIDLE=3"}, func(c *Config) any { return []any{c.Redis.Addrs[0], c.Redis.MaxIdleConns} }, []any{"h:6379", 3}},
+		{[]string{"REGISTRY_STORAGE=s3", "REGISTRY_STORAGE_S3_BUCKET=b", "REGISTRY_STORAGE_S3AWS_REGION=r"}, func(c *Config) any { return []string{c.Storage.S3.Bucket, c.Storage.S3.Region} }, []string{"b", "r"}},
+		{[]string{"REGISTRY_HTTP_HEADERS_X-CONTENT-TYPE-OPTIONS=[a]"}, func(c *Config) any { return c.HTTP.Headers }, map[string][]string{"X-Content-Type-Options": {"a"}}},
+		{[]string{"REGISTRY_LOG_HOOKS_0_MAILOPTIONS_FROM=x", "REGISTRY_COMPATIBILITY_SCHEMA1_TRUSTKEY=/k", "REGISTRY_OTHER=y", "REGISTRY_VERSION=0.2"}, func(c *Config) any { return c.Version }, "0.1"},
+	}
+	for _, tt := range tests {
+		c, _, err := loadText(t, minimal+"http: {headers: {X-Content-Type-Options: [nosniff]}}", tt.environ...)
+		if err != nil {
+			t.Errorf("%s: %v", tt.environ, err)
+		} else if got := tt.got(c); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %#v, want %#v", tt.environ, got, tt.want)
+		}
+	}
+}
+
 // TestEveryLeafByVariable: no setting can be given in the file only.
 func TestEveryLeafByVariable(t *testing.T) {
 	sample := map[string]string{
