@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/message"
@@ -34,6 +35,7 @@ type Application struct {
 	PriorityScale       Scale      `json:"priority_scale"`
 	StrictCompatibility bool       `json:"strict_compatibility"`
 	RateLimit           int        `json:"rate_limit"` // messages a minute; 0 means the configured default
+	Lifecycle           Lifecycle  `json:"lifecycle"`
 	Description         string     `json:"description"`
 	DefaultFormat       Format     `json:"default_format"`
 	ShowSender          ShowSender `json:"show_sender"`
@@ -58,6 +60,7 @@ type ApplicationInput struct {
 	PriorityScale       *Scale
 	StrictCompatibility *bool // the form of the token that is made next
 	RateLimit           *int
+	Lifecycle           *Lifecycle
 	Description         *string
 	DefaultFormat       *Format
 	ShowSender          *ShowSender
@@ -82,6 +85,8 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.StrictCompatibility, err = v.Boolean(name)
 	case "rate_limit":
 		in.RateLimit, err = v.Integer(name)
+	case "lifecycle":
+		in.Lifecycle, err = choiceOf[Lifecycle](name, v)
 	case "description":
 		in.Description, err = v.Text(name)
 	case "default_format":
@@ -107,6 +112,9 @@ func choiceOf[T ~string](name string, v fields.Value) (*T, error) {
 	choice := T(*text)
 	return &choice, err
 }
+
+// Lifecycle is how an application's messages follow what they are about.
+type Lifecycle = alert.Lifecycle
 
 // Format is the format of an application's messages that name none.
 type Format string
@@ -171,6 +179,7 @@ func newApplication(owner int64) store.Application {
 	now := time.Now().UnixMilli()
 	return store.Application{
 		OwnerID: owner, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), Mention: MentionAuto,
+		Lifecycle: string(alert.Edit),
 		CreatedAt: now, TokenCreatedAt: now,
 	}
 }
@@ -183,7 +192,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -245,6 +254,9 @@ func setSending(row *store.Application, in ApplicationInput) error {
 			return refusal.Invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
 		}
 		row.RateLimit = *rate
+	}
+	if err := choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle is edit, thread or new.", alert.Edit, alert.Thread, alert.New); err != nil {
+		return err
 	}
 	return setLooks(row, in)
 }

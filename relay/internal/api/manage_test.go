@@ -186,7 +186,7 @@ func TestOperation(t *testing.T) {
 	w.want("slashes inside", w.ask("GET", "/message//1", ""), 404)
 	r := w.ask("PATCH", "/message/5", "")
 	w.want("method", r, 405, "code", "method_not_allowed")
-	if got := r.header.Get("Allow"); got != "DELETE, GET, HEAD" {
+	if got := r.header.Get("Allow"); got != "DELETE, GET, HEAD, PUT" {
 		t.Errorf("Allow is %q", got)
 	}
 	if got := w.ask("PUT", "/message", "").header.Get("Allow"); got != "DELETE, GET, HEAD, POST" {

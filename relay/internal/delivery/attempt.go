@@ -54,7 +54,7 @@ func (d *Delivery) try(q *queue, e *outbox.Entry) (string, error) {
 		return d.redact(q, room, device, e)
 	case outbox.File:
 		return d.sendFile(q, room, device, e)
-	case outbox.Part, outbox.Edit, outbox.Reaction:
+	case outbox.Part, outbox.Edit, outbox.Reaction, outbox.Reply:
 		return d.sendFollowUp(q, room, device, e)
 	}
 	return d.sendEvent(q, room, device, e)
@@ -91,7 +91,7 @@ func (d *Delivery) render(q *queue, e *outbox.Entry) error {
 	case outbox.Part:
 		e.Wire, e.Cut = []byte(e.Body), false
 		return nil
-	case outbox.Edit, outbox.Reaction:
+	case outbox.Edit, outbox.Reaction, outbox.Reply:
 		return d.renderRelated(e)
 	}
 	q.long = long{}
@@ -145,8 +145,12 @@ var renderEvents = format.Events // tests replace it
 
 // formatted is the message as its events are made of it. Each of them has the marker by which it is found again.
 func (d *Delivery) formatted(e *outbox.Entry) format.Message {
+	title := e.Title
+	if e.Resolves && title != "" {
+		title = "✅ " + title
+	}
 	return format.Message{
-		Sender: e.Sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+		Sender: e.Sender, Title: title, Note: e.Note, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
 		Mention: e.Mention, Whom: e.Whom, Marker: e.Txn,
 	}
 }

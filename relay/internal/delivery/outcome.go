@@ -63,7 +63,7 @@ func (d *Delivery) succeeded(q *queue, e *outbox.Entry, eventID string) {
 	if e.Wire == nil && (e.Kind == outbox.Message || e.Kind == outbox.Part) { // found before it was rendered since the last start
 		_ = d.render(q, e) // what cannot be rendered was not sent
 	}
-	sent := outbox.Sent{EventID: eventID}
+	sent := outbox.Sent{EventID: eventID, Said: e.RevisedAt}
 	if e.Cut && e.Kind == outbox.Message {
 		sent.Rest = d.rest(q, e)
 	}

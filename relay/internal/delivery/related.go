@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"slipway/relay/internal/format"
@@ -15,41 +16,102 @@ const maxRelation = 1 << 10
 
 // relation is m.relates_to.
 type relation struct {
-	Type    string `json:"rel_type"`
-	EventID string `json:"event_id"`
-	Key     string `json:"key,omitempty"`
+	Type        string   `json:"rel_type"`
+	EventID     string   `json:"event_id"`
+	Key         string   `json:"key,omitempty"`
+	FallingBack bool     `json:"is_falling_back,omitempty"`
+	InReplyTo   *eventID `json:"m.in_reply_to,omitempty"`
 }
 
-// renderRelated makes the wire bytes of an edit or a reaction.
+type eventID struct {
+	EventID string `json:"event_id"`
+}
+
+// inThread relates an event to the first one of a thread. Clients without threads show it as a reply to another of its events.
+func inThread(root, to string) relation {
+	return relation{Type: "m.thread", EventID: root, FallingBack: true, InReplyTo: &eventID{to}}
+}
+
+// renderRelated makes the wire bytes of an edit, a reply or a reaction.
 func (d *Delivery) renderRelated(e *outbox.Entry) (err error) {
-	if e.TargetEvent == "" { // or it was sent since the entry was read
-		if err := d.store.Settle(d.ctx); err != nil {
-			return &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The message to change cannot be read.", Err: err}
-		}
-		target, err := d.store.Message(d.ctx, e.Target)
-		if err != nil || target.EventID == "" || target.State != outbox.StateSent {
-			return errNoTarget
-		}
-		e.TargetEvent = target.EventID
-	}
-	if e.Kind == outbox.Reaction {
-		e.Wire, err = json.Marshal(map[string]any{"m.relates_to": relation{"m.annotation", e.TargetEvent, e.Body}})
+	if err := d.findTarget(e); err != nil {
 		return err
 	}
+	switch e.Kind {
+	case outbox.Reaction:
+		e.Wire, err = related([]byte("{"+format.MarkerField(e.Txn)+"}"), relation{Type: "m.annotation", EventID: e.TargetEvent, Key: e.Body})
+	case outbox.Edit:
+		e.Wire, err = d.renderEdit(e)
+	case outbox.Reply:
+		e.Wire, err = d.renderReply(e)
+	}
+	return err
+}
+
+// findTarget finds the event of an entry's target if it wasn't known when the entry was read.
+func (d *Delivery) findTarget(e *outbox.Entry) error {
+	if e.TargetEvent != "" {
+		return nil
+	}
+	if err := d.store.Settle(d.ctx); err != nil {
+		return &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The message to change cannot be read.", Err: err}
+	}
+	target, err := d.store.Message(d.ctx, e.Target)
+	if err != nil || target.EventID == "" || target.State != outbox.StateSent {
+		return errNoTarget
+	}
+	e.TargetEvent = target.EventID
+	return nil
+}
+
+// renderEdit makes an event that replaces another one. It rings nobody.
+func (d *Delivery) renderEdit(e *outbox.Entry) ([]byte, error) {
 	o := d.o.Format
 	o.Budget, o.MaxEvents = format.DefaultBudget/2-maxRelation, 1 // the event has its content twice
 	events := d.eventsOf(e, o)
 	if events == nil {
-		return errNotRendered
+		return nil, errNotRendered
 	}
-	edit := map[string]json.RawMessage{}
+	edit := map[string]any{}
 	if err := json.Unmarshal(events[0].Content, &edit); err != nil {
-		return err
+		return nil, err
 	}
-	edit["m.new_content"] = events[0].Content
-	if edit["m.relates_to"], err = json.Marshal(relation{Type: "m.replace", EventID: e.TargetEvent}); err != nil {
-		return err
+	for _, name := range []string{"body", "formatted_body"} { // for clients that know no edits
+		if text, ok := edit[name].(string); ok {
+			edit[name] = "* " + text
+		}
 	}
-	e.Wire, err = json.Marshal(edit)
-	return err
+	edit["m.mentions"] = struct{}{}
+	edit["m.new_content"] = json.RawMessage(events[0].Content)
+	edit["m.relates_to"] = relation{Type: "m.replace", EventID: e.TargetEvent}
+	return unescaped(edit)
+}
+
+// unescaped encodes JSON without the escapes for HTML, which would make an event several times as large.
+func unescaped(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// renderReply makes a message in the thread of another one.
+func (d *Delivery) renderReply(e *outbox.Entry) ([]byte, error) {
+	o := d.o.Format
+	o.Budget, o.MaxEvents = format.DefaultBudget-maxRelation, 1
+	events := d.eventsOf(e, o)
+	if events == nil {
+		return nil, errNotRendered
+	}
+	return related(events[0].Content, inThread(e.TargetEvent, e.TargetEvent))
+}
+
+// related adds a relation to the content of an event.
+func related(content []byte, r relation) ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append(content[:len(content)-1:len(content)-1], `,"m.relates_to":`...), text...), '}'), nil
 }

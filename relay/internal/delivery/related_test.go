@@ -2,14 +2,17 @@ package delivery_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/store"
 )
@@ -21,6 +24,11 @@ type related struct {
 		Type    string `json:"rel_type"`
 		EventID string `json:"event_id"`
 		Key     string `json:"key"`
+
+		FallingBack bool `json:"is_falling_back"`
+		InReplyTo   struct {
+			EventID string `json:"event_id"`
+		} `json:"m.in_reply_to"`
 	} `json:"m.relates_to"`
 	New struct {
 		Body string `json:"body"`
@@ -51,39 +59,49 @@ func contents(r *relaytest.Rig) func() []related {
 	}
 }
 
-// An update edits the message of its key, also one that is sent only after both were read; after a resolve the key starts over.
-func TestEdit(t *testing.T) {
+// says posts what an application says of an alert.
+func says(t *testing.T, r *relaytest.Rig, token, text string, change intake.Change) int64 {
+	t.Helper()
+	a, err := r.Accept(ctx, intake.Request{Token: token, Title: "Disk", Message: text, Key: "disk", Change: change})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.ID
+}
+
+// A change edits the message of its alert. One that overtakes the message replaces it; a repeat says nothing; the end has a mark.
+// Much later the alert starts over.
+func TestAlert_Edit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		sent := contents(r)
 		app := r.NewApp("a", "!a:hs")
-		post := func(text string, change intake.Change) int64 {
-			t.Helper()
-			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: text, Key: "disk", Change: change})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return a.ID
-		}
-		first := post("disk 80 %", intake.Update) // nothing to update yet
-		again := post("disk 90 %", intake.Update)
+		first := says(t, r, app.Token, "80 %", intake.Update)
+		again := says(t, r, app.Token, "90 %", intake.Update) // the message still waits
 		r.Start()
 		r.Await(first, outbox.StateSent)
-		over := post("disk 10 %", intake.Resolve)
-		second := post("disk 85 %", intake.Update)
+		says(t, r, app.Token, "90 %", intake.Update)
+		time.Sleep(5 * time.Minute)
+		says(t, r, app.Token, "95 %", intake.Update)
+		r.Drained()
+		over := says(t, r, app.Token, "10 %", intake.Resolve)
+		r.Drained()
+		time.Sleep(20 * time.Minute)
+		second := says(t, r, app.Token, "85 %", intake.Update)
 		r.Await(second, outbox.StateSent)
 		r.Drained()
 		if again != first || over != first || second == first {
 			t.Errorf("messages %d, %d, %d, %d", first, again, over, second)
 		}
 		event := r.Stored(first).EventID
-		for i, want := range []related{{Body: "disk 80 %"}, {Body: "disk 90 %"}, {Body: "disk 10 %"}, {Body: "disk 85 %"}} {
-			got := sent()[i]
-			if edit := i == 1 || i == 2; got.Body != want.Body || edit != (got.Relation.Type == "m.replace" && got.Relation.EventID == event && got.New.Body == want.Body) {
+		wants := []string{"Disk\n\n90 %", "Disk\n\n95 %", "✅ Disk\n\n✅ Resolved after 5 min.\n\n10 %", "Disk\n\n85 %"}
+		for i, want := range wants {
+			got, edit := sent()[i], i == 1 || i == 2
+			if edit && (got.Relation.Type != "m.replace" || got.Relation.EventID != event || got.New.Body != want || got.Body != "* "+want) || !edit && (got.Body != want || got.Relation.Type != "") {
 				t.Errorf("event %d: %+v", i, got)
 			}
 		}
-		if n := len(sent()); n != 4 {
+		if n := len(sent()); n != len(wants) {
 			t.Errorf("%d events", n)
 		}
 		if got, err := r.Application(ctx, r.Admin, app.Application.ID); err != nil || got.Accepted != 2 || got.Sent != 2 {
@@ -92,30 +110,189 @@ func TestEdit(t *testing.T) {
 	})
 }
 
-// An edit of a message that was refused is given up: the message keeps its reason, and later ones are sent.
-func TestEdit_MessageIsNotInTheRoom_IsDead(t *testing.T) {
+// A homeserver that is away finds one message with the last text, and one edit in place of several.
+func TestAlert_Offline_IsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
-		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
-			r.HS.Script = nil
-			a := relaytest.Fails(matrix.ClassDead)
-			return &a
-		}
 		app := r.NewApp("a", "!a:hs")
-		var id int64
-		for _, text := range []string{"one", "two"} {
-			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: text, Key: "k", Change: intake.Update})
+		r.Start()
+		first := says(t, r, app.Token, "80 %", intake.Update)
+		r.Await(first, outbox.StateSent)
+		release := r.HS.Hold()
+		another := r.Post(app.Token, "another")
+		for _, text := range []string{"81 %", "82 %", "83 %"} {
+			says(t, r, app.Token, text, intake.Update)
+		}
+		says(t, r, app.Token, "10 %", intake.Resolve)
+		release()
+		r.Await(another, outbox.StateSent)
+		r.Drained()
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "Disk\n\n80 %|another|* ✅ Disk\n\n✅ Resolved.\n\n10 %" && got != "Disk\n\n80 %|another|* ✅ Disk\n\n✅ Resolved after 0 s.\n\n10 %" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// An alert that changes while its message is being sent is edited, also if the answer to the attempt is lost or the relay is killed.
+func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
+	for name, lost := range map[string]bool{"answered": false, "killed": true} {
+		t.Run(name, func(t *testing.T) {
+			relaytest.SQLiteOnly(t)
+			r := relaytest.NewRig(t)
+			app := r.NewApp("a", "!a:hs")
+			r.Start()
+			r.Await(r.Post(app.Token, "before"), outbox.StateSent)
+			arrived, release := make(chan struct{}), make(chan struct{})
+			r.HS.Script = func(_ matrix.Outgoing, n int) *relaytest.Answer {
+				if n == 1 {
+					close(arrived)
+					<-release
+				}
+				return nil
+			}
+			id := says(t, r, app.Token, "80 %", intake.Update)
+			<-arrived
+			says(t, r, app.Token, "90 %", intake.Update)
+			r.HS.Mu.Lock()
+			r.HS.Script = nil
+			r.HS.Mu.Unlock()
+			if lost {
+				killed := filepath.Join(t.TempDir(), "relay.db")
+				err := r.Options.Store.Update(ctx, func(*store.Tx) error { return r.CopyDatabase(killed) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				close(release)
+				r.Crash()
+				r.Path = killed
+				r.Open()
+				r.Start()
+			} else {
+				close(release)
+			}
+			r.Await(id, outbox.StateSent)
+			r.Drained()
+			if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); !strings.HasSuffix(got, "|* Disk\n\n90 %") {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// In the life cycle thread changes are replies, of which only a rising priority rings; an escalation of an edited one rings as well.
+func TestAlert_Replies(t *testing.T) {
+	for _, lifecycle := range []account.Lifecycle{"thread", "edit", "new"} {
+		t.Run(string(lifecycle), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := relaytest.NewRig(t)
+				sent := contents(r)
+				app := r.NewApp("a", "!a:hs")
+				if _, err := r.UpdateApplication(ctx, r.Admin, app.Application.ID, account.ApplicationInput{Lifecycle: &lifecycle}); err != nil {
+					t.Fatal(err)
+				}
+				r.Start()
+				post := func(text string, priority int, change intake.Change) {
+					t.Helper()
+					a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Await(a.ID, outbox.StateSent)
+					r.Drained()
+				}
+				post("80 %", 0, intake.Update)
+				post("90 %", 1, intake.Update)
+				post("91 %", 1, intake.Update)
+				post("10 %", 0, intake.Resolve)
+				var got []string
+				for _, c := range sent() {
+					got = append(got, c.Relation.Type+" "+c.Body)
+				}
+				want := map[account.Lifecycle]string{
+					"thread": " 80 %|m.thread 90 %|m.thread 91 %|m.thread ✅ Resolved",
+					"edit":   " 80 %|m.replace * 90 %|m.thread 90 %|m.replace * 91 %|m.replace * ✅ Resolved",
+					"new":    " 80 %| 90 %| 91 %| ✅ Resolved",
+				}[lifecycle]
+				if all := strings.Join(got, "|"); !strings.HasPrefix(all, want) {
+					t.Errorf("%s", all)
+				}
+				for _, c := range sent() {
+					if c.Relation.Type == "m.thread" && (c.Relation.EventID == "" || c.Relation.InReplyTo.EventID == "" || !c.Relation.FallingBack) {
+						t.Errorf("%+v", c)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A message of the sender's is edited by its id; one that waits is replaced, one that is withdrawn or another application's isn't.
+func TestEdit_ByID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+		edit := func(token string, id int64, text string) error {
+			a, err := r.Accept(ctx, intake.Request{Token: token, Message: text, Edits: id})
+			if err == nil && a.ID != id {
+				t.Errorf("it is %d, not %d", a.ID, id)
+			}
+			return err
+		}
+		id := r.Post(app.Token, "one")
+		if err := edit(app.Token, id, "two"); err != nil {
+			t.Fatal(err)
+		}
+		r.Start()
+		r.Await(id, outbox.StateSent)
+		if err := edit(app.Token, id, "three"); err != nil {
+			t.Fatal(err)
+		}
+		if err := edit(other.Token, id, "x"); refusal.KindOf(err) != refusal.KindNotFound {
+			t.Error(err)
+		}
+		r.Drained()
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "two|* three" {
+			t.Errorf("%q", got)
+		}
+		if m := r.Stored(id); m.Body != "three" {
+			t.Errorf("it says %q", m.Body)
+		}
+		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
+			t.Fatal(err)
+		}
+		r.Drained()
+		if err := edit(app.Token, id, "four"); refusal.KindOf(err) != refusal.KindConflict {
+			t.Error(err)
+		}
+	})
+}
+
+// A message that was withdrawn doesn't come back with the next repeat, but with the next alert.
+func TestAlert_Withdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		began := time.Now()
+		post := func() intake.Accepted {
+			t.Helper()
+			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "hot", Key: "k", Change: intake.Update, Began: began})
 			if err != nil {
 				t.Fatal(err)
 			}
-			id = a.ID
+			return a
 		}
-		next := r.Post(app.Token, "next")
-		r.Start()
-		r.Await(next, outbox.StateSent)
-		r.Drained()
-		if m := r.Stored(id); m.State != outbox.StateDead || !strings.Contains(m.Error, "because of") {
-			t.Errorf("it is %s, %q", m.State, m.Error)
+		first := post()
+		r.Await(first.ID, outbox.StateSent)
+		if _, err := r.Cancel(ctx, r.Admin, first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if a := post(); !a.Replay || a.ID != first.ID {
+			t.Errorf("%+v", a)
+		}
+		began = began.Add(time.Minute)
+		if a := post(); a.Replay || a.ID == first.ID {
+			t.Errorf("%+v", a)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
@@ -67,6 +68,15 @@ func (s *submission) set(name string, v fields.Value) (err error) {
 		err = setText(&s.draft.Title, name, v)
 	case "priority":
 		s.draft.Priority, err = v.Integer(name)
+	case "key":
+		err = setText(&s.draft.Key, name, v)
+	case "thread":
+		err = setText(&s.draft.Thread, name, v)
+	case "resolved":
+		var resolved *bool
+		if resolved, err = v.Boolean(name); resolved != nil && *resolved {
+			s.draft.Change = intake.Resolve
+		}
 	case "extras":
 		s.draft.Extras, err = v.Object(name)
 	case "attachments", "attachment", "attach":
@@ -110,6 +120,9 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 	d := s.draft
 	if strings.TrimSpace(d.Message) == "" {
 		return Batch{}, errNoMessage
+	}
+	if d.Key != "" && d.Change == intake.Create {
+		d.Change = intake.Update
 	}
 	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
 	b := Batch{Wait: wait, Drafts: []Draft{d}}

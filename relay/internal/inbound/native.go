@@ -2,17 +2,20 @@ package inbound
 
 import (
 	"net/http"
+	"strconv"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/refusal"
 )
 
 // Native is the relay's own API: POST /message with the token in the body. Priorities are −2 to 2, and messages are
-// Markdown.
+// Markdown. PUT /message/{id} replaces a message.
 func Native() Protocol {
 	return Protocol{
 		Name:      "api",
-		Routes:    []Route{{Method: http.MethodPost, Path: "/message"}},
+		Routes:    []Route{{Method: http.MethodPost, Path: "/message"}, {Method: http.MethodPut, Path: "/message/{id:[0-9]+}"}},
 		BodyToken: true,
 		Token: func(r *Request) (string, error) {
 			if r.Body == nil {
@@ -33,7 +36,15 @@ func Native() Protocol {
 			if app.Scale == account.ScaleGotify {
 				priority = GotifyPriority(priority)
 			}
-			return s.batch(r, app.Format.MediaType(s.mediaType(), ""), priority)
+			b, err := s.batch(r, app.Format.MediaType(s.mediaType(), ""), priority)
+			if text := r.Path["id"]; text != "" && err == nil {
+				d := &b.Drafts[0]
+				d.Key, d.Thread, d.Change = "", "", intake.Create
+				if d.Edits, err = strconv.ParseInt(text, 10, 64); err != nil || d.Edits == 0 {
+					err = refusal.NotFound("message")
+				}
+			}
+			return b, err
 		},
 		Reply: replyMessage,
 		Fail:  httprequest.WriteError,

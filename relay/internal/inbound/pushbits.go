@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
@@ -21,8 +23,8 @@ import (
 // maxAlerts bounds the alerts of a request.
 const maxAlerts = 1000
 
-// PushBits is POST /alert, where PushBits takes the webhooks of Alertmanager and Grafana: a message for each alert that
-// starts or ends. PushBits' POST /message is the protocol of [Gotify].
+// PushBits is POST /alert, where PushBits takes the webhooks of Alertmanager and Grafana: a report of each alert that
+// starts, changes or ends. PushBits' POST /message is the protocol of [Gotify].
 func PushBits() Protocol {
 	return Protocol{
 		Name:   "pushbits",
@@ -106,7 +108,11 @@ func (a alert) draft() Draft {
 	if title == "" {
 		title = "Alert"
 	}
-	return Draft{Title: state + markup.Line(title, 500), Message: strings.Join(lines, "\n"), ContentType: format.Plain, IdempotencyKey: a.key()}
+	d := Draft{Title: state + markup.Line(title, 500), Message: strings.Join(lines, "\n"), ContentType: format.Plain, Key: a.key(), Change: intake.Update, Began: alertTime(a.StartsAt)}
+	if a.Status == "resolved" {
+		d.Change, d.EventAt = intake.Resolve, alertTime(a.EndsAt)
+	}
+	return d
 }
 
 // first returns the first annotation or label of these names that isn't empty.
@@ -122,17 +128,22 @@ func (a alert) first(names ...string) string {
 	return ""
 }
 
-// key names the start or the end of an alert. Alertmanager repeats what goes on with the same start.
+// key names the alert.
 func (a alert) key() string {
 	which := any(a.Labels)
 	if a.Fingerprint != "" {
 		which = a.Fingerprint
 	}
-	end := ""
-	if a.Status == "resolved" {
-		end = a.EndsAt
-	}
-	text, _ := json.Marshal([]any{which, a.Status, a.StartsAt, end}) // strings always encode; maps are sorted
+	text, _ := json.Marshal(which) // strings always encode; maps are sorted
 	sum := sha256.Sum256(text)
 	return "alert:" + hex.EncodeToString(sum[:])
+}
+
+// alertTime reads a time; the zero time if it is none, or Alertmanager's year 1.
+func alertTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1970 {
+		return time.Time{}
+	}
+	return t
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -36,22 +37,25 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// A repeat of the same start has the same key; another start and the end have their own.
+// All reports of an alert have the same key, of another one another key.
 func TestAlertKeys(t *testing.T) {
-	const a = `{"status":"firing","fingerprint":"f","startsAt":"1","endsAt":"0"}`
+	const a = `{"status":"firing","fingerprint":"f","startsAt":"2026-11-23T10:00:00Z","endsAt":"0001-01-01T00:00:00Z"}`
 	d := parseAlerts(t, `{"alerts":[`+strings.Join([]string{
-		a, strings.Replace(a, `"endsAt":"0"`, `"endsAt":"5"`, 1), strings.Replace(a, `"startsAt":"1"`, `"startsAt":"2"`, 1),
-		strings.Replace(a, "firing", "resolved", 1), strings.Replace(a, `"f"`, `"g"`, 1), `{"labels":{"a":"b"}}`, `{"labels":{"a":"c"}}`,
+		a, strings.Replace(a, "T10:00", "T11:00", 1), strings.Replace(strings.Replace(a, "firing", "resolved", 1), "0001", "2027", 1),
+		strings.Replace(a, `"f"`, `"g"`, 1), `{"labels":{"a":"b"}}`, `{"labels":{"a":"c"}}`,
 	}, ",")+`]}`)
-	if d[0].IdempotencyKey != d[1].IdempotencyKey {
-		t.Error("a repeat has another key")
+	if d[0].Key != d[1].Key || d[0].Key != d[2].Key {
+		t.Errorf("keys %q, %q, %q", d[0].Key, d[1].Key, d[2].Key)
+	}
+	if d[0].Change != intake.Update || d[2].Change != intake.Resolve || d[0].Began.Hour() != 10 || !d[0].EventAt.IsZero() || d[2].EventAt.Year() != 2027 {
+		t.Errorf("%+v\n%+v", d[0], d[2])
 	}
 	seen := map[string]bool{}
-	for _, one := range d[1:] {
-		if seen[one.IdempotencyKey] || len(one.IdempotencyKey) > 128 {
-			t.Errorf("key %q", one.IdempotencyKey)
+	for _, one := range d[2:] {
+		if seen[one.Key] || one.Key == "" || len(one.Key) > 128 {
+			t.Errorf("key %q", one.Key)
 		}
-		seen[one.IdempotencyKey] = true
+		seen[one.Key] = true
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -71,7 +72,12 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 		if err != nil {
 			return nil, err
 		}
-		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e)}
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle)}
+		if r.Edits != 0 {
+			if stored[i].Entry.Room, err = s.roomOf(ctx, app, r.Edits); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := s.admit(ctx, app, len(all), now); err != nil {
 		return nil, err

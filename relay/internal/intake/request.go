@@ -46,17 +46,19 @@ type Request struct {
 	Thread  string    // the conversation that it belongs to; "" for none
 	Key     string    // names what it is about, such as an alert; "" for nothing that changes
 	Change  Change    // what it does with the message of that key
+	Began   time.Time // when that began, if the sender says so: later reports of an earlier time are ignored
+	Edits   int64     // the message of the application whose text it replaces; 0 for none
 	EventAt time.Time // when it happened, if the sender says so
 }
 
 // Change is what a request does with the message that was accepted under its key.
 type Change int
 
-// The changes. Without a message that isn't resolved, Update and Resolve make one.
+// The changes. What Update and Resolve do depends on the life cycle that the application has, see [alert.Take].
 const (
 	Create  Change = iota // leaves it, and makes another one
-	Update                // replaces its text
-	Resolve               // replaces its text for the last time: what it is about is over
+	Update                // reports how what it is about stands
+	Resolve               // reports that it is over
 )
 
 const (
@@ -80,6 +82,9 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
 	}
+	if r.Change != Create && r.Key == "" {
+		return e, refusal.Invalid("key", "A key is required: it names what is over.")
+	}
 	for field, name := range map[string]string{"thread": r.Thread, "key": r.Key} {
 		if len(name) > maxKey || message.Clean(name) != name {
 			return e, refusal.Invalid(field, fmt.Sprintf("A %s has at most %d bytes of text.", field, maxKey))
@@ -90,11 +95,11 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		return e, err
 	}
 	at, kind := now.UnixMilli(), outbox.Message
-	if r.Change != Create {
+	if r.Edits != 0 {
 		kind = outbox.Edit
 	}
 	return outbox.Entry{
-		Kind:   kind,
+		Kind: kind, Target: r.Edits,
 		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
 		Content: outbox.Content{
 			Priority: priority, Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)),

@@ -13,6 +13,7 @@ const (
 	Part      Kind = 3 // sends another event of its target, which is too long for one
 	Edit      Kind = 4 // replaces what its target's event says
 	Reaction  Kind = 5 // adds its body to its target's event, as a reaction
+	Reply     Kind = 6 // sends a message in the thread of its target
 )
 
 // Completes reports whether an entry of the kind sends the rest of its target.
@@ -25,6 +26,7 @@ type Content struct {
 	ContentType string // "" means Markdown
 	Extras      string // JSON, as it was posted
 	Priority    int
+	Note        string // a line of the relay's own below the body
 }
 
 // Rendered is the content type of a Part: its body is the JSON of an event's content.
@@ -62,6 +64,7 @@ type Entry struct {
 	EventType      string
 	Wire           []byte // the event as it was first sent; nil if it may be rendered again
 	Cut            bool   // Wire doesn't hold the whole message
+	RevisedAt      int64  // the content was replaced while the entry waited; never twice at the same time
 	Error          string // a sentence
 	Code           string
 	EventID        string // of a Redaction: the event to remove, "" if it must be looked for
@@ -73,6 +76,7 @@ type Entry struct {
 	Shrunk      Size   // the event was too large and is rendered smaller
 	TargetEvent string // the target's EventID
 	TargetAt    int64  // the target's FirstAttemptAt
+	TargetRoom  int64  // the target's Room
 	Sender      string // the application's name, if it precedes the title
 	Mention     string // the Matrix ID of the application's owner
 	Whom        string // whom high priorities mention, see format.Message
@@ -116,9 +120,26 @@ const (
 
 // Version is what a save compares: an entry that has another one was changed by somebody else.
 type Version struct {
-	State    State
-	Attempts int
+	State     State
+	Attempts  int
+	RevisedAt int64
 }
 
 // Version returns the entry's version.
-func (e *Entry) Version() Version { return Version{e.State, e.Attempts} }
+func (e *Entry) Version() Version { return Version{e.State, e.Attempts, e.RevisedAt} }
+
+// Says returns a queued edit that gives e's message the content of c.
+func (e *Entry) Says(c Content, queuedAt int64) Entry {
+	edit := e.Follow(Edit, queuedAt)
+	edit.Content = c
+	return edit
+}
+
+// Replaceable reports whether the content of an entry that waits may still be replaced: no copy of it can be in the room, except by
+// an attempt under way, which [Sent] tells of.
+func (e *Entry) Replaceable() bool {
+	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == Message || e.Kind == Edit)
+}
+
+// Revise replaces the content of an entry that is [Entry.Replaceable].
+func (e *Entry) Revise(c Content, at int64) { e.Content, e.RevisedAt = c, max(at, e.RevisedAt+1) }

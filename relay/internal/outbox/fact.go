@@ -11,6 +11,7 @@ type (
 	Sent struct {
 		EventID string
 		Rest    []Entry // the entries that send what the event doesn't hold; none if it holds everything
+		Said    int64   // RevisedAt of the content that was sent
 	}
 	// Absent means that a redaction's event was never sent.
 	Absent struct{}

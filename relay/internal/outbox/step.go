@@ -108,7 +108,17 @@ func (s *step) sent(f Sent) {
 		s.effect(Tell{Removed{f.EventID}})
 	}
 	s.others = append(s.others, f.Rest...)
+	s.catchUp(f.Said)
 	s.end(StateSent)
+}
+
+// catchUp edits an event that may hold what the entry said before it was revised: an attempt was under way then, or is not known
+// not to have been.
+func (s *step) catchUp(said int64) {
+	if s.RevisedAt == 0 || said == s.RevisedAt && (s.FirstAttemptAt == 0 || s.FirstAttemptAt > s.RevisedAt) {
+		return
+	}
+	s.others = append(s.others, s.Says(s.Content, s.at))
 }
 
 func (s *step) mayHaveArrived(began int64, device string) {
@@ -174,6 +184,8 @@ func (s *step) tellFailure(reason string) {
 	switch {
 	case s.Kind.Completes():
 		s.effect(Tell{FollowUpFailed{incomplete + reason}})
+	case s.Kind == Reply:
+		s.effect(Tell{FollowUpFailed{"A reply in its thread could not be sent: " + reason}})
 	case s.Kind == Edit:
 		s.effect(Tell{FollowUpFailed{"The message could not be edited: " + reason}})
 	case s.Kind == Redaction && s.EventID != "":

@@ -44,11 +44,13 @@ func follow(kind Kind, change ...func(*Entry)) Entry {
 func marker(txn string) func(*Entry)  { return func(e *Entry) { e.Marker = txn } }
 func ended(e *Entry)                  { e.FinalAt = 9 }
 func event(id string) func(*Entry)    { return func(e *Entry) { e.EventID = id } }
+func revised(at int64) func(*Entry)   { return func(e *Entry) { e.RevisedAt = at } }
 func attempted(at int64) func(*Entry) { return func(e *Entry) { e.FirstAttemptAt = at } }
 func failed(text string) func(*Entry) { return func(e *Entry) { e.Error = text } }
 
 func TestStep(t *testing.T) {
 	rest := []Entry{follow(Part), follow(Part)}
+	caughtUp := follow(Edit, func(e *Entry) { e.Content = Content{Title: "T", Body: "b", Priority: 1} })
 	file := follow(File, func(e *Entry) { e.Txn, e.Content = "tf", Content{Title: "T", Body: "b"} })
 	tests := []struct {
 		name    string
@@ -94,6 +96,12 @@ func TestStep(t *testing.T) {
 		{"an edit is sent", of(Edit, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
 		{"an edit is refused", of(Edit, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Tell{FollowUpFailed{"The message could not be edited: no"}}}},
 		{"an edit is too large", of(Edit, queued), TooLarge{Reason: "large"}, dead, "large", nil, []Effect{Tell{FollowUpFailed{"The message could not be edited: large"}}}},
+		{"a reply is refused", of(Reply, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Tell{FollowUpFailed{"A reply in its thread could not be sent: no"}}}},
+		{"revised, then sent", of(Message, queued, revised(4)), Sent{EventID: "$1", Said: 4}, sent, "", nil, []Effect{Count{}}},
+		{"revised, attempted, then sent", of(Message, waits, revised(4), attempted(5)), Sent{EventID: "$1", Said: 4}, sent, "", nil, []Effect{Count{}}},
+		{"revised during the attempt", of(Message, queued, revised(4)), Sent{EventID: "$1"}, sent, "", []Entry{caughtUp}, []Effect{Count{}}},
+		{"revised after an attempt that nobody knew of", of(Message, queued, revised(4), attempted(3)), Sent{EventID: "$1", Said: 4}, sent, "", []Entry{caughtUp}, []Effect{Count{}}},
+		{"an edit is revised during the attempt", of(Edit, queued, revised(4)), Sent{EventID: "$1"}, sent, "", []Entry{caughtUp}, nil},
 		{"a reaction is sent", of(Reaction, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
 		{"a reaction is refused", of(Reaction, queued), Refused{Reason: "no"}, dead, "no", nil, nil},
 

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"strings"
 
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
@@ -21,9 +22,15 @@ type Accept struct {
 	Entry outbox.Entry // gets its id
 	Key   *Key         // nil without one
 
-	Replay   bool // the key was known, with the same hash: Entry has the first request's id, priority and time
+	Report    *alert.Report   // what the message says of the alert that has the entry's key; nil if it is about none
+	Lifecycle alert.Lifecycle // of the application
+
+	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored
 	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
+	Altered  bool // it changes another entry
+
+	given *outbox.Entry // Entry as it came
 }
 
 func (a *Accept) stored() bool { return !a.Replay && !a.Conflict }
@@ -38,7 +45,7 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	var fresh []*Accept
 	for _, r := range requests {
 		for _, a := range r.accept {
-			a.Replay, a.Conflict, a.Batch, a.Entry.State = false, false, 0, outbox.StateQueued
+			a.begin()
 			if err := w.takeKey(ctx, a); err != nil {
 				return err
 			}
@@ -64,6 +71,17 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	return w.nameReplays(ctx, requests)
 }
 
+// begin forgets what an attempt that failed has made of the message.
+func (a *Accept) begin() {
+	if a.given != nil {
+		a.Entry = *a.given
+	} else if a.related() {
+		given := a.Entry
+		a.given = &given
+	}
+	a.Replay, a.Conflict, a.Batch, a.Altered, a.Entry.State = false, false, 0, false, outbox.StateQueued
+}
+
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
 // reader of a room never sees a message before an earlier one.
 func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
@@ -79,30 +97,19 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 	}
 	var entries []*outbox.Entry
 	for _, a := range all {
-		if e := &a.Entry; e.Kind == outbox.Edit {
-			if err := w.sql.insertEntries(ctx, entries...); err != nil { // one of them may be the target
-				return err
-			}
-			entries = nil
-			if err := w.target(ctx, e); err != nil {
-				return err
-			}
+		if !a.related() {
+			entries = append(entries, &a.Entry)
+			continue
 		}
-		entries = append(entries, &a.Entry)
+		if err := w.sql.insertEntries(ctx, entries...); err != nil { // one of them may be the target
+			return err
+		}
+		entries = nil
+		if err := (&Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}).relate(a); err != nil {
+			return err
+		}
 	}
 	return w.sql.insertEntries(ctx, entries...)
-}
-
-// target finds the message that an edit is about: the newest with its key that isn't resolved. Without one the edit becomes a message.
-func (w *writer) target(ctx context.Context, e *outbox.Entry) error {
-	err := w.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND key = ? AND key <> '' AND kind = 0 AND room = ? AND NOT resolves", e.ApplicationID, e.Key, e.Room).
-		Where("state NOT IN ?", []outbox.State{outbox.StateDead, outbox.StateCancelled, outbox.StateRedacted}).
-		Where("NOT EXISTS (SELECT 1 FROM outbox r WHERE r.target > 0 AND r.target = outbox.id AND r.resolves)").
-		Order("id DESC").Limit(1).Select("id").Scan(&e.Target).Error
-	if err == nil && e.Target == 0 {
-		e.Kind = outbox.Message
-	}
-	return err
 }
 
 // nameReplays gives the id to repetitions that arrived together with the first request: it had none when its key was taken.

@@ -30,6 +30,7 @@ var copied = []table{
 	{"hidden_messages", []string{"message_id", "user_id"}},
 	{"hidden_through", []string{"user_id", "application_id"}},
 	{"outbox", []string{"id"}},
+	{"alerts", []string{"message_id"}},
 	{"idempotency", []string{"application_id", "key"}},
 	{"stats", []string{"hour", "application_id"}},
 	{"pending_joins", []string{"room_id"}},

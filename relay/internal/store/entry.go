@@ -31,6 +31,7 @@ var entryColumns = []entryColumn{
 	{"content_type", func(e *outbox.Entry) any { return &e.ContentType }, true},
 	{"extras", func(e *outbox.Entry) any { return &e.Extras }, true},
 	{"priority", func(e *outbox.Entry) any { return &e.Priority }, true},
+	{"note", func(e *outbox.Entry) any { return &e.Note }, true},
 	{"txn", func(e *outbox.Entry) any { return &e.Txn }, true},
 	{"queued_at", func(e *outbox.Entry) any { return &e.QueuedAt }, true},
 	{"state", func(e *outbox.Entry) any { return &e.State }, true},
@@ -44,6 +45,7 @@ var entryColumns = []entryColumn{
 	{"event_type", func(e *outbox.Entry) any { return &e.EventType }, false},
 	{"wire", func(e *outbox.Entry) any { return &e.Wire }, false},
 	{"cut", func(e *outbox.Entry) any { return &e.Cut }, false},
+	{"revised_at", func(e *outbox.Entry) any { return &e.RevisedAt }, false},
 	{"error", func(e *outbox.Entry) any { return &e.Error }, false},
 	{"code", func(e *outbox.Entry) any { return &e.Code }, false},
 }

@@ -140,10 +140,15 @@ func (f *feed) announce(b *batch) {
 	var final []int64
 	for _, r := range b.requests {
 		for _, a := range r.accept {
-			if a.stored() {
-				changes = append(changes, Change{Room: a.Entry.Room})
-				f.depth.add(1)
+			if !a.stored() {
+				continue
 			}
+			c := Change{Room: a.Entry.Room}
+			if a.Altered {
+				c.Kind = Altered
+			}
+			changes = append(changes, c)
+			f.depth.add(1)
 		}
 	}
 	for _, tx := range b.txs {

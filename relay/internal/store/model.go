@@ -33,6 +33,7 @@ type Application struct {
 	ShowSender          string
 	Mention             string
 	Secret              []byte // encrypted; nil for none
+	Lifecycle           string // see alert.Lifecycle
 	RoomRight           string
 	OwnerAbsent         bool
 	HasImage            bool

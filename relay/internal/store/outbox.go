@@ -15,7 +15,7 @@ const Window = 64
 const place = `(CASE WHEN o.place > 0 THEN o.place ELSE o.id END)`
 
 // besides is what an entry takes of its target, its application and the owner of that.
-const besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coalesce(u.matrix_id, ''),
+const besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coalesce(t.room, 0), coalesce(u.matrix_id, ''),
 	coalesce(CASE WHEN a.room_right = 'writer' AND a.mention IN ('auto', 'room') THEN 'owner' ELSE a.mention END, ''), a.id IS NULL OR a.deleted_at > 0,
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
 		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
@@ -34,7 +34,7 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	size := 0
 	for rows.Next() {
 		e := &outbox.Entry{}
-		err := rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.Mention, &e.Whom, &e.Deleted, &e.Sender)...)
+		err := rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Whom, &e.Deleted, &e.Sender)...)
 		if err != nil {
 			return nil, false, err
 		}

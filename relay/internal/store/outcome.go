@@ -88,8 +88,8 @@ const (
 
 var sentText = many{
 	before: `UPDATE outbox SET state = ` + isSent + `, attempts = n.column2, event_id = n.column3, final_at = n.column4, next_at = 0, error = '', code = '', wire = NULL FROM (VALUES `,
-	row:    []string{`CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`},
-	after:  `) AS n WHERE outbox.id = n.column1 AND outbox.state = n.column5 AND outbox.attempts = n.column6 RETURNING outbox.id`,
+	row:    []string{`CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`},
+	after:  `) AS n WHERE outbox.id = n.column1 AND outbox.state = n.column5 AND outbox.attempts = n.column6 AND outbox.revised_at = n.column7 RETURNING outbox.id`,
 }
 
 // storeSent writes results that are plain. One whose entry was changed meanwhile is stored by itself.
@@ -97,7 +97,7 @@ func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
 	rows, stored := make([][]any, len(all)), make(map[int64]bool, len(all))
 	for i, o := range all {
 		o.dropped, o.counts = false, counted(o.Effects)
-		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, message.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts} // PostgreSQL takes no NUL
+		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, message.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts, o.Was.RevisedAt} // PostgreSQL takes no NUL
 	}
 	err := w.sql.query(ctx, w.sql.sent, rows, func(r *sql.Rows) error {
 		var id int64
@@ -226,7 +226,7 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
 	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)
 	r, err := tx.sql.outcome.ExecContext(tx.ctx, string(e.State), e.Attempts, e.NextAt, e.FirstAttemptAt, e.Device, e.EventType, e.Wire,
-		e.Cut, e.Error, e.Code, e.EventID, e.FinalAt, e.Txn, e.QueuedAt, e.ID, string(was.State), was.Attempts)
+		e.Cut, e.Error, e.Code, e.EventID, e.FinalAt, e.Txn, e.QueuedAt, e.ID, string(was.State), was.Attempts, was.RevisedAt)
 	if err != nil {
 		return false, err
 	}
@@ -235,7 +235,7 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 }
 
 const outcomeText = `UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,
-	error = ?, code = ?, event_id = ?, final_at = ?, txn = ?, queued_at = ? WHERE id = ? AND state = ? AND attempts = ?`
+	error = ?, code = ?, event_id = ?, final_at = ?, txn = ?, queued_at = ? WHERE id = ? AND state = ? AND attempts = ? AND revised_at = ?`
 
 // endEntry saves the end of an entry that a step with another one ended.
 func (tx *Tx) endEntry(e *outbox.Entry) error {
@@ -277,7 +277,7 @@ func (tx *Tx) Withdraw(id, now int64) error {
 		return err
 	}
 	tx.final = append(tx.final, id)
-	return tx.altered(&e, Altered)
+	return errors.Join(tx.closeAlert(id, now), tx.altered(&e, Altered))
 }
 
 // altered notes that the entries of an entry's room have changed.

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
 	"slipway/relay/internal/refusal"
 )
 
 // Alertmanager is Alertmanager's webhook, version 4 (https://prometheus.io/docs/alerting/latest/configuration/#webhook_config):
-// a message for each alert that starts or ends, and none for repeats.
+// a report of each alert that starts, changes or ends.
 func Alertmanager() inbound.Protocol {
 	return inbound.Protocol{
 		Name: "alertmanager", Routes: posted("alertmanager"), Token: inbound.HookToken, Events: true,
@@ -98,9 +99,6 @@ func (a *alert) draft(server string) inbound.Draft {
 	details := []string{}
 	if a.resolved() {
 		title, priority = "Resolved: ", min(priority, 0)
-		if d := a.length(); d > 0 {
-			details = append(details, "Resolved after "+duration(d)+".")
-		}
 	}
 	if text := a.first("description", "message"); text != "" && text != name {
 		details = append(details, markup.Text(text))
@@ -115,20 +113,22 @@ func (a *alert) draft(server string) inbound.Draft {
 	if d.Message == "" {
 		d.Message = markup.Text(a.Status)
 	}
-	d.IdempotencyKey = a.key()
+	d.Key, d.Change, d.Began = a.key(), intake.Update, timeOf(a.StartsAt)
+	if a.resolved() {
+		d.Change, d.EventAt = intake.Resolve, timeOf(a.EndsAt)
+	}
 	return d
 }
 
 func (a *alert) resolved() bool { return a.Status == "resolved" }
 
-// length returns how long an alert that has ended fired; 0 if its times don't say.
-func (a *alert) length() time.Duration {
-	start, err1 := time.Parse(time.RFC3339, a.StartsAt)
-	end, err2 := time.Parse(time.RFC3339, a.EndsAt)
-	if err1 != nil || err2 != nil || start.Year() < 1970 {
-		return 0
+// timeOf reads a time; the zero time if it is none, or Alertmanager's year 1.
+func timeOf(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1970 {
+		return time.Time{}
 	}
-	return end.Sub(start)
+	return t
 }
 
 // first returns the first annotation or label of these names that isn't empty.
@@ -179,29 +179,11 @@ func matchers(labels map[string]string) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// key names the start or the end of an alert: a repeat has the same start.
+// key names the alert.
 func (a *alert) key() string {
-	which := a.Fingerprint
-	if which == "" {
-		which = matchers(a.Labels)
+	if keyForm.MatchString(a.Fingerprint) {
+		return "alert:" + a.Fingerprint
 	}
-	end := ""
-	if a.resolved() {
-		end = a.EndsAt
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %t %q %q", which, a.resolved(), a.StartsAt, end))
+	sum := sha256.Sum256([]byte(matchers(a.Labels)))
 	return "alert:" + hex.EncodeToString(sum[:])
-}
-
-// duration writes a length of time as people say it.
-func duration(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }

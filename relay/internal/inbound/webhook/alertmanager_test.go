@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -21,25 +23,32 @@ func TestAlertmanager(t *testing.T) {
 	}
 	resolved := strings.NewReplacer(`"status":"firing"`, `"status":"resolved"`, "0001-01-01T00:00:00Z", "2026-11-23T11:30:00Z").Replace(firing)
 	r, text := read(t, Alertmanager(), resolved)
-	if r.Title != "Resolved: Disk of db-1 is full" || *r.Priority != 0 || !strings.HasPrefix(text, "Resolved after 1 h 30 min.") || strings.Contains(text, "Silence") {
+	if r.Title != "Resolved: Disk of db-1 is full" || *r.Priority != 0 || strings.Contains(text, "Silence") {
 		t.Errorf("%q %d\n%s", r.Title, *r.Priority, text)
+	}
+	if start := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC); d.Change != intake.Update || r.Change != intake.Resolve || !d.Began.Equal(start) || !r.Began.Equal(start) || !r.EventAt.Equal(start.Add(90*time.Minute)) {
+		t.Errorf("%+v\n%+v", d, r)
 	}
 }
 
-// A repeat of an alert has the key of the first; its end and another start have keys of their own.
+// All reports of an alert have the same key, of another one another key.
 func TestAlertmanagerKeys(t *testing.T) {
 	key := func(old, replacement string) string {
 		d, _ := read(t, Alertmanager(), strings.ReplaceAll(firing, old, replacement))
-		return d.IdempotencyKey
+		return d.Key
 	}
 	first := key("", "")
-	if first != key("4 %", "3 %") {
-		t.Error("a repeat in other words has another key")
-	}
-	for old, replacement := range map[string]string{`"firing"`: `"resolved"`, "T10:00": "T11:00", `"f1"`: `"f2"`} {
-		if key(old, replacement) == first {
-			t.Errorf("%s has the key of %s", replacement, old)
+	for old, replacement := range map[string]string{"4 %": "3 %", `"firing"`: `"resolved"`, "T10:00": "T11:00"} {
+		if key(old, replacement) != first {
+			t.Errorf("%s has another key than %s", replacement, old)
 		}
+	}
+	if key(`"f1"`, `"f2"`) == first {
+		t.Error("another alert has the same key")
+	}
+	labels := key(`"f1"`, `""`)
+	if labels == first || key(`"f1"`, `"`+strings.Repeat("x", 1000)+`"`) != labels || labels == key(`db-1"},"annotations`, `db-2"},"annotations`) {
+		t.Errorf("by labels: %q", labels)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
 	"slipway/relay/internal/refusal"
 )
@@ -76,6 +77,12 @@ func (e *kumaEvent) draft() (inbound.Draft, error) {
 		state = "is in maintenance"
 	}
 	d := html(markup.Line(e.Monitor.Name, 200)+" "+state, markup.Lines(markup.Text(firstOf(e.Heartbeat.Msg, e.Msg, state)), webLink(e.Monitor.URL)), priority)
+	if e.Monitor.ID != "" {
+		d.Key, d.Change = "monitor:"+markup.Line(e.Monitor.ID.String(), 100), intake.Update
+		if e.Heartbeat.Status == 1 {
+			d.Change = intake.Resolve
+		}
+	}
 	if e.Heartbeat.Time != "" && e.Monitor.ID != "" {
 		d.IdempotencyKey = deliveryKey("uptimekuma", "", fmt.Appendf(nil, "%q %q %d", e.Monitor.ID, e.Heartbeat.Time, e.Heartbeat.Status))
 	}
@@ -114,6 +121,10 @@ func Healthchecks() inbound.Protocol {
 			text = markup.Lines(text, markup.Text("Tags: "+in.Tags))
 		}
 		d := html(markup.Line(in.Name, 200)+" is "+markup.Line(in.Status, 20), text, priority)
+		d.Key, d.Change = "check:"+markup.Line(firstOf(in.Code, in.Name), 200), intake.Update
+		if in.Status == "up" {
+			d.Change = intake.Resolve
+		}
 		if in.Code != "" && in.Now != "" {
 			d.IdempotencyKey = deliveryKey("healthchecks", "", fmt.Appendf(nil, "%q %q %q", in.Code, in.Now, in.Status))
 		}

@@ -61,7 +61,8 @@ CREATE TABLE applications (
     room_right           TEXT    NOT NULL DEFAULT '',
     owner_absent         BOOLEAN NOT NULL DEFAULT false,
     mention              TEXT    NOT NULL DEFAULT 'auto',
-    secret               BYTEA -- encrypted
+    secret               BYTEA, -- encrypted
+    lifecycle            TEXT    NOT NULL DEFAULT 'edit'
 ) WITH (fillfactor = 50); -- the counts change with each commit: there is place for the new row on its page
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
@@ -125,6 +126,7 @@ CREATE TABLE outbox (
     content_type     TEXT    NOT NULL,
     extras           TEXT    NOT NULL DEFAULT '',
     priority         BIGINT  NOT NULL DEFAULT 0,
+    note             TEXT    NOT NULL DEFAULT '',
     txn              TEXT    NOT NULL,
     queued_at        BIGINT  NOT NULL,
     state            TEXT    NOT NULL,
@@ -136,6 +138,7 @@ CREATE TABLE outbox (
     event_type       TEXT    NOT NULL DEFAULT '',
     wire             BYTEA,
     cut              BOOLEAN NOT NULL DEFAULT false,
+    revised_at       BIGINT  NOT NULL DEFAULT 0,
     error            TEXT    NOT NULL DEFAULT '',
     code             TEXT    NOT NULL DEFAULT '',
     event_id         TEXT    NOT NULL DEFAULT '',
@@ -145,8 +148,22 @@ CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELS
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
 CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4);
-CREATE INDEX outbox_key ON outbox (application_id, key, id) WHERE key <> '';
 CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
+
+CREATE TABLE alerts (
+    message_id     BIGINT PRIMARY KEY,
+    application_id BIGINT NOT NULL,
+    key            TEXT   NOT NULL DEFAULT '',
+    episode        BIGINT NOT NULL DEFAULT 0,
+    began_at       BIGINT NOT NULL,
+    changed_at     BIGINT NOT NULL,
+    closed_at      BIGINT NOT NULL DEFAULT 0,
+    times          BIGINT NOT NULL DEFAULT 1,
+    priority       BIGINT NOT NULL DEFAULT 0,
+    said           BYTEA
+);
+CREATE INDEX alerts_key ON alerts (application_id, key, message_id) WHERE key <> '';
+CREATE INDEX alerts_open ON alerts (message_id) WHERE closed_at = 0;
 
 CREATE TABLE idempotency (
     application_id BIGINT NOT NULL,

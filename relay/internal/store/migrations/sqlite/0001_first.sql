@@ -61,7 +61,8 @@ CREATE TABLE applications (
     room_right           TEXT    NOT NULL DEFAULT '', -- own (the bot made the room), member (the owner was in it), admin (an administrator set it)
     owner_absent         INTEGER NOT NULL DEFAULT 0, -- the owner is known not to be in the room
     mention              TEXT    NOT NULL DEFAULT 'auto',
-    secret               BLOB -- encrypted
+    secret               BLOB, -- encrypted
+    lifecycle            TEXT    NOT NULL DEFAULT 'edit' -- see alert.Lifecycle
 );
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
@@ -125,6 +126,7 @@ CREATE TABLE outbox (
     content_type     TEXT    NOT NULL,
     extras           TEXT    NOT NULL DEFAULT '',
     priority         INTEGER NOT NULL DEFAULT 0,
+    note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own below the body
     txn              TEXT    NOT NULL,
     queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
     state            TEXT    NOT NULL, -- see outbox.State
@@ -136,6 +138,7 @@ CREATE TABLE outbox (
     event_type       TEXT    NOT NULL DEFAULT '',
     wire             BLOB, -- the event, once its bytes must stay the same
     cut              INTEGER NOT NULL DEFAULT 0, -- wire doesn't hold the whole message
+    revised_at       INTEGER NOT NULL DEFAULT 0, -- the content was replaced while the entry waited
     error            TEXT    NOT NULL DEFAULT '',
     code             TEXT    NOT NULL DEFAULT '',
     event_id         TEXT    NOT NULL DEFAULT '', -- of a removal: the event to remove
@@ -146,8 +149,23 @@ CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELS
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
 CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4);
-CREATE INDEX outbox_key ON outbox (application_id, key, id) WHERE key <> '';
 CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
+
+-- What fires and ends, see alert.Alert.
+CREATE TABLE alerts (
+    message_id     INTEGER PRIMARY KEY, -- the message that shows it
+    application_id INTEGER NOT NULL,
+    key            TEXT    NOT NULL DEFAULT '',
+    episode        INTEGER NOT NULL DEFAULT 0,
+    began_at       INTEGER NOT NULL,
+    changed_at     INTEGER NOT NULL,
+    closed_at      INTEGER NOT NULL DEFAULT 0,
+    times          INTEGER NOT NULL DEFAULT 1,
+    priority       INTEGER NOT NULL DEFAULT 0,
+    said           BLOB
+);
+CREATE INDEX alerts_key ON alerts (application_id, key, message_id) WHERE key <> '';
+CREATE INDEX alerts_open ON alerts (message_id) WHERE closed_at = 0;
 
 CREATE TABLE idempotency (
     application_id INTEGER NOT NULL,

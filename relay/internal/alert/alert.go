@@ -1,0 +1,147 @@
+// Package alert decides about alerts: whether a report of one makes a message, changes one, or says nothing new. It is
+// pure: it knows no database, no network and no clock. The store loads and saves alerts, and asks [Take].
+package alert
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Lifecycle is how the messages of an application follow what they are about.
+type Lifecycle string
+
+// The life cycles.
+const (
+	Edit   Lifecycle = "edit"   // changes and the end edit the message
+	Thread Lifecycle = "thread" // changes and the end are replies in the message's thread
+	New    Lifecycle = "new"    // changes and the end are messages of their own
+)
+
+// FlapWindow is how long after its end an alert that fires again continues its message.
+const FlapWindow = 15 * time.Minute
+
+// Alert is what is known of something that fires and ends. Times are Unix milliseconds; 0 means never.
+type Alert struct {
+	MessageID     int64 // the message that shows it
+	ApplicationID int64
+	Key           string // names it within the application
+	Episode       int64  // when it began to fire, by the sender's clock; 0 if unknown
+	BeganAt       int64  // …or when that was first heard of
+	ChangedAt     int64  // of the last report, also of one that said nothing new
+	ClosedAt      int64  // it is over
+	Times         int    // it has fired under this message
+	Priority      int    // of the last report
+	Said          []byte // digest of the last report
+}
+
+// Report is what a sender says of an alert.
+type Report struct {
+	Resolves bool   // it is over
+	Began    int64  // when it began to fire, by the sender's clock; 0 if unknown
+	At       int64  // when this happened, by the sender's clock; 0 if unknown
+	Priority int    // -2 … 2
+	Digest   []byte // of the text
+}
+
+// Action is what a report does.
+type Action int
+
+// The actions.
+const (
+	Ignore Action = iota // nothing new
+	Start                // a message of its own, which shows the alert from then on
+	Change               // an edit of the message
+	Reply                // a reply in the thread of the message
+)
+
+// Decision is what a report leads to.
+type Decision struct {
+	Action Action
+	Ring   bool   // the priority has risen: besides the edit, or by the reply, somebody is mentioned
+	Note   string // a line about the state below the text; "" for none
+}
+
+// Take applies a report to an alert at a time. The alert is the last one of its key, or zero. shown reports whether its message
+// is in the room or on its way there.
+func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, Decision) {
+	known, open := a.MessageID != 0, a.MessageID != 0 && a.ClosedAt == 0
+	switch {
+	case known && r.Began != 0 && r.Began < a.Episode, // of a time before
+		known && !open && r.Began != 0 && r.Began == a.Episode, // repeats what is over
+		known && !open && r.Began == 0 && r.Resolves && bytes.Equal(r.Digest, a.Said):
+		return a, Decision{}
+	case open && shown && !r.Resolves && bytes.Equal(r.Digest, a.Said):
+		a.ChangedAt, a.Episode = at, max(a.Episode, r.Began)
+		return a, Decision{}
+	}
+	before := a
+	flaps := known && !open && !r.Resolves && at-a.ClosedAt <= FlapWindow.Milliseconds()
+	continues := shown && (open || flaps)
+	if !continues {
+		a = Alert{ApplicationID: a.ApplicationID, Key: a.Key}
+	}
+	if !open || !continues {
+		a.Episode, a.BeganAt, a.ClosedAt = r.Began, firstOf(r.Began, r.At, at), 0
+		a.Times++
+	}
+	a.Episode = max(a.Episode, r.Began)
+	a.ChangedAt, a.Priority, a.Said = at, r.Priority, r.Digest
+	if r.Resolves {
+		a.ClosedAt = at
+	}
+	d := Decision{Note: note(a, r, at)}
+	switch {
+	case !continues || lifecycle == New:
+		d.Action = Start
+	case lifecycle == Thread:
+		d.Action, d.Ring = Reply, rises(before, r)
+	default:
+		d.Action, d.Ring = Change, rises(before, r)
+	}
+	return a, d
+}
+
+// rises reports whether a report must ring though an alert has rung before.
+func rises(before Alert, r Report) bool {
+	return !r.Resolves && r.Priority >= 1 && r.Priority > before.Priority
+}
+
+func firstOf(times ...int64) int64 {
+	for _, t := range times {
+		if t != 0 {
+			return t
+		}
+	}
+	return 0
+}
+
+// note returns the line about the state of an alert.
+func note(a Alert, r Report, at int64) string {
+	var parts []string
+	if r.Resolves {
+		text := "✅ Resolved."
+		if took := time.Duration(firstOf(r.At, at)-a.BeganAt) * time.Millisecond; took > 0 {
+			text = "✅ Resolved after " + Duration(took) + "."
+		}
+		parts = append(parts, text)
+	}
+	if a.Times > 1 {
+		parts = append(parts, fmt.Sprintf("It has fired %d times.", a.Times))
+	}
+	return strings.Join(parts, " ")
+}
+
+// Duration writes a length of time as people say it.
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}

@@ -1,0 +1,83 @@
+package alert
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const minute = int64(time.Minute / time.Millisecond)
+
+// reports of an alert that began at the minute of its first number and was reported at the minute of its second one.
+func fires(began, at int64, text string, priority int) Report {
+	return Report{Began: began * minute, At: at * minute, Digest: []byte(text), Priority: priority}
+}
+
+func ends(began, at int64, text string) Report {
+	r := fires(began, at, text, 0)
+	r.Resolves = true
+	return r
+}
+
+func TestTake(t *testing.T) {
+	fired, _ := Take(Alert{ApplicationID: 3, Key: "k"}, false, fires(1, 1, "hot", 0), Edit, 2*minute)
+	fired.MessageID = 7
+	over, _ := Take(fired, true, ends(1, 6, "cool"), Edit, 6*minute)
+	unnamed, _ := Take(Alert{}, false, fires(0, 0, "hot", 0), Edit, 2*minute)
+	unnamed.MessageID = 7
+	overUnnamed, _ := Take(unnamed, true, ends(0, 0, "cool"), Edit, 6*minute)
+	for _, tt := range []struct {
+		name   string
+		alert  Alert
+		hidden bool
+		report Report
+		at     int64
+		action [3]Action // for edit, thread and new
+		ring   bool
+		note   string
+		open   bool
+	}{
+		{"first", Alert{}, true, fires(1, 1, "hot", 1), 2, [3]Action{Start, Start, Start}, false, "", true},
+		{"first, over", Alert{}, true, ends(1, 6, "cool"), 6, [3]Action{Start, Start, Start}, false, "✅ Resolved after 5 min.", false},
+		{"first, over, since when is unknown", Alert{}, true, ends(0, 0, "cool"), 6, [3]Action{Start, Start, Start}, false, "✅ Resolved.", false},
+		{"repeated", fired, false, fires(1, 4, "hot", 0), 4, [3]Action{}, false, "", true},
+		{"repeated, the message was given up", fired, true, fires(1, 4, "hot", 0), 4, [3]Action{Start, Start, Start}, false, "", true},
+		{"changed", fired, false, fires(1, 4, "hotter", 0), 4, [3]Action{Change, Reply, Start}, false, "", true},
+		{"escalated", fired, false, fires(1, 4, "hotter", 1), 4, [3]Action{Change, Reply, Start}, true, "", true},
+		{"over", fired, false, ends(1, 6, "cool"), 6, [3]Action{Change, Reply, Start}, false, "✅ Resolved after 5 min.", false},
+		{"over, since when is unknown", unnamed, false, ends(0, 0, "cool"), 6, [3]Action{Change, Reply, Start}, false, "✅ Resolved after 4 min.", false},
+		{"over at another priority", fired, false, Report{Resolves: true, Priority: 2}, 6, [3]Action{Change, Reply, Start}, false, "✅ Resolved after 5 min.", false},
+		{"over twice", over, false, ends(1, 6, "cooler"), 7, [3]Action{}, false, "", false},
+		{"over twice, since when is unknown", overUnnamed, false, ends(0, 0, "cool"), 7, [3]Action{}, false, "", false},
+		{"the start comes again late", over, false, fires(1, 1, "hot", 0), 7, [3]Action{}, false, "", false},
+		{"an earlier one comes late", fired, false, fires(0, 1, "x", 0), 7, [3]Action{Change, Reply, Start}, false, "", true},
+		{"of a time before", over, false, Report{Began: 1}, 7, [3]Action{}, false, "", false},
+		{"flaps", over, false, fires(7, 7, "hot", 0), 8, [3]Action{Change, Reply, Start}, false, "It has fired 2 times.", true},
+		{"flaps, and rings", over, false, fires(7, 7, "hot", 1), 8, [3]Action{Change, Reply, Start}, true, "It has fired 2 times.", true},
+		{"flaps, since when is unknown", overUnnamed, false, fires(0, 0, "hot", 0), 8, [3]Action{Change, Reply, Start}, false, "It has fired 2 times.", true},
+		{"fires later", over, false, fires(30, 30, "hot", 0), 30, [3]Action{Start, Start, Start}, false, "", true},
+		{"over later, the start was lost", over, false, ends(30, 31, "cool"), 31, [3]Action{Start, Start, Start}, false, "✅ Resolved after 1 min.", false},
+	} {
+		for i, lifecycle := range []Lifecycle{Edit, Thread, New} {
+			a, d := Take(tt.alert, !tt.hidden, tt.report, lifecycle, tt.at*minute)
+			ring := tt.ring && d.Action != Start
+			if d.Action != tt.action[i] || d.Ring != ring || !strings.HasPrefix(d.Note, tt.note) || tt.note == "" && d.Note != "" {
+				t.Errorf("%s, %s: %+v", tt.name, lifecycle, d)
+			}
+			if open := a.ClosedAt == 0; open != tt.open {
+				t.Errorf("%s, %s: open %v", tt.name, lifecycle, open)
+			}
+			if a.Key != tt.alert.Key || d.Action != Ignore && a.ChangedAt != tt.at*minute {
+				t.Errorf("%s: %+v", tt.name, a)
+			}
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{59 * time.Second: "59 s", 61 * time.Second: "1 min", 90 * time.Minute: "1 h 30 min", 72 * time.Hour: "3 days"} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"slices"
+
+	"slipway/relay/internal/alert"
+	"slipway/relay/internal/outbox"
+)
+
+// related are messages that concern an earlier one: a report of an alert, or an edit.
+func (a *Accept) related() bool { return a.Report != nil || a.Entry.Kind == outbox.Edit }
+
+// relate stores a message that may change an earlier one instead.
+func (tx *Tx) relate(a *Accept) error {
+	if a.Report == nil {
+		t, err := tx.loadEntry(a.Entry.Target)
+		if err != nil {
+			return err
+		}
+		a.Entry.Note, a.Entry.Resolves = t.Note, t.Resolves
+		_, err = tx.change(a, &t)
+		return err
+	}
+	return tx.report(a)
+}
+
+// report stores what the report of an alert makes of it.
+func (tx *Tx) report(a *Accept) error {
+	e := &a.Entry
+	known, t, err := tx.alert(e.ApplicationID, e.Key)
+	if err != nil {
+		return err
+	}
+	known.ApplicationID, known.Key = e.ApplicationID, e.Key
+	shown, err := tx.shown(&t, e.Room)
+	if err != nil {
+		return err
+	}
+	now, d := alert.Take(known, shown, *a.Report, a.Lifecycle, e.AcceptedAt)
+	e.Note = d.Note
+	switch d.Action {
+	case alert.Ignore:
+		a.Replay, e.ID, e.AcceptedAt = true, known.MessageID, t.AcceptedAt
+	case alert.Start:
+		if err = tx.sql.insertEntries(tx.ctx, e); err == nil && known.MessageID != 0 && now.MessageID != 0 {
+			err = tx.exec(`DELETE FROM alerts WHERE message_id = ?`, known.MessageID) // it moves on to the next message
+		}
+		now.MessageID = e.ID
+	case alert.Change:
+		err = tx.changeAlert(a, &t, d.Ring)
+	case alert.Reply:
+		err = tx.reply(e, &t, d.Ring)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.saveAlert(&now)
+}
+
+// shown reports whether a message is in a room, or on its way there, and stays.
+func (tx *Tx) shown(t *outbox.Entry, room int64) (bool, error) {
+	if t.ID == 0 || t.Room != room || !t.State.Pending() && t.State != outbox.StateSent {
+		return false, nil
+	}
+	var removed bool
+	err := tx.db.Raw(`SELECT EXISTS (SELECT 1 FROM outbox WHERE target = ? AND target > 0 AND kind = ?)`, t.ID, outbox.Redaction).Scan(&removed).Error
+	return !removed, err
+}
+
+// alert returns the last alert of a key with its message, and keeps others from changing them; zero values if there is none.
+func (tx *Tx) alert(application int64, key string) (a alert.Alert, t outbox.Entry, err error) {
+	var id int64
+	err = tx.db.Raw(`SELECT message_id FROM alerts WHERE application_id = ? AND key = ? AND key <> '' ORDER BY message_id DESC LIMIT 1`, application, key).Scan(&id).Error
+	if err != nil || id == 0 {
+		return a, t, err
+	}
+	t, err = tx.loadEntry(id)
+	if err != nil {
+		return a, t, err
+	}
+	return a, t, tx.db.Clauses(forUpdate).Table("alerts").Where("message_id = ?", id).Take(&a).Error
+}
+
+// saveAlert stores an alert.
+func (tx *Tx) saveAlert(a *alert.Alert) error {
+	return tx.exec(`INSERT INTO alerts (message_id, application_id, key, episode, began_at, changed_at, closed_at, times, priority, said)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id) DO UPDATE SET episode = excluded.episode, began_at = excluded.began_at,
+		changed_at = excluded.changed_at, closed_at = excluded.closed_at, times = excluded.times, priority = excluded.priority, said = excluded.said`,
+		a.MessageID, a.ApplicationID, a.Key, a.Episode, a.BeganAt, a.ChangedAt, a.ClosedAt, a.Times, a.Priority, a.Said)
+}
+
+// closeAlert notes that nobody hears of an alert any more: its message is withdrawn.
+func (tx *Tx) closeAlert(message, at int64) error {
+	return tx.exec(`UPDATE alerts SET closed_at = ? WHERE message_id = ? AND closed_at = 0`, at, message)
+}
+
+// changeAlert changes the message of an alert, and adds a reply that rings if the message itself doesn't.
+func (tx *Tx) changeAlert(a *Accept, t *outbox.Entry, ring bool) error {
+	edited, err := tx.change(a, t)
+	if err != nil || !edited || !ring {
+		return err
+	}
+	r := t.Follow(outbox.Reply, a.Entry.QueuedAt)
+	r.Place, r.Content = 0, a.Entry.Content
+	return tx.sql.insertEntries(tx.ctx, &r)
+}
+
+// change gives a message another content. One that waits is sent with that; else an edit is, in place of one that still waits.
+func (tx *Tx) change(a *Accept, t *outbox.Entry) (edited bool, err error) {
+	e := &a.Entry
+	e.Kind, e.Target, e.Thread, a.Altered = outbox.Edit, t.ID, t.Thread, true
+	t.Resolves = e.Resolves
+	if t.Replaceable() {
+		t.Revise(e.Content, e.QueuedAt)
+		return false, tx.saveContent(t)
+	}
+	t.Content = e.Content
+	if err := tx.saveContent(t); err != nil {
+		return false, err
+	}
+	if !t.State.Pending() && t.State != outbox.StateSent {
+		return false, nil // there is no event to edit: it is sent so if it is delivered again
+	}
+	all, err := tx.followUps(t.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range slices.Backward(all) {
+		if f.Kind != outbox.Edit {
+			continue
+		}
+		if !f.Replaceable() {
+			break
+		}
+		f.Resolves = e.Resolves
+		f.Revise(e.Content, e.QueuedAt)
+		return true, tx.saveContent(&f)
+	}
+	return true, tx.sql.insertEntries(tx.ctx, e)
+}
+
+// reply adds a reply in the thread of a message.
+func (tx *Tx) reply(e, t *outbox.Entry, ring bool) error {
+	e.Kind, e.Target, e.Thread = outbox.Reply, t.ID, t.Thread
+	if !ring {
+		e.Priority = min(e.Priority, 0)
+	}
+	return tx.sql.insertEntries(tx.ctx, e)
+}
+
+// saveContent stores the content of an entry that was changed.
+func (tx *Tx) saveContent(e *outbox.Entry) error {
+	return tx.exec(`UPDATE outbox SET title = ?, body = ?, content_type = ?, extras = ?, priority = ?, note = ?, resolves = ?, revised_at = ? WHERE id = ?`,
+		e.Title, e.Body, e.ContentType, e.Extras, e.Priority, e.Note, e.Resolves, e.RevisedAt, e.ID)
+}
