@@ -362,6 +362,18 @@ func TestFold(t *testing.T) {
 	})
 }
 
+// What clients send isn't held until the line is due: from many addresses, it would fill the memory.
+func TestFold_HoldsLittle(t *testing.T) {
+	var f fold
+	long := strings.Repeat("x", 1<<20)
+	for range freeRefusals + 1 {
+		f.take(Record{Event: "refused", From: "192.0.2.1:1", Claimed: long, Repository: long, Reference: long, Reason: long})
+	}
+	if lines := f.due(time.Now(), true); len(lines) != 1 || len(encode(lines[0])) > 4<<10 || len(lines[0].Repository)+len(lines[0].Reference) > 0 || len(lines[0].Claimed) > 2*maxField || len(lines[0].Reason) > 2*maxField {
+		t.Errorf("%d lines hold too much", len(lines))
+	}
+}
+
 func TestNilLog(t *testing.T) {
 	var l *Log
 	l.Write(Record{})

@@ -27,7 +27,7 @@ type refusals struct {
 	since   time.Time
 	written int
 	folded  int
-	last    Record // that was folded
+	last    Record // what its line will tell of the last that was folded; long fields are cut
 }
 
 // take reports whether the refusal gets a line of its own.
@@ -52,7 +52,7 @@ func (f *fold) take(r Record) bool {
 		return true
 	}
 	e.folded++
-	e.last = r
+	e.last = Record{Event: r.Event, From: from, Reason: shorten(r.Reason, maxField), Who: shorten(r.Who, maxField), Claimed: shorten(r.Claimed, maxField), Status: r.Status}
 	return false
 }
 
@@ -66,7 +66,8 @@ func (f *fold) due(now time.Time, all bool) []Record {
 			continue
 		}
 		if e.folded > 0 {
-			lines = append(lines, Record{Time: now, Event: "refused", From: from, Count: e.folded, Reason: e.last.Reason, Who: e.last.Who, Claimed: e.last.Claimed, Status: e.last.Status})
+			e.last.Time, e.last.Count = now, e.folded
+			lines = append(lines, e.last)
 		}
 		delete(f.byFrom, from)
 	}
