@@ -73,6 +73,7 @@ func TestPagesForEverybody(t *testing.T) {
 	s.becomes(long, "sent") // two of two: the column of this hour is as high as the scale
 	blocked := s.application("nowhere", "!opaque")
 	s.becomes(s.say(blocked, "stuck"), "blocked")
+	s.client("a phone with a rather long name that has to break somewhere")
 	b := newBrowser(t, s.url)
 	for _, scheme := range []string{"light", "dark"} {
 		b.window(1280, 800, scheme)
@@ -82,7 +83,7 @@ func TestPagesForEverybody(t *testing.T) {
 	b.login("admin", adminPassword)
 	pages := []string{
 		"/ui/", "/ui/applications", "/ui/applications/new", "/ui/applications/1", "/ui/applications/2", "/ui/applications/1/delete", "/ui/messages", "/ui/messages?q=nothing",
-		"/ui/messages/1", "/ui/messages/2", "/ui/messages/3", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/account", "/ui/nothing",
+		"/ui/messages/1", "/ui/messages/2", "/ui/messages/3", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/account", "/ui/clients/1/delete", "/ui/nothing",
 	}
 	for _, width := range []int64{1280, 375} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -125,6 +126,9 @@ func TestScript(t *testing.T) {
 	a := s.application("live", "!nowhere:localhost")
 	b.get("/ui/messages")
 	b.sees("No message yet")
+	s.eventually("the page has its stream", func() bool {
+		return in(b, chromedp.Evaluate[bool]("ticks = -1e9, stream?.readyState === EventSource.OPEN")) // and refreshes by that only
+	})
 	s.say(a, "appears by itself")
 	b.sees("appears by itself")
 	b.get("/ui/")

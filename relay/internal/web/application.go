@@ -191,7 +191,7 @@ type tokenPage struct {
 	frame
 	App     account.Application
 	Token   string
-	Base    string
+	Address string
 	Senders []sender
 	Created bool
 	Invited string // Matrix ID of the owner, whom the bot invites to a new room; may be empty
@@ -200,7 +200,7 @@ type tokenPage struct {
 }
 
 func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool, invited string) error {
-	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Senders: senders(web.base(v.Request), issued.Token), Created: created, Invited: invited}
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: senders(web.base(v.Request), issued.Token), Created: created, Invited: invited}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
 	}

@@ -18,7 +18,7 @@ var files embed.FS
 
 var pageNames = []string{
 	"login", "error", "dashboard", "applications", "application_new", "application", "token", "confirm",
-	"messages", "message", "rooms", "users", "user", "account",
+	"messages", "message", "rooms", "users", "user", "account", "client",
 }
 
 func parsePages(version string) (*ui.Pages, error) {

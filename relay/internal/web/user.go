@@ -129,6 +129,7 @@ type accountPage struct {
 	frame
 	User       account.User
 	FromConfig bool
+	Clients    []account.Client
 }
 
 func (web *Web) getAccount(w http.ResponseWriter, v *sessionRequest) error {
@@ -141,6 +142,9 @@ func (web *Web) showAccount(w http.ResponseWriter, v *sessionRequest, cause erro
 		return err
 	}
 	p := accountPage{frame: web.frame(v, "account", "Your account"), User: u, FromConfig: strings.EqualFold(u.Name, web.o.AdminName)}
+	if p.Clients, err = web.service.Clients(v.ctx(), v.Principal); err != nil {
+		return err
+	}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(w, cause); err != nil {

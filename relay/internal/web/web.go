@@ -126,6 +126,10 @@ func (web *Web) router() http.Handler {
 	closed(get, "/account", web.getAccount)
 	closed(post, "/account", web.postAccount)
 	closed(post, "/account/password", web.postPassword)
+	closed(post, "/clients", web.postClient)
+	closed(post, "/clients/{id:[0-9]+}", web.postRenameClient)
+	closed(get, "/clients/{id:[0-9]+}/delete", web.getDeleteClient)
+	closed(post, "/clients/{id:[0-9]+}/delete", web.postDeleteClient)
 
 	router.NotFoundHandler = web.open(func(http.ResponseWriter, *http.Request) error {
 		return &refusal.Error{Kind: refusal.KindNotFound, Message: "There is no such page."}

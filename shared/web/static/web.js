@@ -40,4 +40,28 @@ async function refresh() {
     }
   } catch { /* the next time */ }
 }
-setInterval(refresh, 3000);
+
+// A part whose data-live names a stream of server-sent events is refreshed when an event "change" comes, and now and then. Without
+// the stream it is refreshed every three seconds.
+let stream, due;
+function refreshSoon() {
+  due ??= setTimeout(() => { due = undefined; refresh(); }, 300);
+}
+function follow() {
+  const address = document.querySelector("[data-live]")?.dataset.live;
+  if (document.hidden || !address) { // browsers have few connections to a server
+    stream?.close();
+    stream = undefined;
+  } else if (!stream || stream.readyState === EventSource.CLOSED) {
+    stream = new EventSource(address);
+    stream.addEventListener("open", refreshSoon);
+    stream.addEventListener("change", refreshSoon);
+  }
+}
+let ticks = 0;
+setInterval(() => {
+  follow();
+  if (stream?.readyState !== EventSource.OPEN || ++ticks % 10 === 0) refresh();
+}, 3000);
+document.addEventListener("visibilitychange", follow);
+follow();
