@@ -265,12 +265,15 @@ func (r *Rules) Explain(c *Caller, want Rights, name oci.Name) Decision {
 }
 
 // Lists reports whether the caller may have List in any repository at all.
-func (r *Rules) Lists(c *Caller) bool {
-	if c.Maker != nil && !r.Lists(c.Maker) {
+func (r *Rules) Lists(c *Caller) bool { return r.has(c, List) }
+
+// has reports whether the caller may have the right in any repository.
+func (r *Rules) has(c *Caller, want Rights) bool {
+	if c.Maker != nil && !r.has(c.Maker, want) {
 		return false
 	}
-	own := slices.ContainsFunc(c.Own, func(g Grant) bool { return g.Rights&List != 0 })
-	return own || r != nil && slices.ContainsFunc(r.rules, func(x rule) bool { return x.allow&List != 0 && x.selects(c) })
+	own := slices.ContainsFunc(c.Own, func(g Grant) bool { return g.Rights&want != 0 })
+	return own || r != nil && slices.ContainsFunc(r.rules, func(x rule) bool { return x.allow&want != 0 && x.selects(c) })
 }
 
 // ListsMore reports whether the rules let a caller with credentials have List where an

@@ -52,7 +52,7 @@ func (a *API) getPage(w http.ResponseWriter, r *request) error {
 // below /v2. It is decided, limited, audited and announced like the same request of a client,
 // but its caller is known: from has sent the page's form, and grant names them (nil =
 // everybody may do everything). The error is what a client would have been told.
-func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, error) {
+func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, []byte, error) {
 	r := from.Clone(from.Context())
 	path, query, _ := strings.Cut(path, "?")
 	r.Method, r.URL, r.Body, r.ContentLength = method, &url.URL{Path: a.urls.prefix + "/v2" + path, RawQuery: query}, io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -65,14 +65,14 @@ func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentTy
 	}
 	row := a.rowOf(r)
 	if row == nil {
-		return nil, oci.NewError(oci.CodeUnsupported, nil)
+		return nil, nil, oci.NewError(oci.CodeUnsupported, nil)
 	}
 	answer := &recorded{header: http.Header{}}
 	logging.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { row.answer(w, r, grant) }), logging.Options{Log: zap.NewNop(), Panicked: panicked}).ServeHTTP(answer, r)
 	if answer.status < 400 {
-		return answer.header, nil
+		return answer.header, answer.body.Bytes(), nil
 	}
-	return nil, readError(answer.status, answer.body.Bytes())
+	return nil, nil, readError(answer.status, answer.body.Bytes())
 }
 
 // recorded keeps what a handler answers.
@@ -128,8 +128,14 @@ func readError(status int, body []byte) error {
 	return &statusError{status, e}
 }
 
-// Status is the HTTP status of an error, and whether its text is for the caller.
+// Status is the HTTP status of an error, and what a client is told about it.
 func Status(err error) (status int, text string) {
 	status, list := told(err)
+	if detail, ok := list[0].Detail.(string); ok && list[0].Message == messageOf(list[0].Code) {
+		return status, detail
+	}
 	return status, list[0].Text()
 }
+
+// messageOf is the usual message of a code.
+func messageOf(code oci.Code) string { return oci.NewError(code, nil).Text() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/identity/robot"
@@ -22,7 +23,7 @@ type robotRequest struct {
 	Expires      time.Time `json:"expires"`
 }
 
-// createdRobot is the one answer that has the secret.
+// createdRobot is an answer with a secret.
 type createdRobot struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
@@ -33,11 +34,20 @@ func (a *API) listRobots(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(x robot.Robot) bool { return !r.administers(&x) })
+	if all == nil {
+		all = []robot.Robot{}
+	}
 	body, err := json.Marshal(map[string][]robot.Robot{"robots": all})
 	if err != nil {
 		return err
 	}
 	return writeBody(w, r, http.StatusOK, contentTypeJSON, body)
+}
+
+// administers reports whether the caller administers all repositories in which the robot has rights.
+func (r *request) administers(x *robot.Robot) bool {
+	return r.grant == nil || r.grant.Administers(x.Repositories)
 }
 
 func (a *API) createRobot(w http.ResponseWriter, r *request) error {
@@ -56,6 +66,9 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 		wanted.CreatedBy = r.grant.Caller.String()
 	}
 	r.change = wanted.Summary()
+	if !r.administers(&wanted) {
+		return oci.NewError(oci.CodeDenied, "a robot can be given rights in those repositories only that its maker administers; one without patterns needs an administrator of the registry")
+	}
 	secret, err := a.opts.Robots.Create(r.Context(), wanted)
 	switch {
 	case errors.Is(err, robot.ErrInvalid):
@@ -65,25 +78,69 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return err
 	}
-	body, err := json.Marshal(createdRobot{robot.UserPrefix + q.Name, secret})
-	if err != nil {
-		return err
-	}
-	w.Header()["Cache-Control"] = []string{"no-store"}
-	return writeBody(w, r, http.StatusCreated, contentTypeJSON, body)
+	return sendSecret(w, r, http.StatusCreated, q.Name, secret)
 }
 
 func (a *API) revokeRobot(w http.ResponseWriter, r *request) error {
-	if err := a.confirm(w, r); err != nil {
+	if err := a.managed(w, r); err != nil {
 		return err
 	}
 	err := a.opts.Robots.Revoke(r.Context(), r.last)
 	if errors.Is(err, robot.ErrUnknown) {
-		return &statusError{http.StatusNotFound, oci.NewError(oci.CodeNameUnknown, "there is no such robot")}
+		return noRobot()
 	}
 	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// rotateRobot gives a robot another secret. The caller then bounds its rights like its maker:
+// else a robot of somebody else would lend its rights.
+func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
+	if err := a.managed(w, r); err != nil {
+		return err
+	}
+	by := ""
+	if r.grant != nil {
+		by = r.grant.Caller.String()
+	}
+	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by)
+	if errors.Is(err, robot.ErrUnknown) {
+		return noRobot()
+	}
+	if err != nil {
+		return err
+	}
+	return sendSecret(w, r, http.StatusOK, r.last, secret)
+}
+
+// managed refuses a change of a robot that the caller does not manage.
+func (a *API) managed(w http.ResponseWriter, r *request) error {
+	if err := a.confirm(w, r); err != nil {
+		return err
+	}
+	all, err := a.opts.Robots.List(r.Context())
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(all, func(x robot.Robot) bool { return x.Name == r.last }); i >= 0 && !r.administers(&all[i]) {
+		return oci.NewError(oci.CodeDenied, "the robot has rights in repositories that you do not administer")
+	}
+	return nil
+}
+
+func noRobot() error {
+	return &statusError{http.StatusNotFound, oci.NewError(oci.CodeNameUnknown, "there is no such robot")}
+}
+
+// sendSecret is the one answer that has a robot's secret.
+func sendSecret(w http.ResponseWriter, r *request, status int, name, secret string) error {
+	body, err := json.Marshal(createdRobot{robot.UserPrefix + name, secret})
+	if err != nil {
+		return err
+	}
+	w.Header()["Cache-Control"] = []string{"no-store"}
+	return writeBody(w, r, status, contentTypeJSON, body)
 }

@@ -110,6 +110,9 @@ func (a *API) robots() []*endpoint {
 		{name: "robots", path: robotsPath + "/{robot:[^/]+}", last: "robot", rows: []*row{
 			{method: del, action: auth.Administer, handle: a.revokeRobot, event: "robot revoked"},
 		}},
+		{name: "robots", path: robotsPath + "/{robot:[^/]+}/secret", last: "robot", rows: []*row{
+			{method: post, action: auth.Administer, handle: a.rotateRobot, event: "robot rotated"},
+		}},
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	Push
 	Delete
 	Catalog
-	Administer // the registry as a whole
+	Administer // robots; see [Grant.Administers] for which
 )
 
 // Access is what a request wants.
@@ -41,8 +41,6 @@ func (a Access) rights() access.Rights {
 		return access.Push.Needs()
 	case Delete:
 		return access.Delete
-	case Administer:
-		return access.Admin
 	default:
 		return 0
 	}
@@ -70,6 +68,15 @@ func (g *Grant) May(want access.Rights, name oci.Name) bool {
 func (g *Grant) Sees(name oci.Name) bool {
 	return g.rules.May(&g.Caller, access.List.Needs(), name)
 }
+
+// Administers reports whether the caller administers all repositories that the patterns select;
+// without patterns, the registry as a whole.
+func (g *Grant) Administers(patterns []string) bool {
+	return g.rules.Administers(&g.Caller, patterns)
+}
+
+// AdministersAny reports whether the caller may administer any repository at all.
+func (g *Grant) AdministersAny() bool { return g.rules.AdministersAny(&g.Caller) }
 
 // Unlimited reports whether the caller may do everything everywhere.
 func (g *Grant) Unlimited() bool {

@@ -157,6 +157,8 @@ func (a *Authorizer) refuse(g *Grant, want Access) Reason {
 		allowed = known || !canLogIn
 	case Catalog:
 		allowed = g.rules.Lists(&g.Caller)
+	case Administer:
+		allowed = g.rules.AdministersAny(&g.Caller)
 	}
 	// Clients send a login only when asked. Where there is a token service, one without a
 	// login gets an anonymous token, and with it the catalog that anyone may see.

@@ -64,7 +64,7 @@ func allowedActions(rules *access.Rules, who *access.Caller, s *token.Scope) (ac
 	all := slices.Contains(s.Actions, "*")
 	switch {
 	case s.Type == "registry" && s.Name == "catalog" && all && rules.Lists(who),
-		s.Type == "registry" && s.Name == "slipway" && all && rules.May(who, access.Admin, ""):
+		s.Type == "registry" && s.Name == "slipway" && all && rules.AdministersAny(who):
 		return []string{"*"}
 	case s.Type != "repository":
 		return nil

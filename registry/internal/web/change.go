@@ -13,7 +13,7 @@ import (
 )
 
 // act makes a change as the visitor.
-func (web *Web) act(v *visit, method, path, contentType string, body []byte) (http.Header, error) {
+func (web *Web) act(v *visit, method, path, contentType string, body []byte) (http.Header, []byte, error) {
 	return web.o.API.Act(v.Request, v.grant, method, path, contentType, body)
 }
 
@@ -97,7 +97,7 @@ func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
 	default:
 		path += "/manifests/" + string(p.Digest)
 	}
-	if _, err := web.act(v, http.MethodDelete, path, "", nil); err != nil {
+	if _, _, err := web.act(v, http.MethodDelete, path, "", nil); err != nil {
 		return err
 	}
 	web.names.forget()
@@ -133,7 +133,7 @@ func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
 			return err
 		}
 	}
-	if _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(tag), m.MediaType, m.Bytes); err != nil {
+	if _, _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(tag), m.MediaType, m.Bytes); err != nil {
 		return err
 	}
 	web.names.forget()
@@ -154,7 +154,7 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 			continue
 		}
 		q := url.Values{"mount": {string(blob.Digest)}, "from": {string(from.Name())}}
-		answer, err := web.act(v, http.MethodPost, "/"+string(to)+"/blobs/uploads/?"+q.Encode(), "", nil)
+		answer, _, err := web.act(v, http.MethodPost, "/"+string(to)+"/blobs/uploads/?"+q.Encode(), "", nil)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 		if err := web.copy(v, from, to, child, depth+1); err != nil {
 			return err
 		}
-		if _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(child.Digest), child.MediaType, child.Bytes); err != nil {
+		if _, _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(child.Digest), child.MediaType, child.Bytes); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -40,6 +41,7 @@ type setup struct {
 	api   api.Options
 	pages Options
 	auth  auth.Options
+	store storage.Store
 	open  bool // everybody may do everything
 }
 
@@ -47,6 +49,7 @@ type setup struct {
 var team = []access.Rule{
 	{Who: []string{"owner"}, Repositories: []string{"**"}, Allow: []string{"admin"}},
 	{Who: []string{"alice"}, Repositories: []string{"web/**"}, Allow: []string{"push", "tag-move", "delete", "list"}},
+	{Who: []string{"lead"}, Repositories: []string{"web/**"}, Allow: []string{"admin"}},
 	{Who: []string{"bob"}, Repositories: []string{"web/**"}, Allow: []string{"pull", "list"}},
 	{Who: []string{"anyone"}, Repositories: []string{"public/**"}, Allow: []string{"pull", "list"}},
 }
@@ -54,7 +57,7 @@ var team = []access.Rule{
 func newSite(t *testing.T, change ...func(*setup)) *site {
 	t.Helper()
 	s := &site{T: t, passwords: filepath.Join(t.TempDir(), "htpasswd")}
-	s.setPasswords("owner", "alice", "bob", "nobody")
+	s.setPasswords("owner", "alice", "bob", "nobody", "lead")
 	rules, err := access.New(nil, team)
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +74,10 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.rules = registry.New(registry.Options{Store: memory.New(), DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}}})
+	store := memory.New()
+	s.rules = registry.New(registry.Options{Store: store, DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}}})
 	c := setup{
+		store: store,
 		api:   api.Options{Registry: s.rules, Log: zap.NewNop(), DeleteEnabled: true, Secret: []byte("secret")},
 		pages: Options{Registry: s.rules, Secret: []byte("secret"), Version: "v1.2.3", DeleteEnabled: true},
 		auth:  auth.Options{Rules: func() *access.Rules { return rules }, Logins: &auth.Logins{Htpasswd: users}, Realm: "realm"},

@@ -34,6 +34,12 @@ func (web *Web) frame(v *visit, section, title string) frame {
 		f.Menu = append(f.Menu, ui.Link{Href: web.base + path, Text: text, On: f.Section == section})
 	}
 	link("repositories", "/", "Repositories")
+	if v.grant != nil && v.user() != "" {
+		link("access", "/access", "Access")
+	}
+	if web.managesRobots(v) {
+		link("robots", "/robots", "Robots")
+	}
 	return f
 }
 
@@ -51,6 +57,7 @@ var notices = map[string]string{
 	"loggedout": "You are logged out.",
 	"deleted":   "Deleted.",
 	"tagged":    "The tag is set.",
+	"revoked":   "Revoked. It can no longer log in.",
 }
 
 // refusal is an error that the visitor may read.
@@ -79,27 +86,32 @@ type errorPage struct {
 	Text   string
 }
 
-// fail answers with an error page.
-func (web *Web) fail(w http.ResponseWriter, v *visit, err error) {
-	status, text := http.StatusInternalServerError, "An internal error occurred; the registry's log has the cause."
+// problem is the status of an error and the sentence about it for the visitor.
+func problem(err error) (status int, text string) {
 	var refused *refusal
 	var denied *auth.Refusal
 	switch {
 	case isUnknown(err):
-		status, text = errHidden.status, errHidden.text
+		return errHidden.status, errHidden.text
 	case errors.As(err, &refused):
-		status, text = refused.status, refused.text
+		return refused.status, refused.text
 	case errors.As(err, &denied) && denied.RetryAfter > 0:
-		status, text = http.StatusServiceUnavailable, "Logging in is not possible at the moment. Try again in some seconds."
-	case v.Context().Err() != nil:
-		return // nobody is left to be told
+		return http.StatusServiceUnavailable, "Logging in is not possible at the moment. Try again in some seconds."
 	case errors.Is(err, registry.ErrDamaged):
-		text = "The stored content is damaged. The command registry verify finds what is, and pushing it again repairs it."
-	default:
-		if s, t := api.Status(err); s < http.StatusInternalServerError || s == http.StatusServiceUnavailable {
-			status, text = s, ui.Sentence(t)
-		}
+		return http.StatusInternalServerError, "The stored content is damaged. The command registry verify finds what is, and pushing it again repairs it."
 	}
+	if status, text = api.Status(err); status < http.StatusInternalServerError || status == http.StatusServiceUnavailable {
+		return status, ui.Sentence(text)
+	}
+	return http.StatusInternalServerError, "An internal error occurred; the registry's log has the cause."
+}
+
+// fail answers with an error page.
+func (web *Web) fail(w http.ResponseWriter, v *visit, err error) {
+	if v.Context().Err() != nil {
+		return // nobody is left to be told
+	}
+	status, text := problem(err)
 	if status >= http.StatusInternalServerError {
 		web.o.Log.Error("a page failed", zap.String("http.request.id", logging.RequestID(w)), zap.String("path", v.URL.Path), zap.Error(err))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	ui "slipway/shared/web"
@@ -21,7 +22,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -30,7 +31,7 @@ type API interface {
 	// Root is the URL by which clients reach the registry, without /v2/.
 	Root(r *http.Request) string
 	// Act makes a request for a change. The error is what a client would have been told.
-	Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, error)
+	Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, []byte, error)
 }
 
 // Options configure a [Web].
@@ -39,6 +40,7 @@ type Options struct {
 	Auth     *auth.Authorizer // nil = everybody may do everything
 	API      API
 	Caches   func(oci.Name) bool // whether a repository is a cache of another registry; nil = none is
+	Robots   *robot.Accounts     // nil = there are none
 	Audit    *audit.Log          // nil = none
 	Secret   []byte              // signs sessions, the same at all replicas
 	Log      *zap.Logger
@@ -119,6 +121,12 @@ func (web *Web) router() http.Handler {
 	page(get, "/delete"+inImage, web.getDelete)
 	page(post, "/delete"+inImage, web.postDelete)
 	page(post, "/tag"+inImage, web.postTag)
+
+	page(get, "/access", web.getAccess)
+	page(get, "/robots", web.getRobots)
+	page(post, "/robots", web.postRobots)
+	page(post, "/robots/{robot:[a-z0-9._-]+}/secret", web.postRotateRobot)
+	page(post, "/robots/{robot:[a-z0-9._-]+}/revoke", web.postRevokeRobot)
 
 	router.NotFoundHandler = web.open(func(http.ResponseWriter, *visit) error { return errNoPage })
 	router.MethodNotAllowedHandler = web.open(func(w http.ResponseWriter, v *visit) error {

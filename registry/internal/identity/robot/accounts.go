@@ -54,6 +54,7 @@ type Accounts struct {
 	log   *zap.Logger
 
 	known atomic.Pointer[known]
+	used  sync.Map // name → time.Time of the last login here
 
 	// changing is held from the read of what is going to be known until it is, so that
 	// no older reading brings a robot back that was revoked here.
@@ -252,6 +253,53 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 	return secret, nil
 }
 
+// Rotate gives a robot another secret, which can't be read again; the old one and its tokens end
+// as with Revoke. From then on the rights of by bound those of the robot. ErrUnknown, also for a
+// robot that has changed at the same moment.
+func (a *Accounts) Rotate(ctx context.Context, name, by string) (secret string, err error) {
+	if !nameForm.MatchString(name) {
+		return "", ErrUnknown
+	}
+	content, info, err := storage.Read(ctx, a.store, keyOf(name), maxRecord)
+	if errors.Is(err, storage.ErrNotExist) {
+		return "", ErrUnknown
+	}
+	if err != nil {
+		return "", err
+	}
+	var r record
+	if err := json.Unmarshal(content, &r); err != nil || r.Name != name {
+		return "", ErrUnknown
+	}
+	secret, r.Hash = newSecret()
+	r.ID, r.CreatedBy = newID(), by
+	if content, err = json.Marshal(r); err != nil {
+		return "", err
+	}
+	err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(name), Content: content, If: storage.IfVersion(info.Version)}})
+	if errors.Is(err, storage.ErrConflict) {
+		return "", ErrUnknown
+	}
+	if err != nil {
+		return "", err
+	}
+	account := &Account{Robot: r.Robot, hash: r.Hash}
+	if err := account.takeGrant(); err != nil {
+		return "", err
+	}
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	a.learn(name, account)
+	return secret, nil
+}
+
+// LastUsed is when the robot last logged in at this process, the zero time if it never did.
+func (a *Accounts) LastUsed(name string) time.Time {
+	at, _ := a.used.Load(name)
+	t, _ := at.(time.Time)
+	return t
+}
+
 // Revoke removes a robot: its secret and its tokens end here at once, and at other
 // replicas within Interval. ErrUnknown.
 func (a *Accounts) Revoke(ctx context.Context, name string) error {
@@ -289,7 +337,11 @@ func (a *Accounts) List(ctx context.Context) ([]Robot, error) {
 // Login returns the robot with that name and secret. Errors: ErrUnknown, also for a wrong
 // secret, and ErrStale.
 func (a *Accounts) Login(name string, secret []byte) (*Account, error) {
-	return a.lookUp(name, func(account *Account) bool { return account.accepts(secret) })
+	account, err := a.lookUp(name, func(account *Account) bool { return account.accepts(secret) })
+	if err == nil {
+		a.used.Store(account.Name, time.Now())
+	}
+	return account, err
 }
 
 // Current returns the robot with that name and id as it is now. Errors: ErrUnknown, also
@@ -333,6 +385,16 @@ func (a *Accounts) lookAgain(name string) bool {
 	}
 	a.learn(name, account)
 	return true
+}
+
+// Names are the names of the robots that may log in, without I/O.
+func (a *Accounts) Names() (names []string) {
+	for name := range a.all() {
+		if _, err := a.Find(name); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Find returns the robot of that name without I/O. Errors: ErrUnknown, ErrStale.

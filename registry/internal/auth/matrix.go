@@ -1,0 +1,87 @@
+package auth
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+)
+
+// maxCallers bounds Callers.
+const maxCallers = 500
+
+// Callers are those who are known by name: users of the password file, callers that rules name,
+// robots and workloads, each with the rights of now, and anonymous ones.
+func (a *Authorizer) Callers() []access.Caller {
+	known := map[string]access.Caller{"anonymous": {}}
+	for _, c := range a.opts.Rules().Named() {
+		known[c.String()] = c
+	}
+	if l := a.opts.Logins; l != nil {
+		if l.Htpasswd != nil {
+			if users := l.Htpasswd.file.users(); users != nil {
+				for name := range users.byName {
+					c := access.Caller{Kind: access.User, Name: name}
+					known[c.String()] = c
+				}
+			}
+		}
+		if l.Robots != nil {
+			for _, name := range l.Robots.Names() {
+				c := access.Caller{Kind: access.Robot, Name: name}
+				known[c.String()] = c
+			}
+		}
+		if l.Workloads != nil {
+			for _, name := range l.Workloads.Names() {
+				c := access.Caller{Kind: access.Workload, Name: name}
+				known[c.String()] = c
+			}
+		}
+	}
+	callers := []access.Caller{}
+	for _, name := range slices.SortedFunc(maps.Keys(known), func(a, b string) int {
+		return strings.Compare(sortKey(a), sortKey(b))
+	}) {
+		c := known[name]
+		if len(callers) < maxCallers && a.equip(&c) {
+			callers = append(callers, c)
+		}
+	}
+	return callers
+}
+
+// sortKey puts anonymous callers first and users before all that have a kind.
+func sortKey(name string) string {
+	switch {
+	case name == "anonymous":
+		return "0"
+	case strings.Contains(name, ":"):
+		return "2" + name
+	default:
+		return "1" + name
+	}
+}
+
+// equip gives a robot or a workload the rights that it has by itself; ok is false if nobody has
+// that name.
+func (a *Authorizer) equip(c *access.Caller) (ok bool) {
+	l := a.opts.Logins
+	switch {
+	case c.Kind == access.Robot && l != nil && l.Robots != nil:
+		account, err := l.Robots.Find(c.Name)
+		return err == nil && l.empower(c, account, 0) == nil
+	case c.Kind == access.Workload && l != nil && l.Workloads != nil:
+		c.Own, ok = l.Workloads.named(c.Name)
+		return ok
+	default:
+		return true
+	}
+}
+
+// Explain decides on a right of somebody else, as a request of that caller would be decided.
+func (a *Authorizer) Explain(c *access.Caller, right access.Rights, name oci.Name) access.Decision {
+	return a.opts.Rules().Explain(c, right, name)
+}

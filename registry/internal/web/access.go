@@ -1,0 +1,90 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+	ui "slipway/shared/web"
+)
+
+// rightColumns are the rights in the order of the matrix.
+var rightColumns = []access.Rights{access.Pull, access.Push, access.TagMove, access.Delete, access.List, access.Admin}
+
+// cell is what was decided on one right of one caller.
+type cell struct {
+	Right   string
+	Allowed bool
+	Why     string
+}
+
+type callerRow struct {
+	Who   string
+	Cells []cell
+}
+
+type accessPage struct {
+	frame
+	Repository string
+	Rights     []string
+	Rows       []callerRow
+	Who        *callerRow // whose rights are explained
+	Whole      bool       // all callers are shown, not the visitor alone
+	Disabled   []string   // what nobody can do, whatever the rules
+}
+
+// getAccess shows who may do what in a repository to those who administer it, and to everybody
+// else what they may do themselves.
+func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
+	if v.grant == nil {
+		return errNoPage
+	}
+	q := v.URL.Query()
+	p := accessPage{frame: web.frame(v, "access", "Access"), Repository: strings.TrimSpace(q.Get("repository"))}
+	for _, right := range rightColumns {
+		p.Rights = append(p.Rights, right.String())
+	}
+	if web.o.ReadOnly {
+		p.Disabled = append(p.Disabled, "The registry is read-only: nobody can change anything.")
+	} else if !web.o.DeleteEnabled {
+		p.Disabled = append(p.Disabled, "Deletion is disabled: nobody can delete anything.")
+	}
+	if p.Repository == "" {
+		return web.pages.Show(w, http.StatusOK, "access", p)
+	}
+	name, err := oci.ParseName(p.Repository)
+	if err != nil {
+		p.Problem = "This is not the name of a repository."
+		return web.pages.Show(w, http.StatusBadRequest, "access", p)
+	}
+	callers := []access.Caller{v.grant.Caller}
+	if p.Whole = v.may(access.Admin, name); p.Whole {
+		callers = web.o.Auth.Callers()
+		if me := v.grant.Caller; !slices.ContainsFunc(callers, func(c access.Caller) bool { return c.String() == me.String() }) {
+			callers = append(callers, me)
+		}
+	}
+	who := q.Get("who")
+	if who == "" || !p.Whole {
+		who = v.grant.Caller.String()
+	}
+	for i := range callers {
+		row := web.callerRow(&callers[i], name)
+		p.Rows = append(p.Rows, row)
+		if row.Who == who {
+			p.Who = &row
+		}
+	}
+	return web.pages.Show(w, http.StatusOK, "access", p)
+}
+
+func (web *Web) callerRow(c *access.Caller, name oci.Name) callerRow {
+	row := callerRow{Who: c.String()}
+	for _, right := range rightColumns {
+		d := web.o.Auth.Explain(c, right, name)
+		row.Cells = append(row.Cells, cell{Right: right.String(), Allowed: d.Allowed, Why: ui.Sentence(d.String())})
+	}
+	return row
+}

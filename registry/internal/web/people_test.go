@@ -1,0 +1,120 @@
+package web
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/identity/robot"
+)
+
+// withRobots adds robots to a site.
+func withRobots(t *testing.T) func(*setup) {
+	return func(c *setup) {
+		robots, err := robot.Open(t.Context(), c.store, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.api.Robots, c.pages.Robots, c.auth.Logins.Robots = robots, robots, robots
+	}
+}
+
+func TestAccess(t *testing.T) {
+	s := newSite(t, withRobots(t))
+	b := s.browser()
+	b.get("/ui/access?repository=web/app")
+	b.want(200, ">anonymous</a>", "->alice</a>", "Denied: no rule allows it.")
+	b = s.as("bob")
+	b.get("/ui/access?repository=web/app&who=alice")
+	b.want(200, "Why bob may or may not", "->alice</a>", "You see your own rights.", "Allowed by rules[3]: bob in web/**: allow pull, list.")
+	for _, who := range []string{"lead", "owner"} {
+		b = s.as(who)
+		b.get("/ui/access?repository=web/app&who=alice")
+		b.want(200, ">anonymous</a>", ">alice</a>", ">bob</a>", "Why alice may or may not", "Allowed by rules[1]: alice in web/**")
+	}
+	b = s.as("lead")
+	b.get("/ui/access?repository=public/base")
+	b.want(200, "->alice</a>", "You see your own rights.")
+	b.get("/ui/access?repository=%3Cscript%3E")
+	b.want(400, "not the name of a repository", "-<script>")
+}
+
+var secretShown = regexp.MustCompile(`id="robot-secret">([^<]*)<`)
+
+// TestRobots: who administers some repositories manages the robots of those, and no others.
+func TestRobots(t *testing.T) {
+	s := newSite(t, withRobots(t))
+	s.image("web/app", "v1", nil, "x")
+	for _, who := range []string{"", "bob", "alice"} {
+		b := s.browser()
+		if who != "" {
+			b = s.as(who)
+		}
+		b.get("/ui/")
+		b.want(200, "-/ui/robots")
+		b.get("/ui/robots")
+		b.want(404)
+	}
+	owner := s.as("owner")
+	owner.get("/ui/robots")
+	owner.post("/ui/robots", "name", "all", "repositories", "**", "allow", "pull")
+	owner.want(200, "Copy the secret now", "robot&#43;all")
+	lead := s.as("lead")
+	lead.get("/ui/robots")
+	lead.want(200, "->all<", "New robot")
+	page := lead.page
+	for _, patterns := range []string{"**", "", "public/**", "web/** public/base"} {
+		lead.page = page
+		lead.post("/ui/robots", "name", "ci", "repositories", patterns, "allow", "push")
+		if lead.status != http.StatusForbidden && lead.status != http.StatusBadRequest || strings.Contains(lead.page, "robot-secret") {
+			t.Errorf("lead makes a robot for %q: %d\n%s", patterns, lead.status, lead.page)
+		}
+	}
+	lead.page = page
+	lead.post("/ui/robots", "name", "<b>", "repositories", "web/**", "allow", "push", "note", "<b>evil</b>")
+	lead.want(400, "not a valid name", "-<b>evil")
+	lead.post("/ui/robots", "name", "ci", "repositories", "web/**", "allow", "push", "days", "30", "note", "the <pipeline>")
+	lead.want(200, "robot&#43;ci", "web/**", "by lead", "the &lt;pipeline&gt;", "not since the start")
+	first := secretShown.FindStringSubmatch(lead.page)[1]
+	status := func(secret string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v2/web/app/tags/list", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("robot+ci", secret)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := status(first); got != 200 {
+		t.Errorf("the robot's first secret: %d", got)
+	}
+	lead.get("/ui/robots")
+	lead.want(200, "-"+first, "-not since the start")
+	lead.post("/ui/robots/ci/secret")
+	second := secretShown.FindStringSubmatch(lead.page)[1]
+	if got := []int{status(first), status(second)}; got[0] != 401 || got[1] != 200 {
+		t.Errorf("after another secret: %v", got)
+	}
+	for _, path := range []string{"/ui/robots/all/secret", "/ui/robots/all/revoke"} {
+		lead.page = page
+		lead.post(path)
+		lead.want(403, "do not administer")
+	}
+	lead.page = page
+	lead.post("/ui/robots/ci/revoke")
+	lead.want(200, "Revoked.", "->ci<")
+	if got := status(second); got != 401 {
+		t.Errorf("a revoked robot: %d", got)
+	}
+	lead.page = page
+	lead.post("/ui/robots/ci/secret")
+	lead.want(404, "not here")
+}
