@@ -36,6 +36,7 @@ type Application struct {
 	StrictCompatibility bool       `json:"strict_compatibility"`
 	RateLimit           int        `json:"rate_limit"` // messages a minute; 0 means the configured default
 	Lifecycle           Lifecycle  `json:"lifecycle"`
+	GroupThreads        bool       `json:"group_threads"` // the alerts of a group share a thread
 	Description         string     `json:"description"`
 	DefaultFormat       Format     `json:"default_format"`
 	ShowSender          ShowSender `json:"show_sender"`
@@ -61,6 +62,7 @@ type ApplicationInput struct {
 	StrictCompatibility *bool // the form of the token that is made next
 	RateLimit           *int
 	Lifecycle           *Lifecycle
+	GroupThreads        *bool
 	Description         *string
 	DefaultFormat       *Format
 	ShowSender          *ShowSender
@@ -87,6 +89,8 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.RateLimit, err = v.Integer(name)
 	case "lifecycle":
 		in.Lifecycle, err = choiceOf[Lifecycle](name, v)
+	case "group_threads":
+		in.GroupThreads, err = v.Boolean(name)
 	case "description":
 		in.Description, err = v.Text(name)
 	case "default_format":
@@ -192,7 +196,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -257,6 +261,9 @@ func setSending(row *store.Application, in ApplicationInput) error {
 	}
 	if err := choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle is edit, thread or new.", alert.Edit, alert.Thread, alert.New); err != nil {
 		return err
+	}
+	if in.GroupThreads != nil {
+		row.GroupThreads = *in.GroupThreads
 	}
 	return setLooks(row, in)
 }

@@ -92,12 +92,12 @@ func (d *Delivery) render(q *queue, e *outbox.Entry) error {
 		e.Wire, e.Cut = []byte(e.Body), false
 		return nil
 	case outbox.Edit, outbox.Reaction, outbox.Reply:
-		return d.renderRelated(e)
+		return d.renderRelated(q, e)
 	}
 	q.long = long{}
-	events := d.events(q, e)
-	if events == nil {
-		return errNotRendered
+	events, err := d.events(q, e)
+	if err != nil {
+		return err
 	}
 	e.Wire, e.Cut = events[0].Content, events[0].Truncated || len(events) > 1
 	return nil
@@ -109,14 +109,35 @@ type long struct {
 	events []format.Event
 }
 
-// events renders a message; nil if that brings a parser to panic.
-func (d *Delivery) events(q *queue, e *outbox.Entry) []format.Event {
-	if q.long.of != e.ID {
-		q.long = long{e.ID, d.eventsOf(e, d.o.Format)}
+// events renders a message, in its thread.
+func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
+	if q.long.of == e.ID {
+		return q.long.events, nil
 	}
-	return q.long.events
+	root, err := d.threadRoot(q, e)
+	if err != nil {
+		return nil, err
+	}
+	o := d.o.Format
+	if root != "" {
+		o.Budget = spare(o)
+	}
+	events := d.eventsOf(e, o)
+	if events == nil {
+		return nil, errNotRendered
+	}
+	if root != "" {
+		for i := range events {
+			if events[i].Content, err = related(events[i].Content, inThread(root, root)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	q.long = long{e.ID, events}
+	return events, nil
 }
 
+// eventsOf renders a message; nil if that brings a parser to panic.
 func (d *Delivery) eventsOf(e *outbox.Entry, o format.Options) (events []format.Event) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -162,7 +183,7 @@ func (d *Delivery) rest(q *queue, e *outbox.Entry) (all []outbox.Entry) {
 	if e.EventType == matrix.EventEncrypted {
 		sent = e.Plain
 	}
-	if events := d.events(q, e); len(events) > 1 && bytes.Equal(sent, events[0].Content) {
+	if events, err := d.events(q, e); err == nil && len(events) > 1 && bytes.Equal(sent, events[0].Content) {
 		for i, event := range events[1:] {
 			p := e.Follow(outbox.Part, e.QueuedAt)
 			p.Txn, p.Content = format.PartMarker(e.Txn, i+1), outbox.Content{Body: string(event.Content), ContentType: outbox.Rendered}
@@ -274,7 +295,15 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.
 	if f.URI, err = d.sender.Upload(d.ctx, up); err != nil {
 		return "", err
 	}
-	return d.send(q, room, device, e, format.FileContent(f))
+	content := format.FileContent(f)
+	root, err := d.threadRoot(q, e)
+	if err == nil && root != "" {
+		content, err = related(content, inThread(root, root))
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.send(q, room, device, e, content)
 }
 
 func fileOf(e *outbox.Entry) format.File {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"slipway/relay/internal/format"
@@ -33,7 +34,7 @@ func inThread(root, to string) relation {
 }
 
 // renderRelated makes the wire bytes of an edit, a reply or a reaction.
-func (d *Delivery) renderRelated(e *outbox.Entry) (err error) {
+func (d *Delivery) renderRelated(q *queue, e *outbox.Entry) (err error) {
 	if err := d.findTarget(e); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (d *Delivery) renderRelated(e *outbox.Entry) (err error) {
 	case outbox.Edit:
 		e.Wire, err = d.renderEdit(e)
 	case outbox.Reply:
-		e.Wire, err = d.renderReply(e)
+		e.Wire, err = d.renderReply(q, e)
 	}
 	return err
 }
@@ -97,14 +98,43 @@ func unescaped(v any) ([]byte, error) {
 }
 
 // renderReply makes a message in the thread of another one.
-func (d *Delivery) renderReply(e *outbox.Entry) ([]byte, error) {
+func (d *Delivery) renderReply(q *queue, e *outbox.Entry) ([]byte, error) {
+	root, err := d.threadRoot(q, e)
+	if err != nil {
+		return nil, err
+	}
 	o := d.o.Format
-	o.Budget, o.MaxEvents = format.DefaultBudget-maxRelation, 1
+	o.Budget, o.MaxEvents = spare(o), 1
 	events := d.eventsOf(e, o)
 	if events == nil {
 		return nil, errNotRendered
 	}
-	return related(events[0].Content, inThread(e.TargetEvent, e.TargetEvent))
+	return related(events[0].Content, inThread(cmp.Or(root, e.TargetEvent), e.TargetEvent))
+}
+
+// spare returns the budget of a content that gets a relation.
+func spare(o format.Options) int {
+	return max(cmp.Or(o.Budget, format.DefaultBudget)-maxRelation, format.MinBudget)
+}
+
+// threadRoot returns the first event of an entry's thread; "" if there is none before the entry's message. Of a room that was
+// replaced no event is one.
+func (d *Delivery) threadRoot(q *queue, e *outbox.Entry) (root string, err error) {
+	if e.Thread == "" {
+		return "", nil
+	}
+	find := func() {
+		root, err = d.store.ThreadRoot(d.ctx, e.ApplicationID, e.Thread, e.Room, e.MessageID(), q.Room().ReplacedAt)
+	}
+	if find(); root == "" && err == nil {
+		if err = d.store.Settle(d.ctx); err == nil { // it may just have been sent
+			find()
+		}
+	}
+	if err != nil {
+		return "", &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The thread cannot be read.", Err: err}
+	}
+	return root, nil
 }
 
 // related adds a relation to the content of an event.

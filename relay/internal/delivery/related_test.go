@@ -1,8 +1,10 @@
 package delivery_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/store"
 )
@@ -315,6 +318,103 @@ func TestReaction(t *testing.T) {
 		r.Drained()
 		if all := sent(); len(all) != 2 || all[1].Relation.Type != "m.annotation" || all[1].Relation.Key != "✅" || all[1].Relation.EventID != m.EventID {
 			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// Messages of a thread relate to the first of them that is in the room, also after a restart, in all their events and with their file;
+// those of another application, room or thread don't.
+func TestThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Format.MaxEvents = 2 })
+		sent := contents(r)
+		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+		post := func(token, thread, text string) int64 {
+			t.Helper()
+			a, err := r.Accept(ctx, intake.Request{Token: token, Message: text, Thread: thread})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.ID
+		}
+		r.Start()
+		withdrawn := post(app.Token, "pr", "withdrawn")
+		r.Await(withdrawn, outbox.StateSent)
+		if _, err := r.Cancel(ctx, r.Admin, withdrawn); err != nil {
+			t.Fatal(err)
+		}
+		r.Drained()
+		r.Await(withdrawn, outbox.StateRedacted)
+		first := post(app.Token, "pr", "pr0")
+		post(app.Token, "pr", "pr1")
+		post(app.Token, "pr", "pr2")
+		post(app.Token, "", "none")
+		post(app.Token, "other", "other")
+		r.Await(post(other.Token, "pr", "elsewhere"), outbox.StateSent)
+		r.Drained()
+		r.Shutdown()
+		r.Open()
+		r.Start()
+		r.Await(post(app.Token, "pr", strings.Repeat("long\n\n", 40<<10)), outbox.StateSent)
+		r.Drained()
+		var got []string
+		root := ""
+		for _, c := range sent() {
+			body := c.Body[strings.LastIndex(c.Body[:min(len(c.Body), 14)], "\n")+1:]
+			got = append(got, body[:min(4, len(body))]+" "+c.Relation.Type)
+			if c.Relation.Type == "m.thread" {
+				if root = cmp.Or(root, c.Relation.EventID); c.Relation.EventID != root || c.Relation.InReplyTo.EventID != root || !c.Relation.FallingBack {
+					t.Errorf("%s: %+v", body, c.Relation)
+				}
+			}
+		}
+		slices.Sort(got)
+		want := []string{"else ", "long m.thread", "long m.thread", "mess m.thread", "none ", "othe ", "pr0 ", "pr1 m.thread", "pr2 m.thread", "with "}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+		if m := r.Stored(first); m.EventID != root {
+			t.Errorf("the root is %s, the first message %s", root, m.EventID)
+		}
+	})
+}
+
+// The alerts of a group share a thread until all of them are over.
+func TestThread_OfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		sent := contents(r)
+		app, yes := r.NewApp("a", "!a:hs"), true
+		if _, err := r.UpdateApplication(ctx, r.Admin, app.Application.ID, account.ApplicationInput{GroupThreads: &yes}); err != nil {
+			t.Fatal(err)
+		}
+		r.Start()
+		post := func(key string, change intake.Change) {
+			t.Helper()
+			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Await(a.ID, outbox.StateSent)
+			r.Drained()
+		}
+		post("one", intake.Update)
+		post("two", intake.Update)
+		post("one", intake.Resolve)
+		time.Sleep(time.Hour)
+		post("three", intake.Update)
+		post("two", intake.Resolve)
+		post("three", intake.Resolve)
+		time.Sleep(time.Hour)
+		post("one", intake.Update)
+		var got []string
+		for _, c := range sent() {
+			if c.Relation.Type != "m.replace" {
+				got = append(got, c.Body+c.Relation.Type)
+			}
+		}
+		if all := strings.Join(got, " "); all != "one twom.thread threem.thread one" {
+			t.Error(all)
 		}
 	})
 }

@@ -73,6 +73,9 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 			return nil, err
 		}
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle)}
+		if row.GroupThreads && r.Thread == "" {
+			stored[i].Group = r.Group
+		}
 		if r.Edits != 0 {
 			if stored[i].Entry.Room, err = s.roomOf(ctx, app, r.Edits); err != nil {
 				return nil, err

@@ -44,6 +44,7 @@ type Request struct {
 	Source         string
 
 	Thread  string    // the conversation that it belongs to; "" for none
+	Group   string    // the group of alerts that it belongs to, in letters and digits; "" for none
 	Key     string    // names what it is about, such as an alert; "" for nothing that changes
 	Change  Change    // what it does with the message of that key
 	Began   time.Time // when that began, if the sender says so: later reports of an earlier time are ignored

@@ -24,6 +24,7 @@ type Accept struct {
 
 	Report    *alert.Report   // what the message says of the alert that has the entry's key; nil if it is about none
 	Lifecycle alert.Lifecycle // of the application
+	Group     string          // of alerts that share a thread as long as one of them is open; "" for none
 
 	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"context"
 	"slices"
+	"strconv"
 
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/outbox"
@@ -42,6 +44,9 @@ func (tx *Tx) report(a *Accept) error {
 	case alert.Ignore:
 		a.Replay, e.ID, e.AcceptedAt = true, known.MessageID, t.AcceptedAt
 	case alert.Start:
+		if err = tx.group(a); err != nil {
+			return err
+		}
 		if err = tx.sql.insertEntries(tx.ctx, e); err == nil && known.MessageID != 0 && now.MessageID != 0 {
 			err = tx.exec(`DELETE FROM alerts WHERE message_id = ?`, known.MessageID) // it moves on to the next message
 		}
@@ -92,6 +97,30 @@ func (tx *Tx) saveAlert(a *alert.Alert) error {
 // closeAlert notes that nobody hears of an alert any more: its message is withdrawn.
 func (tx *Tx) closeAlert(message, at int64) error {
 	return tx.exec(`UPDATE alerts SET closed_at = ? WHERE message_id = ? AND closed_at = 0`, at, message)
+}
+
+// group puts the message of an alert into the thread of its group, or a new one if all other alerts of the group are over.
+func (tx *Tx) group(a *Accept) error {
+	if a.Group == "" {
+		return nil
+	}
+	e, prefix := &a.Entry, "group:"+a.Group+":"
+	e.Thread = ""
+	err := tx.db.Raw(`SELECT o.thread FROM alerts a JOIN outbox o ON o.id = a.message_id WHERE a.application_id = ? AND o.room = ? AND o.thread LIKE ?
+		AND (a.closed_at = 0 OR a.closed_at >= ?) ORDER BY a.message_id DESC LIMIT 1`,
+		e.ApplicationID, e.Room, prefix+"%", e.AcceptedAt-alert.FlapWindow.Milliseconds()).Scan(&e.Thread).Error
+	if e.Thread == "" {
+		e.Thread = prefix + strconv.FormatInt(e.AcceptedAt, 10)
+	}
+	return err
+}
+
+// ThreadRoot returns the first event of a thread in a room that was sent for a message before an id and after a time; "" if
+// there is none.
+func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string, room, before, after int64) (eventID string, err error) {
+	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT event_id FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
+		AND kind = 0 AND room = ? AND id < ? AND state = `+isSent+` AND final_at > ? ORDER BY id LIMIT 1), '')`), application, thread, room, before, after).Scan(&eventID)
+	return eventID, err
 }
 
 // changeAlert changes the message of an alert, and adds a reply that rings if the message itself doesn't.

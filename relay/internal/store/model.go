@@ -34,6 +34,7 @@ type Application struct {
 	Mention             string
 	Secret              []byte // encrypted; nil for none
 	Lifecycle           string // see alert.Lifecycle
+	GroupThreads        bool   // the alerts of a group share a thread
 	RoomRight           string
 	OwnerAbsent         bool
 	HasImage            bool

@@ -50,6 +50,7 @@ func Grafana() inbound.Protocol {
 type alerts struct {
 	Alerts      []alert `json:"alerts"`
 	ExternalURL string  `json:"externalURL"`
+	GroupKey    string  `json:"groupKey"`
 }
 
 type alert struct {
@@ -81,7 +82,12 @@ func parseAlerts(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 	}
 	b := inbound.Batch{}
 	for _, a := range in.Alerts {
-		b.Drafts = append(b.Drafts, a.draft(in.ExternalURL))
+		d := a.draft(in.ExternalURL)
+		if in.GroupKey != "" {
+			sum := sha256.Sum256([]byte(in.GroupKey))
+			d.Group = hex.EncodeToString(sum[:16])
+		}
+		b.Drafts = append(b.Drafts, d)
 	}
 	return b, nil
 }

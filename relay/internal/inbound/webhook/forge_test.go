@@ -20,6 +20,30 @@ const (
 	gitlabPush = `{"object_kind":"push","ref":"refs/heads/main","before":"aa","after":"bb","user_name":"Ann","total_commits_count":1,"commits":[{"id":"0123456789","message":"Fix","url":"https://g/1"}],"project":{"path_with_namespace":"o/r","web_url":"https://g/o/r"}}`
 )
 
+// What concerns one pull request, merge request or issue has the same thread.
+func TestForgeThreads(t *testing.T) {
+	const repo = `"repository":{"full_name":"o/r"},"sender":{"login":"a"}`
+	for _, tt := range []struct {
+		protocol inbound.Protocol
+		event    string
+		body     string
+		want     string
+	}{
+		{GitHub(), "pull_request", `{"action":"opened","pull_request":{"number":7,"title":"t"},` + repo + `}`, "o/r#7"},
+		{GitHub(), "issue_comment", `{"action":"created","issue":{"number":7,"title":"t","pull_request":{}},"comment":{"body":"b"},` + repo + `}`, "o/r#7"},
+		{GitHub(), "pull_request_review", `{"action":"submitted","pull_request":{"number":7},"review":{"state":"approved"},` + repo + `}`, "o/r#7"},
+		{GitHub(), "issues", `{"action":"opened","issue":{"number":8},` + repo + `}`, "o/r#8"},
+		{GitHub(), "star", `{"action":"created",` + repo + `}`, ""},
+		{GitLab(), "", `{"object_kind":"merge_request","project":{"path_with_namespace":"o/r"},"object_attributes":{"iid":7,"action":"open"}}`, "o/r!7"},
+		{GitLab(), "", `{"object_kind":"note","project":{"path_with_namespace":"o/r"},"object_attributes":{"note":"n"},"merge_request":{"iid":7}}`, "o/r!7"},
+		{GitLab(), "", `{"object_kind":"issue","project":{"path_with_namespace":"o/r"},"object_attributes":{"iid":7,"action":"close"}}`, "o/r#7"},
+	} {
+		if d, _ := read(t, tt.protocol, tt.body, "X-GitHub-Event: "+tt.event); d.Thread != tt.want {
+			t.Errorf("%s: %q, want %q", tt.body, d.Thread, tt.want)
+		}
+	}
+}
+
 func TestGitHub(t *testing.T) {
 	const pull = `"pull_request":{"number":2,"title":"Add x","html_url":"https://g/2","body":"because","merged":true}`
 	for _, tt := range []struct {

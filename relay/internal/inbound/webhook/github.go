@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"slipway/relay/internal/httprequest"
@@ -58,8 +59,29 @@ func parseForge(r *inbound.Request, source, event, delivery string) (inbound.Bat
 		n.sentence = "[" + markup.Escape(e.Organization.Login) + "] " + n.sentence
 	}
 	d := html("", n.sentence+n.quoted(), n.priority)
-	d.IdempotencyKey = deliveryKey(source, delivery, r.Body)
+	d.IdempotencyKey, d.Thread = deliveryKey(source, delivery, r.Body), e.thread()
 	return one(d), nil
+}
+
+// thread names the pull request, issue or discussion of an event; "" if it is about none.
+func (e *forgeEvent) thread() string {
+	switch {
+	case e.PullRequest != nil:
+		return topicOf(e.Repository.FullName, "#", e.PullRequest.Number)
+	case e.Issue != nil:
+		return topicOf(e.Repository.FullName, "#", e.Issue.Number)
+	case e.Discussion != nil:
+		return topicOf(e.Repository.FullName, "#", e.Discussion.Number)
+	}
+	return ""
+}
+
+// topicOf names a topic of a repository.
+func topicOf(repository, sigil string, number int64) string {
+	if number == 0 {
+		return ""
+	}
+	return markup.Line(repository, 200) + sigil + strconv.FormatInt(number, 10)
 }
 
 // notice is what the room reads of an event.

@@ -49,7 +49,23 @@ func parseGitLab(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
 	}
 	d := html("", n.sentence+n.quoted(), n.priority)
 	d.IdempotencyKey = deliveryKey("gitlab", firstOf(r.Header.Get("Idempotency-Key"), r.Header.Get("webhook-id"), r.Header.Get("X-Gitlab-Event-UUID")), r.Body)
+	d.Thread = e.thread()
 	return one(d), nil
+}
+
+// thread names the merge request or issue of an event; "" if it is about none.
+func (e *gitlabEvent) thread() string {
+	switch {
+	case e.Kind == "merge_request":
+		return topicOf(e.Project.Path, "!", e.Object.IID)
+	case e.Kind == "issue", e.Kind == "work_item", e.Kind == "incident":
+		return topicOf(e.Project.Path, "#", e.Object.IID)
+	case e.Kind == "note" && e.MergeRequest != nil:
+		return topicOf(e.Project.Path, "!", e.MergeRequest.IID)
+	case e.Kind == "note" && e.Issue != nil:
+		return topicOf(e.Project.Path, "#", e.Issue.IID)
+	}
+	return ""
 }
 
 // checkGitLab refuses a request without the hook secret in X-Gitlab-Token or a signature by it, if there is one.

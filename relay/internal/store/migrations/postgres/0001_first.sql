@@ -62,7 +62,8 @@ CREATE TABLE applications (
     owner_absent         BOOLEAN NOT NULL DEFAULT false,
     mention              TEXT    NOT NULL DEFAULT 'auto',
     secret               BYTEA, -- encrypted
-    lifecycle            TEXT    NOT NULL DEFAULT 'edit'
+    lifecycle            TEXT    NOT NULL DEFAULT 'edit',
+    group_threads        BOOLEAN NOT NULL DEFAULT false
 ) WITH (fillfactor = 50); -- the counts change with each commit: there is place for the new row on its page
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;

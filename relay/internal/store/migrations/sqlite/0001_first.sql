@@ -62,7 +62,8 @@ CREATE TABLE applications (
     owner_absent         INTEGER NOT NULL DEFAULT 0, -- the owner is known not to be in the room
     mention              TEXT    NOT NULL DEFAULT 'auto',
     secret               BLOB, -- encrypted
-    lifecycle            TEXT    NOT NULL DEFAULT 'edit' -- see alert.Lifecycle
+    lifecycle            TEXT    NOT NULL DEFAULT 'edit', -- see alert.Lifecycle
+    group_threads        INTEGER NOT NULL DEFAULT 0 -- the alerts of a group share a thread
 );
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
