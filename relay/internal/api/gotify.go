@@ -34,13 +34,13 @@ var gotifyPriorities = [...]int{1, 3, 5, 8, 10}
 
 func showGotify(m message.Message) gotifyMessage {
 	out := gotifyMessage{
-		ID: m.ID, AppID: m.ApplicationID, Message: m.Body, Title: m.Title, Extras: m.Extras, Date: m.AcceptedAt.UTC(),
+		ID: m.ID, AppID: m.ApplicationID, Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(), Title: m.Title, Extras: m.Extras, Date: m.AcceptedAt.UTC(),
 		Priority: gotifyPriorities[min(max(m.Priority, message.MinPriority), message.MaxPriority)-message.MinPriority],
 	}
 	switch m.ContentType {
 	case format.Plain:
 	case format.HTML: // which they don't show
-		_, out.Message = format.Body(m.ContentType, m.Body)
+		_, out.Message = format.Body(m.ContentType, out.Message)
 	default:
 		out.Extras = asMarkdown(m.Extras)
 	}

@@ -359,3 +359,46 @@ func TestEvents_Stopping(t *testing.T) {
 		t.Errorf("the stream ends with %v", err)
 	}
 }
+
+// TestGotifyAlert: a change of an alert is news for readers, and a list has its last state only.
+func TestGotifyAlert(t *testing.T) {
+	w := newWorld(t, nil)
+	g, a := w.gotify(admin), w.app(named("a"))
+	conn, lines := g.websocket(""), w.events(admin)
+	report := func(text string) {
+		t.Helper()
+		r := w.ask("POST", "/message?wait=30s", `{"token":"`+a.Token+`","key":"disk","message":"`+text)
+		w.want(text, r, 200)
+	}
+	event := func(want string) {
+		t.Helper()
+		var m delivery
+		for m.ID == 0 { // a change of state has none
+			if err := json.Unmarshal([]byte(line(t, lines, "data")), &m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m.ID != 1 || m.Message.Message != want {
+			t.Errorf("an event is %+v, want %s", m, want)
+		}
+	}
+	report(`90 % full"}`)
+	event("90 % full")
+	if got := g.next(conn); got != "90 % full" {
+		t.Errorf("it begins with %q", got)
+	}
+	report(`20 % full","resolved":true}`)
+	event("20 % full")
+	end := g.next(conn)
+	if !strings.Contains(end, "Resolved") || !strings.HasSuffix(end, "20 % full") {
+		t.Errorf("it ends with %q", end)
+	}
+	if texts, _ := g.page("/message"); !slices.Equal(texts, []string{end}) {
+		t.Errorf("the list is %q", texts)
+	}
+	w.want("hide the message that was changed", g.ask("DELETE", "/message/1", ""), 200)
+	w.want("withdraw", w.manage("DELETE", "/message/1", ""), 200)
+	if texts, _ := g.page("/message"); len(texts) > 0 {
+		t.Errorf("withdrawn, the list is %q", texts)
+	}
+}

@@ -202,11 +202,15 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, v account.Pri
 			return nil //nolint:nilerr // the reader comes back
 		}
 		for _, m := range all {
+			position := m.ID
+			if m.Target != 0 { // an edit or a reply is news of that message
+				m.ID = m.Target
+			}
 			text, fault := encode(showMessage(m))
 			if fault != nil {
 				return fault
 			}
-			if err = events.send("id: %d\ndata: %s\n\n", m.ID, text); err != nil {
+			if err = events.send("id: %d\ndata: %s\n\n", position, text); err != nil {
 				return nil //nolint:nilerr // the reader is gone or too slow
 			}
 		}

@@ -99,7 +99,7 @@ func Events(m Message, o Options) []Event {
 	if m.ContentType != Plain {
 		most = min(most/2, maxSource) // body and formatted_body both have the text
 	}
-	source, cut := cutSource(m.source(), most)
+	source, cut := cutSource(m.Source(), most)
 	parts := split(m.ContentType, source, budget, limit)
 	if len(parts) > limit {
 		parts, cut = parts[:limit], true
@@ -146,7 +146,7 @@ func acquire(source string) (release func()) {
 // renderOne builds a single event. whole is false if the event lacks formatting or text of the message.
 func renderOne(m Message, o Options) (e Event, whole bool) {
 	budget := o.budget()
-	source, cut := cutSource(m.source(), sourceTimes*budget)
+	source, cut := cutSource(m.Source(), sourceTimes*budget)
 	r := render(m.ContentType, source, budget)
 	c := content{message: m}
 	e = c.fit(titleOf(m, o), r, cut || r.cut, o)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// source returns the body below the note, in the markup of the body.
-func (m Message) source() string {
+// Source returns the body below the note, in the markup of the body.
+func (m Message) Source() string {
 	body := cleanText(m.Body)
 	if m.Note == "" {
 		return body

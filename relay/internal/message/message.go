@@ -32,7 +32,9 @@ type Message struct {
 	ErrorCode   string    // Matrix errcode or a word of ours
 	EventID     string
 	SentAt      time.Time
-	Removing    bool // the removal of its event from the room waits
+	Target      int64  // the message that this one edits or replies to; 0 for none
+	Note        string // a line of the relay's own beside the body
+	Removing    bool   // the removal of its event from the room waits
 }
 
 // The ends of the native priority scale.

@@ -109,8 +109,19 @@ func TestRead(t *testing.T) {
 		edit.Entry.Kind, edit.Entry.Target = outbox.Edit, ids[3]
 		err = s.Update(ctx, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &edit.Entry) })
 	}
-	if got, _ := read(Reading{}); err == nil && got != "5421" {
+	if got, _ := read(Reading{}); err == nil && got != "521" {
 		t.Errorf("with an edit: %q", got)
+	}
+	if got, _ := read(Reading{ID: ids[3]}); err == nil && got != "4" {
+		t.Errorf("the edited message itself: %q", got)
+	}
+	if err == nil {
+		reply := entry(1, "6")
+		reply.Entry.Kind, reply.Entry.Target = outbox.Reply, ids[3]
+		err = s.Update(ctx, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &reply.Entry) })
+	}
+	if got, _ := read(Reading{Oldest: true, After: ids[3]}); err == nil && got != "6" {
+		t.Errorf("with a reply: %q", got)
 	}
 	if err == nil {
 		err = s.Update(ctx, func(tx *Tx) error { return errors.Join(tx.Withdraw(ids[3], 1), tx.HideThrough(1, 0, ids[3])) })

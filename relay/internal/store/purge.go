@@ -64,7 +64,7 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 	}
 	return true, s.Update(ctx, func(tx *Tx) error {
 		var ids []int64
-		if err := tx.db.Table("outbox").Where("kind IN (0, 4) AND kind = 0 AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
+		if err := tx.db.Table("outbox").Where("kind IN (0, 4, 6) AND kind = 0 AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
 		tx.changes = append(tx.changes, Change{Kind: Altered})

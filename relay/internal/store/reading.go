@@ -8,12 +8,13 @@ import (
 	"slipway/relay/internal/message"
 )
 
-// Reading selects what reached a reader: messages and their edits, except those that were withdrawn.
+// Reading selects what reached a reader: messages, their edits and the replies about them, of which only the newest counts. What was
+// withdrawn is left out.
 type Reading struct {
 	Owner       int64 // of the application; 0: any
 	Application int64 // 0: any
 	HiddenFrom  int64 // leaves out what this user has deleted; 0: nothing
-	ID          int64 // only this one; 0: any
+	ID          int64 // only this one, also if it isn't the newest; 0: any
 	After       int64 // ids above
 	Through     int64 // ids up to this one; 0: no bound
 	Oldest      bool  // oldest first, not newest
@@ -24,8 +25,12 @@ type Reading struct {
 const (
 	notHidden = `NOT EXISTS (SELECT 1 FROM hidden_messages h WHERE h.message_id = o.id AND h.user_id = ?)
 		AND o.id > coalesce((SELECT h.message_id FROM hidden_through h WHERE h.user_id = ? AND h.application_id = o.application_id), 0)`
-	readable = `o.kind IN (0, 4) AND o.state NOT IN ('cancelled', 'redacted') AND NOT ` + removing + `
-		AND NOT EXISTS (SELECT 1 FROM outbox t WHERE t.id = o.target AND o.kind = 4 AND t.state IN ('cancelled', 'redacted'))`
+	// A message with what followed it: each follow-up names it as its target.
+	whole    = `(CASE WHEN o.kind = 0 THEN o.id ELSE o.target END)`
+	readable = `o.kind IN (0, 4, 6) AND o.state NOT IN ('cancelled', 'redacted')
+		AND NOT EXISTS (SELECT 1 FROM outbox t WHERE t.id = o.target AND o.kind <> 0 AND t.state IN ('cancelled', 'redacted'))
+		AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target = ` + whole + ` AND f.target > 0 AND f.kind = 1)`
+	newest = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target = ` + whole + ` AND f.target > 0 AND f.id > o.id AND f.kind IN (4, 6) AND f.state NOT IN ('cancelled', 'redacted'))`
 )
 
 // Read returns what r selects. more says that it stopped because of Bytes or Limit.
@@ -69,6 +74,8 @@ func (r Reading) where() (string, []any) {
 	}
 	if r.ID > 0 {
 		add(`o.id = ?`, r.ID)
+	} else {
+		add(newest)
 	}
 	switch { // The + keeps SQLite from sorting all messages of all these applications.
 	case r.Application != 0 && r.Owner != 0:

@@ -149,7 +149,7 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELSE id END), id) WHERE final_at = 0;
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
-CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4);
+CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4, 6);
 CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
 
 -- What fires and ends, see alert.Alert.
