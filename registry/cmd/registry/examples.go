@@ -36,6 +36,10 @@ var examples = command.Examples{
 		"registry garbage-collect --dry-run /etc/docker/registry/config.yml",
 		"registry garbage-collect --delete-untagged /etc/docker/registry/config.yml",
 	},
+	"restore": {
+		"registry restore --list /etc/docker/registry/config.yml web/app",
+		"registry restore /etc/docker/registry/config.yml web/app:v1",
+	},
 	"retention plan": {
 		"registry retention plan /etc/docker/registry/config.yml",
 		"registry retention plan --all --json /etc/docker/registry/config.yml",

@@ -39,5 +39,5 @@ notifications: {endpoints: [{name: relay, url: "http://127.0.0.1:1"}]}
 			t.Fatalf("robot create %s: %d", name, code)
 		}
 	}
-	program.Examples(t, dir, "serve", "health", "events drop", "export", "import", "mirror sync")
+	program.Examples(t, dir, "serve", "health", "events drop", "restore", "export", "import", "mirror sync")
 }

@@ -28,8 +28,8 @@ import (
 
 // gcFlags are those of CNCF distribution, and ours.
 type gcFlags struct {
-	dryRun, deleteUntagged, quiet, json bool
-	age                                 time.Duration
+	dryRun, deleteUntagged, purgeDeleted, quiet, json bool
+	age                                               time.Duration
 }
 
 func newGarbageCollectCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func newGarbageCollectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := collect.Options{Age: cfg.Storage.Maintenance.GC.Age, IdleAge: idleAge, DeleteUntagged: flags.deleteUntagged, DryRun: flags.dryRun}
+			o := collect.Options{Age: cfg.Storage.Maintenance.GC.Age, IdleAge: idleAge, DeleteUntagged: flags.deleteUntagged, PurgeDeleted: flags.purgeDeleted, DryRun: flags.dryRun}
 			if cmd.Flags().Changed("age") {
 				o.Age, o.IdleAge, o.KeepAge = flags.age, 0, true
 			}
@@ -65,6 +65,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&flags.dryRun, "dry-run", "d", false, "only show what would be freed; nothing on the storage is changed")
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
+	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what was deleted and could still be restored")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
 	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for (default: see above)")
@@ -242,6 +243,9 @@ func reasons(kept *collect.Reasons, o collect.Options) string {
 		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", size(kept.Untagged.Bytes))
 	}
 	all := []string{inUse}
+	if kept.Restorable.Blobs > 0 {
+		all = append(all, size(kept.Restorable.Bytes)+" deleted but restorable (--purge-deleted frees them)")
+	}
 	if kept.Recent.Blobs > 0 {
 		all = append(all, size(kept.Recent.Bytes)+" recent (a run frees them later, or with --age 0; then pushes under way may fail)")
 	}

@@ -103,7 +103,8 @@ func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON
 		fmt.Fprintln(cmd.OutOrStdout(), "skipped:", problem)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s deleted, %d skipped because they changed meanwhile, %d kept\n", plural.Of(result.Deleted, "tag"), result.Changed, plan.Kept)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s can now be freed by garbage-collect -m\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"))
+	after := hint(e.Config.Storage.Delete.Keep > 0, " after storage.delete.keep, or with --purge-deleted")
+	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s can now be freed by garbage-collect -m%s\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"), after)
 	return err
 }
 

@@ -46,7 +46,7 @@ func isFile(arg string) bool {
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Store and serve container images", stdin, stdout, stderr)
 	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), command.Version(built()), command.Manual(built()))
-	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newUploadsCommand(), newExportCommand(), newImportCommand(), newMirrorCommand(), newEventsCommand(), newAccessCommand(), newRobotCommand())
+	root.AddCommand(newGarbageCollectCommand(), newRestoreCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newUploadsCommand(), newExportCommand(), newImportCommand(), newMirrorCommand(), newEventsCommand(), newAccessCommand(), newRobotCommand())
 	examples.Set(root)
 	return root
 }

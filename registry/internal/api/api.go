@@ -138,7 +138,9 @@ type Proxy interface {
 }
 
 // repository is where pushes and deletions go.
-func (a *API) repository(r *request) registry.Repository { return a.opts.Registry.Repository(r.name) }
+func (a *API) repository(r *request) registry.Repository {
+	return a.opts.Registry.Repository(r.name).By(orElse(r.user, "anonymous"))
+}
 
 // puller is where pulls go.
 func (a *API) puller(r *request) registry.Puller {

@@ -19,7 +19,7 @@ type request struct {
 	last    string   // tag, digest or upload id as in the path, unchecked
 	user    string   // the authenticated caller; "" is anonymous
 	claimed string   // the name that a refused login gave
-	event   string   // "pull", "push", "mount", "delete": logged when it succeeds
+	event   string   // "pull", "push", "mount", "delete", "restore": logged when it succeeds
 	digest  oci.Digest
 	change  string            // the rights of a new robot, for the audit log
 	moved   map[string]string // tags of a push that pointed elsewhere, for the audit log

@@ -86,6 +86,7 @@ func registryOptions(cfg *config.Config, b *Backend, log *zap.Logger) registry.O
 		Store:           b.Store,
 		Log:             log,
 		DeleteEnabled:   cfg.Storage.Delete.Enabled,
+		KeepDeleted:     cfg.Storage.Delete.Keep,
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
 		Validation:      validation(&cfg.Validation, &cfg.Policy),
 		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/shared/config"
 )
@@ -24,10 +25,15 @@ func TestExampleIsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.Validation.Manifests.URLs, got.Policy, got.Proxy.Local = URLs{}, Policy{}, nil // empty lists are written out there
+	want.Storage.Delete.Keep = keepInExample
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
+
+// keepInExample is what new installations have. Configurations of distribution lack the setting,
+// and what they delete must not need more room than before.
+const keepInExample = 168 * time.Hour
 
 // TestExampleIsComplete: every setting is in the example, those off by default
 // in comments that hold their defaults.
@@ -68,6 +74,7 @@ func TestExampleComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
+	want.Storage.Delete.Keep = keepInExample
 	want.Storage.S3, want.Storage.Azure, want.Storage.GCS = nil, nil, nil
 	want.Storage.InMemory, want.Auth.None, want.Auth.Token = nil, nil, nil
 	want.HTTP.CORS.Origins = got.HTTP.CORS.Origins

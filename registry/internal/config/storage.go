@@ -34,7 +34,8 @@ type InMemory struct{}
 
 // Delete allows deletions.
 type Delete struct {
-	Enabled bool `key:"enabled" doc:"Let clients delete manifests, tags and blobs."`
+	Enabled bool          `key:"enabled" doc:"Let clients delete manifests, tags and blobs."`
+	Keep    time.Duration `key:"keep" min:"0" doc:"How long a deleted tag, image or repository can be restored; 0 frees the bytes with the next collection."`
 }
 
 // Redirect is about sending clients to the object store itself.

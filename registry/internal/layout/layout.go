@@ -8,10 +8,11 @@
 //	    _manifests/revisions/<alg>/<hex>/link            the repository has the manifest
 //	    _manifests/tags/<tag>/current/link               what the tag points at
 //	    _manifests/tags/<tag>/index/<alg>/<hex>/link     what it ever pointed at
-//	    _manifests/tags/<tag>/pushed                     when it was pushed; unknown to distribution
+//	    _manifests/tags/<tag>/pushed                     its last pushes; unknown to distribution
 //	    _uploads/<uuid>/data                             bytes so far
 //	    _uploads/<uuid>/startedat                        when it began
 //	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash behind that many bytes; distribution's alone
+//	  slipway/trash/<name>/_deleted/<id>/<part>          what was deleted and can be restored; unknown to distribution
 //
 // # Digests other than sha256
 //
@@ -52,6 +53,7 @@ const (
 	Keys       = Auth + "/keys"           // what tokens are signed with
 	ProxySpool = Own + "/proxy/spool"     // files of blobs that are being fetched; no objects
 	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
+	Trash      = Own + "/trash"           // records of deletions that can be undone, by repository
 )
 
 // Quota is where the bytes of the repositories at and below n are counted.
@@ -122,10 +124,19 @@ func TagIndex(n oci.Name, t oci.Tag, d oci.Digest) string {
 		"/index/" + string(d.Algorithm()) + "/" + d.Hex() + "/link"
 }
 
-// TagPushed is the record of the tag's last push. Distribution writes none, ignores
+// TagPushed is the record of the tag's last pushes. Distribution writes none, ignores
 // it and deletes it with the tag.
 func TagPushed(n oci.Name, t oci.Tag) string {
 	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) + "/pushed"
+}
+
+// Deletions is the directory of the records of what was deleted from a repository, named by
+// their IDs.
+func Deletions(n oci.Name) string { return Trash + "/" + string(n) + "/_deleted" }
+
+// DeletionPart is a part of the record of a deletion.
+func DeletionPart(n oci.Name, id string, part int) string {
+	return Deletions(n) + "/" + id + "/" + strconv.Itoa(part)
 }
 
 // Uploads is the directory of the uploads under way, named by their ids.
@@ -150,6 +161,17 @@ func UploadStartedAt(n oci.Name, id string) string {
 // UploadHashState is where distribution keeps the state of a hash at an offset.
 func UploadHashState(n oci.Name, id string, alg oci.Algorithm, offset int64) string {
 	return Upload(n, id) + "/hashstates/" + string(alg) + "/" + strconv.FormatInt(offset, 10)
+}
+
+// ParseRevisionLink reads what RevisionLink has below Manifests.
+func ParseRevisionLink(name string) (oci.Digest, bool) {
+	rest, found := strings.CutPrefix(name, "revisions/")
+	parts := strings.Split(rest, "/")
+	if !found || len(parts) != 3 || parts[2] != "link" {
+		return "", false
+	}
+	d, err := oci.ParseDigest(parts[0] + ":" + parts[1])
+	return d, err == nil
 }
 
 // ParseTagIndex reads what TagIndex has below Tag.

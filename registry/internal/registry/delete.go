@@ -18,6 +18,8 @@ import (
 // retry finishes. A push that overlaps may have written its manifest before that was
 // deleted and write its tag afterwards: the pusher looks at the manifest again after
 // setting the tag, and the deleter at the tags after deleting the manifest.
+//
+// Where deletions can be undone, their record is written before anything goes.
 
 const (
 	// tagsAtOnce is how many tags are deleted in one step: others wait for it.
@@ -43,13 +45,28 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	if err == nil {
 		err = r.refuseRemoval(tag)
 	}
-	if err == nil {
-		err = r.deleteTag(ctx, tag, tags.Pointer{History: at.History})
-	}
 	if err != nil {
 		return "", fault(err)
 	}
-	return at.Digest, nil
+	d := r.beginDeletion()
+	if d == nil {
+		return at.Digest, fault(r.deleteTag(ctx, tag, tags.Pointer{History: at.History}))
+	}
+	ctx, cancel := detach(ctx)
+	defer cancel()
+	found := pointers{tag: at}
+	if err := d.record(ctx, found); err != nil {
+		return "", fault(err)
+	}
+	_, err = r.deleteTags(ctx, found, d.recording(func(ctx context.Context) (pointers, error) {
+		moved, err := r.reg.tags.Find(ctx, r.name, tag)
+		if err != nil {
+			return nil, unlessAbsent(err)
+		}
+		at = moved
+		return pointers{tag: at}, nil
+	}))
+	return at.Digest, fault(err)
 }
 
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
@@ -61,9 +78,13 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
+	d := r.beginDeletion()
+	if err := d.record(ctx, pointers{tag: {Digest: was}}); err != nil {
+		return false, fault(err)
+	}
 	err = r.deleteTag(ctx, tag, tags.Pointer{Version: version})
 	if isConflict(err) {
-		return false, nil
+		return false, fault(d.cancel(ctx))
 	}
 	if err != nil {
 		return false, fault(err)
@@ -94,6 +115,12 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
+	if undo := r.beginDeletion(); undo != nil {
+		if err := undo.recordManifest(ctx, at, d); err != nil {
+			return nil, fault(err)
+		}
+		find = undo.recording(find)
+	}
 	if removed, err = r.deleteTags(ctx, at, find, layout.RevisionLink(r.name, d)); err != nil {
 		return nil, fault(err)
 	}
@@ -125,7 +152,12 @@ func (r Repository) Delete(ctx context.Context) error {
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	removed, err := r.deleteTags(ctx, at, find)
+	undo := r.beginDeletion()
+	undo.ofRepository()
+	if err := undo.record(ctx, at); err != nil {
+		return fault(err)
+	}
+	removed, err := r.deleteTags(ctx, at, undo.recording(find))
 	if err != nil {
 		return fault(err)
 	}
@@ -139,15 +171,30 @@ func (r Repository) Delete(ctx context.Context) error {
 	keys = slices.DeleteFunc(keys, func(key string) bool { // tags that have come meanwhile
 		return strings.HasPrefix(key, layout.Tags(r.name)+"/") && strings.HasSuffix(key, "/"+layout.TagCurrentName)
 	})
+	if err := undo.record(ctx, nil, r.revisionsOf(keys)...); err != nil {
+		return fault(err)
+	}
 	for some := range slices.Chunk(keys, tagsAtOnce) {
 		if err := r.reg.remove(ctx, some); err != nil {
 			return fault(err)
 		}
 	}
-	if at, err = r.dangling(ctx); err == nil {
-		_, err = r.deleteTags(ctx, at, r.dangling)
+	dangling := undo.recording(r.dangling)
+	if at, err = dangling(ctx); err == nil {
+		_, err = r.deleteTags(ctx, at, dangling)
 	}
 	return fault(err)
+}
+
+// revisionsOf returns the manifests whose links are among the keys.
+func (r Repository) revisionsOf(keys []string) (all []oci.Digest) {
+	prefix := layout.Manifests(r.name) + "/"
+	for _, key := range keys {
+		if d, ok := layout.ParseRevisionLink(strings.TrimPrefix(key, prefix)); ok {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // dangling finds the tags whose manifest is gone.

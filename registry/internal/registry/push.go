@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -65,7 +66,12 @@ func (r Repository) place(ctx context.Context, a *storage.Attempt, d oci.Digest,
 	if err != nil {
 		return err
 	}
+	records := view.Ahead(r.reg.store, func() (storage.Stage, error) { return r.pushRecords(ctx, d, tags) })
 	if err := check(); err != nil {
+		return err
+	}
+	pushed, err := records()
+	if err != nil {
 		return err
 	}
 	link, revision := layout.Link(d), layout.RevisionLink(r.name, d)
@@ -76,13 +82,10 @@ func (r Repository) place(ctx context.Context, a *storage.Attempt, d oci.Digest,
 	}
 	defer charged.Settle(ctx, size)
 	content := storage.Stage{{Key: layout.BlobData(d), Content: body}, {Key: revision, Content: link}}
-	pushed := layout.Pushed(d, r.reg.now())
 	for _, tag := range tags {
 		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link})
-		if !r.filler { // the age of a cached tag is when it was last confirmed upstream
-			content = append(content, storage.Change{Key: layout.TagPushed(r.name, tag), Content: pushed})
-		}
 	}
+	content = append(content, pushed...)
 	if len(pointers) == 0 {
 		return r.reg.apply(ctx, a, content)
 	}

@@ -48,9 +48,10 @@ const applyTimeout = 10 * time.Minute
 // Options is what a Registry is made of.
 type Options struct {
 	Store           storage.Store
-	Log             *zap.Logger // nil = none
-	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
-	ReadOnly        bool        // nothing may be written or deleted
+	Log             *zap.Logger   // nil = none
+	DeleteEnabled   bool          // manifests, tags and blobs may be deleted
+	KeepDeleted     time.Duration // how long a deletion can be undone, 0 = it can't
+	ReadOnly        bool          // nothing may be written or deleted
 	Validation      Validation
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
 	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here

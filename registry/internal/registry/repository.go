@@ -15,6 +15,7 @@ type Repository struct {
 	keepsTags bool // tags that exist are not moved
 	filler    bool // a pull-through cache fills it, see Cached
 	classes   []string
+	by        string // who changes it, for the records of pushes and deletions
 }
 
 // KeepingTags is the repository for a caller who may set new tags but not move those
@@ -29,6 +30,12 @@ func (r Repository) KeepingTags() Repository {
 // others. nil stands for all.
 func (r Repository) OfClasses(classes []string) Repository {
 	r.classes = classes
+	return r
+}
+
+// By is the repository for a caller of that name, which the records of pushes and deletions hold.
+func (r Repository) By(who string) Repository {
+	r.by = who
 	return r
 }
 

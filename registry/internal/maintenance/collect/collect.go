@@ -37,6 +37,8 @@ type Options struct {
 	// KeepUntagged selects repositories whose untagged manifests always stay: caches
 	// of what was pulled by digest. Nil selects none.
 	KeepUntagged func(oci.Name) bool
+	// PurgeDeleted gives up what was deleted and could still be restored.
+	PurgeDeleted bool
 	DryRun       bool        // changes nothing
 	Tell         func(Event) // nil = nobody; one call at a time
 
@@ -58,6 +60,7 @@ type run struct {
 	collection storage.Collection // nil in a dry run
 	start      time.Time          // by the store's clock
 	offline    bool
+	visited    map[oci.Name]bool // repositories
 
 	telling, deleting sync.Mutex
 
@@ -85,7 +88,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &run{Options: o, begun: time.Now(), marks: marks{}, workers: make(chan struct{}, maxWorkers-1)}
+	r := &run{Options: o, begun: time.Now(), marks: marks{}, visited: map[oci.Name]bool{}, workers: make(chan struct{}, maxWorkers-1)}
 	r.pace.machine, r.pace.on, r.pace.last = runtime.GOMAXPROCS(0), o.Paced, r.begun
 	r.report = Report{DryRun: o.DryRun, Problems: []Problem{}}
 	err := r.run(ctx)
@@ -119,7 +122,7 @@ func (r *run) run(ctx context.Context) error {
 
 // empty reports whether nothing has been stored yet. Then not even a lock is made.
 func (r *run) empty(ctx context.Context) (bool, error) {
-	for _, prefix := range []string{layout.Repositories, layout.Blobs} {
+	for _, prefix := range []string{layout.Repositories, layout.Blobs, layout.Trash} {
 		for _, err := range r.Store.List(ctx, prefix, storage.ListOptions{Names: true, Max: 1}) {
 			return false, err
 		}

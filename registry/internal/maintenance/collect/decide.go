@@ -13,11 +13,12 @@ import (
 // decide decides what of a repository stays.
 func (r *run) decide(ctx context.Context, repo *repository) error {
 	repo.spread(func(rev *revision) *bool { return &rev.tagged }, repo.taggedRevisions())
+	repo.spread(func(rev *revision) *bool { return &rev.restorable }, repo.restorable)
 	cutoff := r.cutoffOf(ctx, repo.name)
 	all := !r.DeleteUntagged || repo.unreadable || r.KeepUntagged != nil && r.KeepUntagged(repo.name)
 	var live []*revision
 	for _, rev := range repo.revisions {
-		stays, err := rev.tagged || all, error(nil)
+		stays, err := rev.tagged || rev.restorable || rev.deleted || all, error(nil)
 		if !stays {
 			if stays, err = r.young(ctx, &rev.link, cutoff); err != nil {
 				return err
@@ -45,7 +46,7 @@ func (r *run) decide(ctx context.Context, repo *repository) error {
 // taggedRevisions are the manifests to which tags point.
 func (repo *repository) taggedRevisions() (all []*revision) {
 	for _, t := range repo.pointers {
-		if rev := repo.revisions[t.digest]; rev != nil {
+		if rev := repo.revisions[t.digest]; rev != nil && !rev.deleted {
 			all = append(all, rev)
 		}
 	}

@@ -13,6 +13,7 @@ type reason uint8
 const (
 	inUse      reason = 1 << iota // a manifest needs them to which a tag leads
 	byUntagged                    // a manifest needs them to which none leads
+	restorable                    // a manifest needs them that was deleted and can be restored
 	recent                        // a client may rely on them
 	unreadable                    // a repository that is skipped may need them
 )

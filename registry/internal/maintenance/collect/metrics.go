@@ -57,6 +57,7 @@ func (m *Metrics) observe(p *Report, err error) {
 	m.seconds.Observe(p.Duration.Seconds())
 	m.problems.Set(float64(len(p.Problems)))
 	m.bytes.WithLabelValues("in_use").Set(float64(p.Kept.InUse.Bytes))
+	m.bytes.WithLabelValues("restorable").Set(float64(p.Kept.Restorable.Bytes))
 	m.bytes.WithLabelValues("recent").Set(float64(p.Kept.Recent.Bytes))
 	m.bytes.WithLabelValues("unreadable").Set(float64(p.Kept.Unreadable.Bytes))
 	if p.DryRun {

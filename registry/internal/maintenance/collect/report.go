@@ -31,6 +31,7 @@ type Count struct {
 type Reasons struct {
 	InUse      Reason `json:"inUse"`
 	Untagged   Reason `json:"inUseByUntaggedManifests"` // a part of InUse
+	Restorable Reason `json:"restorable"`               // of what was deleted and can be restored
 	Recent     Reason `json:"recent"`
 	Unreadable Reason `json:"inUnreadableRepositories"`
 }
@@ -61,6 +62,8 @@ func (p *Report) keep(why reason, size int64) {
 	case why&byUntagged != 0:
 		p.Kept.InUse.add(size)
 		p.Kept.Untagged.add(size)
+	case why&restorable != 0:
+		p.Kept.Restorable.add(size)
 	case why&recent != 0:
 		p.Kept.Recent.add(size)
 	default:

@@ -24,9 +24,11 @@ type link struct {
 // revision is a manifest of a repository.
 type revision struct {
 	link
-	needs   []oci.Digest
-	subject oci.Digest // "" if it has none
-	tagged  bool       // a tag leads to it
+	needs      []oci.Digest
+	subject    oci.Digest // "" if it has none
+	tagged     bool       // a tag leads to it
+	deleted    bool       // it has no link, but can be restored
+	restorable bool       // a deletion that can be undone leads to it
 }
 
 // repository is what a run has read of one.
@@ -36,9 +38,10 @@ type repository struct {
 	layers    []*link
 	history   []tagLink // of tags, and tags whose manifest is gone
 
-	mu         sync.Mutex // while manifests and tags are read
-	pointers   []tagLink  // tags and where they point
-	unreadable bool       // it is skipped
+	mu         sync.Mutex  // while manifests and tags are read
+	pointers   []tagLink   // tags and where they point
+	restorable []*revision // that deletions which can be undone name
+	unreadable bool        // it is skipped
 }
 
 // collectRepositories reads every prefix that may be a repository, also by a name
@@ -53,9 +56,13 @@ func (r *run) collectRepositories(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
+		r.visited[name] = true
 		g.do(func(ctx context.Context) error { return r.collectRepository(ctx, name) })
 	}
 	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := r.collectDeleted(ctx); err != nil {
 		return err
 	}
 	return r.deletePending(ctx, 0)
@@ -71,9 +78,11 @@ func (r *run) collectRepository(ctx context.Context, name oci.Name) error {
 	}
 	r.mu.Lock()
 	r.report.Repositories++
-	r.report.Manifests.Found += int64(len(repo.revisions))
-	r.report.Manifests.Kept += int64(len(repo.revisions))
 	for _, rev := range repo.revisions {
+		if !rev.deleted {
+			r.report.Manifests.Found++
+			r.report.Manifests.Kept++
+		}
 		if rev.live {
 			r.mark(repo, rev)
 		}
@@ -88,7 +97,7 @@ func (r *run) collectRepository(ctx context.Context, name oci.Name) error {
 	return r.deleteLater(ctx, repo)
 }
 
-// read reads what a repository has. The order doesn't matter.
+// read reads what a repository has. The order doesn't matter, but deletions come last.
 func (r *run) read(ctx context.Context, repo *repository) error {
 	if err := r.readTags(ctx, repo); err != nil {
 		return err
@@ -118,6 +127,9 @@ func (r *run) read(ctx context.Context, repo *repository) error {
 		})
 	}
 	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := r.readDeletions(ctx, repo); err != nil {
 		return err
 	}
 	repo.layers, err = r.readLinks(ctx, repo.name, layout.Layers)
@@ -186,6 +198,8 @@ func (r *run) mark(repo *repository, rev *revision) {
 		why = unreadable
 	case rev.tagged:
 		why = inUse
+	case rev.restorable && (rev.deleted || r.DeleteUntagged):
+		why = restorable
 	case r.DeleteUntagged:
 		why = recent
 	}

@@ -38,7 +38,7 @@ func (p *Report) log(log *zap.Logger, err error) {
 		zap.Int64("manifests.found", p.Manifests.Found), zap.Int64("manifests.freed", p.Manifests.Freed),
 		zap.Int64("blobs.found", p.Blobs.Found), zap.Int64("blobs.freed", p.Blobs.Freed),
 		zap.Int64("bytes.found", p.Bytes.Found), zap.Int64("bytes.freed", p.Bytes.Freed),
-		zap.Int64("bytes.recent", p.Kept.Recent.Bytes), zap.Int64("bytes.unreadable", p.Kept.Unreadable.Bytes),
+		zap.Int64("bytes.restorable", p.Kept.Restorable.Bytes), zap.Int64("bytes.recent", p.Kept.Recent.Bytes), zap.Int64("bytes.unreadable", p.Kept.Unreadable.Bytes),
 		zap.Int("problems", len(p.Problems)),
 	}
 	if err != nil && !errors.Is(err, ErrIncomplete) {

@@ -83,7 +83,7 @@ func (r *run) decideHistory(ctx context.Context, repo *repository, cutoff func()
 	at := map[oci.Tag]oci.Digest{}
 	for _, t := range repo.pointers {
 		at[t.tag] = t.digest
-		if rev := repo.revisions[t.digest]; rev != nil {
+		if rev := repo.revisions[t.digest]; rev != nil && !rev.deleted {
 			continue
 		}
 		if young, err := r.young(ctx, &t.link, cutoff); young || err != nil {

@@ -74,7 +74,7 @@ func (v *Verdict) apply(ctx context.Context, o Options) (deleted bool, err error
 	case !ok || now.Target != v.Digest || !now.Modified.Equal(v.modified):
 		return false, nil
 	default:
-		return o.Registry.Repository(v.Repository).DeleteTagIf(ctx, v.Tag, v.Digest, now.Version)
+		return o.Registry.Repository(v.Repository).By("retention").DeleteTagIf(ctx, v.Tag, v.Digest, now.Version)
 	}
 }
 

@@ -89,17 +89,28 @@ type Tag struct {
 // from the tag's push record. Without a valid record it is the date of the link, which
 // a copy or a restore may have changed. The error is a fault of the storage.
 func (t *Tag) Pushed(ctx context.Context, s storage.Store, name oci.Name) (at time.Time, recorded bool, err error) {
-	content, _, err := storage.Read(ctx, s, layout.TagPushed(name, t.Name), layout.MaxPushed)
-	switch {
-	case errors.Is(err, storage.ErrNotExist), errors.Is(err, storage.ErrTooLarge):
-		return t.Modified, false, nil
-	case err != nil:
+	pushes, err := Pushes(ctx, s, name, t.Name)
+	if err != nil {
 		return time.Time{}, false, err
 	}
-	if d, at, err := layout.ParsePushed(content); err == nil && d == t.Target {
-		return at, true, nil
+	if len(pushes) > 0 && pushes[0].Digest == t.Target {
+		return pushes[0].At, true, nil
 	}
 	return t.Modified, false, nil
+}
+
+// Pushes returns the pushes in the push record of a tag, the latest first; none without a
+// valid record. The error is a fault of the storage.
+func Pushes(ctx context.Context, s storage.Store, name oci.Name, tag oci.Tag) ([]layout.Push, error) {
+	content, _, err := storage.Read(ctx, s, layout.TagPushed(name, tag), layout.MaxPushed)
+	switch {
+	case errors.Is(err, storage.ErrNotExist), errors.Is(err, storage.ErrTooLarge):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	pushes, _ := layout.ParsePushed(content)
+	return pushes, nil
 }
 
 // Tags yields the tags of a repository.

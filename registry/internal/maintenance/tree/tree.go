@@ -29,41 +29,52 @@ var (
 // vanishes meanwhile may be among them. What cannot be listed is an error, with
 // the name of the repository in which it lies, and the walk goes on.
 func Repositories(ctx context.Context, s storage.Store) iter.Seq2[oci.Name, error] {
-	valid := func(name oci.Name) bool {
+	w := walk{s, layout.Repositories, func(name oci.Name) bool {
 		_, err := oci.ParseName(string(name))
 		return err == nil
-	}
-	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, "", valid, yield) }
+	}}
+	return func(yield func(oci.Name, error) bool) { w.below(ctx, "", yield) }
 }
 
 // Everything also yields the repositories whose names only distribution takes and
 // no request here can have: what they need must stay.
 func Everything(ctx context.Context, s storage.Store) iter.Seq2[oci.Name, error] {
-	possible := func(name oci.Name) bool { return storage.ValidKey(layout.Repository(name)) }
-	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, "", possible, yield) }
+	w := walk{s, layout.Repositories, possible}
+	return func(yield func(oci.Name, error) bool) { w.below(ctx, "", yield) }
 }
 
 // Below yields the repository of that name and those whose names go on behind it with
 // a slash, as Everything does.
 func Below(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[oci.Name, error] {
-	possible := func(name oci.Name) bool { return storage.ValidKey(layout.Repository(name)) }
-	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, name, possible, yield) }
+	w := walk{s, layout.Repositories, possible}
+	return func(yield func(oci.Name, error) bool) { w.below(ctx, name, yield) }
 }
 
-func repositories(ctx context.Context, s storage.Store, name oci.Name, wanted func(oci.Name) bool, yield func(oci.Name, error) bool) bool {
-	prefix, private := layout.Repositories, false
+// possible reports whether distribution could have such a repository.
+func possible(name oci.Name) bool { return storage.ValidKey(layout.Repository(name)) }
+
+// walk finds the repositories that have something below a root.
+type walk struct {
+	store  storage.Store
+	root   string
+	wanted func(oci.Name) bool
+}
+
+// below yields the repository of that name and those further down. It reports whether to go on.
+func (w walk) below(ctx context.Context, name oci.Name, yield func(oci.Name, error) bool) bool {
+	prefix, private := w.root, false
 	if name != "" {
-		prefix = layout.Repository(name)
+		prefix += "/" + string(name)
 	}
 	var children []oci.Name
-	for child, err := range names(ctx, s, prefix) {
+	for child, err := range names(ctx, w.store, prefix) {
 		switch {
 		case err != nil:
 			return yield(name, err)
 		case layout.Private(child):
 			private = true
 		default:
-			if child := join(name, child); wanted(child) {
+			if child := join(name, child); w.wanted(child) {
 				children = append(children, child)
 			}
 		}
@@ -75,7 +86,7 @@ func repositories(ctx context.Context, s storage.Store, name oci.Name, wanted fu
 		if ctx.Err() != nil {
 			return yield(name, ctx.Err())
 		}
-		if !repositories(ctx, s, child, wanted, yield) {
+		if !w.below(ctx, child, yield) {
 			return false
 		}
 	}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/ocilayout"
+	"slipway/registry/internal/registry"
+	"slipway/shared/plural"
+)
+
+// newRestoreCommand makes `registry restore`.
+func newRestoreCommand() *cobra.Command {
+	var list, asJSON bool
+	var id string
+	cmd := &cobra.Command{
+		Use:   "restore FILE REPOSITORY[:TAG][@DIGEST]",
+		Short: "Undo the deletion of a tag, an image or a repository",
+		Long: "Restores what was deleted from the repository while storage.delete.keep was set, until that time is over: a tag with its image, " +
+			"an image with the tags that pointed at it, or all of a deleted repository. It undoes the latest deletion that matches, or the one that --deletion names. " +
+			"With TAG@DIGEST it points the tag at an earlier image that the repository still has, even if the tag exists. It may run beside a server.",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, selected, err := parseSelection(args[1])
+			if err != nil {
+				return err
+			}
+			selected.Deletion = id
+			e, err := openEnvironment(cmd, args[0], !list)
+			if err != nil {
+				return err
+			}
+			repo := e.Rules.Repository(name).By("command line")
+			if list {
+				err = printDeleted(cmd, repo, selected, asJSON)
+			} else {
+				act := audit.Record{Event: "restore", Repository: string(name), Reference: string(selected.Tag), Digest: string(selected.Digest)}
+				err = audited(cmd, e.Config, e.Log, act, func(*audit.Log) error {
+					restored, err := repo.Restore(cmd.Context(), selected)
+					if err != nil {
+						return explainRestore(err)
+					}
+					return printRestored(cmd.OutOrStdout(), restored, asJSON)
+				})
+			}
+			return errors.Join(err, e.close())
+		},
+	}
+	cmd.Flags().BoolVarP(&list, "list", "l", false, "only show what can be restored; of a tag, what it has pointed at")
+	cmd.Flags().StringVar(&id, "deletion", "", "ID of the deletion to undo, as --list shows it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// parseSelection reads REPO, REPO:TAG, REPO@DIGEST or REPO:TAG@DIGEST.
+func parseSelection(s string) (oci.Name, registry.Selection, error) {
+	item, err := ocilayout.ParseItem(s)
+	if before, digest, both := strings.Cut(s, "@"); both && strings.Contains(before, ":") {
+		if item, err = ocilayout.ParseItem(before); err == nil {
+			item.Ref.Digest, err = oci.ParseDigest(digest)
+		}
+	}
+	return item.Name, registry.Selection{Tag: item.Ref.Tag, Digest: item.Ref.Digest}, err
+}
+
+func explainRestore(err error) error {
+	if e := (*oci.Error)(nil); errors.As(err, &e) && e.Message != "" {
+		return errors.New(e.Message)
+	}
+	return err
+}
+
+func printRestored(out io.Writer, r registry.Restored, asJSON bool) error {
+	if asJSON {
+		return writeJSON(out, r)
+	}
+	for _, tag := range slices.Sorted(maps.Keys(r.Tags)) {
+		fmt.Fprintf(out, "%s %s\n", tag, r.Tags[tag])
+	}
+	for _, tag := range slices.Sorted(maps.Keys(r.Left)) {
+		fmt.Fprintf(out, "%s was pushed again and stays at %s\n", tag, r.Left[tag])
+	}
+	_, err := fmt.Fprintf(out, "%s and %s restored\n", plural.Of(len(r.Manifests), "manifest"), plural.Of(len(r.Tags), "tag"))
+	return err
+}
+
+func printDeleted(cmd *cobra.Command, repo registry.Repository, selected registry.Selection, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	all, err := repo.Deletions(cmd.Context())
+	if err != nil {
+		return explainRestore(err)
+	}
+	all = slices.DeleteFunc(all, func(d registry.Deletion) bool {
+		_, hasTag := d.Tags[selected.Tag]
+		return selected.Tag != "" && !hasTag || selected.Digest != "" && !slices.Contains(d.Manifests, selected.Digest) ||
+			selected.Deletion != "" && selected.Deletion != d.ID
+	})
+	var history []registry.Target
+	if selected.Tag != "" {
+		history, err = repo.History(cmd.Context(), selected.Tag)
+		if e := (*oci.Error)(nil); err != nil && (!errors.As(err, &e) || e.Code != oci.CodeManifestUnknown && e.Code != oci.CodeNameUnknown) {
+			return explainRestore(err)
+		}
+	}
+	if asJSON {
+		return writeJSON(out, struct {
+			Deleted []registry.Deletion `json:"deleted"`
+			History []registry.Target   `json:"history,omitempty"`
+		}{all, history})
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DELETED\tUNTIL\tBY\tDELETION\tWHAT")
+	for _, d := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", minutes(d.At), minutes(d.Until), d.By, d.ID, describeDeletion(&d))
+	}
+	if len(history) > 0 {
+		fmt.Fprintln(t, "\nPUSHED\tBY\tDIGEST\tNOW")
+	}
+	for _, h := range history {
+		state := "available"
+		if h.Current {
+			state = "current"
+		} else if !h.Available {
+			state = "gone"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", minutes(h.At), h.By, h.Digest, state)
+	}
+	return t.Flush()
+}
+
+func minutes(at time.Time) string { return at.Local().Format("2006-01-02 15:04") }
+
+// describeDeletion names a deletion's tags if there are few.
+func describeDeletion(d *registry.Deletion) string {
+	var parts []string
+	if d.Repository {
+		parts = append(parts, "the repository")
+	}
+	if len(d.Manifests) > 0 {
+		parts = append(parts, plural.Of(len(d.Manifests), "manifest"))
+	}
+	names := slices.Sorted(maps.Keys(d.Tags))
+	switch {
+	case len(names) > 5:
+		parts = append(parts, plural.Of(len(names), "tag"))
+	default:
+		for _, tag := range names {
+			parts = append(parts, "tag "+string(tag))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

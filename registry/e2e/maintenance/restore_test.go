@@ -1,0 +1,145 @@
+package maintenance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/e2e/harness"
+	"slipway/shared/programtest"
+)
+
+const keepDeleted = "REGISTRY_STORAGE_DELETE_KEEP=168h"
+
+// command runs a command of the registry on the storage of a configuration.
+func command(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(harness.Binary, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("registry %q: %v: %s", args, err, programtest.Tail(string(out)))
+	}
+	return string(out)
+}
+
+// What real clients delete comes back by command, on files and on an object store, also after a
+// collection, until it is purged.
+func TestRestoreWhatClientsDeleted(t *testing.T) {
+	for _, store := range []string{"files", "MinIO"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			var p *harness.Process
+			var config string
+			if store == "files" {
+				root := t.TempDir()
+				p = harness.StartRegistry(t, root, keepDeleted)
+				config = harness.WritePeerConfig(t, "127.0.0.1:0", root)
+			} else {
+				server, _ := harness.MinIOBucket(t)
+				p = harness.StartOnS3(t, server.URL(), "", keepDeleted)
+				config = harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), "")
+			}
+			image, index := harness.NewImage(t, 301, 2, 20_000), harness.NewIndex(t, harness.NewImage(t, 302, 1, 10_000), harness.NewImage(t, 303, 1, 10_000))
+			image.Push(t, p.Addr, "web/app", "v1")
+			image.Push(t, p.Addr, "web/app", "stable")
+			index.Push(t, p.Addr, "web/multi", "v1")
+
+			harness.RunTool(t, "regctl", "--host", "reg="+p.Addr+",tls=disabled", "tag", "delete", p.Addr+"/web/app:v1")
+			harness.RunTool(t, "crane", "--insecure", "delete", p.Addr+"/web/app@"+image.Manifest)
+			harness.Fetch(t, "DELETE", "http://"+p.Addr+"/v2/web/multi/_slipway/repository", nil, nil)
+			for _, gone := range []string{"web/app/manifests/stable", "web/app/manifests/" + image.Manifest, "web/multi/manifests/v1"} {
+				if resp, _ := harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/"+gone, harness.AcceptAll, nil); resp.StatusCode != http.StatusNotFound {
+					t.Errorf("%s: %s", gone, resp.Status)
+				}
+			}
+			if store == "files" { // on an object store a collection takes minutes
+				if out := command(t, "garbage-collect", "-m", "--age", "0", config); !strings.Contains(out, "deleted but restorable (--purge-deleted frees them)") {
+					t.Errorf("the summary doesn't mention what can be restored: %s", programtest.Tail(out))
+				}
+			}
+			if out := command(t, "restore", "--list", config, "web/app"); !strings.Contains(out, "tag v1") || !strings.Contains(out, "1 manifest, tag stable") {
+				t.Errorf("the list is %s", out)
+			}
+			command(t, "restore", config, "web/app:v1")
+			image.Pulls(t, p.Addr, "web/app", "v1")
+			command(t, "restore", config, "web/app@"+image.Manifest)
+			image.Pulls(t, p.Addr, "web/app", "stable")
+			command(t, "restore", config, "web/multi")
+			index.Pulls(t, p.Addr, "web/multi", "v1")
+
+			// A tag that was overwritten.
+			other := harness.NewImage(t, 304, 1, 5_000)
+			other.Push(t, p.Addr, "web/app", "v1")
+			if out := command(t, "restore", "--list", config, "web/app:v1"); !strings.Contains(out, image.Manifest+"  available") || !strings.Contains(out, other.Manifest+"  current") {
+				t.Errorf("the history is %s", out)
+			}
+			command(t, "restore", config, "web/app:v1@"+image.Manifest)
+			image.Pulls(t, p.Addr, "web/app", "v1")
+
+			if store == "files" {
+				harness.DeleteReference(t, p.Addr, "web/app", image.Manifest)
+				command(t, "garbage-collect", "-m", "--age", "0", "--purge-deleted", config)
+				if out, err := exec.Command(harness.Binary, "restore", config, "web/app@"+image.Manifest).CombinedOutput(); err == nil {
+					t.Errorf("what was purged is restored: %s", out)
+				}
+			}
+		})
+	}
+}
+
+// kill -9 in the middle of a deletion loses nothing: each tag pulls, or can be restored.
+func TestKillDuringDeletion(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	addr := programtest.FreeAddr(t)
+	img := harness.NewImage(t, 310, 1, 2_000)
+	var tags []string
+	for i := range 40 {
+		tags = append(tags, fmt.Sprintf("v%d", i))
+	}
+	interrupted := 0
+	for round := range 20 {
+		p := harness.Start(t, addr, harness.RegistryCommand(addr, root, keepDeleted))
+		img.Push(t, addr, "killed", tags[0])
+		for _, tag := range tags[1:] {
+			harness.PushManifest(t, addr, "killed", tag, img.Blobs[img.Manifest])
+		}
+		done := make(chan error, 1)
+		go func() {
+			req, err := http.NewRequest("DELETE", "http://"+addr+"/v2/killed/manifests/"+img.Manifest, nil)
+			if round%2 == 1 {
+				req, err = http.NewRequest("DELETE", "http://"+addr+"/v2/killed/_slipway/repository", nil)
+			}
+			if err == nil {
+				var resp *http.Response
+				if resp, err = http.DefaultClient.Do(req); err == nil {
+					resp.Body.Close()
+				}
+			}
+			done <- err
+		}()
+		time.Sleep(time.Duration(rand.IntN(60_000)) * time.Microsecond)
+		p.Kill()
+		if <-done != nil {
+			interrupted++
+		}
+		harness.CollectGarbage(t, root, "-m")
+		p = harness.Start(t, addr, harness.RegistryCommand(addr, root, keepDeleted))
+		for _, tag := range tags {
+			resp, _ := harness.Fetch(t, "HEAD", "http://"+addr+"/v2/killed/manifests/"+tag, harness.AcceptAll, nil)
+			if resp.StatusCode == http.StatusOK {
+				continue
+			}
+			resp, body := harness.Fetch(t, "POST", "http://"+addr+"/v2/killed/_slipway/restore", nil, strings.NewReader(`{"tag": "`+tag+`"}`))
+			if resp.StatusCode != http.StatusOK {
+				t.Fatalf("round %d: %s can't be restored: %s %s", round, tag, resp.Status, body)
+			}
+		}
+		img.Pulls(t, addr, "killed", tags[39])
+		p.Kill()
+	}
+	t.Logf("%d of 20 deletions were interrupted", interrupted)
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/notify"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// Undoing deletions is no part of the distribution-spec. Its paths are among those that the spec
+// leaves to extensions, like that of deleteRepository.
+
+const maxRestoreBody = 4 << 10
+
+// listDeleted answers what was deleted from a repository and can be restored.
+func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
+	all, err := a.repository(r).Deletions(r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, r, map[string][]registry.Deletion{"deleted": all})
+}
+
+// getHistory answers what a tag points at and has pointed at.
+func (a *API) getHistory(w http.ResponseWriter, r *request) error {
+	tag, err := oci.ParseTag(r.last)
+	if err != nil {
+		return unknownTag(err)
+	}
+	all, err := a.repository(r).History(r.Context(), tag)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, r, map[string][]registry.Target{"history": all})
+}
+
+func writeJSON(w http.ResponseWriter, r *request, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeBody(w, r, http.StatusOK, contentTypeJSON, append(body, '\n'))
+}
+
+// restore undoes a deletion, or points a tag at an earlier target.
+func (a *API) restore(w http.ResponseWriter, r *request) error {
+	selected, err := readSelection(r.Body)
+	if err != nil {
+		return err
+	}
+	r.last, r.digest = string(selected.Tag), selected.Digest
+	if err := a.readyToCommit(w, r); err != nil {
+		return err
+	}
+	repo := a.repository(r)
+	if !r.may(access.TagMove, r.name) {
+		repo = repo.KeepingTags()
+	}
+	before := a.tagsBefore(r, oci.Reference{Tag: selected.Tag}, nil)
+	restored, err := repo.Restore(r.Context(), selected)
+	if d := restored.Tags[selected.Tag]; d != "" {
+		r.digest = d
+		a.noteMoves(r, before)
+	}
+	err = errors.Join(err, a.emit(r, notify.Push, a.restoredTargets(r, &restored)...))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, r, restored)
+}
+
+func readSelection(body io.Reader) (s registry.Selection, err error) {
+	d := json.NewDecoder(io.LimitReader(body, maxRestoreBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return s, badRequest("not the JSON of what to restore: " + err.Error())
+	}
+	if s.Tag != "" {
+		_, err = oci.ParseTag(string(s.Tag))
+	}
+	if s.Digest != "" && err == nil {
+		s.Digest, err = oci.ParseDigest(string(s.Digest))
+	}
+	return s, err
+}
+
+// restoredTargets are the pushes that a restore stands for: of each tag, and of manifests
+// without one.
+func (a *API) restoredTargets(r *request, restored *registry.Restored) (targets []notify.Target) {
+	tags := map[oci.Digest][]oci.Tag{}
+	for _, tag := range slices.Sorted(maps.Keys(restored.Tags)) {
+		d := restored.Tags[tag]
+		tags[d] = append(tags[d], tag)
+	}
+	for _, m := range restored.Manifests {
+		if len(tags[m.Digest]) == 0 {
+			targets = append(targets, a.manifestTarget(r, m, nil, ""))
+		}
+		for _, tag := range tags[m.Digest] {
+			targets = append(targets, a.manifestTarget(r, m, nil, tag))
+		}
+	}
+	return targets
+}

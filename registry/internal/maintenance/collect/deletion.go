@@ -1,0 +1,105 @@
+package collect
+
+import (
+	"context"
+	"time"
+
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// readDeletions reads what was deleted from a repository and can be restored, and removes the
+// records of what can't any more. It comes after tags and manifests were read: what went before is
+// recorded by now, and what goes later was read.
+func (r *run) readDeletions(ctx context.Context, repo *repository) error {
+	now := time.Now()
+	g := r.group(ctx)
+	for d, err := range tree.Deletions(ctx, r.Store, repo.name) {
+		if err == nil {
+			err = r.pace.step(ctx)
+		}
+		if err != nil {
+			_ = g.Wait()
+			return err
+		}
+		g.do(func(ctx context.Context) error {
+			if r.PurgeDeleted || !now.Before(d.Until) {
+				return r.forget(ctx, d)
+			}
+			return r.readDeletion(ctx, repo, d)
+		})
+	}
+	return g.Wait()
+}
+
+// forget removes the record of a deletion.
+func (r *run) forget(ctx context.Context, d tree.Deletion) error {
+	if r.DryRun {
+		return nil
+	}
+	var removals storage.Stage
+	for _, key := range d.Keys {
+		removals = append(removals, storage.Change{Key: key, Delete: true})
+	}
+	return r.Store.Apply(ctx, nil, removals)
+}
+
+// readDeletion reads one deletion. A manifest whose link is gone stays with what it needs as if it
+// had one. One that can't be read any more can't be restored either.
+func (r *run) readDeletion(ctx context.Context, repo *repository, d tree.Deletion) error {
+	deleted, err := d.Read(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	for _, target := range deleted.Tags {
+		repo.keep(target)
+	}
+	for _, m := range deleted.Manifests {
+		if repo.keep(m) {
+			continue
+		}
+		rev := &revision{link: link{digest: m, target: m}, deleted: true}
+		if err := r.readManifest(ctx, rev); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			continue
+		}
+		repo.mu.Lock()
+		if repo.revisions[m] == nil {
+			repo.revisions[m] = rev
+		}
+		repo.mu.Unlock()
+		repo.keep(m)
+	}
+	return nil
+}
+
+// keep notes that a manifest can be restored, if the repository has it.
+func (repo *repository) keep(d oci.Digest) (has bool) {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
+	rev := repo.revisions[d]
+	if rev != nil {
+		repo.restorable = append(repo.restorable, rev)
+	}
+	return rev != nil
+}
+
+// collectDeleted collects the repositories of which there is nothing but records of deletions.
+func (r *run) collectDeleted(ctx context.Context) error {
+	g := r.group(ctx)
+	for name, err := range tree.Deleted(ctx, r.Store) {
+		if err == nil {
+			err = r.pace.step(ctx)
+		}
+		if err != nil {
+			_ = g.Wait()
+			return err
+		}
+		if !r.visited[name] {
+			g.do(func(ctx context.Context) error { return r.collectRepository(ctx, name) })
+		}
+	}
+	return g.Wait()
+}

@@ -1,0 +1,179 @@
+package registry
+
+import (
+	"context"
+	"slices"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/tags"
+	"slipway/registry/internal/storage"
+)
+
+// deletion writes the record of one deletion. A nil *deletion records nothing.
+type deletion struct {
+	repo      Repository
+	head      layout.Deletion // what each part of the record repeats
+	parts     []string        // keys of those that were written
+	tags      map[oci.Tag]oci.Digest
+	manifests map[oci.Digest]bool
+}
+
+// finder finds the tags to delete.
+type finder = func(context.Context) (pointers, error)
+
+// beginDeletion is nil where deletions can't be undone.
+func (r Repository) beginDeletion() *deletion {
+	keep := r.reg.opts.KeepDeleted
+	if keep <= 0 || r.filler {
+		return nil
+	}
+	at := r.reg.now()
+	until := at.Add(keep)
+	return &deletion{
+		repo: r, head: layout.Deletion{ID: layout.DeletionID(at, until), At: at.UTC(), Until: until.UTC(), By: r.by},
+		tags: map[oci.Tag]oci.Digest{}, manifests: map[oci.Digest]bool{},
+	}
+}
+
+// ofRepository notes that the whole repository is deleted.
+func (d *deletion) ofRepository() {
+	if d != nil {
+		d.head.Repository = true
+	}
+}
+
+// record records what is about to be deleted, except what it has recorded before.
+func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Digest) error {
+	if d == nil {
+		return nil
+	}
+	news := d.head
+	news.Tags = map[oci.Tag]oci.Digest{}
+	for tag, p := range at {
+		if p.Digest != "" && d.tags[tag] != p.Digest {
+			d.tags[tag], news.Tags[tag] = p.Digest, p.Digest
+		}
+	}
+	for _, m := range manifests {
+		if !d.manifests[m] {
+			d.manifests[m] = true
+			news.Manifests = append(news.Manifests, m)
+		}
+	}
+	var changes storage.Stage
+	for _, part := range news.Split() {
+		key := layout.DeletionPart(d.repo.name, d.head.ID, len(d.parts))
+		d.parts = append(d.parts, key)
+		changes = append(changes, storage.Change{Key: key, Content: part.Encode()})
+	}
+	if changes == nil {
+		return nil
+	}
+	return d.repo.reg.apply(ctx, nil, changes)
+}
+
+// recordManifest records a manifest, if it is there, and the tags that point at it.
+func (d *deletion) recordManifest(ctx context.Context, at pointers, digest oci.Digest) error {
+	switch err := d.repo.revision(ctx, nil, digest); {
+	case absent(err):
+		return d.record(ctx, at)
+	case err != nil:
+		return err
+	}
+	return d.record(ctx, at, digest)
+}
+
+// recording returns find, which also records what it finds.
+func (d *deletion) recording(find finder) finder {
+	if d == nil {
+		return find
+	}
+	return func(ctx context.Context) (pointers, error) {
+		at, err := find(ctx)
+		if err == nil {
+			err = d.record(ctx, at)
+		}
+		return at, err
+	}
+}
+
+// cancel removes the record, because nothing was deleted.
+func (d *deletion) cancel(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	return d.repo.reg.remove(ctx, d.parts)
+}
+
+// kept is a deletion that can be undone, with the keys of its record.
+type kept struct {
+	layout.Deletion
+	keys []string
+}
+
+// Deletion is what one deletion took away.
+type Deletion = layout.Deletion
+
+// Deletions returns what was deleted from the repository and can be restored, the latest
+// first. The repository itself need not exist any more.
+func (r Repository) Deletions(ctx context.Context) ([]Deletion, error) {
+	all, err := r.deletions(ctx)
+	if err != nil {
+		return nil, fault(err)
+	}
+	list := []Deletion{}
+	for i := range all {
+		inPlace, err := r.inPlace(ctx, &all[i].Deletion)
+		if err != nil {
+			return nil, fault(err)
+		}
+		if !inPlace {
+			list = append(list, all[i].Deletion)
+		}
+	}
+	return list, nil
+}
+
+// deletions returns the records of deletions whose time isn't over, the latest first.
+func (r Repository) deletions(ctx context.Context) ([]kept, error) {
+	now := r.reg.now()
+	var found []tree.Deletion
+	for d, err := range tree.Deletions(ctx, r.reg.store, r.name) {
+		if err != nil {
+			return nil, err
+		}
+		if now.Before(d.Until) {
+			found = append(found, d)
+		}
+	}
+	slices.Reverse(found)
+	all := make([]kept, len(found))
+	err := r.reg.store.Each(len(found), func(i int) (err error) {
+		all[i].keys = found[i].Keys
+		all[i].Deletion, err = found[i].Read(ctx, r.reg.store)
+		return err
+	})
+	return slices.DeleteFunc(all, func(d kept) bool { return d.ID == "" }), err // its parts are gone
+}
+
+// inPlace reports whether the repository has all of a deletion: it was restored or pushed
+// again, or the deletion was interrupted before it began.
+func (r Repository) inPlace(ctx context.Context, d *layout.Deletion) (bool, error) {
+	for _, m := range d.Manifests {
+		if err := r.revision(ctx, nil, m); err != nil {
+			return false, unlessAbsent(err)
+		}
+	}
+	for tag, target := range d.Tags {
+		p, err := r.reg.tags.Read(ctx, r.name, tag)
+		if tags.IsBadLink(err) || absent(err) {
+			return false, nil
+		}
+		if err != nil || p.Digest != target {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,99 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/tags"
+	"slipway/registry/internal/storage"
+)
+
+// maxHistory is how many targets of a tag its history names.
+const maxHistory = 2 * layout.MaxPushes
+
+// Target is what a tag points at or has pointed at.
+type Target struct {
+	Digest    oci.Digest `json:"digest"`
+	At        time.Time  `json:"at"`           // when it was pointed there
+	By        string     `json:"by,omitempty"` // "" if nobody knows
+	Current   bool       `json:"current"`      // the tag points there
+	Available bool       `json:"available"`    // the tag can be pointed there again
+}
+
+// History returns what a tag points at and has pointed at, the latest first. What only
+// distribution or a cache has recorded has no name and the date of the last push of that digest. Two
+// processes that push the tag at the same moment may lose one of the entries. MANIFEST_UNKNOWN,
+// NAME_UNKNOWN.
+func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) {
+	now, err := r.reg.tags.Read(ctx, r.name, tag)
+	if absent(err) {
+		return nil, r.unknown(ctx, r.tagUnknown(tag))
+	}
+	if err != nil && !tags.IsBadLink(err) {
+		return nil, fault(err)
+	}
+	all, err := r.targets(ctx, tag)
+	if err != nil {
+		return nil, fault(err)
+	}
+	trash, err := r.trash(ctx)
+	if err != nil {
+		return nil, fault(err)
+	}
+	current := slices.IndexFunc(all, func(t Target) bool { return t.Digest == now.Digest })
+	err = r.reg.store.Each(len(all), func(i int) error {
+		all[i].Current = i == current
+		err := r.revision(ctx, nil, all[i].Digest)
+		all[i].Available = err == nil || trash[all[i].Digest]
+		return unlessAbsent(err)
+	})
+	return all, fault(err)
+}
+
+// targets joins the push record and the index of a tag, which distribution writes, too.
+func (r Repository) targets(ctx context.Context, tag oci.Tag) ([]Target, error) {
+	pushes, err := tree.Pushes(ctx, r.reg.store, r.name, tag)
+	if err != nil {
+		return nil, err
+	}
+	var all []Target
+	recorded := map[oci.Digest]bool{}
+	for _, p := range pushes {
+		recorded[p.Digest] = true
+		all = append(all, Target{Digest: p.Digest, At: p.At, By: p.By})
+	}
+	prefix := layout.Tag(r.name, tag)
+	for info, err := range r.reg.store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if d, ok := layout.ParseTagIndex(info.Key[len(prefix)+1:]); ok && !recorded[d] {
+			all = append(all, Target{Digest: d, At: info.Modified.UTC()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Target) int { return b.At.Compare(a.At) })
+	return all[:min(len(all), maxHistory)], nil
+}
+
+// pushRecords is what records that the tags are pointed at d.
+func (r Repository) pushRecords(ctx context.Context, d oci.Digest, to []oci.Tag) (storage.Stage, error) {
+	if r.filler || len(to) == 0 { // the age of a cached tag is when it was last confirmed upstream
+		return nil, nil
+	}
+	records := make(storage.Stage, len(to))
+	at := r.reg.now()
+	err := r.reg.store.Each(len(to), func(i int) error {
+		before, err := tree.Pushes(ctx, r.reg.store, r.name, to[i])
+		if len(before) > 0 && before[0].Digest == d {
+			before = before[1:]
+		}
+		all := append([]layout.Push{{Digest: d, At: at, By: r.by}}, before...)
+		records[i] = storage.Change{Key: layout.TagPushed(r.name, to[i]), Content: layout.Pushed(all)}
+		return err
+	})
+	return records, err
+}

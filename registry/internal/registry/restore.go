@@ -1,0 +1,227 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/tags"
+	"slipway/registry/internal/storage"
+)
+
+// Restored describes what a restore did.
+type Restored struct {
+	Manifests []oci.Descriptor       `json:"manifests"`      // that are back, those of the tags among them
+	Tags      map[oci.Tag]oci.Digest `json:"tags"`           // that were set
+	Left      map[oci.Tag]oci.Digest `json:"left,omitempty"` // tags that exist and point elsewhere: they stay there
+}
+
+// Selection is what to restore. The zero value is the whole repository.
+type Selection struct {
+	Deletion string     `json:"deletion"` // the ID of the deletion, "" is the latest that matches
+	Tag      oci.Tag    `json:"tag"`      // restore only this tag, with its manifest
+	Digest   oci.Digest `json:"digest"`   // restore only this manifest, with the tags that pointed at it
+}
+
+// Restore undoes a deletion, or what the selection says of it. With a tag and a digest it points the
+// tag at a manifest that the repository has, or that was deleted and can be restored, wherever the
+// tag points now.
+//
+// A manifest comes back like a push: only with all that it needs. MANIFEST_BLOB_UNKNOWN if that was
+// freed meanwhile, MANIFEST_UNKNOWN if nothing matches or the manifest was freed, DENIED if the tag
+// exists and points elsewhere.
+func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) {
+	if err := r.writable(); err != nil {
+		return Restored{}, err
+	}
+	all, err := r.deletions(ctx)
+	if err != nil {
+		return Restored{}, fault(err)
+	}
+	x := &restore{Repository: r, trash: trashOf(all), done: map[oci.Digest]bool{}, restored: Restored{Tags: map[oci.Tag]oci.Digest{}, Left: map[oci.Tag]oci.Digest{}}}
+	ctx, cancel := detach(ctx)
+	defer cancel()
+	if s.Tag != "" && s.Digest != "" {
+		err = x.put(ctx, s.Digest, s.Tag)
+		return x.restored, fault(err)
+	}
+	x.keepsTags = true
+	chosen, err := r.choose(ctx, all, s)
+	if err == nil {
+		err = x.undo(ctx, chosen, s)
+	}
+	if err == nil {
+		x.settle(ctx, chosen)
+	}
+	return x.restored, fault(err)
+}
+
+// trash is the manifests that were deleted from the repository and can be restored.
+func (r Repository) trash(ctx context.Context) (map[oci.Digest]bool, error) {
+	all, err := r.deletions(ctx)
+	return trashOf(all), err
+}
+
+func trashOf(all []kept) map[oci.Digest]bool {
+	trash := map[oci.Digest]bool{}
+	for i := range all {
+		for _, m := range all[i].Manifests {
+			trash[m] = true
+		}
+	}
+	return trash
+}
+
+// choose finds the deletion to undo among those given, the latest of which comes first.
+func (r Repository) choose(ctx context.Context, all []kept, s Selection) (*kept, error) {
+	for i := range all {
+		d := &all[i]
+		_, hasTag := d.Tags[s.Tag]
+		var matches bool
+		switch {
+		case s.Tag != "":
+			matches = hasTag
+		case s.Digest != "":
+			matches = slices.Contains(d.Manifests, s.Digest)
+		default:
+			matches = d.Repository || s.Deletion != ""
+		}
+		if !matches || s.Deletion != "" && d.ID != s.Deletion {
+			continue
+		}
+		inPlace, err := r.inPlace(ctx, &d.Deletion)
+		if err != nil {
+			return nil, err
+		}
+		if !inPlace {
+			return d, nil
+		}
+	}
+	return nil, oci.NewError(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
+}
+
+// restore is one restore under way.
+type restore struct {
+	Repository
+	trash    map[oci.Digest]bool
+	done     map[oci.Digest]bool
+	restored Restored
+}
+
+// undo restores what is selected of a deletion.
+func (x *restore) undo(ctx context.Context, d *kept, s Selection) error {
+	targets := map[oci.Digest][]oci.Tag{}
+	for _, m := range d.Manifests {
+		if s.Tag == "" && (s.Digest == "" || s.Digest == m) {
+			targets[m] = nil
+		}
+	}
+	for tag, target := range d.Tags {
+		if s.Tag != "" && s.Tag != tag || s.Digest != "" && s.Digest != target {
+			continue
+		}
+		switch p, err := x.reg.tags.Read(ctx, x.name, tag); {
+		case err != nil && !absent(err) && !tags.IsBadLink(err):
+			return err
+		case err == nil && p.Digest != target && s.Tag != "":
+			return &oci.Error{
+				Code: oci.CodeDenied, Detail: map[string]string{"tag": string(tag), "digest": string(p.Digest)},
+				Message: fmt.Sprintf("the tag %s exists and points at %s; to move it to what was deleted, name %[1]s and %s", tag, p.Digest, target),
+			}
+		case err == nil && p.Digest != target:
+			x.restored.Left[tag] = p.Digest
+		default:
+			targets[target] = append(targets[target], tag)
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		if err := x.put(ctx, target, targets[target]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put puts a manifest in place again and points the tags at it. What the manifest lists and was
+// deleted, too, comes first.
+func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
+	err := x.revision(ctx, nil, d)
+	if err == nil && len(to) == 0 {
+		return nil
+	}
+	if err != nil && !absent(err) {
+		return err
+	}
+	if absent(err) && !x.trash[d] {
+		return x.revisionUnknown(d)
+	}
+	m, err := x.reg.content(ctx, nil, d)
+	if absent(err) || errors.Is(err, ErrDamaged) {
+		return &oci.Error{Code: oci.CodeManifestUnknown, Detail: map[string]string{"digest": string(d)}, Message: "the bytes of the manifest are gone; push it again", Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return err
+	}
+	for _, child := range slices.Concat(parsed.Manifests, parsed.Layers) {
+		if x.trash[child.Digest] && !x.done[child.Digest] {
+			x.done[child.Digest] = true
+			if err := x.put(ctx, child.Digest); err != nil {
+				return err
+			}
+		}
+	}
+	err = x.reg.attempt(ctx, func(a *storage.Attempt) error {
+		return x.place(ctx, a, d, m.Bytes, to, func() error { return x.checkReferences(ctx, a, parsed) })
+	})
+	if err != nil {
+		return err
+	}
+	x.restored.Manifests = append(x.restored.Manifests, m.Descriptor)
+	for _, tag := range to {
+		x.restored.Tags[tag] = d
+	}
+	return nil
+}
+
+// settle takes what is in place again out of the record of the deletion.
+func (x *restore) settle(ctx context.Context, d *kept) {
+	rest := d.Deletion
+	rest.Tags, rest.Manifests = map[oci.Tag]oci.Digest{}, nil
+	for tag, target := range d.Tags {
+		if x.restored.Tags[tag] != target {
+			rest.Tags[tag] = target
+		}
+	}
+	back := map[oci.Digest]bool{}
+	for _, m := range x.restored.Manifests {
+		back[m.Digest] = true
+	}
+	for _, m := range d.Manifests {
+		if !back[m] {
+			rest.Manifests = append(rest.Manifests, m)
+		}
+	}
+	var puts, removals storage.Stage
+	for i, part := range rest.Split() {
+		puts = append(puts, storage.Change{Key: layout.DeletionPart(x.name, d.ID, i), Content: part.Encode()})
+	}
+	for _, key := range d.keys {
+		if !slices.ContainsFunc(puts, func(c storage.Change) bool { return c.Key == key }) {
+			removals = append(removals, storage.Change{Key: key, Delete: true})
+		}
+	}
+	if err := x.reg.apply(ctx, nil, puts, removals); err != nil {
+		x.reg.log.Warn("cannot take what was restored out of the record of its deletion; it goes when its time is over",
+			zap.String("repository", string(x.name)), zap.String("deletion", d.ID), zap.Error(err))
+	}
+}

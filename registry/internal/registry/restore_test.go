@@ -1,0 +1,403 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/collect"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+)
+
+// undoing runs the test on each store there is, where deletions can be undone for a day.
+func undoing(t *testing.T, test func(t *testing.T, r *Registry)) {
+	withKeep(t, 24*time.Hour, test)
+}
+
+// withKeep runs the test where deletions can be undone that long. The minutes that a collection of
+// a bucket takes pass at once.
+func withKeep(t *testing.T, keep time.Duration, test func(t *testing.T, r *Registry)) {
+	for name, open := range stores {
+		run := func(t *testing.T) { test(t, newRegistry(open(t), Options{DeleteEnabled: true, KeepDeleted: keep})) }
+		t.Run(name, func(t *testing.T) {
+			if name == "hostile" {
+				synctest.Test(t, run)
+				return
+			}
+			t.Parallel()
+			run(t)
+		})
+	}
+}
+
+// collectAll collects whatever nothing needs, as if no registry were serving.
+func collectAll(t *testing.T, r *Registry, purge bool) collect.Report {
+	t.Helper()
+	if r.store.Remote {
+		time.Sleep(5 * time.Minute) // all that was pushed is old
+	}
+	report, err := collect.Run(t.Context(), collect.Options{Store: r.opts.Store, DeleteUntagged: true, PurgeDeleted: purge, Remote: r.store.Remote})
+	check(t, err)
+	return report
+}
+
+func wantDeletions(t *testing.T, repo Repository, n int) []layout.Deletion {
+	t.Helper()
+	all, err := repo.Deletions(t.Context())
+	check(t, err)
+	if len(all) != n {
+		t.Fatalf("%d deletions can be undone, want %d: %+v", len(all), n, all)
+	}
+	return all
+}
+
+func TestRestoreTag(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a").By("ann")
+		d := pushImage(t, repo, "v1", "one")
+		check(t, deleteTag(t.Context(), repo, "v1"))
+		deletion := wantDeletions(t, repo, 1)[0]
+		if deletion.By != "ann" || !maps.Equal(deletion.Tags, map[oci.Tag]oci.Digest{"v1": d}) || !deletion.Until.Equal(deletion.At.Add(24*time.Hour)) {
+			t.Errorf("the deletion is %+v", deletion)
+		}
+		collectAll(t, r, false)
+		restored, err := repo.Restore(t.Context(), Selection{Tag: "v1"})
+		check(t, err)
+		if restored.Tags["v1"] != d {
+			t.Errorf("restored %+v", restored)
+		}
+		wantWholeTags(t, repo, []string{"v1"})
+		wantImages(t, "restored", repo)
+		wantDeletions(t, repo, 0)
+		_, err = repo.Restore(t.Context(), Selection{Tag: "v1"})
+		wantCode(t, err, oci.CodeManifestUnknown)
+	})
+}
+
+func TestRestoreManifest(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		d := pushImage(t, repo, "v1", "one")
+		pushImage(t, repo, "other", "two")
+		put(t, repo, tagged("latest"), simpleImage(t, repo, "one"))
+		_, err := repo.DeleteManifest(t.Context(), d)
+		check(t, err)
+		if report := collectAll(t, r, false); report.Kept.Restorable.Blobs != 3 || report.Manifests.Found != 1 {
+			t.Errorf("collected with %+v", report)
+		}
+		pushImage(t, repo, "latest", "three")
+		restored, err := repo.Restore(t.Context(), Selection{Digest: d})
+		check(t, err)
+		if len(restored.Manifests) != 1 || restored.Tags["v1"] != d || restored.Left["latest"] == "" {
+			t.Errorf("restored %+v", restored)
+		}
+		wantWholeTags(t, repo, []string{"latest", "other", "v1"})
+		wantImages(t, "restored", repo)
+		if rest := wantDeletions(t, repo, 1)[0]; len(rest.Manifests) > 0 || !maps.Equal(rest.Tags, map[oci.Tag]oci.Digest{"latest": d}) {
+			t.Errorf("what is left of the deletion is %+v", rest)
+		}
+		_, err = repo.Restore(t.Context(), Selection{Tag: "latest"})
+		wantCode(t, err, oci.CodeDenied)
+		_, err = repo.Restore(t.Context(), Selection{Tag: "latest", Digest: d})
+		check(t, err)
+		if at, _ := repo.TagTarget(t.Context(), "latest"); at != d {
+			t.Errorf("latest points at %s", at)
+		}
+	})
+}
+
+// An index comes back with the images in it, and with what refers to it.
+func TestRestoreRepository(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a/b")
+		child := put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(simpleImage(t, repo, "child").bytes())}, simpleImage(t, repo, "child")).Descriptor
+		index := put(t, repo, tagged("multi"), image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{child}}).Descriptor
+		signature := simpleImage(t, repo, "signature")
+		signature.Subject = &index
+		signed := oci.SHA256.FromBytes(signature.bytes())
+		put(t, repo, oci.Reference{Digest: signed}, signature)
+		pushImage(t, repo, "v1", "one")
+		check(t, repo.Delete(t.Context()))
+		wantCode(t, repo.Delete(t.Context()), oci.CodeNameUnknown)
+		collectAll(t, r, false)
+		if d := wantDeletions(t, repo, 1)[0]; !d.Repository || len(d.Manifests) != 4 || len(d.Tags) != 2 {
+			t.Errorf("the deletion is %+v", d)
+		}
+		restored, err := repo.Restore(t.Context(), Selection{})
+		check(t, err)
+		if len(restored.Manifests) != 4 || len(restored.Tags) != 2 {
+			t.Errorf("restored %+v", restored)
+		}
+		wantWholeTags(t, repo, []string{"multi", "v1"})
+		wantImages(t, "restored", repo)
+		list, _, err := repo.Referrers(t.Context(), index.Digest, "", "", 10)
+		check(t, err)
+		if len(list) != 1 || list[0].Digest != signed {
+			t.Errorf("referrers are %v", list)
+		}
+		collectAll(t, r, false)
+		wantImages(t, "collected", repo)
+	})
+}
+
+func TestPurgeDeleted(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		d := pushImage(t, repo, "v1", "one")
+		check(t, repo.Delete(t.Context()))
+		report := collectAll(t, r, true)
+		if report.Blobs.Freed != 3 || report.Kept.Restorable.Blobs != 0 {
+			t.Errorf("collected with %+v", report)
+		}
+		wantDeletions(t, repo, 0)
+		_, err := repo.Restore(t.Context(), Selection{Digest: d})
+		wantCode(t, err, oci.CodeManifestUnknown)
+		keys, err := r.store.Keys(t.Context(), layout.Trash)
+		check(t, err)
+		if len(keys) > 0 {
+			t.Errorf("left are %q", keys)
+		}
+	})
+}
+
+// When its time is over a deletion can't be undone, and a collection frees the bytes.
+func TestDeletionExpires(t *testing.T) {
+	s := memory.New()
+	past := func() time.Time { return time.Now().Add(-2 * time.Hour) }
+	repo := newRegistry(s, Options{DeleteEnabled: true, KeepDeleted: time.Hour, Now: past}).Repository("a")
+	pushImage(t, repo, "v1", "one")
+	check(t, deleteTag(t.Context(), repo, "v1"))
+	wantDeletions(t, repo, 1)
+	r := newRegistry(s, Options{})
+	wantDeletions(t, r.Repository("a"), 0)
+	_, err := r.Repository("a").Restore(t.Context(), Selection{Tag: "v1"})
+	wantCode(t, err, oci.CodeManifestUnknown)
+	if report := collectAll(t, r, false); report.Blobs.Freed != 3 {
+		t.Errorf("collected with %+v", report)
+	}
+	wantDeletions(t, repo, 0)
+}
+
+// Without a time to keep, nothing is recorded.
+func TestNothingIsRecorded(t *testing.T) {
+	withKeep(t, 0, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		pushImage(t, repo, "v1", "one")
+		check(t, repo.Delete(t.Context()))
+		wantDeletions(t, repo, 0)
+		if report := collectAll(t, r, false); report.Blobs.Freed != 3 {
+			t.Errorf("collected with %+v", report)
+		}
+	})
+}
+
+// A deletion that stops at any of its steps leaves each tag where it was or in the trash, and
+// restoring completes what can be restored.
+func TestInterruptedDeletion(t *testing.T) {
+	for name, remove := range map[string]func(context.Context, Repository, oci.Digest) error{
+		"tag": func(ctx context.Context, r Repository, _ oci.Digest) error { return deleteTag(ctx, r, "v1") },
+		"manifest": func(ctx context.Context, r Repository, d oci.Digest) error {
+			_, err := r.DeleteManifest(ctx, d)
+			return err
+		},
+		"repository": func(ctx context.Context, r Repository, _ oci.Digest) error { return r.Delete(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for at, more := 0, true; more; at++ {
+				s := &stopping{both: memory.New(), at: at}
+				r := newRegistry(s, Options{DeleteEnabled: true, KeepDeleted: time.Hour})
+				repo := r.Repository("a")
+				d := pushImage(t, repo, "v1", "one")
+				s.armed = true
+				err := remove(t.Context(), repo, d)
+				s.armed = false
+				if more = s.died; more && err == nil {
+					t.Fatalf("step %d: the deletion reports no error", at)
+				}
+				collectAll(t, r, false)
+				if now, ok := repo.TagTarget(t.Context(), "v1"); ok && now == d {
+					wantImages(t, fmt.Sprint("step ", at), repo)
+					continue
+				}
+				_, err = repo.Restore(t.Context(), Selection{Tag: "v1"})
+				check(t, err)
+				wantWholeTags(t, repo, []string{"v1"})
+				wantImages(t, fmt.Sprint("restored after step ", at), repo)
+			}
+		})
+	}
+}
+
+// stopping is a store that makes no change any more from one on.
+type stopping struct {
+	both
+	armed, died bool
+	step, at    int
+}
+
+func (s *stopping) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	for _, stage := range stages {
+		for i := range stage {
+			if s.armed {
+				if s.step == s.at {
+					s.died = true
+					return storage.ErrUnavailable
+				}
+				s.step++
+			}
+			if err := s.both.Apply(ctx, a, stage[i:i+1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A deletion and its undoing, and collections between any two of their steps: what was deleted
+// can always be restored, and is whole then. A purge at the same time may take it away, but never
+// a part.
+func TestCollectionBetweenTwoStepsOfAnUndo(t *testing.T) {
+	ctx := context.Background()
+	for name, remove := range map[string]func(Repository, oci.Digest) error{
+		"tag":        func(r Repository, _ oci.Digest) error { return deleteTag(ctx, r, "v1") },
+		"manifest":   func(r Repository, d oci.Digest) error { _, err := r.DeleteManifest(ctx, d); return err },
+		"repository": func(r Repository, _ oci.Digest) error { return r.Delete(ctx) },
+	} {
+		for _, purge := range []bool{false, true} {
+			for _, stopped := range []string{"writer", "collector"} {
+				t.Run(fmt.Sprint(name, ", purge ", purge, ", stopping the ", stopped), func(t *testing.T) {
+					t.Parallel()
+					for at, more := 0, true; more; at++ {
+						m := memory.New()
+						m.SetClock(func() time.Time { return time.Now().Add(-2 * time.Hour) })
+						d := pushImage(t, newRegistry(m, Options{}).Repository("a"), "v1", "x")
+						m.SetClock(time.Now)
+						s := &stepping{both: m, at: at}
+						by := map[string]both{"writer": m, "collector": m}
+						by[stopped] = s
+						repo := newRegistry(by["writer"], Options{DeleteEnabled: true, KeepDeleted: time.Hour}).Repository("a")
+						leave, err := m.Lock(ctx, storage.LockServers, true)
+						check(t, err)
+						write := func() error {
+							if err := remove(repo, d); err != nil {
+								return err
+							}
+							_, err := repo.Restore(ctx, Selection{Tag: "v1"})
+							return err
+						}
+						run := func() error {
+							_, err := collect.Run(ctx, collect.Options{Store: by["collector"], KeepAge: true, DeleteUntagged: true, PurgeDeleted: purge})
+							return err
+						}
+						first, second := write, run
+						if stopped == "collector" {
+							first, second = run, write
+						}
+						done := make(chan error, 1)
+						s.meanwhile = func() {
+							go func() { done <- second() }()
+							select {
+							case err := <-done:
+								done <- err
+							case <-time.After(10 * time.Millisecond): // it waits for the other one
+							}
+						}
+						written := first()
+						var collected error
+						if more = s.step > at; more {
+							collected = <-done
+						}
+						if stopped == "collector" {
+							written, collected = collected, written
+						}
+						check(t, collected)
+						gone := unknownTo(written, oci.CodeManifestUnknown) || unknownTo(written, oci.CodeManifestBlobUnknown)
+						if written != nil && (!purge || !gone) {
+							t.Fatalf("step %d: %v", at, written)
+						}
+						for range 2 {
+							wantImages(t, fmt.Sprint("step ", at), newRegistry(m, Options{}).Repository("a"))
+							check(t, run())
+						}
+						leave()
+					}
+				})
+			}
+		}
+	}
+}
+
+// A person without rights to a blob doesn't get it by restoring what was never there.
+func TestRestoreOnlyWhatWasDeleted(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		secret := pushImage(t, r.Repository("secret"), "v1", "x")
+		pushImage(t, r.Repository("a"), "v1", "y")
+		_, err := r.Repository("a").Restore(t.Context(), Selection{Tag: "v1", Digest: secret})
+		wantCode(t, err, oci.CodeManifestUnknown)
+		_, err = r.Repository("a").Restore(t.Context(), Selection{Deletion: "../../secret"})
+		wantCode(t, err, oci.CodeManifestUnknown)
+	})
+}
+
+func TestHistory(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		one := pushImage(t, repo.By("ann"), "v1", "one")
+		two := pushImage(t, repo.By("bob"), "v1", "two")
+		pushImage(t, repo.By("ci"), "v1", "two")
+		_, err := repo.DeleteManifest(t.Context(), one)
+		check(t, err)
+		got, err := repo.History(t.Context(), "v1")
+		check(t, err)
+		describe := func(all []Target) (lines []string) {
+			for _, x := range all {
+				if time.Since(x.At) > time.Hour {
+					t.Errorf("%+v has no date", x)
+				}
+				lines = append(lines, fmt.Sprint(x.Digest, " ", x.By, " ", x.Current, " ", x.Available))
+			}
+			return lines
+		}
+		want := []string{fmt.Sprint(two, " ci true true"), fmt.Sprint(one, " ann false true")}
+		if lines := describe(got); !slices.Equal(lines, want) {
+			t.Errorf("history is %q, want %q", lines, want)
+		}
+		_, err = repo.By("eve").Restore(t.Context(), Selection{Tag: "v1", Digest: one})
+		check(t, err)
+		got, err = repo.History(t.Context(), "v1")
+		check(t, err)
+		want = []string{fmt.Sprint(one, " eve true true"), fmt.Sprint(two, " ci false true"), fmt.Sprint(one, " ann false true")}
+		if lines := describe(got); !slices.Equal(lines, want) {
+			t.Errorf("history is %q, want %q", lines, want)
+		}
+		_, err = repo.History(t.Context(), "v2")
+		wantCode(t, err, oci.CodeManifestUnknown)
+	})
+}
+
+// What distribution has pushed is part of the history.
+func TestHistoryOfDistribution(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		one := pushImage(t, repo, "v1", "one")
+		two := pushImage(t, repo, "v2", "two")
+		removeObject(t, r.opts.Store, layout.TagPushed("a", "v1"))
+		putObject(t, r.opts.Store, layout.TagIndex("a", "v1", two), string(two))
+		putObject(t, r.opts.Store, layout.TagCurrent("a", "v1"), string(two))
+		got, err := repo.History(t.Context(), "v1")
+		check(t, err)
+		if len(got) != 2 || got[0].Digest == got[1].Digest || got[0].By != "" || !got[0].Available || !got[1].Available {
+			t.Errorf("history is %+v", got)
+		}
+		if at := slices.IndexFunc(got, func(x Target) bool { return x.Current }); at < 0 || got[at].Digest != two {
+			t.Errorf("%s isn't current in %+v; the other is %s", two, got, one)
+		}
+	})
+}
