@@ -57,7 +57,7 @@ func newAppCreateCommand() *cobra.Command {
 			return t.use(cmd, func(r *remote) error {
 				in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
 				var app application
-				if _, err := r.do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
 					return err
 				}
 				if room != "" {
@@ -65,7 +65,7 @@ func newAppCreateCommand() *cobra.Command {
 				} else if app.Problem != "" {
 					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
 				}
-				return showToken(cmd, r.base, app, quiet)
+				return showToken(cmd, r.Base, app, quiet)
 			})
 		},
 	}
@@ -82,7 +82,7 @@ func warnOfRoom(cmd *cobra.Command, r *remote, app string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 	defer cancel()
 	var answer struct{ Findings []doctor.Finding }
-	if _, err := r.do(ctx, http.MethodGet, "/doctor", nil, &answer); err != nil {
+	if _, err := r.Do(ctx, http.MethodGet, "/doctor", nil, &answer); err != nil {
 		return // the application exists; `relay doctor` says the rest
 	}
 	for _, f := range answer.Findings {
@@ -113,7 +113,7 @@ func newAppListCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.use(cmd, func(r *remote) error {
 				var apps []application
-				if _, err := r.do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
 					return err
 				}
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
@@ -144,10 +144,10 @@ func newAppTokenCommand() *cobra.Command {
 					return err
 				}
 				var app application
-				if _, err := r.do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
 					return err
 				}
-				if err := showToken(cmd, r.base, app, quiet); err != nil || quiet {
+				if err := showToken(cmd, r.Base, app, quiet); err != nil || quiet {
 					return err
 				}
 				return showOldToken(cmd, app)
@@ -239,7 +239,7 @@ func (t *target) change(cmd *cobra.Command, method, noun, what string, in any, d
 		if err != nil {
 			return err
 		}
-		if _, err := r.do(cmd.Context(), method, path, in, nil); err != nil {
+		if _, err := r.Do(cmd.Context(), method, path, in, nil); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", noun, what, done)
@@ -253,7 +253,7 @@ func (r *remote) find(ctx context.Context, noun, what string) (path string, err 
 		ID   int64  `json:"id"`
 		Name string `json:"name"`
 	}
-	if _, err := r.do(ctx, http.MethodGet, "/"+noun, nil, &all); err != nil {
+	if _, err := r.Do(ctx, http.MethodGet, "/"+noun, nil, &all); err != nil {
 		return "", err
 	}
 	n := 0

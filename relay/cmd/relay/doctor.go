@@ -21,11 +21,11 @@ func newDoctorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.use(cmd, func(r *remote) error {
 				var answer struct{ Findings []doctor.Finding }
-				if _, err := r.do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
 					return err
 				}
 				if !r.stopped { // else the first finding says so
-					answer.Findings = append([]doctor.Finding{doctor.Runs(r.base)}, answer.Findings...)
+					answer.Findings = append([]doctor.Finding{doctor.Runs(r.Base)}, answer.Findings...)
 				}
 				return printFindings(cmd, answer.Findings)
 			})

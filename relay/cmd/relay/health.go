@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/client"
 )
 
 // newHealthCommand makes `relay health`, for the health check of a container
@@ -19,10 +21,10 @@ func newHealthCommand() *cobra.Command {
 		Short: "Ask a running relay whether it accepts messages",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := &remote{client: &http.Client{}}
+			r := &client.Client{HTTP: &http.Client{}}
 			if t.url != "" {
 				var err error
-				if r.base, err = baseURL(t.url); err != nil {
+				if r.Base, err = client.BaseURL(t.url); err != nil {
 					return err
 				}
 			} else {
@@ -30,15 +32,15 @@ func newHealthCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r.base = localURL(cfg)
-				if r.client.Transport, err = localTransport(cfg); err != nil {
+				r.Base = client.LocalURL(cfg)
+				if r.HTTP.Transport, err = client.LocalTransport(cfg); err != nil {
 					return err
 				}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
 			var answer struct{ Health, Database, Matrix string }
-			_, err := r.do(ctx, http.MethodGet, "/health", nil, &answer)
+			_, err := r.Do(ctx, http.MethodGet, "/health", nil, &answer)
 			if answer.Health == "" {
 				return err
 			}

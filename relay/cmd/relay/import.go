@@ -8,7 +8,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
 	"go.uber.org/zap"
+	"slipway/relay/internal/client"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/pushbits"
@@ -59,7 +61,7 @@ func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, com
 	if err != nil {
 		return nil, err
 	}
-	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil, localURL(cfg))
+	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil, client.LocalURL(cfg))
 	if errors.Is(err, store.ErrLocked) {
 		return nil, fmt.Errorf("a relay uses the database %s: stop it, import, and start it again", cfg.Database.Where())
 	}

@@ -117,7 +117,7 @@ func newMessagesListCommand() *cobra.Command {
 				}
 				q.Set("limit", strconv.Itoa(limit))
 				var page struct{ Messages []delivery }
-				if _, err := r.do(cmd.Context(), http.MethodGet, "/message?"+q.Encode(), nil, &page); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodGet, "/message?"+q.Encode(), nil, &page); err != nil {
 					return err
 				}
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
@@ -153,7 +153,7 @@ func newMessagesShowCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.use(cmd, func(r *remote) error {
 				var m delivery
-				if _, err := r.do(cmd.Context(), http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m); err != nil {
 					return err
 				}
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
@@ -206,7 +206,7 @@ func newMessagesChangeCommand(name, short, states, method, suffix, done string) 
 				n := 0
 				for _, id := range args {
 					var m delivery
-					if _, err := r.do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, &m); err != nil {
+					if _, err := r.Do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, &m); err != nil {
 						return fmt.Errorf("message %s: %w", id, err)
 					}
 					switch {
@@ -244,7 +244,7 @@ func (f *messagesFilter) changeAll(ctx context.Context, r *remote, method string
 			Done int
 			More bool
 		}
-		_, err = r.do(ctx, http.MethodPost, path+q.Encode(), nil, &answer)
+		_, err = r.Do(ctx, http.MethodPost, path+q.Encode(), nil, &answer)
 		n, more = n+answer.Done, answer.More && answer.Done > 0
 	}
 	return n, err

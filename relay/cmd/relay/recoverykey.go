@@ -21,7 +21,7 @@ func newRecoveryKeyCommand() *cobra.Command {
 				var answer struct {
 					Key string `json:"recovery_key"`
 				}
-				if _, err := r.do(cmd.Context(), http.MethodGet, "/bot/recovery-key", nil, &answer); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodGet, "/bot/recovery-key", nil, &answer); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), answer.Key)

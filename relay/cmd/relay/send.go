@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/client"
 )
 
 // maxStdin bounds a message read from stdin.
@@ -49,7 +51,7 @@ func (o *sendOptions) run(cmd *cobra.Command, args []string) error {
 	if o.token = cmp.Or(o.token, os.Getenv("RELAY_TOKEN")); o.token == "" {
 		return errors.New("a token is required: give --token or $RELAY_TOKEN")
 	}
-	base, err := baseURL(cmp.Or(o.url, os.Getenv("RELAY_URL"), "http://127.0.0.1:8080"))
+	base, err := client.BaseURL(cmp.Or(o.url, os.Getenv("RELAY_URL"), "http://127.0.0.1:8080"))
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (o *sendOptions) run(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("priority") {
 		in["priority"] = o.priority
 	}
-	r := &remote{base: base, key: cmp.Or(o.key, rand.Text()), client: &http.Client{Timeout: o.wait + time.Minute}}
+	r := &remote{Client: client.Client{Base: base, Key: cmp.Or(o.key, rand.Text()), HTTP: &http.Client{Timeout: o.wait + time.Minute}}}
 	return r.send(cmd, in, o)
 }
 
@@ -107,7 +109,7 @@ func (r *remote) send(cmd *cobra.Command, in map[string]any, o *sendOptions) err
 func (r *remote) insist(cmd *cobra.Command, path string, in map[string]any, during time.Duration) (out sent, err error) {
 	end := time.Now().Add(during)
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		status, err := r.do(cmd.Context(), http.MethodPost, path, in, &out)
+		status, err := r.Do(cmd.Context(), http.MethodPost, path, in, &out)
 		again := status == 0 || status == http.StatusTooManyRequests || status >= http.StatusBadGateway
 		if err == nil || !again || time.Now().Add(wait).After(end) {
 			return out, err

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
@@ -22,24 +23,25 @@ import (
 // openRelay returns the running relay or, because setup usually runs first, one in this process over the configuration's
 // database.
 func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string) (setup.Relay, func() error, error) {
-	r := &remote{base: strings.TrimRight(url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}}
-	if r.base == "" {
-		r.base = localURL(cfg)
-		transport, err := localTransport(cfg)
+	r := &remote{Client: asAdmin(cfg)}
+	r.Base = strings.TrimRight(url, "/")
+	if r.Base == "" {
+		r.Base = client.LocalURL(cfg)
+		transport, err := client.LocalTransport(cfg)
 		if err != nil {
 			return nil, nil, err
 		}
-		r.client.Transport = transport
+		r.HTTP.Transport = transport
 	}
 	look, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if _, err := r.do(look, http.MethodGet, "/livez", nil, nil); err == nil {
+	if _, err := r.Do(look, http.MethodGet, "/livez", nil, nil); err == nil {
 		return running{r}, func() error { return nil }, nil
 	}
-	p, err := assemble(ctx, cfg, zap.NewNop(), nil, localURL(cfg))
+	p, err := assemble(ctx, cfg, zap.NewNop(), nil, client.LocalURL(cfg))
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address with --relay, or stop that relay", r.base, cfg.Database.Where())
+		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address with --relay, or stop that relay", r.Base, cfg.Database.Where())
 	case err != nil:
 		return nil, nil, err
 	}
@@ -49,7 +51,7 @@ func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string)
 	if err := logIn(ctx, cfg, p, botPassword); err != nil {
 		return nil, nil, errors.Join(err, p.close())
 	}
-	r.client.Transport = inProcess{p.api}
+	r.HTTP.Transport = client.InProcess{Handler: p.api}
 	return opened{running{r}, p.service}, p.close, nil
 }
 
@@ -74,7 +76,7 @@ type opened struct {
 
 // EnsureRoom implements [setup.Relay].
 func (o opened) EnsureRoom(ctx context.Context, id int64) (string, error) {
-	admin, err := o.service.Authenticate(ctx, o.remote.name, o.remote.password, "setup")
+	admin, err := o.service.Authenticate(ctx, o.remote.Name, o.remote.Password, "setup")
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +93,7 @@ type running struct{ remote *remote }
 // Applications implements [setup.Relay].
 func (r running) Applications(ctx context.Context) ([]setup.Application, error) {
 	var apps []application
-	_, err := r.remote.do(ctx, http.MethodGet, "/application", nil, &apps)
+	_, err := r.remote.Do(ctx, http.MethodGet, "/application", nil, &apps)
 	list := make([]setup.Application, 0, len(apps))
 	for _, app := range apps {
 		list = append(list, app.forSetup())
@@ -106,27 +108,27 @@ func (app application) forSetup() setup.Application {
 // Create implements [setup.Relay].
 func (r running) Create(ctx context.Context, name string) (setup.Application, error) {
 	var app application
-	_, err := r.remote.do(ctx, http.MethodPost, "/application", map[string]any{"name": name}, &app)
+	_, err := r.remote.Do(ctx, http.MethodPost, "/application", map[string]any{"name": name}, &app)
 	return app.forSetup(), err
 }
 
 // NewToken implements [setup.Relay].
 func (r running) NewToken(ctx context.Context, id int64, grace time.Duration) (setup.Application, error) {
 	var app application
-	_, err := r.remote.do(ctx, http.MethodPost, applicationPath(id)+"/token", map[string]any{"grace": grace.String()}, &app)
+	_, err := r.remote.Do(ctx, http.MethodPost, applicationPath(id)+"/token", map[string]any{"grace": grace.String()}, &app)
 	return app.forSetup(), err
 }
 
 // Rename implements [setup.Relay].
 func (r running) Rename(ctx context.Context, id int64, name string) error {
-	_, err := r.remote.do(ctx, http.MethodPut, applicationPath(id), map[string]any{"name": name}, nil)
+	_, err := r.remote.Do(ctx, http.MethodPut, applicationPath(id), map[string]any{"name": name}, nil)
 	return err
 }
 
 // TakesToken implements [setup.Relay].
 func (r running) TakesToken(ctx context.Context, token string) (bool, error) {
-	asker := &remote{base: r.remote.base, token: token, client: r.remote.client}
-	status, err := asker.do(ctx, http.MethodGet, "/message?limit=1", nil, nil)
+	asker := &client.Client{Base: r.remote.Base, Token: token, HTTP: r.remote.HTTP}
+	status, err := asker.Do(ctx, http.MethodGet, "/message?limit=1", nil, nil)
 	if status == http.StatusUnauthorized {
 		return false, nil
 	}
@@ -139,7 +141,7 @@ func (r running) EnsureRoom(ctx context.Context, id int64) (string, error) {
 		Room    string `json:"resolved_room_id"`
 		Problem string `json:"room_problem"`
 	}
-	if _, err := r.remote.do(ctx, http.MethodGet, applicationPath(id), nil, &app); err != nil {
+	if _, err := r.remote.Do(ctx, http.MethodGet, applicationPath(id), nil, &app); err != nil {
 		return "", err
 	}
 	if app.Room == "" {

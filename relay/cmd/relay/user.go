@@ -40,7 +40,7 @@ func newUserListCommand() *cobra.Command {
 					MatrixID string `json:"matrix_id"`
 					Admin    bool   `json:"is_admin"`
 				}
-				if _, err := r.do(cmd.Context(), http.MethodGet, "/user", nil, &users); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodGet, "/user", nil, &users); err != nil {
 					return err
 				}
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
@@ -96,7 +96,7 @@ func newUserCreateCommand() *cobra.Command {
 				in := f.given(cmd)
 				in["name"], in["password"] = args[0], password
 				var out application
-				if _, err := r.do(cmd.Context(), http.MethodPost, "/user", in, &out); err != nil {
+				if _, err := r.Do(cmd.Context(), http.MethodPost, "/user", in, &out); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "user %d, %s\n", out.ID, out.Name)

@@ -84,6 +84,7 @@ const (
 	isAmbiguous = `'` + string(outbox.StateAmbiguous) + `'`
 	isDead      = `'` + string(outbox.StateDead) + `'`
 	inTrouble   = `(` + isAmbiguous + `, ` + isDead + `)`
+	withdrawn   = `('` + string(outbox.StateCancelled) + `', '` + string(outbox.StateRedacted) + `')`
 )
 
 var sentText = many{

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"bytes"
@@ -6,18 +6,18 @@ import (
 	"net/http"
 )
 
-// inProcess carries requests to a handler without a network.
-type inProcess struct{ handler http.Handler }
+// InProcess carries requests to a handler without a network.
+type InProcess struct{ Handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &answer{header: http.Header{}, status: http.StatusOK}
 	in := r.Clone(r.Context())
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
 	in.RemoteAddr, in.RequestURI = "127.0.0.1:0", r.URL.RequestURI()
-	t.handler.ServeHTTP(w, in)
+	t.Handler.ServeHTTP(w, in)
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,

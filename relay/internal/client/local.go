@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"slipway/relay/internal/config"
 )
 
-// localURL is how the relay of this configuration is reached from this machine.
-func localURL(cfg *config.Config) string {
+// LocalURL is how the relay of this configuration is reached from this machine.
+func LocalURL(cfg *config.Config) string {
 	host, port, err := net.SplitHostPort(cfg.HTTP.ListenAddress)
 	if err != nil {
 		return "http://" + cfg.HTTP.ListenAddress
@@ -27,9 +27,9 @@ func localURL(cfg *config.Config) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// localTransport trusts the one certificate that the configuration names: its
+// LocalTransport trusts the one certificate that the configuration names: its
 // name is that of the service, not of this machine.
-func localTransport(cfg *config.Config) (*http.Transport, error) {
+func LocalTransport(cfg *config.Config) (*http.Transport, error) {
 	t := &http.Transport{}
 	if cfg.HTTP.CertFile == "" {
 		return t, nil
