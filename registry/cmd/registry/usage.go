@@ -21,7 +21,8 @@ func newUsageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage [FILE]",
 		Short: "Show how many bytes each repository takes",
-		Long: "Shows for each repository the bytes of all its blobs and manifests, and OWN, the bytes unique to this repository. " +
+		Long: "Shows for each repository the bytes of all its blobs and manifests, and OWN, the bytes unique to this repository, " +
+			"and RESTORABLE, those that only what was deleted and can be restored needs. " +
 			"In the sum and under a quota, what several repositories have is counted once. Repositories that hold nothing are not listed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,13 +49,14 @@ func newUsageCommand() *cobra.Command {
 func printUsage(out io.Writer, r *usage.Report) error {
 	slices.SortStableFunc(r.Repositories, func(a, b usage.Repository) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "BYTES\tOWN\tTAGS\tMANIFESTS\tBLOBS\tREPOSITORY")
+	restorable := slices.ContainsFunc(r.Repositories, func(repo usage.Repository) bool { return repo.Restorable > 0 })
+	fmt.Fprintln(t, "BYTES\tOWN\t"+hint(restorable, "RESTORABLE\t")+"TAGS\tMANIFESTS\tBLOBS\tREPOSITORY")
 	for _, repo := range r.Repositories {
 		own := size(repo.Own)
 		if r.Incomplete {
 			own = "unknown"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", size(repo.Bytes), own, repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
+		fmt.Fprintf(t, "%s\t%s\t%s%d\t%d\t%d\t%s\n", size(repo.Bytes), own, hint(restorable, size(repo.Restorable)+"\t"), repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
 	}
 	if err := t.Flush(); err != nil {
 		return err

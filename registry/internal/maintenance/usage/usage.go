@@ -24,6 +24,8 @@ type Repository struct {
 	Blobs     int      `json:"blobs"`
 	Bytes     int64    `json:"bytes"` // of all its blobs and manifests, each once
 	Own       int64    `json:"own"`   // of those that no other repository has
+	// Restorable are the bytes that only what was deleted from it and can be restored needs.
+	Restorable int64 `json:"restorable"`
 }
 
 // Quota is how much of a quota is used.
@@ -68,6 +70,7 @@ type counter struct {
 	quotas []quota.Quota // in the order of the report
 
 	skipped map[oci.Name]bool
+	deleted map[key]bool // manifests that no repository has but can restore
 }
 
 // skip notes once why a repository is not counted, or not all of it.
@@ -94,7 +97,7 @@ func Cause(err error) string {
 // Count looks at the whole storage, whose rules are given. What cannot be read is
 // among the problems.
 func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quotas ...quota.Quota) (*Report, error) {
-	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}, quotas: quotas, skipped: map[oci.Name]bool{}}
+	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}, quotas: quotas, skipped: map[oci.Name]bool{}, deleted: map[key]bool{}}
 	for _, q := range quotas {
 		c.report.Quotas = append(c.report.Quotas, Quota{Prefix: q.Prefix, Limit: q.Limit})
 	}
@@ -130,7 +133,10 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 	i := len(c.report.Repositories)
 	c.report.Repositories = append(c.report.Repositories, Repository{Name: name})
 	err := c.links(ctx, name, int32(i))
-	if r := &c.report.Repositories[i]; r.Tags+r.Manifests+r.Blobs == 0 {
+	if err == nil {
+		err = c.restorable(ctx, name, int32(i))
+	}
+	if r := &c.report.Repositories[i]; r.Tags+r.Manifests+r.Blobs == 0 && r.Restorable == 0 {
 		c.report.Repositories = c.report.Repositories[:i]
 	}
 	return err
@@ -236,7 +242,7 @@ func (c *counter) orphans(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, known := c.blobs[keyOf(b.Digest)]; !known {
+		if _, known := c.blobs[keyOf(b.Digest)]; !known && !c.deleted[keyOf(b.Digest)] {
 			c.report.Orphans++
 			c.report.Orphaned += b.Size
 		}
