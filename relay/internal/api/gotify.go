@@ -37,6 +37,9 @@ func showGotify(m message.Message) gotifyMessage {
 		ID: m.ID, AppID: m.ApplicationID, Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(), Title: m.Title, Extras: m.Extras, Date: m.AcceptedAt.UTC(),
 		Priority: gotifyPriorities[min(max(m.Priority, message.MinPriority), message.MaxPriority)-message.MinPriority],
 	}
+	if m.GotifyScale > 0 {
+		out.Priority = m.GotifyScale - 1
+	}
 	switch m.ContentType {
 	case format.Plain:
 	case format.HTML: // which they don't show

@@ -176,8 +176,15 @@ func TestGotifyShape(t *testing.T) {
 		{`{"message":"m","priority":2,"extras":{"x":1}}`, "m", `{"client::display":{"contentType":"text/markdown"},"x":1}`, 10},
 		{`{"message":"m","priority":1,"extras":{"client::display":{"contentType":"text/plain"}}}`, "m", `{"client::display":{"contentType":"text/plain"}}`, 8},
 		{`{"message":"<b>m</b>","extras":{"client::display":{"contentType":"text/html"}}}`, "m", `{"client::display":{"contentType":"text/html"}}`, 5},
+		{`{"message":"silent","priority":0}`, "silent", "", 0},
+		{`{"message":"as sent","priority":7}`, "as sent", "", 7},
+		{`{"message":"none"}`, "none", "", 5},
 	} {
-		w.want(tt.body, w.ask("POST", "/message", `{"token":"`+a.Token+`",`+tt.body[1:]), 200)
+		if tt.extras == "" { // as a sender of Gotify's
+			w.want(tt.body, w.ask("POST", "/message", tt.body, "X-Gotify-Key: "+a.Token), 200)
+		} else {
+			w.want(tt.body, w.ask("POST", "/message", `{"token":"`+a.Token+`",`+tt.body[1:]), 200)
+		}
 		var list gotifyList
 		if err := json.Unmarshal([]byte(g.ask("GET", "/message?limit=1", "").body), &list); err != nil {
 			t.Fatal(err)

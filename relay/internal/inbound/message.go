@@ -124,6 +124,9 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 	if d.Key != "" && d.Change == intake.Create {
 		d.Change = intake.Update
 	}
+	if d.Priority != priority {
+		d.GotifyPriority = d.Priority
+	}
 	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
 	b := Batch{Wait: wait, Drafts: []Draft{d}}
 	if s.attachments == 1 {

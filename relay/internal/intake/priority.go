@@ -18,3 +18,11 @@ func priorityOf(app *store.Application, r Request) (int, error) {
 	}
 	return 0, refusal.Invalid("priority", fmt.Sprintf("A priority is a number from %d to %d.", message.MinPriority, message.MaxPriority))
 }
+
+// gotifyScale returns what is stored of a priority on Gotify's scale.
+func gotifyScale(p *int) int {
+	if p == nil {
+		return 0
+	}
+	return min(max(*p, 0), 10) + 1
+}

@@ -39,6 +39,7 @@ type Request struct {
 	Message        string
 	ContentType    string // text/plain or text/html; "" means Markdown
 	Priority       *int   // −2 … 2; nil means the application's default
+	GotifyPriority *int   // what Priority was converted from, for readers of Gotify's; nil if it came on another scale
 	Extras         json.RawMessage
 	IdempotencyKey string
 	Source         string
@@ -103,7 +104,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		Kind: kind, Target: r.Edits,
 		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
 		Content: outbox.Content{
-			Priority: priority, Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)),
+			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)),
 		},
 		Txn: message.NewTxn(), QueuedAt: at, State: outbox.StateQueued,
 	}, nil

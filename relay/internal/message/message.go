@@ -19,6 +19,7 @@ type Message struct {
 	ContentType     string // "" means Markdown
 	Extras          json.RawMessage
 	Priority        int    // effective, −2 … 2
+	GotifyScale     int    // as it was sent on Gotify's scale, plus one; 0 if it came on another scale
 	Source          string // how it came in: "api", "web", "gotify" …
 	Room            string // address: id or alias
 	RoomID          string // resolved, "" if not yet

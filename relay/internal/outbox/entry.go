@@ -26,6 +26,7 @@ type Content struct {
 	ContentType string // "" means Markdown
 	Extras      string // JSON, as it was posted
 	Priority    int
+	GotifyScale int    // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
 	Note        string // a line of the relay's own below the body
 }
 

@@ -172,13 +172,13 @@ func (tx *Tx) change(a *Accept, t *outbox.Entry) (edited bool, err error) {
 func (tx *Tx) reply(e, t *outbox.Entry, ring bool) error {
 	e.Kind, e.Target, e.Thread = outbox.Reply, t.ID, t.Thread
 	if !ring {
-		e.Priority = min(e.Priority, 0)
+		e.Priority, e.GotifyScale = min(e.Priority, 0), 0
 	}
 	return tx.sql.insertEntries(tx.ctx, e)
 }
 
 // saveContent stores the content of an entry that was changed.
 func (tx *Tx) saveContent(e *outbox.Entry) error {
-	return tx.exec(`UPDATE outbox SET title = ?, body = ?, content_type = ?, extras = ?, priority = ?, note = ?, resolves = ?, revised_at = ? WHERE id = ?`,
-		e.Title, e.Body, e.ContentType, e.Extras, e.Priority, e.Note, e.Resolves, e.RevisedAt, e.ID)
+	return tx.exec(`UPDATE outbox SET title = ?, body = ?, content_type = ?, extras = ?, priority = ?, gotify_scale = ?, note = ?, resolves = ?, revised_at = ? WHERE id = ?`,
+		e.Title, e.Body, e.ContentType, e.Extras, e.Priority, e.GotifyScale, e.Note, e.Resolves, e.RevisedAt, e.ID)
 }

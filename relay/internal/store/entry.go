@@ -31,6 +31,7 @@ var entryColumns = []entryColumn{
 	{"content_type", func(e *outbox.Entry) any { return &e.ContentType }, true},
 	{"extras", func(e *outbox.Entry) any { return &e.Extras }, true},
 	{"priority", func(e *outbox.Entry) any { return &e.Priority }, true},
+	{"gotify_scale", func(e *outbox.Entry) any { return &e.GotifyScale }, true},
 	{"note", func(e *outbox.Entry) any { return &e.Note }, true},
 	{"txn", func(e *outbox.Entry) any { return &e.Txn }, true},
 	{"queued_at", func(e *outbox.Entry) any { return &e.QueuedAt }, true},

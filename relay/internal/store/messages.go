@@ -71,7 +71,7 @@ const removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.tar
 
 // selectMessages selects what scanMessage scans.
 const selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras,
-	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, ` + removing + ` FROM outbox o `
+	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, o.gotify_scale, ` + removing + ` FROM outbox o `
 
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
 	rows, err := s.query(ctx, selectMessages+tail, args...)
@@ -96,7 +96,7 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 	var accepted, next, final int64
 	err = rows.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras,
 		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
-		&m.EventID, &final, &m.Target, &m.Note, &m.Removing)
+		&m.EventID, &final, &m.Target, &m.Note, &m.GotifyScale, &m.Removing)
 	m.AcceptedAt, m.NextAttempt, m.RoomID = Time(accepted), Time(next), room.RoomID
 	if extras != "" {
 		m.Extras = json.RawMessage(extras)

@@ -127,6 +127,7 @@ CREATE TABLE outbox (
     content_type     TEXT    NOT NULL,
     extras           TEXT    NOT NULL DEFAULT '',
     priority         BIGINT  NOT NULL DEFAULT 0,
+    gotify_scale     BIGINT  NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
     note             TEXT    NOT NULL DEFAULT '',
     txn              TEXT    NOT NULL,
     queued_at        BIGINT  NOT NULL,

@@ -127,6 +127,7 @@ CREATE TABLE outbox (
     content_type     TEXT    NOT NULL,
     extras           TEXT    NOT NULL DEFAULT '',
     priority         INTEGER NOT NULL DEFAULT 0,
+    gotify_scale     INTEGER NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
     note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own below the body
     txn              TEXT    NOT NULL,
     queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
