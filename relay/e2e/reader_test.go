@@ -113,7 +113,7 @@ func (s *site) client(name string) string {
 
 // readPython runs the reader, which prints a line for each message: how it came, and its text.
 func (s *site) readPython(ctx context.Context, token string, into *collected) {
-	cmd := exec.CommandContext(ctx, programtest.Tool(s.T, "python-gotify"), "-c", pythonReader, s.url, token)
+	cmd := exec.CommandContext(ctx, programtest.Tool(s.T, "python-clients"), "-c", pythonReader, s.url, token)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

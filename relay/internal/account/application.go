@@ -85,6 +85,8 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.PriorityScale, err = choiceOf[Scale](name, v)
 	case "strict_compatibility":
 		in.StrictCompatibility, err = v.Boolean(name)
+	case "token_form":
+		in.StrictCompatibility, err = tokenForm(name, v)
 	case "rate_limit":
 		in.RateLimit, err = v.Integer(name)
 	case "lifecycle":
@@ -105,6 +107,20 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		return false, nil
 	}
 	return true, err
+}
+
+// tokenForm reads whose form the next token has: Gotify's clients accept only 15 characters. The form of all other tokens is
+// also that of Pushover.
+func tokenForm(name string, v fields.Value) (strict *bool, err error) {
+	text, err := v.Text(name)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	isStrict := *text == "gotify"
+	if !isStrict && *text != "pushover" && *text != "" {
+		return nil, refusal.Invalid(name, "The form of a token is gotify or pushover.")
+	}
+	return &isStrict, nil
 }
 
 // choiceOf reads a word of a closed set, which apply checks.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	tokenLength  = 32 // "A" and 31 characters of base62: 184 random bits
+	tokenLength  = 30 // "A" and 29 characters of base62: 172 random bits, in the form that clients of Pushover accept
 	strictLength = 15 // the one form that clients which check it accept
 	maxName      = 128
 	maxRoom      = 255

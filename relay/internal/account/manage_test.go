@@ -67,7 +67,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("strict token %q, %v", strict.Token, err)
 		}
 		app := r.NewApp("a", "!a:hs")
-		if !regexp.MustCompile(`^A[0-9A-Za-z]{31}$`).MatchString(app.Token) {
+		if !regexp.MustCompile(`^A[0-9A-Za-z]{29}$`).MatchString(app.Token) {
 			t.Errorf("token %q", app.Token)
 		}
 		valid := func(token string) bool {

@@ -91,6 +91,10 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 	for i := range batch.Drafts {
 		batch.Drafts[i].Token, batch.Drafts[i].Source = in.Token, p.Name
 	}
+	if batch.Withdraw != 0 {
+		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: row.ID}, batch.Withdraw)
+		return result, err
+	}
 	if len(batch.Drafts) == 0 {
 		return result, nil
 	}

@@ -17,29 +17,29 @@ import (
 // Discord is Discord's webhook: a text in Markdown and embeds (https://docs.discord.com/developers/resources/webhook).
 func Discord() Protocol {
 	return Protocol{
-		Name: "discord",
-		Routes: []Route{
-			{Method: http.MethodPost, Path: "/api/webhooks/{id}/{token}"},
-			{Method: http.MethodPost, Path: "/api/{version:v[0-9]+}/webhooks/{id}/{token}"},
-			{Method: http.MethodGet, Path: "/api/webhooks/{id}/{token}"},
-			{Method: http.MethodGet, Path: "/api/{version:v[0-9]+}/webhooks/{id}/{token}"},
-		},
-		Token: HookToken,
+		Name:   "discord",
+		Routes: discordRoutes(),
+		Token:  HookToken,
 		Parse: func(r *Request, app App) (Batch, error) {
 			if r.Method == http.MethodGet {
 				id := strconv.FormatInt(app.ID, 10)
 				return Batch{Answer: map[string]any{"id": id, "type": 1, "name": app.Name, "channel_id": id, "guild_id": id, "application_id": nil, "avatar": nil}}, nil
+			}
+			id, err := discordID(r)
+			if err != nil || r.Method == http.MethodDelete {
+				return Batch{Withdraw: id}, err
 			}
 			in, files, err := discordMessageOf(r)
 			if err != nil {
 				return Batch{}, err
 			}
 			d, err := in.draft()
+			d.Edits = id
 			b := Batch{Drafts: []Draft{d}}
 			if files > 0 {
 				b.Warnings = append(b.Warnings, "Files were left out: the relay sends no files yet.")
 			}
-			if r.URL.Query().Get("wait") == "true" {
+			if r.URL.Query().Get("wait") == "true" || id != 0 {
 				b.Answer = discordWaits{}
 			}
 			return b, err
@@ -47,6 +47,32 @@ func Discord() Protocol {
 		Reply: replyDiscord,
 		Fail:  failDiscord,
 	}
+}
+
+func discordRoutes() (routes []Route) {
+	for _, api := range []string{"/api", "/api/{version:v[0-9]+}"} {
+		const hook = "/webhooks/{id}/{token}"
+		const message = hook + "/messages/{message:[0-9]+}"
+		routes = append(
+			routes,
+			Route{Method: http.MethodPost, Path: api + hook}, Route{Method: http.MethodGet, Path: api + hook},
+			Route{Method: http.MethodPatch, Path: api + message}, Route{Method: http.MethodDelete, Path: api + message},
+		)
+	}
+	return routes
+}
+
+// discordID returns the message that a request edits or deletes, 0 if it is about none.
+func discordID(r *Request) (int64, error) {
+	text := r.Path["message"]
+	if text == "" {
+		return 0, nil
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id == 0 {
+		return 0, refusal.NotFound("message")
+	}
+	return id, nil
 }
 
 type discordMessage struct {
@@ -164,7 +190,7 @@ type discordWaits struct{}
 
 // replyDiscord answers with the webhook that was asked for, with the message that the sender waits for, or with 204.
 func replyDiscord(w http.ResponseWriter, res Result) {
-	if len(res.Messages) == 0 {
+	if len(res.Messages) == 0 && res.Answer != nil {
 		httprequest.WriteJSON(w, http.StatusOK, res.Answer)
 		return
 	}
@@ -198,6 +224,8 @@ func failDiscord(w http.ResponseWriter, err error) {
 		if p.Field == "content" || p.Field == "message" {
 			out["code"] = 50006 // an empty message
 		}
+	case refusal.KindNotFound:
+		out["message"], out["code"] = "Unknown Message", 10008
 	case refusal.KindTooLarge:
 		out["code"] = 40005
 	}

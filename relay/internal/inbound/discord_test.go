@@ -44,6 +44,23 @@ func TestDiscord_Get(t *testing.T) {
 	}
 }
 
+// Clients edit and delete what they have sent by the id of the answer.
+func TestDiscord_Message(t *testing.T) {
+	p := Discord()
+	b, err := post(t, p, "/api/webhooks/1/"+token+"/messages/42", `{"content":"new"}`)
+	shown{"", "new", ""}.check(t, "edit", b, err)
+	if b.Drafts[0].Edits != 42 || replied(p, b).Code != http.StatusOK {
+		t.Errorf("edit: %+v", b)
+	}
+	r := httptest.NewRequest(http.MethodDelete, "/x", nil)
+	b, err = p.Parse(&Request{Request: r, Path: map[string]string{"message": "42"}}, App{})
+	if err != nil || b.Withdraw != 42 || replied(p, b).Code != http.StatusNoContent {
+		t.Errorf("delete: %+v, %v", b, err)
+	}
+	_, err = p.Parse(&Request{Request: r, Path: map[string]string{"message": "99999999999999999999"}}, App{})
+	checkDiscord(t, err, http.StatusNotFound, 10008)
+}
+
 func TestDiscordRefuses(t *testing.T) {
 	for body, want := range map[string]float64{"{}": 50006, "{": 50109, `{"embeds":[{},{},{},{},{},{},{},{},{},{},{}]}`: 50035} {
 		_, err := post(t, Discord(), "/api/webhooks/1/"+token, body)

@@ -62,6 +62,7 @@ type Draft = intake.Request
 // Batch is what a request asks for.
 type Batch struct {
 	Drafts   []Draft
+	Withdraw int64         // the message of the application to withdraw; 0 for none
 	Ignored  int           // events that make no message
 	Wait     time.Duration // how long the sender waits for the delivery of a single draft; 0 for not at all
 	Answer   any           // for the protocol's Reply

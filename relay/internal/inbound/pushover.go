@@ -64,10 +64,6 @@ func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 			in.files++
 			return nil
 		}
-		on := func() (bool, error) {
-			n, err := v.Integer(name)
-			return n != nil && *n == 1, err
-		}
 		switch name {
 		case "token":
 			return setText(&in.token, name, v)
@@ -86,9 +82,9 @@ func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 		case "expire":
 			in.expire, err = v.Integer(name)
 		case "html":
-			in.html, err = on()
+			in.html = isOn(v)
 		case "monospace":
-			in.monospace, err = on()
+			in.monospace = isOn(v)
 		case "attachment_base64":
 			in.files++
 		}
@@ -98,6 +94,13 @@ func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 		return in, err
 	}
 	return in, fields.Each(r.Header.Get("Content-Type"), r.Body, set)
+}
+
+// isOn reports whether a switch is on: 1, or true as some clients write it.
+func isOn(v fields.Value) bool {
+	n, err := v.Integer("")
+	on, _ := v.Boolean("") // nil if it is none
+	return err == nil && n != nil && *n == 1 || on != nil && *on
 }
 
 const (

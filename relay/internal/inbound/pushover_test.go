@@ -20,7 +20,7 @@ func TestPushover(t *testing.T) {
 		b, err := post(t, Pushover(), path, credentials+body, form)
 		want.check(t, body, b, err)
 	}
-	b, err := post(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1"}`, "Content-Type: application/json")
+	b, err := post(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1","html":false,"monospace":null}`, "Content-Type: application/json")
 	shown{"", "j", "text/plain"}.check(t, "JSON", b, err)
 	if p := b.Drafts[0].Priority; p == nil || *p != 1 {
 		t.Errorf("priority %v", p)
