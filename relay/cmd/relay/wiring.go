@@ -106,12 +106,12 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 		Log: log, Metrics: relay.NewMetrics(registry),
 		Limits: intake.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
-			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting,
+			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting, MaxAttachments: int64(cfg.Limits.Attachments),
 		},
 		Delivery:   relay.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
 		Retention:  cfg.History.Retention,
 		Admin:      account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
-		CheckToken: cfg.Security.CheckToken,
+		CheckToken: cfg.Security.CheckToken, MaxUpload: bot.MaxUpload,
 	}
 }
 

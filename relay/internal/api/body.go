@@ -30,6 +30,7 @@ const (
 // body is a request's body, read whole.
 type body struct {
 	bytes   []byte
+	more    bool   // bytes is only the beginning, because the body may hold files
 	release func() // frees the place; bytes must not be used after it
 }
 
@@ -39,8 +40,9 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstRead); retur
 type reader struct {
 	max    int64 // bytes
 	places *limit.Places
-	client string        // the places are divided among clients
-	within time.Duration // bounds the time that a body holds a place
+	client string                  // the places are divided among clients
+	within time.Duration           // bounds the time that a body holds a place
+	files  func(start []byte) bool // reports whether a big body may hold files; nil for never
 }
 
 // readerFor returns the reader of a client that has authenticated.
@@ -56,7 +58,7 @@ func (a *API) strangers(r *http.Request) reader {
 // read reads the whole body into a buffer that grows with the bytes received, not with Content-Length. The caller
 // must release it.
 func (rd reader) read(r *http.Request) (*body, error) {
-	if r.ContentLength > rd.max {
+	if r.ContentLength > rd.max && rd.files == nil {
 		return nil, refusal.TooLarge("", "A body may have at most", rd.max)
 	}
 	buffer := buffers.Get().(*[]byte)
@@ -72,6 +74,10 @@ func (rd reader) fill(b *body, r *http.Request) error {
 	big := false
 	for end := time.Now().Add(bodyTime); ; {
 		if len(b.bytes) == cap(b.bytes) {
+			if len(b.bytes) >= bigBody && !big && rd.files != nil && rd.files(b.bytes) {
+				b.more = true
+				return nil
+			}
 			if len(b.bytes) >= bigBody && !big {
 				big = true
 				if err := rd.takePlace(b, r); err != nil {
@@ -84,6 +90,9 @@ func (rd reader) fill(b *body, r *http.Request) error {
 		n, err := r.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
 		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
+		case int64(len(b.bytes)) > rd.max && !big && rd.files != nil && rd.files(b.bytes):
+			b.more = true
+			return nil
 		case int64(len(b.bytes)) > rd.max:
 			return refusal.TooLarge("", "A body may have at most", rd.max)
 		case errors.Is(err, io.EOF):
@@ -100,7 +109,7 @@ func (rd reader) fill(b *body, r *http.Request) error {
 func (rd reader) takePlace(b *body, r *http.Request) error {
 	release, err := rd.places.Take(r.Context(), rd.client)
 	if err != nil {
-		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: refusal.RetryAfter, Err: err}
+		return placesTaken(err)
 	}
 	back := b.release
 	b.release = func() {
@@ -108,6 +117,10 @@ func (rd reader) takePlace(b *body, r *http.Request) error {
 		back()
 	}
 	return nil
+}
+
+func placesTaken(err error) error {
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: refusal.RetryAfter, Err: err}
 }
 
 func unreadable(err error) error {

@@ -39,8 +39,12 @@ func (a *API) postInbound(p inbound.Protocol) handler {
 			a.o.Metrics.inbound(p.Name, result)
 		}
 		if err != nil {
+			a.detach(in)
 			a.logRefusal(p, app, err)
 			return err
+		}
+		if len(result.Messages) > 0 && result.Messages[0].Replay {
+			a.detach(in)
 		}
 		p.Reply(w, result)
 		return nil
@@ -61,9 +65,16 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 		}
 		from = a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
 	}
+	if p.Files || p.Raw != nil {
+		from.files = func(start []byte) bool { return mayHoldFiles(&p, in, start) }
+	}
 	b, err := from.read(in.Request)
 	if err != nil {
 		return nil, nil, err
+	}
+	if b.more || holdsFiles(&p, in, b.bytes) {
+		defer b.release()
+		return a.receiveFiles(p, in, b.bytes, app)
 	}
 	in.Body = b.bytes
 	if !known {

@@ -301,28 +301,6 @@ func TestPriorityInQuotes(t *testing.T) {
 	w.want("none", w.ask("POST", "/message", `{"message":"m","priority":""}`, key, isJSON), 200, "priority", 0.0)
 }
 
-// An answer names the attachments that were left out.
-func TestAttachmentsAreMentioned(t *testing.T) {
-	w := newWorld(t, nil)
-	token := w.app(named("a")).Token
-	warning := func(r reply) string {
-		w.want("send", r, 200)
-		list, _ := r.fields["warnings"].([]any)
-		return fmt.Sprint(list...)
-	}
-	const file = "Content-Disposition: form-data; name=\"file01\"; filename=\"a.png\"\r\n\r\npng\r\n--x"
-	for name, tt := range map[string]struct{ body, contentType, want string }{
-		"Apprise's JSON":      {`{"version":"1.0","title":"t","message":"m","attachments":[{"filename":"a","base64":"YQ=="},{"filename":"b","base64":"YQ=="}],"type":"info"}`, isJSON, "2 attachments were left out"},
-		"no attachment":       {`{"message":"m","attachments":[]}`, isJSON, ""},
-		"a form with a file":  {"--x\r\nContent-Disposition: form-data; name=\"message\"\r\n\r\nm\r\n--x\r\n" + file + "--\r\n", "Content-Type: multipart/form-data; boundary=x", "The attachment was left out"},
-		"nothing about files": {`{"message":"m"}`, isJSON, ""},
-	} {
-		if got := warning(w.ask("POST", "/message?token="+token, tt.body, tt.contentType)); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
-			t.Errorf("%s: warnings %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
 // Slow bodies of strangers never keep senders with a token waiting, and one address cannot take all places of
 // strangers.
 func TestSlowStrangers(t *testing.T) {

@@ -121,6 +121,7 @@ type Limits struct {
 	Body          config.Size   `key:"body" doc:"Largest body of a request."`
 	Message       config.Size   `key:"message" doc:"Longest text of a message."`
 	Title         config.Size   `key:"title" doc:"Longest title of a message."`
+	Attachments   config.Size   `key:"attachments" doc:"Largest size of a message's attachments together; 0 refuses them. The homeserver's own limit holds as well."`
 	RatePerMinute int           `key:"rateperminute" doc:"Messages per minute of an application without its own limit; 0 means no limit."`
 	Burst         int           `key:"burst" doc:"Messages at once within that rate; 0 means a minute's worth."`
 	Waiting       int64         `key:"waiting" doc:"Limit of waiting messages."`

@@ -187,6 +187,9 @@ func (l *Limits) validate(p *config.Problems) {
 	if l.Message > l.Body {
 		p.Addf("limits.message", "is more than limits.body, so such a message could never come in")
 	}
+	if l.Attachments < 0 || l.Attachments > 1<<30 {
+		p.Addf("limits.attachments", "must be from 0 to 1GiB")
+	}
 	if l.RatePerMinute < 0 {
 		p.Addf("limits.rateperminute", "must not be negative")
 	}

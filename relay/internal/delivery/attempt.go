@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"errors"
+	"io"
 	"time"
 
 	"go.uber.org/zap"
@@ -52,7 +53,7 @@ func (d *Delivery) try(q *queue, e *outbox.Entry) (string, error) {
 	switch e.Kind {
 	case outbox.Redaction:
 		return d.redact(q, room, device, e)
-	case outbox.File:
+	case outbox.File, outbox.Media:
 		return d.sendFile(q, room, device, e)
 	case outbox.Part, outbox.Edit, outbox.Reaction, outbox.Reply:
 		return d.sendFollowUp(q, room, device, e)
@@ -274,7 +275,7 @@ func (d *Delivery) encrypt(q *queue, e *outbox.Entry, out *matrix.Outgoing) erro
 	return nil
 }
 
-// sendFile sends the full text of a message that was cut.
+// sendFile sends the full text of a message that was cut, or an attachment.
 func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
@@ -283,30 +284,57 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.
 	if e.EventType == matrix.EventEncrypted && e.Wire != nil {
 		return d.send(q, room, device, e, nil)
 	}
-	f := fileOf(e)
-	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
-	f.Size = len(text)
-	up := matrix.Upload{RoomID: room.RoomID, Device: device, Name: f.Name, MimeType: f.MimeType, Data: text}
-	if room.Encrypted { // the homeserver learns neither its name nor its type
-		up.Encrypted, up.Name, up.MimeType = true, "", "application/octet-stream"
-		up.Data, f.Keys = matrix.EncryptFile(text)
-	}
-	var err error
-	if f.URI, err = d.sender.Upload(d.ctx, up); err != nil {
+	f, content, err := d.fileOf(e)
+	if err != nil {
 		return "", err
 	}
-	content := format.FileContent(f)
+	media, err := d.sender.Upload(d.ctx, matrix.Upload{
+		RoomID: room.RoomID, Device: device, Name: f.Name, MimeType: f.MimeType, Content: content, Size: f.Size, Encrypt: room.Encrypted,
+	})
+	if err != nil {
+		return "", err
+	}
+	f.URI, f.Keys = media.URI, media.Keys
+	wire := format.FileContent(f)
 	root, err := d.threadRoot(q, e)
 	if err == nil && root != "" {
-		content, err = related(content, inThread(root, root))
+		wire, err = related(wire, inThread(root, root))
 	}
 	if err != nil {
 		return "", err
 	}
-	return d.send(q, room, device, e, content)
+	return d.send(q, room, device, e, wire)
 }
 
-func fileOf(e *outbox.Entry) format.File {
+// fileOf returns the file that an entry sends, with its content.
+func (d *Delivery) fileOf(e *outbox.Entry) (f format.File, content io.Reader, err error) {
+	if e.Kind == outbox.Media {
+		return d.attachment(e)
+	}
+	f = textFile(e)
+	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
+	f.Size = int64(len(text))
+	return f, bytes.NewReader(text), nil
+}
+
+// attachment returns an attachment. Its content is there until the entry is final.
+func (d *Delivery) attachment(e *outbox.Entry) (f format.File, content io.Reader, err error) {
+	all := outbox.DecodeAttachments(e.Attachments)
+	if len(all) == 0 {
+		return f, nil, errNotRendered
+	}
+	a := all[0]
+	content, err = d.store.Attachment(d.ctx, a.ID)
+	switch {
+	case store.IsMissing(err):
+		return f, nil, &matrix.SendError{Class: matrix.ClassDead, Reason: "its content is gone"}
+	case err != nil:
+		return f, nil, &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The attachment cannot be read.", Err: err}
+	}
+	return format.File{Name: a.Name, MimeType: a.Type, Size: a.Size, Width: a.Width, Height: a.Height, Marker: e.Txn}, content, nil
+}
+
+func textFile(e *outbox.Entry) format.File {
 	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn}
 	switch e.ContentType {
 	case format.Plain:

@@ -40,9 +40,9 @@ func (f *fenced) Redact(ctx context.Context, out matrix.Redaction) (string, erro
 }
 
 // Upload implements [Sender].
-func (f *fenced) Upload(ctx context.Context, up matrix.Upload) (string, error) {
+func (f *fenced) Upload(ctx context.Context, up matrix.Upload) (matrix.Media, error) {
 	if !f.valid() {
-		return "", errFenced
+		return matrix.Media{}, errFenced
 	}
 	return f.Sender.Upload(ctx, up)
 }

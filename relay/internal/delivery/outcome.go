@@ -67,6 +67,7 @@ func (d *Delivery) succeeded(q *queue, e *outbox.Entry, eventID string) {
 	if e.Cut && e.Kind == outbox.Message {
 		sent.Rest = d.rest(q, e)
 	}
+	sent.Rest = append(sent.Rest, e.Attached(e.QueuedAt)...)
 	d.apply(q, e, sent)
 }
 
@@ -232,6 +233,6 @@ func tooOld(age time.Duration, last string) string {
 
 // report stores an outcome soon.
 func (d *Delivery) report(o *store.Outcome) int64 {
-	o.Entry.Content, o.Entry.Plain = outbox.Content{}, nil // not changed, and not to be held in memory
+	o.Entry.Content, o.Entry.Plain = outbox.Content{Attachments: o.Entry.Attachments}, nil // not changed, and not to be held in memory
 	return d.store.Report(o)
 }

@@ -24,8 +24,8 @@ func (yes) Send(context.Context, matrix.Outgoing) (string, error)    { return "$
 func (yes) Redact(context.Context, matrix.Redaction) (string, error) { return "$r", nil }
 func (yes) Device() string                                           { return "DEV" }
 func (yes) Probe(context.Context) error                              { return nil }
-func (yes) Upload(context.Context, matrix.Upload) (string, error) {
-	return "mxc://hs/f", nil
+func (yes) Upload(context.Context, matrix.Upload) (matrix.Media, error) {
+	return matrix.Media{URI: "mxc://hs/f"}, nil
 }
 
 func (yes) Find(context.Context, string, string, time.Time) (matrix.Found, error) {

@@ -22,9 +22,9 @@ type Sender interface {
 	Probe(ctx context.Context) error
 	// Find looks in the room's history for the event of ours whose content carries marker, back to since.
 	Find(ctx context.Context, roomID, marker string, since time.Time) (matrix.Found, error)
-	// Upload stores a file on the homeserver and returns its mxc: URI. If its data is in the clear, it returns the error that Send
-	// would return for an event in the clear.
-	Upload(ctx context.Context, up matrix.Upload) (uri string, err error)
+	// Upload stores a file on the homeserver. If it is not to be encrypted, it returns the error that Send would return for an event
+	// in the clear.
+	Upload(ctx context.Context, up matrix.Upload) (matrix.Media, error)
 }
 
 // Encrypter encrypts events for encrypted rooms. Failures are [*matrix.SendError]s too.

@@ -27,17 +27,11 @@ func (v Value) null() bool { return !v.form && string(v.raw) == "null" }
 // File returns the content of a file. ok is false for any other field.
 func (v Value) File() (content []byte, ok bool) { return v.raw, v.file }
 
-// Len returns the number of elements of a JSON array; 0 for null and an empty text, 1 for anything else.
-func (v Value) Len() int {
-	var list []json.RawMessage
-	switch {
-	case v.null() || len(v.raw) == 0 || string(v.raw) == `""`:
-		return 0
-	case !v.form && json.Unmarshal(v.raw, &list) == nil:
-		return len(list)
-	}
-	return 1
-}
+// IsJSON reports whether the value is JSON, and not the text of a form's field.
+func (v Value) IsJSON() bool { return !v.form }
+
+// Raw returns the value's bytes.
+func (v Value) Raw() []byte { return v.raw }
 
 // Text returns a string; nil for null.
 func (v Value) Text(field string) (*string, error) {

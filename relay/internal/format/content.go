@@ -120,25 +120,44 @@ func MarkerOf(content []byte) string {
 	return c.Relay.Marker
 }
 
-// File is the uploaded text of a truncated message.
+// File is a file on the homeserver.
 type File struct {
-	Name     string // as a person sees it
-	URI      string // mxc://…
-	MimeType string
-	Size     int // of the text
-	Marker   string
-	Keys     string // of an encrypted file: the fields of its EncryptedFile except the URI, as JSON without braces
+	Name          string // as a person sees it
+	URI           string // mxc://…
+	MimeType      string
+	Size          int64 // of the content in bytes
+	Width, Height int   // of a picture; 0 if unknown
+	Marker        string
+	Keys          string // of an encrypted file: the fields of its EncryptedFile except the URI, as JSON without braces
+}
+
+// msgtype returns how clients show the file. Many show SVG only as a file.
+func (f File) msgtype() string {
+	kind, _, _ := strings.Cut(f.MimeType, "/")
+	switch {
+	case kind == "image" && !strings.HasPrefix(f.MimeType, "image/svg"), kind == "audio", kind == "video":
+		return "m." + kind
+	}
+	return "m.file"
 }
 
 // FileContent returns the m.room.message of a file. It mentions nobody, because the first event did.
 func FileContent(f File) []byte {
 	b := appendString([]byte(`{"body":`), f.Name)
 	b = appendString(append(b, `,"filename":`...), f.Name)
-	b = appendString(append(b, `,"info":{"mimetype":`...), f.MimeType)
+	b = append(b, `,"info":{`...)
+	if f.Height > 0 {
+		b = append(strconv.AppendInt(append(b, `"h":`...), int64(f.Height), 10), ',')
+	}
+	b = appendString(append(b, `"mimetype":`...), f.MimeType)
 	b = append(b, `,"size":`...)
-	b = append(strconv.AppendInt(b, int64(f.Size), 10), `},`...)
-	b = appendMarker(b, f.Marker)
-	b = append(b, `,"m.mentions":{},"msgtype":"m.file",`...)
+	b = strconv.AppendInt(b, f.Size, 10)
+	if f.Width > 0 {
+		b = strconv.AppendInt(append(b, `,"w":`...), int64(f.Width), 10)
+	}
+	b = appendMarker(append(b, "},"...), f.Marker)
+	b = appendString(append(b, `,"m.mentions":{},"msgtype":`...), f.msgtype())
+	b = append(b, ',')
 	if f.Keys != "" {
 		b = append(append(append(b, `"file":{`...), f.Keys...), `,"url":`...)
 		return append(appendString(b, f.URI), "}}"...)

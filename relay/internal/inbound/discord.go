@@ -20,6 +20,7 @@ func Discord() Protocol {
 		Name:   "discord",
 		Routes: discordRoutes(),
 		Token:  HookToken,
+		Files:  true,
 		Parse: func(r *Request, app App) (Batch, error) {
 			if r.Method == http.MethodGet {
 				id := strconv.FormatInt(app.ID, 10)
@@ -29,16 +30,16 @@ func Discord() Protocol {
 			if err != nil || r.Method == http.MethodDelete {
 				return Batch{Withdraw: id}, err
 			}
-			in, files, err := discordMessageOf(r)
+			in, err := discordMessageOf(r)
 			if err != nil {
 				return Batch{}, err
 			}
-			d, err := in.draft()
-			d.Edits = id
-			b := Batch{Drafts: []Draft{d}}
-			if files > 0 {
-				b.Warnings = append(b.Warnings, "Files were left out: the relay sends no files yet.")
+			if in.Content == "" && len(in.Embeds) == 0 && len(r.Files) > 0 {
+				in.Content = r.FileText()
 			}
+			d, err := in.draft()
+			d.Edits, d.Attachments = id, r.Files
+			b := Batch{Drafts: []Draft{d}}
 			if r.URL.Query().Get("wait") == "true" || id != 0 {
 				b.Answer = discordWaits{}
 			}
@@ -108,14 +109,13 @@ const (
 )
 
 // discordMessageOf reads JSON, or a multipart form with the JSON in payload_json and the files beside it.
-func discordMessageOf(r *Request) (in discordMessage, files int, err error) {
+func discordMessageOf(r *Request) (in discordMessage, err error) {
 	if fields.IsJSON(r.Body) {
-		return in, 0, DecodeHook(r, &in)
+		return in, DecodeHook(r, &in)
 	}
 	err = fields.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v fields.Value) error {
 		if _, isFile := v.File(); isFile {
-			files++
-			return nil
+			return nil // it is one of the request's files
 		}
 		text, err := v.Text(name)
 		if err != nil || text == nil {
@@ -131,7 +131,7 @@ func discordMessageOf(r *Request) (in discordMessage, files int, err error) {
 		}
 		return nil
 	})
-	return in, files, err
+	return in, err
 }
 
 func (m *discordMessage) draft() (Draft, error) {

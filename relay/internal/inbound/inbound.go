@@ -8,6 +8,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/outbox"
 )
 
 // Protocol is one way of posting messages. All functions are safe for concurrent use. Errors that a sender may read
@@ -19,6 +20,10 @@ type Protocol struct {
 	// was none and BodyToken is set, once more with the body.
 	Token     func(*Request) (string, error)
 	BodyToken bool
+	// Files means that the files of a multipart form, and those in base64 in JSON, are stored and become the request's Files.
+	Files bool
+	// Raw reports whether the body, which begins with start, is a file by itself, and its name. nil means never.
+	Raw func(r *Request, start []byte) (name string, ok bool)
 	// Parse makes drafts of a request whose token is valid. It must not keep the request's body.
 	Parse func(*Request, App) (Batch, error)
 	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key stands
@@ -42,9 +47,13 @@ type Request struct {
 	Body  []byte            // nil until it is read
 	Token string            // the result of Token, "" before
 	Now   time.Time
+	Files []File // taken out of the body, in their order
 
 	fields *submission // of the native and Gotify's protocol, once read
 }
+
+// File is a file of a request, which is stored already.
+type File = outbox.Attachment
 
 // App is what a protocol may know of the application.
 type App struct {
@@ -66,7 +75,6 @@ type Batch struct {
 	Ignored  int           // events that make no message
 	Wait     time.Duration // how long the sender waits for the delivery of a single draft; 0 for not at all
 	Answer   any           // for the protocol's Reply
-	Warnings []string      // sentences about what was left out of the messages
 }
 
 // Result is the outcome of a request.

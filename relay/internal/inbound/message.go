@@ -2,7 +2,6 @@ package inbound
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,9 +17,9 @@ import (
 
 // submission is a body of POST /message, in the shape that the native API and Gotify have in common.
 type submission struct {
-	tokens      // of the body
-	draft       Draft
-	attachments int // left out
+	tokens // of the body
+	draft  Draft
+	links  []string // attachments that are addresses
 }
 
 // submissionOf reads the fields of a request. Only a request without JSON may put them into the query, where Gotify's
@@ -34,7 +33,7 @@ func submissionOf(r *Request) (*submission, error) {
 		query := r.URL.Query()
 		query.Del("token")
 		query.Del("extras")
-		if err := fields.EachOf(query, s.set); err != nil {
+		if err := fields.EachOf(query, func(name string, v fields.Value) error { return s.set(r, name, v) }); err != nil {
 			return nil, err
 		}
 	}
@@ -42,7 +41,7 @@ func submissionOf(r *Request) (*submission, error) {
 	if ok && err == nil {
 		s.draft.Message, s.draft.ContentType = text, mediaType
 	} else if err == nil {
-		err = fields.Each(r.Header.Get("Content-Type"), r.Body, s.set)
+		err = fields.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v fields.Value) error { return s.set(r, name, v) })
 	}
 	if err != nil {
 		return nil, err
@@ -52,10 +51,9 @@ func submissionOf(r *Request) (*submission, error) {
 }
 
 // set takes a field. Fields that Gotify's clients send along (id, appid, date) and unknown ones are ignored.
-func (s *submission) set(name string, v fields.Value) (err error) {
+func (s *submission) set(r *Request, name string, v fields.Value) (err error) {
 	if _, isFile := v.File(); isFile {
-		s.attachments++
-		return nil
+		return nil // it is one of the request's files
 	}
 	switch name {
 	case "token":
@@ -80,7 +78,9 @@ func (s *submission) set(name string, v fields.Value) (err error) {
 	case "extras":
 		s.draft.Extras, err = v.Object(name)
 	case "attachments", "attachment", "attach":
-		s.attachments += v.Len()
+		var links []string
+		links, err = r.NameFiles(v)
+		s.links = append(s.links, links...)
 	}
 	return err
 }
@@ -128,27 +128,33 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 		d.GotifyPriority = d.Priority
 	}
 	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
-	b := Batch{Wait: wait, Drafts: []Draft{d}}
-	if s.attachments == 1 {
-		b.Warnings = append(b.Warnings, "The attachment was left out: the relay sends no files yet.")
-	} else if s.attachments > 1 {
-		b.Warnings = append(b.Warnings, fmt.Sprintf("%d attachments were left out: the relay sends no files yet.", s.attachments))
-	}
-	return b, nil
+	d.Attachments = r.Files
+	AddLinks(&d, s.links)
+	return Batch{Wait: wait, Drafts: []Draft{d}}, nil
 }
 
 // Message is the JSON of a message, which every answer about one begins with.
 type Message struct {
-	ID        int64           `json:"id"`
-	AppID     int64           `json:"appid"`
-	Title     string          `json:"title"`
-	Message   string          `json:"message"`
-	Priority  int             `json:"priority"`
-	Extras    json.RawMessage `json:"extras,omitempty"`
-	Date      time.Time       `json:"date"`
-	Status    outbox.State    `json:"status"`
-	EventID   *string         `json:"event_id"`
-	StatusURL string          `json:"status_url"`
+	ID       int64           `json:"id"`
+	AppID    int64           `json:"appid"`
+	Title    string          `json:"title"`
+	Message  string          `json:"message"`
+	Priority int             `json:"priority"`
+	Extras   json.RawMessage `json:"extras,omitempty"`
+
+	Attachments []Attachment `json:"attachments,omitempty"`
+
+	Date      time.Time    `json:"date"`
+	Status    outbox.State `json:"status"`
+	EventID   *string      `json:"event_id"`
+	StatusURL string       `json:"status_url"`
+}
+
+// Attachment is the JSON of an attachment.
+type Attachment struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Size int64  `json:"size"`
 }
 
 // Show returns the JSON of a message.
@@ -156,6 +162,9 @@ func Show(m message.Message) Message {
 	out := Message{
 		ID: m.ID, AppID: m.ApplicationID, Title: m.Title, Message: m.Body, Priority: m.Priority, Extras: m.Extras,
 		Date: m.AcceptedAt.UTC(), Status: m.State, StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
+	}
+	for _, a := range m.Attachments {
+		out.Attachments = append(out.Attachments, Attachment{a.Name, a.Type, a.Size})
 	}
 	if m.EventID != "" {
 		out.EventID = &m.EventID
@@ -167,17 +176,16 @@ func Show(m message.Message) Message {
 // exactly 200.
 type reply struct {
 	Message
-	Success   bool     `json:"success"`
-	LastError string   `json:"last_error,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"`
+	Success   bool   `json:"success"`
+	LastError string `json:"last_error,omitempty"`
 }
 
 // replyMessage answers for a single message.
 func replyMessage(w http.ResponseWriter, res Result) {
 	m := &res.Messages[0]
-	out := reply{Success: m.State != outbox.StateDead, Warnings: res.Warnings, Message: Show(message.Message{
+	out := reply{Success: m.State != outbox.StateDead, Message: Show(message.Message{
 		ID: m.ID, ApplicationID: m.ApplicationID, Title: m.Title, Body: m.Message, Priority: m.Priority, Extras: res.Drafts[0].Extras,
-		AcceptedAt: m.AcceptedAt, State: m.State, EventID: m.EventID,
+		AcceptedAt: m.AcceptedAt, State: m.State, EventID: m.EventID, Attachments: m.Attachments,
 	})}
 	if m.State != outbox.StateSent {
 		out.LastError = m.Error

@@ -27,6 +27,7 @@ func Native() Protocol {
 			}
 			return s.one()
 		},
+		Files: true,
 		Parse: func(r *Request, app App) (Batch, error) {
 			s, err := submissionOf(r)
 			if err != nil {

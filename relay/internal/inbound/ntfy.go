@@ -34,7 +34,7 @@ func Ntfy() Protocol {
 	for _, prefix := range []string{"/ntfy/", "/"} {
 		routes = append(routes, Route{Method: http.MethodGet, Path: prefix + topic + "/{verb:publish|send|trigger}"})
 	}
-	return Protocol{Name: "ntfy", Routes: routes, Token: ntfyToken, BodyToken: true, Parse: parseNtfy, Reply: replyNtfy, Fail: failNtfy}
+	return Protocol{Name: "ntfy", Routes: routes, Token: ntfyToken, BodyToken: true, Raw: ntfyFile, Parse: parseNtfy, Reply: replyNtfy, Fail: failNtfy}
 }
 
 // reservedTopics are the relay's own paths, which are no topics at the root.
@@ -118,6 +118,26 @@ func ntfyParameter(r *Request, names ...string) string {
 
 func isYes(s string) bool { return slices.Contains([]string{"1", "yes", "true"}, strings.ToLower(s)) }
 
+// ntfyFile reports whether a body is a file: one that has a name, or isn't text.
+func ntfyFile(r *Request, start []byte) (name string, ok bool) {
+	if r.Path["topic"] == "" || r.Path["verb"] != "" {
+		return "", false
+	}
+	name = ntfyParameter(r, "X-Filename", "Filename", "file", "f")
+	if name != "" && ntfyParameter(r, "X-Attach", "Attach", "a") == "" {
+		return name, true
+	}
+	for i := len(start) - 1; i >= max(len(start)-utf8.UTFMax, 0); i-- { // the last character may be cut
+		if utf8.RuneStart(start[i]) {
+			if !utf8.FullRune(start[i:]) {
+				start = start[:i]
+			}
+			break
+		}
+	}
+	return "", !utf8.Valid(start)
+}
+
 // ntfyMessageOf reads a message from JSON at the root, or from parameters and the body as text.
 func ntfyMessageOf(r *Request) (m ntfyMessage, err error) {
 	if r.Path["topic"] == "" {
@@ -148,7 +168,7 @@ func ntfyMessageOf(r *Request) (m ntfyMessage, err error) {
 		return m, err
 	}
 	switch {
-	case len(r.Body) > 0 && (m.Filename != "" && m.Attach == "" || !utf8.Valid(r.Body)):
+	case len(r.Files) > 0:
 		m.file = true
 	case len(r.Body) > 0:
 		m.Message = string(r.Body)
@@ -255,8 +275,9 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		d.Priority = &p
 	}
 	if m.file && d.Message == "" {
-		d.Message = fmt.Sprintf("You received a file of %s, which was left out: %s", sizeOf(int64(len(r.Body))), markup.Line(m.Filename, 255))
+		d.Message = r.FileText()
 	}
+	d.Attachments = r.Files
 	if d.Message == "" {
 		d.Message = "triggered"
 	}
@@ -323,6 +344,9 @@ func replyNtfy(w http.ResponseWriter, res Result) {
 	}
 	if len(m.Tags) > 0 {
 		out["tags"] = m.Tags
+	}
+	for _, a := range accepted.Attachments {
+		out["attachment"] = map[string]any{"name": a.Name, "type": a.Type, "size": a.Size}
 	}
 	httprequest.WriteJSON(w, http.StatusOK, out)
 }

@@ -29,6 +29,7 @@ func Pushover() Protocol {
 			in, err := pushoverMessageOf(r)
 			return in.token, err
 		},
+		Files: true,
 		Parse: func(r *Request, _ App) (Batch, error) {
 			in, err := pushoverMessageOf(r)
 			if err != nil {
@@ -38,11 +39,8 @@ func Pushover() Protocol {
 				return Batch{}, nil
 			}
 			d, err := in.draft()
-			b := Batch{Drafts: []Draft{d}}
-			if in.files > 0 {
-				b.Warnings = append(b.Warnings, "The attachment was left out: the relay sends no files yet.")
-			}
-			return b, err
+			d.Attachments = r.Files
+			return Batch{Drafts: []Draft{d}}, err
 		},
 		Reply: replyPushover,
 		Fail:  failPushover,
@@ -55,14 +53,12 @@ type pushoverMessage struct {
 	priority              *int
 	retry, expire         *int
 	html, monospace       bool
-	files                 int
 }
 
 func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 	set := func(name string, v fields.Value) (err error) {
 		if _, isFile := v.File(); isFile {
-			in.files++
-			return nil
+			return nil // it is one of the request's files
 		}
 		switch name {
 		case "token":
@@ -85,8 +81,11 @@ func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 			in.html = isOn(v)
 		case "monospace":
 			in.monospace = isOn(v)
-		case "attachment_base64":
-			in.files++
+		case "attachment_type":
+			var kind string
+			if err = setText(&kind, name, v); kind != "" && len(r.Files) == 1 {
+				r.Files[0].Type = kind
+			}
 		}
 		return err
 	}

@@ -51,9 +51,9 @@ func (e *event) size() string {
 			}
 			sum += r.Size
 		}
-		return sizeOf(sum)
+		return markup.Size(sum)
 	case t.Size > 0:
-		return "manifest of " + sizeOf(t.Size)
+		return "manifest of " + markup.Size(t.Size)
 	}
 	return ""
 }
@@ -77,22 +77,6 @@ func platforms(refs []descriptor) string {
 		names = append(names[:maxPlatforms], fmt.Sprintf("%d more", n-maxPlatforms))
 	}
 	return "for " + strings.Join(names, ", ")
-}
-
-// sizeOf writes a size as people read it.
-func sizeOf(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n), 0
-	for v >= 999.5 && unit < 5 {
-		v /= 1000
-		unit++
-	}
-	if v < 9.95 {
-		return fmt.Sprintf("%.1f %cB", v, " kMGTP"[unit])
-	}
-	return fmt.Sprintf("%.0f %cB", v, " kMGTP"[unit])
 }
 
 // short is a digest as people know it from docker.

@@ -100,6 +100,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		out := Accepted{
 			ID: e.MessageID(), ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, ContentType: e.ContentType, Priority: e.Priority,
 			AcceptedAt: store.Time(e.AcceptedAt), State: outbox.StateQueued, Replay: a.Replay, Conflict: a.Conflict,
+			Attachments: outbox.DecodeAttachments(e.Attachments),
 		}
 		switch {
 		case a.Conflict:

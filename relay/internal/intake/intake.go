@@ -9,21 +9,23 @@ import (
 
 // Options are what an [Intake] is made of.
 type Options struct {
-	Store    *store.Store
-	Accounts *account.Accounts
-	Metrics  *Metrics
-	Limits   Limits
-	Paused   func() string   // why nothing is sent at all, "" if nothing is wrong
-	Stopping <-chan struct{} // closed when nobody shall wait any longer
+	Store     *store.Store
+	Accounts  *account.Accounts
+	Metrics   *Metrics
+	Limits    Limits
+	Paused    func() string   // why nothing is sent at all, "" if nothing is wrong
+	MaxUpload func() int64    // bytes of a file that the homeserver takes; 0 if that is unknown
+	Stopping  <-chan struct{} // closed when nobody shall wait any longer
 }
 
 // Limits bound what is taken in.
 type Limits struct {
-	MaxMessage    int   // bytes of a message's body; 0 means 1 MiB
-	MaxTitle      int   // bytes; 0 means 1 KiB
-	RatePerMinute int   // messages of one application; 0 means no limit
-	Burst         int   // messages at once within that rate; 0 means RatePerMinute
-	MaxWaiting    int64 // messages on their way; beyond that nothing is accepted. 0 means a million
+	MaxMessage     int   // bytes of a message's body; 0 means 1 MiB
+	MaxTitle       int   // bytes; 0 means 1 KiB
+	RatePerMinute  int   // messages of one application; 0 means no limit
+	Burst          int   // messages at once within that rate; 0 means RatePerMinute
+	MaxAttachments int64 // bytes of a message's attachments together; 0 means none
+	MaxWaiting     int64 // messages on their way; beyond that nothing is accepted. 0 means a million
 }
 
 // Intake accepts messages. Its methods may be called by any number of goroutines; what they refuse, they refuse with a
@@ -44,6 +46,9 @@ func New(o Options) *Intake {
 	}
 	if o.Limits.MaxWaiting <= 0 {
 		o.Limits.MaxWaiting = 1_000_000
+	}
+	if o.MaxUpload == nil {
+		o.MaxUpload = func() int64 { return 0 }
 	}
 	return &Intake{o: o, store: o.Store, accounts: o.Accounts}
 }

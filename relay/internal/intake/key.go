@@ -14,8 +14,12 @@ func keyOf(r Request, e *outbox.Entry) *store.Key {
 		return nil
 	}
 	content := e.Content
-	content.Priority = 0                                                                    // the application's default may change
-	text, _ := json.Marshal([]any{content, r.Priority, r.Change, e.Thread, e.Key, r.Edits}) // strings and numbers always encode
+	content.Priority, content.Attachments = 0, "" // the application's default may change, and each upload has another id
+	parts := []any{content, r.Priority, r.Change, e.Thread, e.Key, r.Edits}
+	for _, a := range r.Attachments {
+		parts = append(parts, a.Name, a.Sum)
+	}
+	text, _ := json.Marshal(parts) // strings and numbers always encode
 	hash := sha256.Sum256(text)
 	return &store.Key{Key: r.IdempotencyKey, Hash: hash[:]}
 }

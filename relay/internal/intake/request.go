@@ -43,6 +43,7 @@ type Request struct {
 	Extras         json.RawMessage
 	IdempotencyKey string
 	Source         string
+	Attachments    []outbox.Attachment // stored by [Intake.Attach]
 
 	Thread  string    // the conversation that it belongs to; "" for none
 	Group   string    // the group of alerts that it belongs to, in letters and digits; "" for none
@@ -96,6 +97,10 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	if err != nil {
 		return e, err
 	}
+	attachments, err := s.attached(r.Attachments)
+	if err != nil {
+		return e, err
+	}
 	at, kind := now.UnixMilli(), outbox.Message
 	if r.Edits != 0 {
 		kind = outbox.Edit
@@ -104,7 +109,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		Kind: kind, Target: r.Edits,
 		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
 		Content: outbox.Content{
-			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)),
+			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments,
 		},
 		Txn: message.NewTxn(), QueuedAt: at, State: outbox.StateQueued,
 	}, nil
@@ -122,5 +127,6 @@ type Accepted struct {
 	State         outbox.State // StateQueued, or the present state when Replay
 	EventID       string
 	Replay        bool // the idempotency key was known: this is the first answer again
+	Attachments   []outbox.Attachment
 	Conflict      bool // the key was known for another message: nothing was stored
 }

@@ -3,6 +3,7 @@
 package markup
 
 import (
+	"fmt"
 	"html"
 	"net/url"
 	"strings"
@@ -96,4 +97,20 @@ func join(pieces []string, separator string) string {
 		}
 	}
 	return strings.Join(kept, separator)
+}
+
+// Size writes a size as people read it.
+func Size(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n), 0
+	for v >= 999.5 && unit < 5 {
+		v /= 1000
+		unit++
+	}
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f %cB", v, " kMGTP"[unit])
+	}
+	return fmt.Sprintf("%.0f %cB", v, " kMGTP"[unit])
 }

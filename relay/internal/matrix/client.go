@@ -76,6 +76,7 @@ type Client struct {
 	rooms   rooms
 	pending pendingJoins
 	crypt   crypt
+	media   mediaConfig
 
 	noAliases atomic.Bool // the homeserver forbids the bot to create room aliases
 }

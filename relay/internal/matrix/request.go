@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -44,11 +45,13 @@ type request struct {
 	method  string
 	path    mautrix.PrefixableURLPath
 	query   url.Values
-	in      any    // JSON body; nil for an empty object
-	raw     []byte // body, instead of in
-	kind    string // content type of raw; "" means JSON
-	limit   int64  // of the answer in bytes; 0 means maxAnswer
-	repeats bool   // idempotent: net/http may retry it on a broken idle connection
+	in      any       // JSON body; nil for an empty object
+	raw     []byte    // body, instead of in
+	file    io.Reader // body, instead of in
+	size    int64     // of file in bytes
+	kind    string    // content type of raw and file; "" means JSON
+	limit   int64     // of the answer in bytes; 0 means maxAnswer
+	repeats bool      // idempotent: net/http may retry it on a broken idle connection
 }
 
 // v3 returns a path of the client-server API. Parts may hold any character.
@@ -94,10 +97,13 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 
 // do sends a request once.
 func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+time.Duration(r.size/uploadPace)*time.Second)
 	defer cancel()
 	headers := http.Header{"User-Agent": {userAgent}}
-	if r.raw != nil {
+	if r.file != nil && r.size == 0 {
+		r.file, r.raw = nil, []byte{}
+	}
+	if r.raw != nil || r.file != nil {
 		headers["Content-Type"] = []string{cmp.Or(r.kind, "application/json")}
 	}
 	if r.repeats {
@@ -105,7 +111,7 @@ func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any
 	}
 	answer, resp, err := api.MakeFullRequestWithResp(ctx, mautrix.FullRequest{ //nolint:bodyclose // mautrix closes it
 		Method: r.method, URL: api.BuildURLWithFullQuery(r.path, func(q url.Values) { maps.Copy(q, r.query) }), Headers: headers,
-		RequestJSON: r.in, RequestBytes: r.raw, SensitiveContent: true, MaxAttempts: 1, ResponseSizeLimit: cmp.Or(r.limit, maxAnswer),
+		RequestJSON: r.in, RequestBytes: r.raw, RequestBody: r.file, RequestLength: r.size, SensitiveContent: true, MaxAttempts: 1, ResponseSizeLimit: cmp.Or(r.limit, maxAnswer),
 	})
 	var request *url.Error
 	switch {

@@ -60,7 +60,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 		"no media":          faultproxy.Matrix(404, "M_UNRECOGNIZED"),
 	} {
 		w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: fault})
-		_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Data: []byte("x"), Encrypted: true})
+		_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Content: strings.NewReader("x"), Size: 1, Encrypt: true})
 		if failed := w.wantClass(err, ClassDead); !strings.Contains(failed.Reason, "files") {
 			t.Errorf("%s is told as %v", name, failed)
 		}
@@ -68,7 +68,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	// Not where nothing else is answered either: the file waits.
 	unknown := faultproxy.Matrix(404, "M_UNRECOGNIZED")
 	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: unknown}, faultproxy.Rule{Path: "/whoami", Fault: unknown})
-	_, err = w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Data: []byte("x"), Encrypted: true})
+	_, err = w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Content: strings.NewReader("x"), Size: 1, Encrypt: true})
 	w.wantClass(err, ClassAway)
 }
 
@@ -192,7 +192,7 @@ func TestAwayForOneRoom(t *testing.T) {
 			return err
 		},
 		"/upload": func() error {
-			_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Data: []byte("x"), Encrypted: true})
+			_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Content: strings.NewReader("x"), Size: 1, Encrypt: true})
 			return err
 		},
 	} {
@@ -281,15 +281,17 @@ func TestRoomsAreSentToInParallel(t *testing.T) {
 func TestUpload(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	uri, err := w.bot.Upload(w.ctx, Upload{Name: "message é.md", MimeType: "text/markdown", Data: []byte("# all of it\n"), Encrypted: true})
+	room := w.room()
+	const text = "# all of it\n"
+	media, err := w.bot.Upload(w.ctx, Upload{RoomID: room, Name: "message é.md", MimeType: "text/markdown", Content: strings.NewReader(text), Size: int64(len(text))})
 	w.must(err)
-	server, id, _ := strings.Cut(strings.TrimPrefix(uri, "mxc://"), "/")
+	server, id, _ := strings.Cut(strings.TrimPrefix(media.URI, "mxc://"), "/")
 	req, _ := http.NewRequestWithContext(w.ctx, http.MethodGet, w.server.URL+"/_matrix/client/v1/media/download/"+server+"/"+id, nil)
 	req.Header.Set("Authorization", "Bearer "+w.owner.Token)
 	resp, err := http.DefaultClient.Do(req)
 	w.must(err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Content-Disposition"), "message") {
-		t.Errorf("download of %s: %d %q", uri, resp.StatusCode, resp.Header)
+		t.Errorf("download of %s: %d %q", media.URI, resp.StatusCode, resp.Header)
 	}
 }

@@ -99,7 +99,9 @@ func (c *Client) forget() {
 // Follow uses the session that the delivering relay stored, until ctx is done, to answer questions about rooms.
 func (c *Client) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = c.connect(ctx) // the next attempt may succeed; callers get the reason until then
+		if c.connect(ctx) == nil { // the next attempt may succeed; callers get the reason until then
+			c.uploadLimit(ctx)
+		}
 		c.pause(ctx, followEvery)
 	}
 }
@@ -114,6 +116,7 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		if err := c.emit(ctx, Online{}); err != nil {
 			return err
 		}
+		c.uploadLimit(ctx)
 	}
 	if at.since == "" {
 		var err error

@@ -18,6 +18,7 @@ type Message struct {
 	Body            string
 	ContentType     string // "" means Markdown
 	Extras          json.RawMessage
+	Attachments     []outbox.Attachment
 	Priority        int    // effective, −2 … 2
 	GotifyScale     int    // as it was sent on Gotify's scale, plus one; 0 if it came on another scale
 	Source          string // how it came in: "api", "web", "gotify" …

@@ -14,10 +14,11 @@ const (
 	Edit      Kind = 4 // replaces what its target's event says
 	Reaction  Kind = 5 // adds its body to its target's event, as a reaction
 	Reply     Kind = 6 // sends a message in the thread of its target
+	Media     Kind = 7 // sends an attachment of its target
 )
 
 // Completes reports whether an entry of the kind sends the rest of its target.
-func (k Kind) Completes() bool { return k == File || k == Part }
+func (k Kind) Completes() bool { return k == File || k == Part || k == Media }
 
 // Content is what an entry says. Each entry has its own.
 type Content struct {
@@ -28,6 +29,7 @@ type Content struct {
 	Priority    int
 	GotifyScale int    // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
 	Note        string // a line of the relay's own below the body
+	Attachments string `json:",omitempty"` // JSON of []Attachment; a Media has one
 }
 
 // Rendered is the content type of a Part: its body is the JSON of an event's content.
@@ -106,7 +108,7 @@ func (e *Entry) AsFile(queuedAt int64) Entry {
 
 // Size returns about how many bytes of memory an entry takes.
 func (e *Entry) Size() int {
-	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Wire) + len(e.Plain)
+	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Attachments) + len(e.Wire) + len(e.Plain)
 }
 
 // Size is how large the event of a message is rendered.
@@ -142,5 +144,8 @@ func (e *Entry) Replaceable() bool {
 	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == Message || e.Kind == Edit)
 }
 
-// Revise replaces the content of an entry that is [Entry.Replaceable].
-func (e *Entry) Revise(c Content, at int64) { e.Content, e.RevisedAt = c, max(at, e.RevisedAt+1) }
+// Revise replaces the content of an entry that is [Entry.Replaceable]. Its attachments stay.
+func (e *Entry) Revise(c Content, at int64) {
+	c.Attachments = JoinAttachments(e.Attachments, c.Attachments)
+	e.Content, e.RevisedAt = c, max(at, e.RevisedAt+1)
+}

@@ -182,6 +182,8 @@ const incomplete = "The rest of the message could not be sent: "
 // tellFailure lets the target say what is wrong with it.
 func (s *step) tellFailure(reason string) {
 	switch {
+	case s.Kind == Media:
+		s.effect(Tell{FollowUpFailed{"The attachment " + s.Title + " could not be sent: " + reason}})
 	case s.Kind.Completes():
 		s.effect(Tell{FollowUpFailed{incomplete + reason}})
 	case s.Kind == Reply:

@@ -42,6 +42,8 @@ type Options struct {
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
 	SecretKey  []byte // encrypts the applications' secrets
+	// MaxUpload returns the size of the largest file that the homeserver takes, in bytes; 0 if that is unknown. nil is always 0.
+	MaxUpload func() int64
 }
 
 // Bot keeps the bot's session.
@@ -132,7 +134,7 @@ func (s *Service) assemble(ctx context.Context) error {
 		return err
 	}
 	s.Intake = intake.New(intake.Options{
-		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.Paused, Stopping: s.stopping,
+		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.Paused, Stopping: s.stopping, MaxUpload: o.MaxUpload,
 	})
 	s.Inbox = inbox.New(s.store, s.Accounts)
 	return nil

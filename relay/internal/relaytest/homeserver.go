@@ -3,8 +3,10 @@ package relaytest
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -294,14 +296,22 @@ func (h *Homeserver) Find(_ context.Context, room, marker string, _ time.Time) (
 }
 
 // Upload implements delivery.Sender.
-func (h *Homeserver) Upload(_ context.Context, up matrix.Upload) (string, error) {
-	if err := h.maySend(matrix.Outgoing{RoomID: up.RoomID}); err != nil && !up.Encrypted {
-		return "", err
+func (h *Homeserver) Upload(_ context.Context, up matrix.Upload) (matrix.Media, error) {
+	if err := h.maySend(matrix.Outgoing{RoomID: up.RoomID}); err != nil && !up.Encrypt {
+		return matrix.Media{}, err
+	}
+	content, err := io.ReadAll(up.Content)
+	if err != nil {
+		return matrix.Media{}, &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "the file cannot be read", Err: err}
 	}
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
-	h.Files = append(h.Files, string(up.Data))
-	return "mxc://example.org/file", h.Unupload
+	m := matrix.Media{URI: "mxc://example.org/file"}
+	if up.Encrypt {
+		content, m.Keys = []byte("encrypted "+base64.StdEncoding.EncodeToString(content)), `"v":"v2"`
+	}
+	h.Files = append(h.Files, string(content))
+	return m, h.Unupload
 }
 
 // maySend refuses events in the clear in a sealed room.

@@ -110,7 +110,10 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 			return err
 		}
 	}
-	return w.sql.insertEntries(ctx, entries...)
+	if err := w.sql.insertEntries(ctx, entries...); err != nil {
+		return err
+	}
+	return w.keepAttachments(ctx, all)
 }
 
 // nameReplays gives the id to repetitions that arrived together with the first request: it had none when its key was taken.

@@ -143,7 +143,12 @@ func (tx *Tx) change(a *Accept, t *outbox.Entry) (edited bool, err error) {
 		t.Revise(e.Content, e.QueuedAt)
 		return false, tx.saveContent(t)
 	}
+	attachments := t.Attachments // an edit sends new ones
 	t.Content = e.Content
+	t.Attachments = attachments
+	if !t.State.Pending() && t.State != outbox.StateSent {
+		t.Attachments = outbox.JoinAttachments(attachments, e.Attachments)
+	}
 	if err := tx.saveContent(t); err != nil {
 		return false, err
 	}
@@ -179,6 +184,6 @@ func (tx *Tx) reply(e, t *outbox.Entry, ring bool) error {
 
 // saveContent stores the content of an entry that was changed.
 func (tx *Tx) saveContent(e *outbox.Entry) error {
-	return tx.exec(`UPDATE outbox SET title = ?, body = ?, content_type = ?, extras = ?, priority = ?, gotify_scale = ?, note = ?, resolves = ?, revised_at = ? WHERE id = ?`,
-		e.Title, e.Body, e.ContentType, e.Extras, e.Priority, e.GotifyScale, e.Note, e.Resolves, e.RevisedAt, e.ID)
+	return tx.exec(`UPDATE outbox SET title = ?, body = ?, content_type = ?, extras = ?, attachments = ?, priority = ?, gotify_scale = ?, note = ?, resolves = ?, revised_at = ? WHERE id = ?`,
+		e.Title, e.Body, e.ContentType, e.Extras, e.Attachments, e.Priority, e.GotifyScale, e.Note, e.Resolves, e.RevisedAt, e.ID)
 }

@@ -31,6 +31,8 @@ var copied = []table{
 	{"hidden_through", []string{"user_id", "application_id"}},
 	{"outbox", []string{"id"}},
 	{"alerts", []string{"message_id"}},
+	{"attachments", []string{"id"}},
+	{"attachment_chunks", []string{"attachment_id", "n"}},
 	{"idempotency", []string{"application_id", "key"}},
 	{"stats", []string{"hour", "application_id"}},
 	{"pending_joins", []string{"room_id"}},

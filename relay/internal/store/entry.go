@@ -30,6 +30,7 @@ var entryColumns = []entryColumn{
 	{"body", func(e *outbox.Entry) any { return &e.Body }, true},
 	{"content_type", func(e *outbox.Entry) any { return &e.ContentType }, true},
 	{"extras", func(e *outbox.Entry) any { return &e.Extras }, true},
+	{"attachments", func(e *outbox.Entry) any { return &e.Attachments }, true},
 	{"priority", func(e *outbox.Entry) any { return &e.Priority }, true},
 	{"gotify_scale", func(e *outbox.Entry) any { return &e.GotifyScale }, true},
 	{"note", func(e *outbox.Entry) any { return &e.Note }, true},

@@ -70,7 +70,7 @@ func (f Filter) few() (index, term string) {
 const removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.target > 0 AND f.kind = 1 AND f.final_at = 0)`
 
 // selectMessages selects what scanMessage scans.
-const selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras,
+const selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras, o.attachments,
 	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, o.gotify_scale, ` + removing + ` FROM outbox o `
 
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
@@ -91,13 +91,14 @@ func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]messa
 }
 
 func scanMessage(rows *sql.Rows) (m message.Message, err error) {
-	var extras string
+	var extras, attachments string
 	var room Room
 	var accepted, next, final int64
-	err = rows.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras,
+	err = rows.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras, &attachments,
 		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
 		&m.EventID, &final, &m.Target, &m.Note, &m.GotifyScale, &m.Removing)
 	m.AcceptedAt, m.NextAttempt, m.RoomID = Time(accepted), Time(next), room.RoomID
+	m.Attachments = outbox.DecodeAttachments(attachments)
 	if extras != "" {
 		m.Extras = json.RawMessage(extras)
 	}

@@ -232,6 +232,9 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 		return false, err
 	}
 	n, err := r.RowsAffected()
+	if err == nil && n == 1 && e.FinalAt != 0 {
+		err = tx.freeAttachment(e)
+	}
 	return n == 1, err
 }
 
@@ -240,7 +243,7 @@ const outcomeText = `UPDATE outbox SET state = ?, attempts = ?, next_at = ?, fir
 
 // endEntry saves the end of an entry that a step with another one ended.
 func (tx *Tx) endEntry(e *outbox.Entry) error {
-	return tx.exec(`UPDATE outbox SET state = ?, final_at = ? WHERE id = ? AND final_at = 0`, string(e.State), e.FinalAt, e.ID)
+	return errors.Join(tx.exec(`UPDATE outbox SET state = ?, final_at = ? WHERE id = ? AND final_at = 0`, string(e.State), e.FinalAt, e.ID), tx.freeAttachment(e))
 }
 
 // Requeue queues a message again that is final without being in the room. It answers false if its state is another.

@@ -48,6 +48,7 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 func (tx *Tx) purge(ids []int64) error {
 	return errors.Join(
 		tx.exec(`DELETE FROM alerts WHERE message_id IN ?`, ids),
+		tx.exec(`DELETE FROM attachments WHERE message_id > 0 AND message_id IN ?`, ids),
 		tx.exec(`DELETE FROM outbox WHERE target > 0 AND target IN ?`, ids),
 		tx.exec(`DELETE FROM outbox WHERE id IN ?`, ids),
 		tx.exec(`DELETE FROM hidden_messages WHERE message_id IN ?`, ids),
@@ -84,11 +85,13 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 	})
 }
 
-// Tidy removes idempotency keys from before keys, sessions that have ended, and counts of hours before hour.
+// Tidy removes idempotency keys from before keys, sessions that have ended, counts of hours before hour, and attachments that
+// wait for their message for too long.
 func (s *Store) Tidy(ctx context.Context, now, keys, hour int64) error {
 	var due bool
 	err := s.rows.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM idempotency WHERE created_at < ?) OR
-		EXISTS (SELECT 1 FROM sessions WHERE expires_at < ?) OR EXISTS (SELECT 1 FROM stats WHERE hour < ?)`, keys, now, hour).Scan(&due).Error
+		EXISTS (SELECT 1 FROM sessions WHERE expires_at < ?) OR EXISTS (SELECT 1 FROM stats WHERE hour < ?) OR
+		EXISTS (SELECT 1 FROM attachments WHERE message_id = 0 AND created_at < ?)`, keys, now, hour, now-unusedKept.Milliseconds()).Scan(&due).Error
 	if err != nil {
 		return err
 	}
@@ -105,6 +108,7 @@ func (s *Store) Tidy(ctx context.Context, now, keys, hour int64) error {
 			tx.exec(`DELETE FROM idempotency WHERE created_at < ?`, keys),
 			tx.exec(`DELETE FROM sessions WHERE expires_at < ?`, now),
 			tx.exec(`DELETE FROM stats WHERE hour < ?`, hour),
+			tx.exec(`DELETE FROM attachments WHERE message_id = 0 AND created_at < ?`, now-unusedKept.Milliseconds()),
 		)
 	})
 }

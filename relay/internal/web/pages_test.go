@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -566,4 +568,25 @@ func TestUnheard(t *testing.T) {
 	}
 	b.get("/ui/rooms?check")
 	b.want(200, "Messages of priority 2 from a alert nobody.")
+}
+
+// TestMessage_Attachments: a message's page names what is attached to it.
+func TestMessage_Attachments(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("a", room)
+	a, err := b.service.Attach(t.Context(), strings.NewReader("content"), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Name = "<b>.txt"
+	v, _ := relaytest.Administrator(b.service)
+	m, err := b.service.AcceptFor(t.Context(), v, 1, intake.Request{Message: "m", Attachments: []outbox.Attachment{a}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.get(fmt.Sprintf("/ui/messages/%d", m.ID))
+	if !strings.Contains(b.page, "&lt;b&gt;.txt (text/plain, 7 B)") {
+		t.Errorf("the page doesn't name the attachment: %s", b.page)
+	}
 }

@@ -42,7 +42,9 @@ func newBrowser(t *testing.T) *browser {
 
 func newBrowserWith(t *testing.T, change func(*Options)) *browser {
 	t.Helper()
-	s, hs := relaytest.New(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") })
+	s, hs := relaytest.New(t, func(o *relay.Options) {
+		o.SecretKey, o.Limits.MaxAttachments = []byte("a pickle key of the tests"), 1<<20
+	})
 	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
 	o := Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org", Version: "v1.2.3"}
 	change(&o)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/markup"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	ui "slipway/shared/web"
@@ -18,6 +19,7 @@ var words = template.FuncMap{
 	"priorities": func() []int { return []int{2, 1, 0, -1, -2} },
 	"states":     func() []outbox.State { return outbox.States },
 	"preview":    preview,
+	"size":       markup.Size,
 }
 
 func stateWord(s outbox.State) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -25,7 +26,7 @@ func Generic() inbound.Protocol {
 		routes = append(routes, r)
 	}
 	return inbound.Protocol{
-		Name: "generic", Routes: routes, Token: inbound.HookToken,
+		Name: "generic", Routes: routes, Token: inbound.HookToken, Files: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, format.Plain) },
 		Reply: func(w http.ResponseWriter, res inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "id": res.Messages[0].ID})
@@ -44,7 +45,7 @@ func Hookshot() inbound.Protocol {
 			{Method: http.MethodPut, Path: "/webhook/{token}"},
 			{Method: http.MethodPost, Path: "/api/v1/matrix/hook/{token}"},
 		},
-		Token: inbound.HookToken,
+		Token: inbound.HookToken, Files: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, "") },
 		Reply: func(w http.ResponseWriter, _ inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusAccepted, map[string]any{"ok": true, "success": true})
@@ -65,6 +66,7 @@ func Apprise() inbound.Protocol {
 			}
 			return token, err
 		},
+		Files: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, format.Plain) },
 		Reply: func(w http.ResponseWriter, _ inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusOK, map[string]any{"error": nil})
@@ -78,14 +80,13 @@ type generic struct {
 	title, text, html, url string
 	mediaType              string
 	priority               *int
-	files                  int
+	links                  []string // attachments that are addresses
 }
 
 // set takes a field; the first of several names for the same thing wins.
-func (g *generic) set(name string, v fields.Value) error {
+func (g *generic) set(r *inbound.Request, name string, v fields.Value) error {
 	if _, isFile := v.File(); isFile {
-		g.files++
-		return nil
+		return nil // it is one of the request's files
 	}
 	to := map[string]*string{
 		"title": &g.title, "subject": &g.title, "message": &g.text, "text": &g.text, "body": &g.text, "msg": &g.text, "content": &g.text,
@@ -95,6 +96,10 @@ func (g *generic) set(name string, v fields.Value) error {
 	case to != nil && *to == "":
 		if text, err := v.Text(name); err == nil && text != nil {
 			*to = *text
+		}
+	case slices.Contains([]string{"attachments", "attachment", "attach"}, strings.ToLower(name)):
+		if links, err := r.NameFiles(v); err == nil {
+			g.links = append(g.links, links...)
 		}
 	case strings.EqualFold(name, "priority"):
 		if n, err := v.Integer(name); err == nil && n != nil {
@@ -124,7 +129,7 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 	if text, kind, ok, err := fields.Text(contentType, body); ok && err == nil && !json.Valid(body) {
 		g.text, g.mediaType = text, strings.TrimPrefix(kind, "text/")
 	} else if fields.IsJSON(body) || strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-www-form-urlencoded" {
-		if err := fields.Each(contentType, body, g.set); err != nil {
+		if err := fields.Each(contentType, body, func(name string, v fields.Value) error { return g.set(r, name, v) }); err != nil {
 			return inbound.Batch{}, err
 		}
 	} else if !json.Valid(body) {
@@ -135,6 +140,8 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 		d.ContentType = kind
 	}
 	switch {
+	case g.text == "" && g.title == "" && g.html == "" && len(r.Files) > 0:
+		d.Message, d.ContentType = r.FileText(), format.Plain
 	case g.html != "":
 		d.Message, d.ContentType = g.html, format.HTML
 	case g.text == "" && g.title == "" && json.Valid(body):
@@ -146,6 +153,7 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 	if d.Message == "" {
 		d.Title, d.Message = "", d.Title
 	}
+	inbound.AddLinks(&d, g.links)
 	if markup.IsWeb(g.url) {
 		switch d.ContentType {
 		case format.HTML:
@@ -154,11 +162,8 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 			d.Message += "\n\n" + g.url
 		}
 	}
-	b := one(d)
-	if g.files > 0 {
-		b.Warnings = append(b.Warnings, "Files were left out: the relay sends no files yet.")
-	}
-	return b, nil
+	d.Attachments = r.Files
+	return one(d), nil
 }
 
 // maxDump bounds the JSON that a message shows.

@@ -126,6 +126,7 @@ CREATE TABLE outbox (
     body             TEXT    NOT NULL,
     content_type     TEXT    NOT NULL,
     extras           TEXT    NOT NULL DEFAULT '',
+    attachments      TEXT    NOT NULL DEFAULT '', -- JSON: what is attached
     priority         INTEGER NOT NULL DEFAULT 0,
     gotify_scale     INTEGER NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
     note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own below the body
@@ -168,6 +169,21 @@ CREATE TABLE alerts (
 );
 CREATE INDEX alerts_key ON alerts (application_id, key, message_id) WHERE key <> '';
 CREATE INDEX alerts_open ON alerts (message_id) WHERE closed_at = 0;
+
+-- The content of what is attached to messages, until it is sent.
+CREATE TABLE attachments (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    message_id INTEGER NOT NULL, -- 0 until the message is accepted
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX attachments_message ON attachments (message_id);
+
+CREATE TABLE attachment_chunks (
+    attachment_id INTEGER NOT NULL REFERENCES attachments (id) ON DELETE CASCADE,
+    n             INTEGER NOT NULL, -- from 0
+    data          BLOB    NOT NULL,
+    PRIMARY KEY (attachment_id, n)
+);
 
 CREATE TABLE idempotency (
     application_id INTEGER NOT NULL,

@@ -1,0 +1,233 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
+)
+
+const (
+	filesTime    = 10 * time.Minute // for a body with files; the server ends transfers that stall
+	filesSenders = 16               // bodies with files at a time
+	shareFiles   = 4                // of one application
+)
+
+// maxFilesBody is the size of a body with files: those in base64 take a third more.
+func (a *API) maxFilesBody() int64 {
+	limit := a.service.MaxAttachments()
+	return a.o.MaxBody + limit + limit/2
+}
+
+// holdsFiles reports whether a receiver must read a body that begins with start.
+func holdsFiles(p *inbound.Protocol, in *inbound.Request, start []byte) bool {
+	if p.Raw != nil && len(start) > 0 {
+		if _, ok := p.Raw(in, start); ok {
+			return true
+		}
+	}
+	return p.Files && fields.HoldsFiles(in.Header.Get("Content-Type"), start)
+}
+
+// mayHoldFiles is holdsFiles for a body that goes on.
+func mayHoldFiles(p *inbound.Protocol, in *inbound.Request, start []byte) bool {
+	contentType := in.Header.Get("Content-Type")
+	return holdsFiles(p, in, start) || p.Files && (strings.HasPrefix(strings.ToLower(contentType), "multipart/form-data") || fields.IsJSON(start))
+}
+
+// receiver reads a body with files, which it stores while they arrive. Until the token is known it holds them in memory, within the
+// limit of a body.
+type receiver struct {
+	a  *API
+	p  inbound.Protocol
+	in *inbound.Request
+
+	app     *account.App // nil until the token is known
+	source  *timedReader
+	left    int64 // of the attachments, in bytes
+	release func()
+	held    [][]byte // content of the request's first files
+	size    int      // of held
+}
+
+// receiveFiles reads the rest of a body that begins with start. app is nil if the token is in the body.
+func (a *API) receiveFiles(p inbound.Protocol, in *inbound.Request, start []byte, app *account.App) (_ *account.App, release func(), err error) {
+	r := &receiver{a: a, p: p, in: in, left: a.service.MaxAttachments(), release: func() {}}
+	defer func() {
+		if err != nil {
+			r.release()
+			a.detach(in)
+		}
+	}()
+	r.source = &timedReader{from: io.MultiReader(bytes.NewReader(start), http.MaxBytesReader(nil, in.Request.Body, a.maxFilesBody())), end: time.Now().Add(placeTime)}
+	if app == nil {
+		err = r.wait(a.strangers(in.Request))
+	} else {
+		err = r.accept(app)
+	}
+	if err == nil {
+		err = r.read(start)
+	}
+	if err == nil && r.app == nil {
+		token, failure := p.Token(in)
+		err = r.authenticate(token, failure)
+	}
+	return r.app, r.release, err
+}
+
+// read reads the body.
+func (r *receiver) read(start []byte) (err error) {
+	if r.p.Raw != nil {
+		if name, ok := r.p.Raw(r.in, start); ok {
+			return r.source.explain(r.file(name, r.in.Header.Get("Content-Type"), r.source, func() []byte { return nil }))
+		}
+	}
+	r.in.Body, err = fields.Lift(r.in.Header.Get("Content-Type"), r.source, r.a.o.MaxBody, r.file)
+	return r.source.explain(err)
+}
+
+// wait takes a place among readers.
+func (r *receiver) wait(rd reader) error {
+	release, err := rd.places.Take(r.in.Context(), rd.client)
+	if err != nil {
+		return placesTaken(err)
+	}
+	r.release()
+	r.release = release
+	return nil
+}
+
+// accept goes on for an application, with its places and more time.
+func (r *receiver) accept(app *account.App) error {
+	rd := r.a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
+	rd.places = r.a.files
+	if err := r.wait(rd); err != nil {
+		return err
+	}
+	r.app, r.source.end = app, time.Now().Add(filesTime)
+	return nil
+}
+
+// authenticate checks the token of the body and stores the files that wait for it.
+func (r *receiver) authenticate(token string, err error) error {
+	var app *account.App
+	if err == nil {
+		app, err = r.a.service.Sender(r.in.Context(), token)
+	}
+	if err != nil {
+		return r.a.slowDown(r.in.Request, err)
+	}
+	r.in.Token = token
+	if err := r.accept(app); err != nil {
+		return err
+	}
+	for i, content := range r.held {
+		if err := r.store(&r.in.Files[i], bytes.NewReader(content)); err != nil {
+			return err
+		}
+	}
+	r.held = nil
+	return nil
+}
+
+// file takes a file of the body.
+func (r *receiver) file(name, mediaType string, content io.Reader, before func() []byte) error {
+	if fields := before(); r.app == nil && fields != nil {
+		probe := *r.in
+		probe.Body = fields
+		if token, err := r.p.Token(&probe); err == nil && token != "" {
+			if err := r.authenticate(token, nil); err != nil {
+				return err
+			}
+		}
+	}
+	switch mediaType { // curl names the second for everything
+	case "application/octet-stream", "application/x-www-form-urlencoded":
+		mediaType = ""
+	}
+	r.in.Files = append(r.in.Files, inbound.File{Name: name, Type: mediaType})
+	if r.app != nil {
+		return r.store(&r.in.Files[len(r.in.Files)-1], content)
+	}
+	rest := r.a.o.MaxBody - int64(r.size)
+	b, err := io.ReadAll(io.LimitReader(content, rest+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(b)) > rest {
+		return refusal.TooLarge("attachments", "Give the token in a header, or before the attachments of a form. Without it they may have at most", r.a.o.MaxBody)
+	}
+	r.held, r.size = append(r.held, b), r.size+len(b)
+	return nil
+}
+
+// store stores the content of a file, which keeps its name, and its type if it has one.
+func (r *receiver) store(f *inbound.File, content io.Reader) error {
+	stored, err := r.a.service.Attach(r.in.Context(), content, r.left)
+	if err != nil {
+		return err
+	}
+	stored.Name = f.Name
+	if f.Type != "" {
+		stored.Type = f.Type
+	}
+	*f = stored
+	r.left -= f.Size
+	return nil
+}
+
+// detach removes the files of a request whose message was not accepted now.
+func (a *API) detach(in *inbound.Request) {
+	if err := a.service.Detach(in.Context(), in.Files...); err != nil {
+		a.log.Warn("cannot remove the attachments of a message that was not accepted: they are removed in an hour", zap.Error(err))
+	}
+	in.Files = nil
+}
+
+// timedReader reads a body until a time.
+type timedReader struct {
+	from io.Reader
+	end  time.Time
+	err  error
+}
+
+// Read implements [io.Reader].
+func (t *timedReader) Read(p []byte) (n int, err error) {
+	if time.Now().After(t.end) {
+		t.err = os.ErrDeadlineExceeded
+		return 0, t.err
+	}
+	n, err = t.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+	}
+	return n, err
+}
+
+// explain returns the read error instead of the error that it caused.
+func (t *timedReader) explain(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(t.err, &large):
+		return refusal.TooLarge("", "A body with attachments may have at most", large.Limit)
+	case t.err != nil:
+		return unreadable(t.err)
+	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
+		return unreadable(err)
+	}
+	return err
+}

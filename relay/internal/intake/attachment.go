@@ -1,0 +1,108 @@
+package intake
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"slipway/relay/internal/mediatype"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// MaxAttachments is the largest number of attachments of a message.
+const MaxAttachments = 20
+
+// Attach stores an attachment of a message that is yet to be accepted. Its content may have left bytes. It is removed after a while
+// unless the message is accepted; [Intake.Detach] removes it at once.
+func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a outbox.Attachment, err error) {
+	if s.o.Limits.MaxAttachments <= 0 {
+		return a, refusal.TooLarge("attachments", "This relay takes no attachments: limits.attachments is", 0)
+	}
+	limit := left
+	if h := s.o.MaxUpload(); h > 0 {
+		limit = min(limit, h)
+	}
+	now, sum := time.Now().UnixMilli(), sha256.New()
+	chunk := make([]byte, store.ChunkSize)
+	for n := 0; ; n++ {
+		size, err := fill(chunk, content)
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return a, errors.Join(err, s.Detach(ctx, a))
+		}
+		part := chunk[:size]
+		if n == 0 {
+			a.Type, a.Width, a.Height = mediatype.Detect(part)
+		}
+		if a.Size += int64(size); a.Size > limit {
+			return a, errors.Join(s.tooLarge(limit < left), s.Detach(ctx, a))
+		}
+		if size > 0 || n == 0 {
+			_, _ = sum.Write(part)
+			if a.ID, err = s.store.AddChunk(ctx, a.ID, n, part, now); err != nil {
+				return a, notStored(ctx, err)
+			}
+		}
+		if last {
+			a.Sum = sum.Sum(nil)
+			return a, nil
+		}
+	}
+}
+
+// fill is [io.ReadFull], but tells the end from content that is cut short.
+func fill(chunk []byte, from io.Reader) (n int, err error) {
+	for n < len(chunk) && err == nil {
+		var more int
+		more, err = from.Read(chunk[n:])
+		n += more
+	}
+	return n, err
+}
+
+func (s *Intake) tooLarge(homeserver bool) error {
+	if homeserver {
+		return refusal.TooLarge("attachments", "The homeserver takes files of at most", s.o.MaxUpload())
+	}
+	return refusal.TooLarge("attachments", "The attachments of a message may have together at most", s.o.Limits.MaxAttachments)
+}
+
+// MaxAttachments returns how many bytes the attachments of a message may have together.
+func (s *Intake) MaxAttachments() int64 { return s.o.Limits.MaxAttachments }
+
+// Detach removes attachments that no message was accepted with.
+func (s *Intake) Detach(ctx context.Context, all ...outbox.Attachment) error {
+	var ids []int64
+	for _, a := range all {
+		if a.ID != 0 {
+			ids = append(ids, a.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachWithin)
+	defer cancel()
+	return s.store.DropAttachments(ctx, ids)
+}
+
+const detachWithin = 10 * time.Second
+
+// attached checks the attachments of a request and completes their names and types.
+func (s *Intake) attached(all []outbox.Attachment) (string, error) {
+	if len(all) > MaxAttachments {
+		return "", refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", MaxAttachments))
+	}
+	out := make([]outbox.Attachment, len(all))
+	for i, a := range all {
+		a.Name = mediatype.FileName(a.Name, a.Type)
+		a.Type = mediatype.Of(a.Type, a.Name)
+		out[i] = a
+	}
+	return outbox.EncodeAttachments(out), nil
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"time"
+
+	"slipway/relay/internal/outbox"
+)
+
+// ChunkSize is how many bytes of an attachment one row has at most. Only so much of it is in memory.
+const ChunkSize = 512 << 10
+
+// unusedKept is how long an attachment waits for its message at most.
+const unusedKept = time.Hour
+
+// AddChunk stores the n-th chunk of an attachment, and returns its id. The first chunk, 0, makes the attachment, and has the id 0.
+// The attachment is removed after an hour unless a message is stored with it.
+func (s *Store) AddChunk(ctx context.Context, id int64, n int, data []byte, now int64) (int64, error) {
+	return id, s.Update(ctx, func(tx *Tx) error {
+		if n == 0 {
+			if err := tx.take(&id, `INSERT INTO attachments (message_id, created_at) VALUES (0, ?) RETURNING id`, now); err != nil {
+				return err
+			}
+		}
+		return tx.exec(`INSERT INTO attachment_chunks (attachment_id, n, data) VALUES (?, ?, ?)`, id, n, data)
+	})
+}
+
+// DropAttachments removes attachments that belong to no message.
+func (s *Store) DropAttachments(ctx context.Context, ids []int64) error {
+	return s.Update(ctx, func(tx *Tx) error { return tx.exec(`DELETE FROM attachments WHERE message_id = 0 AND id IN ?`, ids) })
+}
+
+// keepAttachments makes the attachments of messages theirs.
+func (w *writer) keepAttachments(ctx context.Context, all []*Accept) error {
+	for _, a := range all {
+		if a.Entry.Attachments == "" {
+			continue
+		}
+		var ids []int64
+		for _, file := range outbox.DecodeAttachments(a.Entry.Attachments) {
+			ids = append(ids, file.ID)
+		}
+		if err := w.rows.WithContext(ctx).Exec(`UPDATE attachments SET message_id = ? WHERE message_id = 0 AND id IN ?`, a.Entry.MessageID(), ids).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeAttachment removes the content of an entry that sends an attachment.
+func (tx *Tx) freeAttachment(e *outbox.Entry) error {
+	if e.Kind != outbox.Media {
+		return nil
+	}
+	for _, a := range outbox.DecodeAttachments(e.Attachments) {
+		if err := tx.exec(`DELETE FROM attachments WHERE id = ? AND message_id = ?`, a.ID, e.Target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Attachment returns a reader of an attachment's content, or an error that [IsMissing].
+func (s *Store) Attachment(ctx context.Context, id int64) (io.Reader, error) {
+	r := &chunkReader{ctx: ctx, s: s, id: id}
+	return r, r.next()
+}
+
+type chunkReader struct {
+	ctx   context.Context
+	s     *Store
+	id    int64
+	n     int
+	chunk []byte
+}
+
+// Read implements [io.Reader].
+func (r *chunkReader) Read(p []byte) (int, error) {
+	if len(r.chunk) == 0 {
+		if err := r.next(); IsMissing(err) {
+			return 0, r.end()
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.chunk)
+	r.chunk = r.chunk[n:]
+	return n, nil
+}
+
+func (r *chunkReader) next() error {
+	rows, err := r.s.query(r.ctx, `SELECT data FROM attachment_chunks WHERE attachment_id = ? AND n = ?`, r.id, r.n)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	if !rows.Next() {
+		return errors.Join(rows.Err(), sql.ErrNoRows)
+	}
+	r.n++
+	return rows.Scan(&r.chunk)
+}
+
+var errAttachmentGone = errors.New("the attachment was removed while it was read")
+
+// end tells the end of an attachment from its removal.
+func (r *chunkReader) end() error {
+	rows, err := r.s.query(r.ctx, `SELECT 1 FROM attachments WHERE id = ?`, r.id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	if rows.Next() {
+		return io.EOF
+	}
+	return errors.Join(rows.Err(), errAttachmentGone)
+}

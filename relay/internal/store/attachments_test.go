@@ -1,0 +1,140 @@
+package store
+
+import (
+	"bytes"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"slipway/relay/internal/outbox"
+)
+
+// attachment stores a file of two chunks.
+func attachment(t *testing.T, s *Store, now int64) outbox.Attachment {
+	t.Helper()
+	id, err := s.AddChunk(ctx, 0, 0, bytes.Repeat([]byte("a"), ChunkSize), now)
+	if err == nil {
+		_, err = s.AddChunk(ctx, id, 1, []byte("b\x00\xff"), now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outbox.Attachment{ID: id, Name: "a.bin", Type: "application/octet-stream", Size: ChunkSize + 3}
+}
+
+// content reads an attachment; it is "" if that is gone.
+func content(t *testing.T, s *Store, id int64) string {
+	t.Helper()
+	r, err := s.Attachment(ctx, id)
+	if IsMissing(err) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
+}
+
+// An attachment lasts as long as it may be sent: it is gone when it is sent, with its message, or if no message comes.
+func TestAttachment(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	whole := string(bytes.Repeat([]byte("a"), ChunkSize)) + "b\x00\xff"
+	sent, dead, unused, dropped := attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1)
+	with := func(a outbox.Attachment) *Accept {
+		e := entry(1, "m")
+		e.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
+		return e
+	}
+	first, second := with(sent), with(dead)
+	if err := s.Accept(ctx, first, second); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DropAttachments(ctx, []int64{sent.ID, dropped.ID}); err != nil { // the first is a message's
+		t.Fatal(err)
+	}
+	if err := s.Tidy(ctx, 2*unusedKept.Milliseconds(), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[int64]string{sent.ID: whole, dead.ID: whole, unused.ID: "", dropped.ID: ""} {
+		if got := content(t, s, id); got != want {
+			t.Errorf("attachment %d has %d bytes, want %d", id, len(got), len(want))
+		}
+	}
+	s.Report(NewOutcome(first.Entry, outbox.Sent{EventID: "$1", Rest: first.Entry.Attached(1)}, 1))
+	s.Report(NewOutcome(second.Entry, outbox.Refused{}, 1))
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, s, sent.ID) != whole || content(t, s, dead.ID) != whole {
+		t.Error("an attachment is gone with the outcome of its message")
+	}
+	waiting, _, err := s.Pending(ctx, 1, 10, 1<<20, nil)
+	if err != nil || len(waiting) != 1 || waiting[0].Kind != outbox.Media || waiting[0].Target != first.Entry.ID {
+		t.Fatalf("there wait %+v, %v", waiting, err)
+	}
+	s.Report(NewOutcome(*waiting[0], outbox.Sent{EventID: "$2"}, 1))
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, s, sent.ID) != "" || content(t, s, dead.ID) != whole {
+		t.Error("what was sent is kept, or what may be sent again is not")
+	}
+	if _, err := s.PurgeOld(ctx, 0, second.Entry.AcceptedAt+1, 10); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, s, dead.ID) != "" {
+		t.Error("the attachment of a message outlives it")
+	}
+	for _, table := range []string{"attachments", "attachment_chunks"} {
+		var n int
+		if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM "+table).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d rows of %s are left, %v", n, table, err)
+		}
+	}
+}
+
+// A withdrawn attachment is gone at once, and one that is being read meanwhile doesn't end early.
+func TestAttachment_Withdrawn(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := attachment(t, s, 1)
+	m := entry(1, "m")
+	m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
+	if err := s.Accept(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	s.Report(NewOutcome(m.Entry, outbox.Sent{EventID: "$1", Rest: m.Entry.Attached(1)}, 1))
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	reading, err := s.Attachment(ctx, a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, s, a.ID); got != "" {
+		t.Errorf("%d bytes are left", len(got))
+	}
+	if b, err := io.ReadAll(reading); err == nil {
+		t.Errorf("the end is read after %d bytes", len(b))
+	}
+}
+
+func TestCopy_Attachments(t *testing.T) {
+	from := fresh(t)
+	a := attachment(t, from, 1)
+	to := open(t, filepath.Join(t.TempDir(), "copy.db"))
+	if err := Copy(ctx, from, to, func(string, int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, to, a.ID) != content(t, from, a.ID) {
+		t.Error("the copy has another content")
+	}
+}
