@@ -6,11 +6,11 @@ import "strings"
 // selects; without patterns, in the registry as a whole. It compares patterns as they are written,
 // so it may report too little.
 func (r *Rules) Administers(c *Caller, patterns []string) bool {
-	if c.Maker != nil && !r.Administers(c.Maker, patterns) {
+	if c.Only != 0 && c.Only&Admin == 0 || c.Maker != nil && !r.Administers(c.Maker, patterns) {
 		return false
 	}
-	if len(patterns) == 0 {
-		patterns = []string{"**"}
+	if len(patterns) == 0 || r.Decide(c, Admin, "").Allowed {
+		return r.Decide(c, Admin, "").Allowed
 	}
 	for _, p := range patterns {
 		if !r.administers(c, p) {
@@ -34,9 +34,6 @@ func (r *Rules) administers(c *Caller, pattern string) bool {
 				if rule.allow&Admin != 0 && includes(own, pattern) {
 					return true
 				}
-			}
-			if rule.allow&Admin != 0 && rule.names.All() {
-				return true
 			}
 		}
 	}

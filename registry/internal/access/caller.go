@@ -17,10 +17,11 @@ const (
 	Robot            // a robot account
 	Workload         // a pipeline that proved itself with an OIDC token
 	Certificate      // a client certificate
+	Person           // a person whom an identity provider has named by OIDC
 )
 
 // kindNames are the words before the colon of a subject in the rules.
-var kindNames = [...]string{"anonymous", "user", "robot", "workload", "cert"}
+var kindNames = [...]string{"anonymous", "user", "robot", "workload", "cert", "oidc"}
 
 // Caller identifies the sender of a request.
 type Caller struct {
@@ -30,6 +31,11 @@ type Caller struct {
 
 	// Maker is the caller who made this robot and whose rights bound it; nil = not bounded.
 	Maker *Caller
+
+	Groups []string // of a person, as the identity provider names them
+
+	// Only are the rights that a personal access token is for; 0 stands for all.
+	Only Rights
 
 	Bearer bool // came with a token, which restricts it further
 }
@@ -54,7 +60,7 @@ func (k Kind) String() string { return kindNames[k] }
 
 // ParseKind reads what String writes; Anonymous for anything else.
 func ParseKind(word string) Kind {
-	for k := User; k <= Certificate; k++ {
+	for k := User; k <= Person; k++ {
 		if kindNames[k] == word {
 			return k
 		}

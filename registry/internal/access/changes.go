@@ -39,7 +39,9 @@ func (r *Rules) texts() []string {
 		}
 		var members []string
 		for _, s := range r.rules[i].who {
-			if !s.everybody && !s.users && !s.bearers {
+			if s.group != "" {
+				members = append(members, groupWord+s.group)
+			} else if s.one() {
 				members = append(members, (&Caller{Kind: s.kind, Name: s.name}).String())
 			}
 		}

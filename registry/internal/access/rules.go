@@ -38,9 +38,10 @@ type rule struct {
 
 // subject selects callers.
 type subject struct {
-	everybody bool // with or without a login
-	users     bool // every user, but no robot, workload or certificate
-	bearers   bool // every caller with a token
+	everybody bool   // with or without a login
+	users     bool   // every user and person, but no robot, workload or certificate
+	bearers   bool   // every caller with a token
+	group     string // every person in this group of the identity provider
 	kind      Kind
 	name      string
 }
@@ -94,7 +95,7 @@ func compile(r *Rule, groups map[string][]subject) (rule, error) {
 	c := rule{text: r.text(), patterns: r.Repositories}
 	var errs []error
 	if len(r.Who) == 0 {
-		errs = append(errs, errors.New("who is required: anyone, users, a user, group:NAME, robot:NAME, workload:NAME or cert:NAME"))
+		errs = append(errs, errors.New("who is required: anyone, users, a user, group:NAME, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME"))
 	}
 	for _, word := range r.Who {
 		group, isGroup := strings.CutPrefix(word, "group:")
@@ -126,6 +127,9 @@ func compile(r *Rule, groups map[string][]subject) (rule, error) {
 	return c, errors.Join(errs...)
 }
 
+// groupWord begins a group of the identity provider, whose members the rules don't list.
+const groupWord = "oidc-group:"
+
 func parseSubject(word string) (subject, error) {
 	switch word {
 	case "anyone":
@@ -134,6 +138,9 @@ func parseSubject(word string) (subject, error) {
 		return subject{users: true}, nil
 	case "", "anonymous":
 		return subject{}, fmt.Errorf("%q is not a caller; write anyone for everybody, with or without a login", word)
+	}
+	if group, ok := strings.CutPrefix(word, groupWord); ok && group != "" {
+		return subject{group: group}, nil
 	}
 	c := ParseCaller(word)
 	if c.Name == "" {
@@ -178,12 +185,17 @@ func (r *Rule) text() string {
 	return text
 }
 
+// one reports whether the subject is one caller by name.
+func (s *subject) one() bool { return !s.everybody && !s.users && !s.bearers && s.group == "" }
+
 func (s *subject) selects(c *Caller) bool {
 	switch {
 	case s.everybody:
 		return true
 	case s.users:
-		return c.Kind == User
+		return c.Kind == User || c.Kind == Person
+	case s.group != "":
+		return c.Kind == Person && slices.Contains(c.Groups, s.group)
 	case s.bearers:
 		return c.Bearer
 	default:
@@ -209,6 +221,9 @@ type Decision struct {
 // without these it is denied. What the caller's maker is denied is denied to the
 // caller, too. name is "" for the registry as a whole.
 func (r *Rules) Decide(c *Caller, want Rights, name oci.Name) Decision {
+	if c.Only != 0 && want&c.Only == 0 {
+		return Decision{Rule: -1, text: ": the personal access token is for " + c.Only.String() + " only"}
+	}
 	d := r.decide(c, want, name)
 	if d.Allowed && c.Maker != nil {
 		if bound := r.Decide(c.Maker, want, name); !bound.Allowed {
@@ -269,7 +284,7 @@ func (r *Rules) Lists(c *Caller) bool { return r.has(c, List) }
 
 // has reports whether the caller may have the right in any repository.
 func (r *Rules) has(c *Caller, want Rights) bool {
-	if c.Maker != nil && !r.has(c.Maker, want) {
+	if c.Only != 0 && want&c.Only == 0 || c.Maker != nil && !r.has(c.Maker, want) {
 		return false
 	}
 	own := slices.ContainsFunc(c.Own, func(g Grant) bool { return g.Rights&want != 0 })
@@ -315,7 +330,7 @@ func (r *Rules) Knows(c *Caller) bool {
 	}
 	for i := range r.rules {
 		for _, s := range r.rules[i].who {
-			if !s.everybody && !s.users && !s.bearers && s.selects(c) {
+			if s.one() && s.selects(c) {
 				return true
 			}
 		}
@@ -329,7 +344,7 @@ func (r *Rules) Named() []Caller {
 	for i := range r.rules {
 		for _, s := range r.rules[i].who {
 			known := func(c Caller) bool { return c.Kind == s.kind && c.Name == s.name }
-			if !s.everybody && !s.users && !s.bearers && !slices.ContainsFunc(callers, known) && len(callers) < maxNamed {
+			if s.one() && !slices.ContainsFunc(callers, known) && len(callers) < maxNamed {
 				callers = append(callers, Caller{Kind: s.kind, Name: s.name})
 			}
 		}
@@ -363,6 +378,9 @@ func (d Decision) String() string {
 	case d.Own:
 		return verb + " by the caller's own grants"
 	case d.Rule < 0:
+		if strings.HasPrefix(d.text, ":") {
+			return verb + d.text
+		}
 		return verb + ": no rule allows it" + d.text
 	default:
 		return fmt.Sprintf("%s by rules[%d]: %s", verb, d.Rule, d.text)

@@ -31,7 +31,9 @@ func (r *Rules) Unreachable() []string {
 // patterns cover each other in ways that only their matches show.
 func (r *rule) covers(other *rule) bool {
 	callers := func(s subject) bool {
-		return slices.ContainsFunc(r.who, func(x subject) bool { return x.everybody || x == s || x.users && s.kind == User && s.name != "" })
+		return slices.ContainsFunc(r.who, func(x subject) bool {
+			return x.everybody || x == s || x.users && ((s.kind == User || s.kind == Person) && s.name != "" || s.group != "")
+		})
 	}
 	repositories := func(p string) bool {
 		return r.names.All() || slices.ContainsFunc(r.patterns, func(x string) bool {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/filewatch"
 	"slipway/registry/internal/identity/keyring"
+	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
@@ -130,20 +132,26 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 		if g.users, err = auth.NewHtpasswd(auth.HtpasswdOptions{Path: h.Path, Log: log, Remember: remember}); err != nil {
 			return err
 		}
-		o.Logins, o.Realm = &auth.Logins{Htpasswd: g.users}, h.Realm
+		o.Realm = h.Realm
+	}
+	var people *personal.Tokens
+	if cfg.Auth.HTPasswd != nil || cfg.Auth.OIDC != nil {
+		people = personal.New(store)
+		o.Realm = cmp.Or(o.Realm, "Registry")
+		o.Logins = &auth.Logins{Htpasswd: g.users, People: people}
 	}
 	switch {
 	case cfg.Auth.Token != nil:
 		return g.openTokenServer(cfg.Auth.Token, log, o)
 	case cfg.Auth.Service != nil:
-		return g.openService(ctx, cfg, store, log, o)
+		return g.openService(ctx, cfg, store, people, log, o)
 	default:
 		return nil
 	}
 }
 
 // openService starts the token service inside the registry.
-func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backend, log *zap.Logger, o *auth.Options) (err error) {
+func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backend, people *personal.Tokens, log *zap.Logger, o *auth.Options) (err error) {
 	b := cfg.Auth.Service.Builtin
 	if g.robots, err = robot.Open(ctx, store, log); err != nil {
 		return err
@@ -154,7 +162,7 @@ func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backe
 	}
 	g.watchers = append(g.watchers, g.robots.Watch, keys.Watch)
 	g.workloads = auth.NewWorkloads(workloads(b.Workloads))
-	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads}
+	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads, People: people}
 	g.service = auth.NewService(auth.ServiceOptions{
 		Rules: g.current, Logins: logins, Keys: keys, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
 	})

@@ -90,6 +90,8 @@ func decide(t *testing.T, g *gate, user, right string, name oci.Name) bool {
 		return false
 	case right == "tag-move":
 		return grant.May(access.TagMove, name)
+	case right == "admin":
+		return grant.Administers(nil)
 	case right == "list":
 		return grant.Sees(name)
 	default:

@@ -2,6 +2,7 @@ package app
 
 import (
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/web"
 )
 
@@ -16,6 +17,13 @@ func (a *App) openPages(handler *api.API, secret []byte) error {
 	}
 	if a.Cache != nil {
 		o.Caches = a.Cache.Caches
+	}
+	if auth := a.Config.Auth; auth != nil && auth.OIDC != nil {
+		c := auth.OIDC
+		o.ProviderName = c.Name
+		o.Provider = signin.New(signin.Options{
+			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(), Scopes: c.Scopes, NameClaim: c.NameClaim, GroupsClaim: c.GroupsClaim,
+		})
 	}
 	pages, err := web.New(o)
 	if err != nil {

@@ -145,8 +145,10 @@ const (
 	UnknownRobot      Reason = "unknown, expired or revoked robot"
 	MakerGone         Reason = "the robot's maker no longer exists"
 	RobotsUnread      Reason = "the robots cannot be read"
+	TokensUnread      Reason = "personal access tokens cannot be read"
 	UnknownWorkload   Reason = "no workload rule accepts the token"
 	IssuerUnavailable Reason = "the keys of the token's issuer cannot be fetched"
+	ProviderRefused   Reason = "the identity provider did not vouch for the caller"
 	ForeignPage       Reason = "sent by a page of another site"
 )
 

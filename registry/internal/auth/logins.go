@@ -3,20 +3,25 @@ package auth
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
 )
 
 // Logins are those who log in with a name and a secret: users of the password file
-// and robots, and workloads at the token service only. Any may be nil.
+// and robots, workloads at the token service only, and users and persons by their personal access
+// tokens. Any may be nil.
 type Logins struct {
 	Htpasswd  *Htpasswd
 	Robots    *robot.Accounts
 	Workloads *Workloads
+	People    *personal.Tokens
 }
 
 // proven is a caller whose secret was right.
@@ -39,6 +44,9 @@ func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 		p.caller = who
 		return p, robotRefusal(who.String(), err)
 	}
+	if l.People != nil && bytes.HasPrefix(c.password, []byte(personal.Prefix)) {
+		return l.loginByToken(r.Context(), c)
+	}
 	if l.Htpasswd == nil {
 		return p, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	}
@@ -50,7 +58,18 @@ func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 // *Refusal if its credential has changed or is gone.
 func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, error) {
 	who := access.Caller{Kind: kind, Name: name}
+	id, byToken := strings.CutPrefix(stamp, tokenStamp)
 	switch {
+	case byToken && l.People != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		err := l.useToken(ctx, &who, id)
+		return who, err
+	case kind == access.Person && l.People != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		err := l.addGroups(ctx, &who)
+		return who, err
 	case kind == access.User && l.Htpasswd != nil:
 		now, err := l.Htpasswd.stamp(name)
 		if err == nil && (now == "" || now != stamp) {
@@ -116,6 +135,12 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 			return errMakerGone
 		}
 		maker.Own = own
+	case access.Person:
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		if l.People == nil || l.addGroups(ctx, &maker) != nil {
+			return errMakerGone
+		}
 	case access.Certificate, access.Anonymous: // the rules alone know them
 	}
 	return nil

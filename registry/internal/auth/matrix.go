@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -76,6 +77,11 @@ func (a *Authorizer) equip(c *access.Caller) (ok bool) {
 	case c.Kind == access.Workload && l != nil && l.Workloads != nil:
 		c.Own, ok = l.Workloads.named(c.Name)
 		return ok
+	case c.Kind == access.Person && l != nil && l.People != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		_ = l.addGroups(ctx, c) // nobody who has not logged in yet has groups
+		return true
 	default:
 		return true
 	}

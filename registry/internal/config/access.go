@@ -13,14 +13,14 @@ import (
 // rule allows.
 type Access struct {
 	File   string              `key:"file" doc:"File of groups and rules. Reloaded when it changes; a broken edit keeps the former rules."`
-	Groups map[string][]string `key:"groups" doc:"Groups by name, each a list of users, robot:NAME, workload:NAME or cert:NAME."`
+	Groups map[string][]string `key:"groups" doc:"Groups by name, each a list of users, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME."`
 	Rules  []AccessRule        `key:"rules"`
 }
 
 // AccessRule allows and denies. The first rule that names caller, repository and right
 // decides.
 type AccessRule struct {
-	Who          []string `key:"who" doc:"anyone, users, a user's name, group:NAME, robot:NAME, workload:NAME or cert:NAME."`
+	Who          []string `key:"who" doc:"anyone, users, a user's name, group:NAME, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME."`
 	Repositories []string `key:"repositories" doc:"Repository patterns."`
 	Allow        []string `key:"allow" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights. push includes pull, admin everything."`
 	Deny         []string `key:"deny" choices:"pull,push,tag-move,delete,list,admin" doc:"Denied rights."`

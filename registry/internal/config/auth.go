@@ -9,6 +9,7 @@ import (
 // Auth is who may do what; without it everybody may do everything.
 type Auth struct {
 	HTPasswd *HTPasswd      `key:"htpasswd"`
+	OIDC     *OIDC          `key:"oidc"`
 	None     *None          `key:"none" doc:"Allow everything without a login."`
 	Token    *TokenAuth     `key:"token"`
 	Service  *TokenService  `key:"service" scalar:"kind" doc:"The token service inside the registry: auth: {service: builtin}."`
@@ -21,6 +22,17 @@ type HTPasswd struct {
 	Path          string        `key:"path" doc:"File of users and bcrypt hashes. Required; reloaded when it changes."`
 	AnonymousPull bool          `key:"anonymouspull" doc:"Allow pulls without a login. Docker needs auth.service: builtin for that. With an access section, write a rule for anyone instead."`
 	CacheTTL      time.Duration `key:"cachettl" min:"0" doc:"How long a correct password is remembered; 0 disables it."`
+}
+
+// OIDC logs people in to the pages at an identity provider.
+type OIDC struct {
+	Name         string        `key:"name" doc:"Name of the provider on the login page."`
+	Issuer       string        `key:"issuer" doc:"URL of the provider, such as https://id.example.org/realms/main. Required."`
+	ClientID     string        `key:"clientid" doc:"ID of the registry at the provider. Required."`
+	ClientSecret config.Secret `key:"clientsecret" doc:"Secret of the registry at the provider; none for a public client."`
+	Scopes       []string      `key:"scopes" doc:"Scopes asked for beside openid."`
+	NameClaim    string        `key:"nameclaim" doc:"Claim by which rules name a person, as oidc:NAME. People must not be able to choose it freely."`
+	GroupsClaim  string        `key:"groupsclaim" doc:"Claim that lists a person's groups, for rules with oidc-group:NAME."`
 }
 
 // None has no parameters.

@@ -24,6 +24,7 @@ func Default() Config {
 			Service: &TokenService{Builtin: &BuiltinService{
 				Service: "registry", Lifetime: 5 * time.Minute, RefreshLifetime: 30 * 24 * time.Hour,
 			}},
+			OIDC: &OIDC{Name: "single sign-on", Scopes: []string{"profile", "email"}, NameClaim: "preferred_username", GroupsClaim: "groups"},
 			None: &None{},
 		},
 		Access:  &Access{},

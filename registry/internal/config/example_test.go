@@ -85,6 +85,7 @@ func TestExampleComments(t *testing.T) {
 	want.HTTP.TLS.ClientCAs, want.HTTP.TLS.ClientAuth = got.HTTP.TLS.ClientCAs, got.HTTP.TLS.ClientAuth
 	want.HTTP.TLS.CipherSuites = []string{}
 	want.HTTP.Secret = got.HTTP.Secret
+	want.Auth.OIDC = got.Auth.OIDC
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
 	want.Health.HTTP[0].Headers = map[string][]config.Secret{}
 	want.Redis.Addr, want.Redis.Addrs = got.Redis.Addr, got.Redis.Addrs

@@ -267,7 +267,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "auth: {token: {jwks: f}}", nil, "auth.token.realm: is required (c.yml:3)\nauth.token.service: is required (c.yml:3)\nauth.token.issuer: is required"},
 		{minimal + "auth: {token: {autoredirect: true, autoredirectpath: x, service: s, issuer: i, jwks: f}}", nil, "auth.token.autoredirectpath: must begin with a slash"},
 		{minimal + "auth: {token: {realm: r, service: s, issuer: i, jwks: f, signingalgorithms: [none]}}", nil, `"none" is not one of EdDSA`},
-		{minimal + "auth: {token: {realm: r, service: s, issuer: i, jwks: f}, htpasswd: {realm: r, path: p}}", nil, "auth: names token beside htpasswd or service"},
+		{minimal + "auth: {token: {realm: r, service: s, issuer: i, jwks: f}, htpasswd: {realm: r, path: p}}", nil, "auth: names token beside htpasswd, oidc or service"},
 		{minimal + "auth: {service: {builtin: {lifetime: 2h}}}", nil, "auth.service.builtin.lifetime: must be from 1m to 1h"},
 		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'http://example.org', audience: a, claims: {a: b}, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].issuer: must be an https URL"},
 		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'https://example.org', audience: a, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].claims: is required"},

@@ -31,6 +31,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Auth != nil {
 		c.Auth.validate(&p, c.Access != nil)
+		if c.Auth.OIDC != nil && !c.HTTP.UI.Enabled {
+			p.Addf("auth.oidc", "is for the pages, which http.ui.enabled switches off")
+		}
 	}
 	if c.Access != nil {
 		c.Access.validate(&p)

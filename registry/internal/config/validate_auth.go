@@ -13,12 +13,12 @@ import (
 // empty by mistake must not leave the registry open.
 func (a *Auth) validate(p *config.Problems, rules bool) {
 	switch {
-	case a.HTPasswd == nil && a.None == nil && a.Token == nil && a.Service == nil:
+	case a.HTPasswd == nil && a.OIDC == nil && a.None == nil && a.Token == nil && a.Service == nil:
 		p.Addf("auth", "names nothing; write auth: none to let everybody do everything")
-	case a.None != nil && (a.HTPasswd != nil || a.Token != nil || a.Service != nil):
+	case a.None != nil && (a.HTPasswd != nil || a.OIDC != nil || a.Token != nil || a.Service != nil):
 		p.Addf("auth", "names both %s and none", a.first())
-	case a.Token != nil && (a.HTPasswd != nil || a.Service != nil):
-		p.Addf("auth", "names token beside htpasswd or service: tokens come from one token server; leave token out to use the one inside the registry")
+	case a.Token != nil && (a.HTPasswd != nil || a.OIDC != nil || a.Service != nil):
+		p.Addf("auth", "names token beside htpasswd, oidc or service: tokens come from one token server; leave token out to use the one inside the registry")
 	}
 	if h := a.HTPasswd; h != nil {
 		if a.Service == nil && h.Realm == "" {
@@ -28,6 +28,9 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 		if h.AnonymousPull && rules {
 			p.Addf("auth.htpasswd.anonymouspull", "does nothing beside an access section; write a rule there: {who: [anyone], repositories: [\"**\"], allow: [pull]}")
 		}
+	}
+	if a.OIDC != nil {
+		a.OIDC.validate(p, rules)
 	}
 	if a.Token != nil {
 		a.Token.validate(p)
@@ -41,11 +44,34 @@ func (a *Auth) first() string {
 	switch {
 	case a.HTPasswd != nil:
 		return "htpasswd"
+	case a.OIDC != nil:
+		return "oidc"
 	case a.Token != nil:
 		return "token"
 	default:
 		return "service"
 	}
+}
+
+func (o *OIDC) validate(p *config.Problems, rules bool) {
+	const key = "auth.oidc."
+	if !httpsURL(o.Issuer) {
+		p.Addf(key+"issuer", "must be an https URL such as https://id.example.org/realms/main")
+	}
+	required(p, key+"clientid", o.ClientID)
+	required(p, key+"nameclaim", o.NameClaim)
+	if !rules {
+		p.Addf("auth.oidc", "needs an access section: without rules, everybody whom the provider knows could do everything")
+	}
+}
+
+// httpsURL reports whether text is the URL of an issuer: https, or http on this machine.
+func httpsURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127."))
 }
 
 func (t *TokenAuth) validate(p *config.Problems) {
@@ -90,9 +116,7 @@ func (s *TokenService) validate(p *config.Problems) {
 func (w *Workload) validate(p *config.Problems, at string) {
 	required(p, at+".name", w.Name)
 	required(p, at+".audience", w.Audience)
-	u, err := url.Parse(w.Issuer)
-	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127."))
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !local {
+	if !httpsURL(w.Issuer) {
 		p.Addf(at+".issuer", "must be an https URL such as https://token.actions.githubusercontent.com")
 	}
 	if len(w.Claims) == 0 {

@@ -50,6 +50,7 @@ const (
 	Events     = Own + "/events"          // notifications that wait to be sent
 	Auth       = Own + "/auth"            // what tokens are made and robots known by, for the registry alone
 	Robots     = Auth + "/robots"         // robot accounts, one object each
+	People     = Auth + "/people"         // personal access tokens, below a folder for each owner
 	Keys       = Auth + "/keys"           // what tokens are signed with
 	ProxySpool = Own + "/proxy/spool"     // files of blobs that are being fetched; no objects
 	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota

@@ -1,18 +1,134 @@
 package web
 
-import "net/http"
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/personal"
+	"slipway/shared/logging"
+	ui "slipway/shared/web"
+)
+
+type tokenRow struct {
+	personal.Token
+	Used    time.Time
+	Expired bool
+}
 
 type accountPage struct {
 	frame
+	Groups    []string
+	LoginName string // for docker login
+	Host      string
+	CanMake   bool // personal access tokens
+	Tokens    []tokenRow
+	Scopes    []tokenScope
+	Secret    string // of a token that was just made; it is shown once
+	Note      string // what the form holds
+	Days      string
+}
+
+// tokenScope is a choice of what a token is for.
+type tokenScope struct {
+	Value, Text string
+	Allow       []string
+}
+
+var tokenScopes = []tokenScope{
+	{"pull", "Pull", []string{"pull", "list"}},
+	{"push", "Pull and push", []string{"pull", "list", "push", "tag-move"}},
+	{"all", "All that you may do", nil},
 }
 
 // errNotIn is the error of a page for users only.
 var errNotIn = &refusal{http.StatusNotFound, "Log in to see your account."}
 
-func (web *Web) getAccount(w http.ResponseWriter, v *visit) error {
-	p := accountPage{frame: web.frame(v, "account", "Your account")}
+func (web *Web) accountPage(v *visit) (p accountPage, err error) {
+	p = accountPage{frame: web.frame(v, "account", "Your account"), Host: web.host(v.Request), Scopes: tokenScopes, Days: "90"}
 	if p.Name == "" {
-		return errNotIn
+		return p, errNotIn
+	}
+	caller := v.grant.Caller
+	p.Groups, p.LoginName = caller.Groups, auth.LoginName(&caller)
+	tokens := web.o.Auth.People()
+	if p.CanMake = tokens != nil; !p.CanMake {
+		return p, nil
+	}
+	all, err := tokens.List(v.Context(), caller.String())
+	for _, token := range all {
+		p.Tokens = append(p.Tokens, tokenRow{Token: token, Used: tokens.LastUsed(token.ID), Expired: time.Now().After(token.Expires)})
+	}
+	return p, err
+}
+
+func (web *Web) getAccount(w http.ResponseWriter, v *visit) error {
+	p, err := web.accountPage(v)
+	if err != nil {
+		return err
 	}
 	return web.pages.Show(w, http.StatusOK, "account", p)
+}
+
+func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
+	p, err := web.accountPage(v)
+	if err != nil {
+		return err
+	}
+	if !p.CanMake {
+		return errNoPage
+	}
+	p.Note, p.Days = v.PostForm.Get("note"), v.PostForm.Get("days")
+	days, _ := strconv.Atoi(p.Days)
+	wanted := personal.Token{Note: p.Note, Expires: time.Now().AddDate(0, 0, min(days, 10_000)).UTC().Truncate(time.Second), Allow: tokenScopes[0].Allow}
+	for _, s := range tokenScopes {
+		if s.Value == v.PostForm.Get("scope") {
+			wanted.Allow = s.Allow
+		}
+	}
+	secret, err := web.o.Auth.People().Create(v.Context(), v.user(), wanted)
+	if errors.Is(err, personal.ErrInvalid) {
+		p.Problem = ui.Sentence(strings.TrimPrefix(err.Error(), personal.ErrInvalid.Error()+": "))
+		return web.pages.Show(w, http.StatusBadRequest, "account", p)
+	}
+	if err != nil {
+		return err
+	}
+	web.noteToken(w, v, "token created", "allow "+strings.Join(wanted.Allow, ", ")+" until "+wanted.Expires.Format(time.RFC3339))
+	if p, err = web.accountPage(v); err != nil {
+		return err
+	}
+	p.Secret = secret
+	return web.pages.Show(w, http.StatusOK, "account", p)
+}
+
+func (web *Web) postRevokeToken(w http.ResponseWriter, v *visit) error {
+	p, err := web.accountPage(v)
+	if err != nil {
+		return err
+	}
+	if !p.CanMake {
+		return errNoPage
+	}
+	id := mux.Vars(v.Request)["token"]
+	err = web.o.Auth.People().Revoke(v.Context(), v.user(), id)
+	if errors.Is(err, personal.ErrUnknown) {
+		return errHidden
+	}
+	if err != nil {
+		return err
+	}
+	web.noteToken(w, v, "token revoked", id)
+	return web.back(w, v, "/account", "revoked")
+}
+
+// noteToken writes what was done to a personal access token into the audit log.
+func (web *Web) noteToken(w http.ResponseWriter, v *visit, event, change string) {
+	web.o.Audit.Write(audit.Record{Time: time.Now(), Event: event, Who: v.user(), From: v.RemoteAddr, Method: v.Method, Change: change, Status: http.StatusOK, RequestID: logging.RequestID(w)})
 }

@@ -5,9 +5,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 )
 
@@ -117,4 +119,88 @@ func TestRobots(t *testing.T) {
 	lead.page = page
 	lead.post("/ui/robots/ci/secret")
 	lead.want(404, "not here")
+}
+
+// withPeople adds personal access tokens to a site.
+func withPeople(c *setup) { c.auth.Logins.People = personal.New(c.store) }
+
+var tokenShown = regexp.MustCompile(`id="token-secret">([^<]*)<`)
+
+func TestPersonalTokens(t *testing.T) {
+	s := newSite(t, withPeople)
+	s.image("web/app", "v1", nil, "x")
+	b := s.browser()
+	b.get("/ui/account")
+	b.want(404, "Log in")
+	b = s.as("alice")
+	b.get("/ui/account")
+	b.want(200, "New token", "-Revoke")
+	page := b.page
+	for _, days := range []string{"0", "-1", "4000", "x"} {
+		b.page = page
+		b.post("/ui/account/tokens", "days", days, "scope", "pull", "note", "<i>")
+		b.want(400, "It expires after a day to a year.", "-<i>")
+	}
+	b.page = page
+	b.post("/ui/account/tokens", "days", "30", "scope", "pull", "note", "laptop <1>")
+	b.want(200, "laptop &lt;1&gt;", "pull, list", "docker login -u alice")
+	secret := tokenShown.FindStringSubmatch(b.page)[1]
+	b.get("/ui/account")
+	b.want(200, "-"+secret)
+	client := func(method, path string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("alice", secret)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, tt := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/v2/", 200},
+		{"GET", "/v2/web/app/tags/list", 200},
+		{"GET", "/v2/secret/plans/tags/list", 403},
+		{"POST", "/v2/web/app/blobs/uploads/", 403},
+		{"DELETE", "/v2/web/app/manifests/v1", 403},
+	} {
+		if got := client(tt.method, tt.path); got != tt.want {
+			t.Errorf("%s %s with a token for pulls: %d, want %d", tt.method, tt.path, got, tt.want)
+		}
+	}
+	// The pages take no token for a password.
+	other := s.browser()
+	other.post("/ui/login", "name", "alice", "password", secret)
+	other.want(401)
+	// Somebody else can't revoke it.
+	bob := s.as("bob")
+	bob.get("/ui/account")
+	id := strings.Split(secret, "_")[2]
+	bob.post("/ui/account/tokens/" + id + "/revoke")
+	bob.want(404)
+	b.get("/ui/account")
+	b.post("/ui/account/tokens/" + id + "/revoke")
+	b.want(200, "Revoked.", "-laptop &lt;")
+	if got := client("GET", "/v2/"); got != 401 {
+		t.Errorf("a revoked token: %d", got)
+	}
+	// A token ends with its owner.
+	b.post("/ui/account/tokens", "days", "30", "scope", "all")
+	secret = tokenShown.FindStringSubmatch(b.page)[1]
+	if got := client("DELETE", "/v2/web/app/manifests/v1"); got != 202 {
+		t.Errorf("a token for everything deletes: %d", got)
+	}
+	s.setPasswords("bob")
+	for deadline := time.Now().Add(20 * time.Second); client("GET", "/v2/") != 401; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a token outlives its owner")
+		}
+	}
 }

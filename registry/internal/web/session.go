@@ -61,14 +61,21 @@ func (web *Web) seal(s session) (string, error) {
 
 // unseal reads what seal wrote; ok is false for anything else, and for what has expired.
 func (web *Web) unseal(value string) (s session, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil || len(raw) < sha256.Size {
-		return s, false
-	}
-	if !hmac.Equal(raw[:sha256.Size], web.mac("session", raw[sha256.Size:])) || json.Unmarshal(raw[sha256.Size:], &s) != nil {
+	content, ok := web.signed("session", value)
+	if !ok || json.Unmarshal(content, &s) != nil {
 		return session{}, false
 	}
 	return s, time.Now().Before(s.Expires)
+}
+
+// signed returns the content of a cookie's value, if it was signed here for that purpose.
+func (web *Web) signed(purpose, value string) (content []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil || len(raw) < sha256.Size {
+		return nil, false
+	}
+	content = raw[sha256.Size:]
+	return content, hmac.Equal(raw[:sha256.Size], web.mac(purpose, content))
 }
 
 func (web *Web) mac(purpose string, content []byte) []byte {
@@ -173,12 +180,15 @@ func (web *Web) checkForm(v *visit) error {
 type loginPage struct {
 	frame
 	User, Next string
-	Password   bool // users can log in with a password
+	Password   bool   // users can log in with a password
+	Provider   string // the name of the provider where people can log in; "" = none
 }
 
 func (web *Web) loginPage(v *visit, user, next string) loginPage {
 	p := loginPage{frame: web.frame(v, "", "Log in"), User: user, Next: next, Password: web.o.Auth.CanLogIn()}
-	p.Menu = nil
+	if p.Menu = nil; web.o.Provider != nil {
+		p.Provider = web.o.ProviderName
+	}
 	return p
 }
 
@@ -190,10 +200,12 @@ func (web *Web) getLogin(w http.ResponseWriter, v *visit) error {
 }
 
 // canLogIn reports whether there is a way to log in to the pages.
-func (web *Web) canLogIn() bool { return web.o.Auth != nil && web.o.Auth.CanLogIn() }
+func (web *Web) canLogIn() bool {
+	return web.o.Auth != nil && (web.o.Auth.CanLogIn() || web.o.Provider != nil)
+}
 
 func (web *Web) postLogin(w http.ResponseWriter, v *visit) error {
-	if !web.canLogIn() {
+	if web.o.Auth == nil || !web.o.Auth.CanLogIn() {
 		return errNoPage
 	}
 	name, next := v.PostForm.Get("name"), v.PostForm.Get("next")

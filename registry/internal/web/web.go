@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	ui "slipway/shared/web"
@@ -40,11 +41,14 @@ type Options struct {
 	Auth     *auth.Authorizer // nil = everybody may do everything
 	API      API
 	Caches   func(oci.Name) bool // whether a repository is a cache of another registry; nil = none is
+	Provider *signin.Provider    // where people log in; nil = at no provider
 	Robots   *robot.Accounts     // nil = there are none
 	Audit    *audit.Log          // nil = none
 	Secret   []byte              // signs sessions, the same at all replicas
 	Log      *zap.Logger
 	Version  string
+
+	ProviderName string // on the login page
 
 	DeleteEnabled, ReadOnly bool
 }
@@ -108,7 +112,11 @@ func (web *Web) router() http.Handler {
 	page(post, "/login", web.postLogin)
 	page(post, "/logout", web.postLogout)
 
+	page(get, "/login/provider", web.getProvider)
+	page(get, "/login/callback", web.getCallback)
 	page(get, "/account", web.getAccount)
+	page(post, "/account/tokens", web.postToken)
+	page(post, "/account/tokens/{token:[0-9a-f]+}/revoke", web.postRevokeToken)
 
 	page(get, "/", web.getRepositories)
 	page(get, "/repository"+inRepository, web.getRepository)

@@ -1,0 +1,275 @@
+// Package personal keeps personal access tokens: secrets by which their owner logs in where no
+// browser is, such as docker login. They are in the storage, so all replicas know them; of a
+// secret only its hash is kept. What an owner may do is decided by the rules at each use.
+package personal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/cache"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
+)
+
+// Prefix begins each secret, so that logins and scanners for leaked secrets recognize one.
+const Prefix = "slipway_pat_"
+
+const (
+	// Fresh is how long a token that was read is not read again: a revoked one ends that much
+	// later at other replicas.
+	Fresh = 2 * time.Second
+
+	// MaxLifetime bounds how long a token is valid.
+	MaxLifetime = 366 * 24 * time.Hour
+
+	maxTokens = 100 // of one owner
+	maxNote   = 200
+	maxRecord = 64 << 10 // bytes
+	maxGroups = 1000
+	maxKnown  = 4096
+)
+
+// Errors that callers distinguish.
+var (
+	ErrUnknown = errors.New("no such token")
+	ErrInvalid = errors.New("invalid token")
+)
+
+// Token is a personal access token.
+type Token struct {
+	ID      string    `json:"id"`
+	Note    string    `json:"note,omitempty"`
+	Allow   []string  `json:"allow,omitempty"` // rights that it is for; none stands for all of the owner's
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+}
+
+// Only is the rights that the token is for, 0 for all.
+func (t *Token) Only() access.Rights {
+	rights, err := access.ParseRights(t.Allow)
+	if err != nil || len(t.Allow) == 0 {
+		return 0
+	}
+	return rights.Needs()
+}
+
+// record is a token as it is stored.
+type record struct {
+	Token
+	Owner string `json:"owner"`
+	Hash  string `json:"hash"` // of the secret, which is random: SHA-256 is enough
+}
+
+// person is what is known of somebody by the last login.
+type person struct {
+	Owner  string   `json:"owner"`
+	Groups []string `json:"groups"`
+}
+
+// Tokens are the tokens of all owners. It is safe for concurrent use.
+type Tokens struct {
+	store storage.Store
+	known *cache.Cache[string, seen] // by key
+	used  sync.Map                   // id → time.Time of the last use here
+}
+
+type seen struct {
+	content []byte // nil = there is nothing
+	at      time.Time
+}
+
+// New does no I/O.
+func New(store storage.Store) *Tokens {
+	return &Tokens{store: store, known: cache.New[string, seen](maxKnown)}
+}
+
+// folder is where all of an owner is.
+func folder(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return layout.People + "/" + hex.EncodeToString(sum[:16])
+}
+
+func keyOf(owner, id string) string { return folder(owner) + "/token-" + id }
+
+func personKey(owner string) string { return folder(owner) + "/person" }
+
+// read returns what is at a key, nil if nothing is; it may be as old as Fresh.
+func (t *Tokens) read(ctx context.Context, key string) ([]byte, error) {
+	if s, ok := t.known.Get(key); ok && time.Since(s.at) < Fresh {
+		return s.content, nil
+	}
+	now := time.Now()
+	content, _, err := storage.Read(ctx, t.store, key, maxRecord)
+	if errors.Is(err, storage.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil { // guesses must not push out what is used
+		t.known.Put(key, seen{content, now}, 1)
+	}
+	return content, err
+}
+
+// find returns a token of the owner, as it is stored.
+func (t *Tokens) find(ctx context.Context, owner, id string) (record, error) {
+	var r record
+	if len(id) != 16 || strings.Trim(id, "0123456789abcdef") != "" {
+		return r, ErrUnknown
+	}
+	content, err := t.read(ctx, keyOf(owner, id))
+	if err != nil {
+		return r, err
+	}
+	if content == nil || json.Unmarshal(content, &r) != nil || r.Owner != owner || r.ID != id || !time.Now().Before(r.Expires) {
+		return r, ErrUnknown
+	}
+	return r, nil
+}
+
+// Login returns the owner's token with that secret. ErrUnknown.
+func (t *Tokens) Login(ctx context.Context, owner, secret string) (Token, error) {
+	id, _, ok := strings.Cut(strings.TrimPrefix(secret, Prefix), "_")
+	if !ok {
+		return Token{}, ErrUnknown
+	}
+	r, err := t.find(ctx, owner, id)
+	if err != nil {
+		return Token{}, err
+	}
+	if subtle.ConstantTimeCompare([]byte(r.Hash), []byte(hashOf(secret))) != 1 {
+		return Token{}, ErrUnknown
+	}
+	t.used.Store(id, time.Now())
+	return r.Token, nil
+}
+
+// Current returns the owner's token of that id. ErrUnknown, also for one that has expired.
+func (t *Tokens) Current(ctx context.Context, owner, id string) (Token, error) {
+	r, err := t.find(ctx, owner, id)
+	return r.Token, err
+}
+
+// Create makes a token for the owner and returns its secret, which can't be read again. ErrInvalid.
+func (t *Tokens) Create(ctx context.Context, owner string, token Token) (secret string, err error) {
+	now := time.Now().UTC().Truncate(time.Second)
+	switch {
+	case len(token.Note) > maxNote:
+		return "", fmt.Errorf("%w: a note has at most %d bytes", ErrInvalid, maxNote)
+	case !token.Expires.After(now) || token.Expires.After(now.Add(MaxLifetime)):
+		return "", fmt.Errorf("%w: it expires after a day to a year", ErrInvalid)
+	}
+	if _, err := access.ParseRights(token.Allow); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	all, err := t.List(ctx, owner)
+	if err != nil {
+		return "", err
+	}
+	if len(all) >= maxTokens {
+		return "", fmt.Errorf("%w: you have %d already; revoke some", ErrInvalid, len(all))
+	}
+	var b [40]byte
+	_, _ = rand.Read(b[:]) // never fails
+	token.ID, token.Created = hex.EncodeToString(b[:8]), now
+	secret = Prefix + token.ID + "_" + hex.EncodeToString(b[8:])
+	content, err := json.Marshal(record{token, owner, hashOf(secret)})
+	if err != nil {
+		return "", err
+	}
+	return secret, t.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(owner, token.ID), Content: content, If: storage.IfAbsent()}})
+}
+
+// List returns the owner's tokens, the newest first, also those that have expired.
+func (t *Tokens) List(ctx context.Context, owner string) ([]Token, error) {
+	all := []Token{}
+	prefix := folder(owner)
+	for info, err := range t.store.List(ctx, prefix, storage.ListOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		if info.Prefix || !strings.HasPrefix(info.Key, prefix+"/token-") || len(all) == maxTokens {
+			continue
+		}
+		content, _, err := storage.Read(ctx, t.store, info.Key, maxRecord)
+		if errors.Is(err, storage.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r record
+		if json.Unmarshal(content, &r) == nil && r.Owner == owner {
+			all = append(all, r.Token)
+		}
+	}
+	slices.SortFunc(all, func(a, b Token) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID)) })
+	return all, nil
+}
+
+// LastUsed is when the token was last used at this process, the zero time if it never was.
+func (t *Tokens) LastUsed(id string) time.Time {
+	at, _ := t.used.Load(id)
+	used, _ := at.(time.Time)
+	return used
+}
+
+// Revoke removes a token of the owner: it ends here at once, and at other replicas within Fresh. ErrUnknown.
+func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
+	if len(id) != 16 || strings.Trim(id, "0123456789abcdef") != "" {
+		return ErrUnknown
+	}
+	key := keyOf(owner, id)
+	if _, err := t.store.Stat(ctx, key); errors.Is(err, storage.ErrNotExist) {
+		return ErrUnknown
+	} else if err != nil {
+		return err
+	}
+	err := t.store.Apply(ctx, nil, storage.Stage{{Key: key, Delete: true}})
+	t.known.Forget(key)
+	return err
+}
+
+// SetGroups notes the groups that a person has by the login of now, for tokens.
+func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string) error {
+	content, err := json.Marshal(person{owner, groups[:min(len(groups), maxGroups)]})
+	if err != nil {
+		return err
+	}
+	key := personKey(owner)
+	if now, err := t.read(ctx, key); err == nil && string(now) == string(content) {
+		return nil
+	}
+	err = t.store.Apply(ctx, nil, storage.Stage{{Key: key, Content: content}})
+	t.known.Forget(key)
+	return err
+}
+
+// Groups returns the groups that a person had at the last login. ErrUnknown if there was none.
+func (t *Tokens) Groups(ctx context.Context, owner string) ([]string, error) {
+	content, err := t.read(ctx, personKey(owner))
+	if err != nil {
+		return nil, err
+	}
+	var p person
+	if content == nil || json.Unmarshal(content, &p) != nil || p.Owner != owner {
+		return nil, ErrUnknown
+	}
+	return p.Groups, nil
+}
+
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,186 @@
+// Package signin logs people in at an OpenID Connect provider: the authorization code flow with PKCE.
+package signin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+const (
+	timeout   = 15 * time.Second
+	maxName   = 200
+	maxGroups = 1000
+)
+
+// Options describe the provider.
+type Options struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string
+	Scopes       []string // beside openid
+	NameClaim    string   // by which rules name a person
+	GroupsClaim  string
+}
+
+// Provider is an OpenID Connect provider. It is safe for concurrent use.
+type Provider struct {
+	o      Options
+	client *http.Client
+
+	mu       sync.Mutex
+	provider *oidc.Provider // nil until it was reached
+}
+
+// New does no I/O: the provider may be reached later than the registry starts.
+func New(o Options) *Provider {
+	return &Provider{o: o, client: &http.Client{Timeout: timeout}}
+}
+
+// Attempt is a login that has begun. The browser keeps it until it comes back.
+type Attempt struct {
+	State, Nonce, Verifier string
+}
+
+// Person is somebody whom the provider has named.
+type Person struct {
+	Name   string
+	Groups []string
+}
+
+// ErrUnavailable means that the provider can't be reached, or is not one.
+var ErrUnavailable = errors.New("the identity provider cannot be reached")
+
+// RefusedError is a login that the provider or its answer doesn't allow.
+type RefusedError struct {
+	Reason string // for the person
+	Err    error  // for the log; nil if the reason says it all
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	if e.Err != nil {
+		return e.Reason + ": " + e.Err.Error()
+	}
+	return e.Reason
+}
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.provider != nil {
+		return p.provider, nil
+	}
+	// The keys of the provider are fetched later by this context.
+	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.o.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	p.provider = found
+	return found, nil
+}
+
+func (p *Provider) config(found *oidc.Provider, callback string) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: found.Endpoint(), RedirectURL: callback,
+		Scopes: append([]string{oidc.ScopeOpenID}, p.o.Scopes...),
+	}
+}
+
+// Begin returns the URL at the provider where a browser goes first, and what it has to keep until
+// it comes back to callback. ErrUnavailable.
+func (p *Provider) Begin(ctx context.Context, callback string) (to string, a Attempt, err error) {
+	found, err := p.discover(ctx)
+	if err != nil {
+		return "", a, err
+	}
+	a = Attempt{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier()}
+	return p.config(found, callback).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+}
+
+// Finish returns who has logged in, by the parameters with which the browser has come back. The
+// error is ErrUnavailable or a *RefusedError.
+func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get func(string) string) (Person, error) {
+	if a.State == "" || get("state") != a.State {
+		return Person{}, &RefusedError{Reason: "This login was not begun in this browser, or too long ago."}
+	}
+	if code := get("error"); code != "" {
+		return Person{}, &RefusedError{Reason: "The identity provider refused the login.", Err: fmt.Errorf("%.100q: %.300q", code, get("error_description"))}
+	}
+	found, err := p.discover(ctx)
+	if err != nil {
+		return Person{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := p.config(found, callback).Exchange(ctx, get("code"), oauth2.VerifierOption(a.Verifier))
+	var failed *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &failed) && failed.Response.StatusCode < 500:
+		return Person{}, &RefusedError{Reason: "The identity provider refused the login.", Err: err}
+	case err != nil:
+		return Person{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := found.VerifierContext(ctx, &oidc.Config{ClientID: p.o.ClientID}).Verify(ctx, raw)
+	if err == nil && id.Nonce != a.Nonce {
+		err = errors.New("the nonce is that of another login")
+	}
+	if err != nil {
+		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}
+	}
+	claims := map[string]any{}
+	if err := id.Claims(&claims); err != nil {
+		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}
+	}
+	if p.missing(claims) { // some providers have them at the user info endpoint only
+		if info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token)); err == nil && info.Subject == id.Subject {
+			more := map[string]any{}
+			if info.Claims(&more) == nil {
+				for key, value := range more {
+					if _, ok := claims[key]; !ok {
+						claims[key] = value
+					}
+				}
+			}
+		}
+	}
+	return p.person(claims)
+}
+
+func (p *Provider) missing(claims map[string]any) bool {
+	return claims[p.o.NameClaim] == nil || p.o.GroupsClaim != "" && claims[p.o.GroupsClaim] == nil
+}
+
+func (p *Provider) person(claims map[string]any) (Person, error) {
+	name, _ := claims[p.o.NameClaim].(string)
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == ':' || r == '"' }
+	switch {
+	case name == "" || len(name) > maxName || strings.ContainsFunc(name, odd):
+		return Person{}, &RefusedError{Reason: "The identity provider gives you no name that can be used here.", Err: fmt.Errorf("claim %s is %.200q", p.o.NameClaim, fmt.Sprint(claims[p.o.NameClaim]))}
+	case p.o.NameClaim == "email" && claims["email_verified"] != nil && claims["email_verified"] != true:
+		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address."}
+	}
+	who := Person{Name: name}
+	switch groups := claims[p.o.GroupsClaim].(type) {
+	case string:
+		who.Groups = []string{groups}
+	case []any:
+		for _, group := range groups[:min(len(groups), maxGroups)] {
+			if text, ok := group.(string); ok && len(text) <= maxName {
+				who.Groups = append(who.Groups, text)
+			}
+		}
+	}
+	return who, nil
+}
