@@ -226,6 +226,7 @@ func (c *Client) pingAnonymously(ctx context.Context) error {
 	if err != nil {
 		return unreachable(ctx, err)
 	}
+	c.noteLimit(resp.Header)
 	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusUnauthorized {
 		drain(resp.Body)
 		return nil

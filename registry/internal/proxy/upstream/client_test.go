@@ -520,6 +520,11 @@ func TestLimit(t *testing.T) {
 	if left != 76 {
 		t.Errorf("%d left", left)
 	}
+	left = -1
+	check(t, c.Ping(t.Context()))
+	if left != 76 {
+		t.Errorf("%d left, after a ping", left)
+	}
 }
 
 func TestRetryAfter(t *testing.T) {
