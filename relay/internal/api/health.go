@@ -46,6 +46,12 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// getNtfyHealth answers as ntfy's server does. Its clients want to know only that there is one.
+func (a *API) getNtfyHealth(w http.ResponseWriter, _ *http.Request) error {
+	httprequest.WriteJSON(w, http.StatusOK, map[string]bool{"healthy": true})
+	return nil
+}
+
 func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
 	httprequest.WriteJSON(w, http.StatusOK, done{true})
 	return nil

@@ -203,6 +203,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/bot/recovery-key", "", "", "", admin, 200},
 		{"GET", "/health", "", "", "", "", 200},
 		{"GET", "/livez", "", "", "", "", 200},
+		{"GET", "/v1/health", "", "", "", "", 200},
+		{"GET", "/ntfy/v1/health", "", "", "", "", 200},
 		{"GET", "/readyz", "", "", "", "", 200},
 		{"GET", "/version", "", "", "", "", 200},
 		{"GET", "/metrics", "", "", "", "", 200},

@@ -93,6 +93,8 @@ func (a *API) routes() []*row {
 		{method: get, path: "/doctor", who: users, handle: a.forUser(a.getDoctor)},
 		{method: get, path: "/bot/recovery-key", who: users, handle: a.forUser(a.getRecoveryKey)},
 		{method: get, path: "/health", who: anybody, handle: a.getHealth},
+		{method: get, path: "/ntfy/v1/health", who: anybody, handle: a.getNtfyHealth},
+		{method: get, path: "/v1/health", who: anybody, handle: a.getNtfyHealth},
 		{method: get, path: "/livez", who: anybody, handle: a.getLive},
 		{method: get, path: "/readyz", who: anybody, handle: a.getReady},
 		{method: get, path: "/version", who: anybody, handle: a.getVersion},

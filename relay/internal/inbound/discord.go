@@ -39,6 +39,9 @@ func Discord() Protocol {
 			}
 			d, err := in.draft()
 			d.Edits, d.Attachments = id, r.Files
+			if thread := r.URL.Query().Get("thread_id"); thread != "" && id == 0 {
+				d.Thread = "discord:" + thread
+			}
 			b := Batch{Drafts: []Draft{d}}
 			if r.URL.Query().Get("wait") == "true" || id != 0 {
 				b.Answer = discordWaits{}

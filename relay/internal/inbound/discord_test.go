@@ -23,6 +23,10 @@ func TestDiscord(t *testing.T) {
 	if w := replied(Discord(), b); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &m) != nil || m.ID != "42" {
 		t.Errorf("with wait: %d %s", w.Code, w.Body)
 	}
+	b, err = post(t, Discord(), path+"?thread_id=5", `{"content":"c"}`)
+	if err != nil || b.Drafts[0].Thread != "discord:5" {
+		t.Errorf("thread: %+v, %v", b.Drafts, err)
+	}
 	const form = "--x\r\nContent-Disposition: form-data; name=\"payload_json\"\r\n\r\n{\"content\":\"c\"}\r\n--x\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"f\"\r\n\r\nfile\r\n--x--\r\n"
 	b, err = post(t, Discord(), "/api/webhooks/1/"+token, form, "Content-Type: multipart/form-data; boundary=x")
 	shown{"", "c", ""}.check(t, "form", b, err)

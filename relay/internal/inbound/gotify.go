@@ -1,11 +1,13 @@
 package inbound
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/markup"
 )
 
 // Gotify is POST /message as clients of Gotify and PushBits send it, which look the same: the token in a header or the
@@ -58,4 +60,25 @@ func GotifyPriority(given *int) *int {
 		p = 1
 	}
 	return &p
+}
+
+// notificationLinks returns the address that a notification opens and that of its picture, as Gotify's extras have them.
+func notificationLinks(extras json.RawMessage) (addresses []string) {
+	var in struct {
+		Notification struct {
+			Click struct {
+				URL string `json:"url"`
+			} `json:"click"`
+			Picture string `json:"bigImageUrl"`
+		} `json:"client::notification"`
+	}
+	if len(extras) == 0 || json.Unmarshal(extras, &in) != nil {
+		return nil
+	}
+	for _, address := range []string{in.Notification.Click.URL, in.Notification.Picture} {
+		if markup.IsWeb(address) {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
 }

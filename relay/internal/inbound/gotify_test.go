@@ -53,6 +53,19 @@ func parse(t *testing.T, app App, body string, headers ...string) (name string, 
 	return p.Name, b.Drafts[0]
 }
 
+// Proxmox sends the token in two headers; what a notification opens and shows in Gotify's apps are links in the room.
+func TestGotify_Extras(t *testing.T) {
+	const body = `{"title":"vzdump","message":"**ok**","priority":1,"extras":{"client::display":{"contentType":"text/markdown"},"client::notification":{"click":{"url":"https://e.org/1"},"bigImageUrl":"https://e.org/1.png"}}}`
+	_, d := parse(t, App{}, body, "Authorization: Bearer A", "X-Gotify-Key: A")
+	if d.Message != "**ok**\n\nhttps://e.org/1\n\nhttps://e.org/1.png" || d.ContentType != "" || *d.Priority != -1 {
+		t.Errorf("%+v", d)
+	}
+	_, d = parse(t, App{}, `{"message":"m","extras":{"client::notification":{"click":{"url":"javascript:x"}}}}`, "X-Gotify-Key: A")
+	if d.Message != "m" {
+		t.Errorf("%q", d.Message)
+	}
+}
+
 // The place of the token decides how priority and text are meant, unless the application does.
 func TestScaleAndFormat(t *testing.T) {
 	const inBody, without = `{"token":"A","message":"m","priority":2}`, `{"message":"m","priority":2}`

@@ -130,6 +130,7 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
 	d.Attachments = r.Files
 	AddLinks(&d, s.links)
+	AddLinks(&d, notificationLinks(d.Extras))
 	return Batch{Wait: wait, Drafts: []Draft{d}}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
 	"slipway/relay/internal/refusal"
 )
@@ -77,6 +78,7 @@ type ntfyMessage struct {
 	Delay    string          `json:"delay"`
 	Icon     string          `json:"icon"`
 	Filename string          `json:"filename"`
+	Sequence string          `json:"sequence_id"` // a later message with it replaces this one
 
 	actions []ntfyAction
 	file    bool // the body is a file
@@ -153,6 +155,7 @@ func ntfyMessageOf(r *Request) (m ntfyMessage, err error) {
 	m.Click = ntfyParameter(r, "X-Click", "Click")
 	m.Attach = ntfyParameter(r, "X-Attach", "Attach", "a")
 	m.Filename = ntfyParameter(r, "X-Filename", "Filename", "file", "f")
+	m.Sequence = ntfyParameter(r, "X-Sequence-ID", "Sequence-ID", "sid")
 	m.Delay = ntfyParameter(r, "X-Delay", "Delay", "X-At", "At", "X-In", "In")
 	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	m.Markdown = isYes(ntfyParameter(r, "X-Markdown", "Markdown", "md")) || mediaType == "text/markdown"
@@ -270,6 +273,9 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 	}
 	emoji, others := ntfyEmoji(m.Tags)
 	d := Draft{Title: m.Title, Message: m.Message, ContentType: format.Plain, IdempotencyKey: r.Header.Get("Idempotency-Key")}
+	if m.Sequence != "" {
+		d.Key, d.Change = m.Sequence, intake.Update
+	}
 	if m.Priority != 0 {
 		p := m.Priority - 3
 		d.Priority = &p

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -39,6 +40,16 @@ func TestNtfy(t *testing.T) {
 		}
 		if w := replied(Ntfy(), b); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil || len(answer.ID) != 12 || answer.Event != "message" || answer.Topic == "" || answer.Message == "" || answer.Time == 0 {
 			t.Errorf("%s: %d %s", tt.path, w.Code, w.Body)
+		}
+	}
+}
+
+// A message with the same sequence replaces the one before.
+func TestNtfy_Sequence(t *testing.T) {
+	for path, body := range map[string]string{"/" + token + "?sid=disk": "hi", "/": `{"topic":"` + token + `","message":"hi","sequence_id":"disk"}`} {
+		b, err := post(t, Ntfy(), path, body)
+		if err != nil || b.Drafts[0].Key != "disk" || b.Drafts[0].Change != intake.Update {
+			t.Errorf("%s: %+v, %v", path, b.Drafts, err)
 		}
 	}
 }

@@ -53,6 +53,7 @@ type pushoverMessage struct {
 	priority              *int
 	retry, expire         *int
 	html, monospace       bool
+	timestamp             *int // Unix seconds
 }
 
 func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
@@ -77,6 +78,8 @@ func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 			in.retry, err = v.Integer(name)
 		case "expire":
 			in.expire, err = v.Integer(name)
+		case "timestamp":
+			in.timestamp, err = v.Integer(name)
 		case "html":
 			in.html = isOn(v)
 		case "monospace":
@@ -119,6 +122,9 @@ func (m *pushoverMessage) draft() (Draft, error) {
 		return Draft{}, refusal.Invalid("expire", "expire must be supplied with priority=2 and be at most 10800")
 	}
 	d := Draft{Title: m.title, Message: m.message, Priority: m.priority, ContentType: format.Plain}
+	if m.timestamp != nil && *m.timestamp > 0 {
+		d.EventAt = time.Unix(int64(*m.timestamp), 0)
+	}
 	if m.html || m.monospace || m.url != "" {
 		body := markup.Text(m.message)
 		if m.html {

@@ -20,10 +20,10 @@ func TestPushover(t *testing.T) {
 		b, err := post(t, Pushover(), path, credentials+body, form)
 		want.check(t, body, b, err)
 	}
-	b, err := post(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1","html":false,"monospace":null}`, "Content-Type: application/json")
+	b, err := post(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1","timestamp":1700000000,"html":false,"monospace":null}`, "Content-Type: application/json")
 	shown{"", "j", "text/plain"}.check(t, "JSON", b, err)
-	if p := b.Drafts[0].Priority; p == nil || *p != 1 {
-		t.Errorf("priority %v", p)
+	if d := b.Drafts[0]; d.Priority == nil || *d.Priority != 1 || d.EventAt.Unix() != 1_700_000_000 {
+		t.Errorf("%+v", d)
 	}
 	w := replied(Pushover(), b)
 	if w.Code != http.StatusOK || w.Header().Get("X-Limit-App-Limit") == "" || w.Header().Get("X-Limit-App-Remaining") == "" || w.Header().Get("X-Limit-App-Reset") == "" {

@@ -13,10 +13,10 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// Slack is the incoming webhook of Slack, with text in its markup, blocks and attachments
-// (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
+// Slack is the incoming webhook of Slack, with text in its markup, blocks and attachments, also at Discord's address for
+// it (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
 func Slack() Protocol {
-	return slackShaped("slack", markup.Mrkdwn, "/hook/slack/{token}", "/services/{team}/{bot}/{token}")
+	return slackShaped("slack", markup.Mrkdwn, "/hook/slack/{token}", "/services/{team}/{bot}/{token}", "/api/webhooks/{id}/{token}/slack")
 }
 
 // Mattermost is the incoming webhook of Mattermost and Rocket.Chat: the shape of Slack's with text in Markdown

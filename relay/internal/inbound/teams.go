@@ -56,6 +56,7 @@ type teamsMessage struct {
 		Targets []struct {
 			URI string `json:"uri"`
 		} `json:"targets"`
+		Target []string `json:"target"` // of the older ViewAction
 	} `json:"potentialAction"`
 	Summary string `json:"summary"`
 }
@@ -130,6 +131,9 @@ func (m *teamsMessage) draft() (Draft, error) {
 	for _, a := range m.PotentialAction {
 		for _, t := range a.Targets {
 			w.add(markup.Link(a.Name, t.URI))
+		}
+		for _, t := range a.Target {
+			w.add(markup.Link(a.Name, t))
 		}
 	}
 	d.Message = markup.Lines(w.lines...)

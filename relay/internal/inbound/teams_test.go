@@ -15,8 +15,8 @@ func TestTeams(t *testing.T) {
 	want.check(t, "workflow", b, err)
 	b, err = post(t, Teams(), "/hook/teams/"+token, card)
 	want.check(t, "bare card", b, err)
-	b, err = post(t, Teams(), "/hook/teams/"+token, `{"@type":"MessageCard","title":"T","text":"x","sections":[{"activityTitle":"s","facts":[{"name":"n","value":"v"}]}],"potentialAction":[{"@type":"OpenUri","name":"Go","targets":[{"os":"default","uri":"https://e.org"}]}]}`)
-	shown{"T", `x<br><strong>s</strong><br><strong>n:</strong> v<br><a href="https://e.org">Go</a>`, "text/html"}.check(t, "message card", b, err)
+	b, err = post(t, Teams(), "/hook/teams/"+token, `{"@type":"MessageCard","title":"T","text":"x","sections":[{"activityTitle":"s","facts":[{"name":"n","value":"v"}]}],"potentialAction":[{"@type":"OpenUri","name":"Go","targets":[{"os":"default","uri":"https://e.org"}]},{"@type":"ViewAction","name":"See","target":["https://e.org/v"]}]}`)
+	shown{"T", `x<br><strong>s</strong><br><strong>n:</strong> v<br><a href="https://e.org">Go</a><br><a href="https://e.org/v">See</a>`, "text/html"}.check(t, "message card", b, err)
 	if w := replied(Teams(), b); w.Code != http.StatusAccepted {
 		t.Errorf("status %d", w.Code)
 	}

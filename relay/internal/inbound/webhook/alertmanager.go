@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
@@ -41,7 +43,11 @@ func Grafana() inbound.Protocol {
 			if err := checkHMAC(r, "X-Grafana-Alerting-Signature", "", app); err != nil {
 				return inbound.Batch{}, err
 			}
-			return parseAlerts(r, app)
+			b, err := parseAlerts(r, app)
+			if errors.Is(err, errNoAlerts) { // the body is a template of the user's, or Grafana's older alerting
+				return parseGeneric(r, format.Plain)
+			}
+			return b, err
 		},
 		Reply: reply, Fail: inbound.FailLater,
 	}
@@ -69,6 +75,8 @@ type alert struct {
 	ImageURL     string `json:"imageURL"`
 }
 
+var errNoAlerts = refusal.Invalid("alerts", "The body has no alerts.")
+
 func parseAlerts(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 	var in alerts
 	if err := inbound.DecodeHook(r, &in); err != nil {
@@ -76,7 +84,7 @@ func parseAlerts(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 	}
 	switch {
 	case in.Alerts == nil:
-		return inbound.Batch{}, refusal.Invalid("alerts", "The body has no alerts.")
+		return inbound.Batch{}, errNoAlerts
 	case len(in.Alerts) > maxEvents:
 		return inbound.Batch{}, &refusal.Error{Kind: refusal.KindTooLarge, Field: "alerts", Message: fmt.Sprintf("A request may have %d alerts.", maxEvents)}
 	}

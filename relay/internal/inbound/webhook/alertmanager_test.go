@@ -69,6 +69,10 @@ func TestGrafana(t *testing.T) {
 	if !strings.Contains(text, "Panel (http://g/p)") || !strings.Contains(text, "Silence (http://g/s)") {
 		t.Error(text)
 	}
+	d, text := read(t, Grafana(), `{"title":"[Alerting] disk","message":"full","ruleUrl":"https://g/d","state":"alerting"}`) // of the user's own template
+	if d.Title != "[Alerting] disk" || text != "full\n\nhttps://g/d" {
+		t.Errorf("%q %q", d.Title, text)
+	}
 	secret := []byte("It's a Secret to Everybody")
 	app := inbound.App{Secret: func() ([]byte, error) { return secret, nil }}
 	mac := hmac.New(sha256.New, secret)

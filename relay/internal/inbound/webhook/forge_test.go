@@ -57,6 +57,10 @@ func TestGitHub(t *testing.T) {
 		{"pull_request", `{"action":"closed",` + pull + `,` + repository + `}`, "ann merged #2 Add x (https://g/2)", 0},
 		{"pull_request_review", `{"action":"submitted","review":{"state":"changes_requested","body":"no","html_url":"https://g/r"},` + pull + `,` + repository + `}`, "ann requested changes to (https://g/r) #2 Add x (https://g/2)\n\n> no", 0},
 		{"issue_comment", `{"action":"created","issue":{"number":1,"title":"Bug","html_url":"https://g/1"},"comment":{"body":"<b>hi</b>","html_url":"https://g/1#c"},` + repository + `}`, "ann commented (https://g/1#c) on #1 Bug (https://g/1)\n\n> <b>hi</b>", 0},
+		{"pull_request", `{"action":"converted_to_draft",` + pull + `,` + repository + `}`, "ann made #2 Add x (https://g/2) a draft", 0},
+		{"check_run", `{"action":"completed","check_run":{"name":"lint","head_sha":"0123456789","conclusion":"failure","html_url":"https://g/c","app":{"slug":"ci"}},` + repository + `}`, "The check lint (https://g/c) of 01234567 ended with failure", 1},
+		{"status", `{"sha":"0123456789","state":"error","context":"ci/build","description":"it broke","target_url":"https://c/1","commit":{"html_url":"https://g/s"},` + repository + `}`, "ci/build reports error (https://c/1) for 01234567 (https://g/s): it broke", 1},
+		{"deployment_review", `{"action":"requested","environment":"prod","workflow_run":{"name":"CD","html_url":"https://g/w"},` + repository + `}`, "ann asked for an approval of the deployment to prod by CD (https://g/w)", 0},
 		{"workflow_run", `{"action":"completed","workflow_run":{"name":"CI","run_number":5,"head_branch":"main","conclusion":"timed_out","html_url":"https://g/w"},` + repository + `}`, "The workflow CI #5 (https://g/w) of main ended with timed out", 1},
 		{"release", `{"action":"published","release":{"tag_name":"v1","html_url":"https://g/v1"},` + repository + `}`, "ann released v1 (https://g/v1)", 0},
 		{"ping", `{"zen":"z",` + repository + `}`, "ann connected this webhook", 0},
@@ -72,7 +76,7 @@ func TestGitHub(t *testing.T) {
 // Events that nobody wants to read, and events to come, are taken and make no message.
 func TestGitHubIgnores(t *testing.T) {
 	for event, body := range map[string]string{
-		"label": `{"action":"created"}`, "push": `{"ref":"refs/tags/v1"}`, "workflow_run": `{"action":"completed","workflow_run":{"conclusion":"success"}}`,
+		"label": `{"action":"created"}`, "check_run": `{"action":"completed","check_run":{"conclusion":"failure","app":{"slug":"github-actions"}}}`, "status": `{"state":"success"}`, "push": `{"ref":"refs/tags/v1"}`, "workflow_run": `{"action":"completed","workflow_run":{"conclusion":"success"}}`,
 		"issues": `{"action":"labeled","issue":{"number":1}}`, "to_come": `{"action":5,"pull_request":"x"}`, "": "{}",
 	} {
 		if b, err := post(t, GitHub(), inbound.App{}, body, "X-GitHub-Event: "+event); err != nil || len(b.Drafts) != 0 || b.Ignored != 1 {

@@ -90,7 +90,7 @@ func (g *generic) set(r *inbound.Request, name string, v fields.Value) error {
 	}
 	to := map[string]*string{
 		"title": &g.title, "subject": &g.title, "message": &g.text, "text": &g.text, "body": &g.text, "msg": &g.text, "content": &g.text,
-		"html": &g.html, "url": &g.url, "link": &g.url, "click": &g.url, "format": &g.mediaType,
+		"html": &g.html, "url": &g.url, "link": &g.url, "click": &g.url, "ruleurl": &g.url, "format": &g.mediaType,
 	}[strings.ToLower(name)]
 	switch {
 	case to != nil && *to == "":

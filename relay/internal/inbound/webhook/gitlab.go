@@ -255,7 +255,7 @@ func (e *gitlabEvent) note() notice {
 	case e.Snippet != nil:
 		what += "the snippet " + markup.Link(e.Snippet.Title, e.Snippet.URL)
 	case e.Commit != nil:
-		what += "the commit " + markup.Link(e.Commit.ID[:min(len(e.Commit.ID), 8)], e.Commit.URL)
+		what += "the commit " + markup.Link(short(e.Commit.ID), e.Commit.URL)
 	default:
 		what += "something"
 	}
