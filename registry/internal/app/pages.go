@@ -13,7 +13,7 @@ func (a *App) openPages(handler *api.API, secret []byte) error {
 	}
 	o := web.Options{
 		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Robots: a.gate.robots, Audit: a.audit, Secret: secret, Log: a.Log, Version: a.Build.Version,
-		DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
+		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
 	}
 	if a.Cache != nil {
 		o.Caches = a.Cache.Caches

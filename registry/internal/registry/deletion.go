@@ -177,3 +177,20 @@ func (r Repository) inPlace(ctx context.Context, d *layout.Deletion) (bool, erro
 	}
 	return true, nil
 }
+
+// Deleted returns at most limit names of repositories from which something was deleted that may still
+// be restorable, by name. The repositories need not exist any more.
+func (r *Registry) Deleted(ctx context.Context, limit int, visible func(oci.Name) bool) (names []oci.Name, err error) {
+	for name, err := range tree.Deleted(ctx, r.store) {
+		if err != nil {
+			return nil, fault(err)
+		}
+		if visible != nil && !visible(name) {
+			continue
+		}
+		if names = append(names, name); len(names) == limit {
+			break
+		}
+	}
+	return names, nil
+}

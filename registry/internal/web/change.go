@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -26,6 +27,7 @@ type deletePage struct {
 	Whole      bool     // the repository
 	Count      int      // of its tags
 	Cancel     string
+	Keep       time.Duration // it can be restored, 0 = not
 }
 
 // deletion describes what the address says to delete, if the visitor may.
@@ -35,7 +37,7 @@ func (web *Web) deletion(v *visit) (p deletePage, err error) {
 		return p, err
 	}
 	vars := mux.Vars(v.Request)
-	p = deletePage{Repository: repo.Name(), Cancel: web.base + "/repository/" + string(repo.Name())}
+	p = deletePage{Repository: repo.Name(), Keep: web.o.KeepDeleted, Cancel: web.base + "/repository/" + string(repo.Name())}
 	if !web.rights(v, p.Repository).Delete {
 		return p, errHidden
 	}
@@ -101,6 +103,9 @@ func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	web.names.forget()
+	if web.restores(v) && web.rights(v, p.Repository).Push {
+		return web.back(w, v, "/trash/"+string(p.Repository), "deleted")
+	}
 	if p.Whole {
 		return web.back(w, v, "/", "deleted")
 	}

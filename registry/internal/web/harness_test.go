@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
@@ -75,16 +76,19 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 		t.Fatal(err)
 	}
 	store := memory.New()
-	s.rules = registry.New(registry.Options{Store: store, DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}}})
 	c := setup{
 		store: store,
-		api:   api.Options{Registry: s.rules, Log: zap.NewNop(), DeleteEnabled: true, Secret: []byte("secret")},
-		pages: Options{Registry: s.rules, Secret: []byte("secret"), Version: "v1.2.3", DeleteEnabled: true},
+		api:   api.Options{Log: zap.NewNop(), DeleteEnabled: true, Secret: []byte("secret")},
+		pages: Options{Secret: []byte("secret"), Version: "v1.2.3", DeleteEnabled: true},
 		auth:  auth.Options{Rules: func() *access.Rules { return rules }, Logins: &auth.Logins{Htpasswd: users}, Realm: "realm"},
 	}
 	for _, f := range change {
 		f(&c)
 	}
+	s.rules = registry.New(registry.Options{
+		Store: store, KeepDeleted: c.pages.KeepDeleted, DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}},
+	})
+	c.api.Registry, c.pages.Registry = s.rules, s.rules
 	if !c.open {
 		authorizer := auth.NewAuthorizer(c.auth)
 		c.api.Auth, c.pages.Auth = authorizer, authorizer
@@ -104,6 +108,9 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 	s.url = server.URL
 	return s
 }
+
+// keepDeleted lets deletions be undone.
+func keepDeleted(s *setup) { s.pages.KeepDeleted = 48 * time.Hour }
 
 // open lets everybody do everything.
 func open(s *setup) { s.open = true }

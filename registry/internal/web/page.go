@@ -34,6 +34,9 @@ func (web *Web) frame(v *visit, section, title string) frame {
 		f.Menu = append(f.Menu, ui.Link{Href: web.base + path, Text: text, On: f.Section == section})
 	}
 	link("repositories", "/", "Repositories")
+	if web.restores(v) {
+		link("trash", "/trash", "Deleted")
+	}
 	if v.grant != nil && v.user() != "" {
 		link("access", "/access", "Access")
 	}
@@ -57,6 +60,7 @@ var notices = map[string]string{
 	"loggedout": "You are logged out.",
 	"deleted":   "Deleted.",
 	"tagged":    "The tag is set.",
+	"restored":  "Restored.",
 	"revoked":   "Revoked. It can no longer log in.",
 }
 

@@ -43,6 +43,7 @@ type repositoryPage struct {
 	Cache      bool
 	Host       string
 	Rights     rights
+	Keeps      bool // deletions can be undone
 }
 
 type sortLink struct {
@@ -87,7 +88,7 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	name, q := repo.Name(), v.URL.Query()
 	p := repositoryPage{
 		frame: web.frame(v, "repositories", string(name)), Repository: name, Tags: len(all), Query: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"),
-		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name),
+		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v),
 	}
 	if i := strings.LastIndexByte(string(name), '/'); i >= 0 {
 		p.Crumbs = crumbs(string(name[:i+1]))

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"net/http"
+	"time"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
@@ -23,7 +24,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -51,6 +52,7 @@ type Options struct {
 	ProviderName string // on the login page
 
 	DeleteEnabled, ReadOnly bool
+	KeepDeleted             time.Duration // how long a deletion can be undone, 0 = it can't
 }
 
 // Web serves everything below /ui/. It is safe for concurrent use.
@@ -129,6 +131,11 @@ func (web *Web) router() http.Handler {
 	page(get, "/delete"+inImage, web.getDelete)
 	page(post, "/delete"+inImage, web.postDelete)
 	page(post, "/tag"+inImage, web.postTag)
+
+	page(get, "/trash", web.getTrash)
+	page(get, "/trash"+inRepository, web.getDeleted)
+	page(post, "/restore"+inRepository, web.postRestore)
+	page(get, "/history"+inImage, web.getHistory)
 
 	page(get, "/access", web.getAccess)
 	page(get, "/robots", web.getRobots)
