@@ -36,7 +36,9 @@ type Application struct {
 	StrictCompatibility bool       `json:"strict_compatibility"`
 	RateLimit           int        `json:"rate_limit"` // messages a minute; 0 means the configured default
 	Lifecycle           Lifecycle  `json:"lifecycle"`
-	GroupThreads        bool       `json:"group_threads"` // the alerts of a group share a thread
+	GroupThreads        bool       `json:"group_threads"`  // the alerts of a group share a thread
+	EscalateAfter       int        `json:"escalate_after"` // reminders that nobody has acknowledged; 0 for never
+	EscalateTo          string     `json:"escalate_to"`    // …turn to these: Matrix IDs and rooms of the owner's applications, separated by spaces
 	Description         string     `json:"description"`
 	DefaultFormat       Format     `json:"default_format"`
 	ShowSender          ShowSender `json:"show_sender"`
@@ -63,6 +65,8 @@ type ApplicationInput struct {
 	RateLimit           *int
 	Lifecycle           *Lifecycle
 	GroupThreads        *bool
+	EscalateAfter       *int
+	EscalateTo          *string
 	Description         *string
 	DefaultFormat       *Format
 	ShowSender          *ShowSender
@@ -93,6 +97,10 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.Lifecycle, err = choiceOf[Lifecycle](name, v)
 	case "group_threads":
 		in.GroupThreads, err = v.Boolean(name)
+	case "escalate_after":
+		in.EscalateAfter, err = v.Integer(name)
+	case "escalate_to":
+		in.EscalateTo, err = v.Text(name)
 	case "description":
 		in.Description, err = v.Text(name)
 	case "default_format":
@@ -212,7 +220,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -280,6 +288,9 @@ func setSending(row *store.Application, in ApplicationInput) error {
 	}
 	if in.GroupThreads != nil {
 		row.GroupThreads = *in.GroupThreads
+	}
+	if err := setEscalation(row, in); err != nil {
+		return err
 	}
 	return setLooks(row, in)
 }

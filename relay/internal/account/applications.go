@@ -104,6 +104,9 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
+	if err := s.checkEscalation(ctx, row.OwnerID, in.EscalateTo); err != nil {
+		return IssuedToken{}, err
+	}
 	right, address, err := s.rightTo(ctx, v, row.OwnerID, value(in.Room))
 	if err != nil {
 		return IssuedToken{}, err
@@ -168,6 +171,11 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	to, err := s.newRoomOf(ctx, v, id, value(in.Room))
 	if err != nil {
 		return Application{}, err
+	}
+	if a, err := s.AppFor(v, id); err == nil {
+		if err := s.checkEscalation(ctx, a.Row().OwnerID, in.EscalateTo); err != nil {
+			return Application{}, err
+		}
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()

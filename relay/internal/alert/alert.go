@@ -34,6 +34,13 @@ type Alert struct {
 	Times         int    // it has fired under this message
 	Priority      int    // of the last report
 	Said          []byte // digest of the last report
+
+	Retry          int64 // between reminders, in milliseconds
+	ExpiresAt      int64 // there are no reminders from then on
+	NextAt         int64 // of the next reminder
+	Repeats        int   // reminders so far
+	AcknowledgedAt int64
+	AcknowledgedBy string // a Matrix ID, or a name
 }
 
 // Report is what a sender says of an alert.
@@ -43,6 +50,9 @@ type Report struct {
 	At       int64  // when this happened, by the sender's clock; 0 if unknown
 	Priority int    // -2 … 2
 	Digest   []byte // of the text
+
+	// Retry asks at priority 2 for reminders until somebody acknowledges the alert or Expire is over; 0 for none.
+	Retry, Expire time.Duration
 }
 
 // Action is what a report does.
@@ -60,7 +70,8 @@ const (
 type Decision struct {
 	Action Action
 	Ring   bool   // the priority has risen: besides the edit, or by the reply, somebody is mentioned
-	Note   string // a line about the state below the text; "" for none
+	React  bool   // reminders begin: the message gets the reaction that acknowledges them
+	Note   string // a line about the state above the text; "" for none
 }
 
 // Take applies a report to an alert at a time. The alert is the last one of its key, or zero. shown reports whether its message
@@ -82,19 +93,23 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 	if !continues {
 		a = Alert{ApplicationID: a.ApplicationID, Key: a.Key}
 	}
+	if rises(before, r) || !open || !continues {
+		a.AcknowledgedAt, a.AcknowledgedBy = 0, ""
+	}
 	if !open || !continues {
 		a.Episode, a.BeganAt, a.ClosedAt = r.Began, firstOf(r.Began, r.At, at), 0
 		a.Times++
 	}
 	a.Episode = max(a.Episode, r.Began)
 	a.ChangedAt, a.Priority, a.Said = at, r.Priority, r.Digest
+	d := Decision{React: a.insist(r, at)}
 	if r.Resolves {
-		a.ClosedAt = at
+		a.ClosedAt, a.NextAt = at, 0
 	}
-	d := Decision{Note: note(a, r, at)}
+	d.Note = note(a, r, at)
 	switch {
 	case !continues || lifecycle == New:
-		d.Action = Start
+		d.Action, d.React = Start, a.NextAt != 0
 	case lifecycle == Thread:
 		d.Action, d.Ring = Reply, rises(before, r)
 	default:
@@ -127,8 +142,8 @@ func note(a Alert, r Report, at int64) string {
 		}
 		parts = append(parts, text)
 	}
-	if a.Times > 1 {
-		parts = append(parts, fmt.Sprintf("It has fired %d times.", a.Times))
+	if standing := a.Standing(); standing != "" {
+		parts = append(parts, standing)
 	}
 	return strings.Join(parts, " ")
 }

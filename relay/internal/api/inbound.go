@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -106,6 +107,10 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: row.ID}, batch.Withdraw)
 		return result, err
 	}
+	if batch.Receipt != nil {
+		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: row.ID}, batch.Receipt)
+		return result, err
+	}
 	if len(batch.Drafts) == 0 {
 		return result, nil
 	}
@@ -117,6 +122,23 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 		return result, err
 	}
 	return result, nil
+}
+
+// receipt returns the alert that a sender asks for, whose reminders end if it asks for that.
+func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Receipt) (alert.Alert, error) {
+	if r.Stop {
+		if err := a.service.StopReminding(in.Context(), v, r.Message); err != nil {
+			return alert.Alert{}, err
+		}
+	}
+	found, err := a.service.Alert(in.Context(), v, r.Message)
+	if err == nil && (found == nil || found.Retry == 0) {
+		err = refusal.NotFound("receipt")
+	}
+	if err != nil {
+		return alert.Alert{}, err
+	}
+	return *found, nil
 }
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.

@@ -35,6 +35,9 @@ type delivery struct {
 	Removal     string     `json:"removal,omitempty"` // "pending" until the room has changed
 	Events      int        `json:"events,omitempty"`  // in the answer for a single message only: the message is sent as
 	File        bool       `json:"file,omitempty"`    // …and its full text follows
+
+	Alert   *alertState `json:"alert,omitempty"`   // in the answer for a single message, and in the list of alerts
+	History []change    `json:"history,omitempty"` // in the answer for a single message only
 }
 
 func showMessage(m message.Message) delivery {
@@ -80,6 +83,18 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Princ
 	}
 	out := showMessage(m)
 	out.Events, out.File = a.service.Shape(m)
+	state, err := a.service.Alert(r.Context(), v, m.ID)
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		out.Alert = showAlert(state)
+	}
+	history, err := a.service.History(r.Context(), v, m.ID)
+	if err != nil {
+		return err
+	}
+	out.History = showHistory(history)
 	httprequest.WriteJSON(w, http.StatusOK, out)
 	return nil
 }

@@ -56,6 +56,8 @@ func (a *API) routes() []*row {
 		{method: del, path: "/message", who: readers, handle: a.forReader(a.hideMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
 		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.byClient(a.hideMessage, a.forViewer(a.deleteMessage))},
+		{method: post, path: "/message/{id:[0-9]+}/acknowledge", who: viewers, handle: a.forViewer(a.acknowledgeMessage)},
+		{method: get, path: "/alert", who: viewers, handle: a.forViewer(a.listAlerts)},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
 		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
 		{method: post, path: "/message/cancel", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"time"
@@ -173,7 +174,7 @@ func (d *Delivery) formatted(e *outbox.Entry) format.Message {
 	}
 	return format.Message{
 		Sender: e.Sender, Title: title, Note: e.Note, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-		Mention: e.Mention, Whom: e.Whom, Marker: e.Txn,
+		Mention: e.Mention, Whom: cmp.Or(e.Whom, e.Choice), Marker: e.Txn,
 	}
 }
 
@@ -213,7 +214,7 @@ func (d *Delivery) sendFollowUp(q *queue, room store.Room, device string, e *out
 
 const (
 	plainType    = "m.room.message"
-	reactionType = "m.reaction"
+	reactionType = matrix.EventReaction
 )
 
 // typeOf returns the type of an entry's event where it isn't encrypted.
@@ -226,7 +227,7 @@ func typeOf(e *outbox.Entry) string {
 
 // dropPlain forgets what was rendered for a room that has become encrypted since. What was sent of it before is looked for.
 func (d *Delivery) dropPlain(room store.Room, e *outbox.Entry) {
-	if room.Encrypted && e.EventType != matrix.EventEncrypted {
+	if room.Encrypted && e.EventType != matrix.EventEncrypted && e.Kind != outbox.Reaction {
 		e.Wire = nil
 		if e.FirstAttemptAt != 0 {
 			e.Device = ""
@@ -242,7 +243,7 @@ func (d *Delivery) send(q *queue, room store.Room, device string, e *outbox.Entr
 	switch {
 	case e.EventType == matrix.EventEncrypted && e.Wire != nil:
 		out.EventType, out.Content = e.EventType, e.Wire
-	case room.Encrypted:
+	case room.Encrypted && e.Kind != outbox.Reaction: // which all clients send in the clear
 		if err := d.encrypt(q, e, &out); err != nil {
 			return "", err
 		}

@@ -109,6 +109,9 @@ func (d *Delivery) renderReply(q *queue, e *outbox.Entry) ([]byte, error) {
 	if events == nil {
 		return nil, errNotRendered
 	}
+	if e.TargetRoom != 0 && e.TargetRoom != e.Room {
+		return events[0].Content, nil // a copy for the people of another room
+	}
 	return related(events[0].Content, inThread(cmp.Or(root, e.TargetEvent), e.TargetEvent))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/outbox"
 )
@@ -75,15 +76,23 @@ type Batch struct {
 	Ignored  int           // events that make no message
 	Wait     time.Duration // how long the sender waits for the delivery of a single draft; 0 for not at all
 	Answer   any           // for the protocol's Reply
+	Receipt  *Receipt      // the alert that the request asks for in place of drafts
+}
+
+// Receipt asks for the acknowledgement of a message.
+type Receipt struct {
+	Message int64
+	Stop    bool // ends its reminders
 }
 
 // Result is the outcome of a request.
 type Result struct {
 	Batch
-	Messages []Accepted // of the drafts that were stored, now or earlier
-	Accepted int        // stored now
-	Repeated int        // stored earlier, under the same key
-	Refused  int        // over a limit of the relay: to send them again would not help
+	Messages []Accepted  // of the drafts that were stored, now or earlier
+	Accepted int         // stored now
+	Repeated int         // stored earlier, under the same key
+	Alert    alert.Alert // of the receipt
+	Refused  int         // over a limit of the relay: to send them again would not help
 }
 
 // Accepted is a draft that is stored.

@@ -70,6 +70,10 @@ func (s *submission) set(r *Request, name string, v fields.Value) (err error) {
 		err = setText(&s.draft.Key, name, v)
 	case "thread":
 		err = setText(&s.draft.Thread, name, v)
+	case "retry":
+		err = setSeconds(&s.draft.Retry, name, v)
+	case "expire":
+		err = setSeconds(&s.draft.Expire, name, v)
 	case "resolved":
 		var resolved *bool
 		if resolved, err = v.Boolean(name); resolved != nil && *resolved {
@@ -84,6 +88,18 @@ func (s *submission) set(r *Request, name string, v fields.Value) (err error) {
 	}
 	return err
 }
+
+// setSeconds reads a number of seconds.
+func setSeconds(to *time.Duration, name string, v fields.Value) error {
+	n, err := v.Integer(name)
+	if err == nil && n != nil {
+		*to = time.Duration(min(max(*n, -1), maxSeconds)) * time.Second
+	}
+	return err
+}
+
+// maxSeconds is more than any time that a sender may give.
+const maxSeconds = 1 << 20
 
 func setText(to *string, name string, v fields.Value) error {
 	text, err := v.Text(name)

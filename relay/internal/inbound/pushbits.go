@@ -76,11 +76,11 @@ func FailLater(w http.ResponseWriter, err error) {
 
 // webhook is what Alertmanager posts.
 type webhook struct {
-	Alerts []alert `json:"alerts"`
+	Alerts []firingAlert `json:"alerts"`
 }
 
-// alert is an alert of Alertmanager's webhook, version 4.
-type alert struct {
+// firingAlert is an alert of Alertmanager's webhook, version 4.
+type firingAlert struct {
 	Status      string            `json:"status"` // firing, resolved
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -89,7 +89,7 @@ type alert struct {
 	Fingerprint string            `json:"fingerprint"`
 }
 
-func (a alert) draft() Draft {
+func (a firingAlert) draft() Draft {
 	state := "[FIR] "
 	if a.Status == "resolved" {
 		state = "[RES] "
@@ -116,7 +116,7 @@ func (a alert) draft() Draft {
 }
 
 // first returns the first annotation or label of these names that isn't empty.
-func (a alert) first(names ...string) string {
+func (a firingAlert) first(names ...string) string {
 	for _, name := range names {
 		if text := a.Annotations[name]; text != "" {
 			return text
@@ -129,7 +129,7 @@ func (a alert) first(names ...string) string {
 }
 
 // key names the alert.
-func (a alert) key() string {
+func (a firingAlert) key() string {
 	which := any(a.Labels)
 	if a.Fingerprint != "" {
 		which = a.Fingerprint

@@ -4,10 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
@@ -20,7 +23,7 @@ func Pushover() Protocol {
 	const messages, validate = "/1/messages.json", "/1/users/validate.json"
 	return Protocol{
 		Name:      "pushover",
-		Routes:    postAt(messages, validate),
+		Routes:    append(postAt(messages, validate, "/1/receipts/{receipt}/cancel.json"), Route{Method: http.MethodGet, Path: "/1/receipts/{receipt}.json"}),
 		BodyToken: true,
 		Token: func(r *Request) (string, error) {
 			if r.Body == nil {
@@ -37,6 +40,9 @@ func Pushover() Protocol {
 			}
 			if r.URL.Path == validate {
 				return Batch{}, nil
+			}
+			if receipt, ok := r.Path["receipt"]; ok {
+				return Batch{Receipt: &Receipt{Message: messageOf(receipt), Stop: r.Method == http.MethodPost}}, nil
 			}
 			d, err := in.draft()
 			d.Attachments = r.Files
@@ -125,6 +131,9 @@ func (m *pushoverMessage) draft() (Draft, error) {
 	if m.timestamp != nil && *m.timestamp > 0 {
 		d.EventAt = time.Unix(int64(*m.timestamp), 0)
 	}
+	if m.priority != nil && *m.priority == 2 {
+		d.Retry, d.Expire = time.Duration(min(*m.retry, maxExpire))*time.Second, time.Duration(*m.expire)*time.Second
+	}
 	if m.html || m.monospace || m.url != "" {
 		body := markup.Text(m.message)
 		if m.html {
@@ -140,6 +149,34 @@ func (m *pushoverMessage) draft() (Draft, error) {
 	return d, nil
 }
 
+// receiptLength is that of Pushover's receipts.
+const receiptLength = 30
+
+// receiptOf returns Pushover's name of a message whose acknowledgement can be asked for.
+func receiptOf(id int64) string { return fmt.Sprintf("r%0*d", receiptLength-1, id) }
+
+// showReceipt adds what Pushover tells of a message with reminders.
+func showReceipt(out map[string]any, a *alert.Alert, now time.Time) {
+	flag := map[bool]int{true: 1}
+	out["acknowledged"], out["acknowledged_at"] = flag[a.AcknowledgedAt != 0], a.AcknowledgedAt/1000
+	out["acknowledged_by"], out["acknowledged_by_device"] = a.AcknowledgedBy, ""
+	out["last_delivered_at"] = a.BeganAt / 1000
+	if a.Repeats > 0 {
+		out["last_delivered_at"] = (a.NextAt - a.Retry) / 1000
+	}
+	out["expired"], out["expires_at"] = flag[a.Expired(now.UnixMilli())], a.ExpiresAt/1000
+	out["called_back"], out["called_back_at"] = 0, 0
+}
+
+// messageOf returns the id of the message that a receipt names; 0 if it is none.
+func messageOf(receipt string) int64 {
+	id, err := strconv.ParseInt(strings.TrimPrefix(receipt, "r"), 10, 64)
+	if err != nil || len(receipt) != receiptLength {
+		return 0
+	}
+	return id
+}
+
 // pushoverLimit is the monthly limit that clients are told: there is none here, and some fail without the headers.
 const pushoverLimit = 1_000_000
 
@@ -151,7 +188,13 @@ func replyPushover(w http.ResponseWriter, res Result) {
 	h.Set("X-Limit-App-Remaining", strconv.Itoa(pushoverLimit))
 	h.Set("X-Limit-App-Reset", strconv.FormatInt(reset.Unix(), 10))
 	out := map[string]any{"status": 1, "request": requestID()}
-	if len(res.Drafts) == 0 {
+	if len(res.Messages) > 0 && res.Drafts[0].Retry > 0 {
+		out["receipt"] = receiptOf(res.Messages[0].ID)
+	}
+	switch {
+	case res.Receipt != nil && !res.Receipt.Stop:
+		showReceipt(out, &res.Alert, now)
+	case len(res.Drafts) == 0 && res.Receipt == nil:
 		out["devices"], out["licenses"], out["group"] = []string{"matrix"}, []string{}, 0
 	}
 	httprequest.WriteJSON(w, http.StatusOK, out)

@@ -3,7 +3,13 @@ package inbound
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
+
+	"slipway/relay/internal/alert"
+	"slipway/relay/internal/intake"
 )
 
 func TestPushover(t *testing.T) {
@@ -50,5 +56,42 @@ func checkPushover(t *testing.T, err error, field string) {
 	var answer map[string]any
 	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || w.Code != http.StatusBadRequest || answer["status"] != 0.0 || answer[field] != "invalid" || len(answer["errors"].([]any)) != 1 {
 		t.Errorf("%v: %d %s, want %s", err, w.Code, w.Body, field)
+	}
+}
+
+// A message of priority 2 asks for reminders and gets a receipt, by which its sender learns who has acknowledged it.
+func TestPushoverReceipts(t *testing.T) {
+	b, err := post(t, Pushover(), "/1/messages.json", "token="+token+"&message=a&priority=2&retry=60&expire=3600", "Content-Type: application/x-www-form-urlencoded")
+	if err != nil || b.Drafts[0].Retry != time.Minute || b.Drafts[0].Expire != time.Hour {
+		t.Fatalf("%+v, %v", b.Drafts, err)
+	}
+	w := httptest.NewRecorder()
+	Pushover().Reply(w, Result{Batch: b, Messages: []Accepted{{Accepted: intake.Accepted{ID: 42}}}})
+	var answer map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	receipt, _ := answer["receipt"].(string)
+	if len(receipt) != 30 {
+		t.Fatalf("%s", w.Body)
+	}
+	for method, stops := range map[string]bool{http.MethodGet: false, http.MethodPost: true} {
+		r := httptest.NewRequest(method, "/1/receipts/"+receipt+".json?token="+token, nil)
+		b, err := Pushover().Parse(&Request{Request: r, Path: map[string]string{"receipt": receipt}, Body: []byte{}}, App{})
+		if err != nil || b.Receipt == nil || *b.Receipt != (Receipt{42, stops}) {
+			t.Errorf("%s: %+v, %v", method, b, err)
+		}
+	}
+	for _, unknown := range []string{"", "42", strings.Repeat("x", 30), "r" + strings.Repeat("9", 29)} {
+		if id := messageOf(unknown); id != 0 {
+			t.Errorf("%q is %d", unknown, id)
+		}
+	}
+	w = httptest.NewRecorder()
+	state := alert.Alert{Retry: 60000, ExpiresAt: 3600000, AcknowledgedAt: 5000, AcknowledgedBy: "@a:hs"}
+	Pushover().Reply(w, Result{Batch: Batch{Receipt: &Receipt{Message: 42}}, Alert: state})
+	clear(answer)
+	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer["acknowledged"] != 1.0 || answer["acknowledged_at"] != 5.0 || answer["acknowledged_by"] != "@a:hs" || answer["expired"] != 0.0 || answer["expires_at"] != 3600.0 {
+		t.Errorf("%s", w.Body)
 	}
 }

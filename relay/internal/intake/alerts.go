@@ -1,12 +1,15 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"time"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -14,12 +17,125 @@ import (
 
 // reportOf returns what a request says of an alert, nil if it is about none.
 func reportOf(r Request, e *outbox.Entry) *alert.Report {
-	if r.Change == Create {
+	if r.Change == Create && (r.Retry == 0 || e.Priority < message.MaxPriority || r.Edits != 0) {
 		return nil
 	}
 	text, _ := json.Marshal([]any{e.Content, e.Resolves}) // strings and numbers always encode
 	digest := sha256.Sum256(text)
-	return &alert.Report{Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest[:]}
+	return &alert.Report{Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest[:], Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour)}
+}
+
+// checkReminders checks the times of reminders.
+func checkReminders(r Request) error {
+	switch {
+	case r.Retry != 0 && r.Retry < alert.MinRetry:
+		return refusal.Invalid("retry", "The time between reminders is 30 seconds or more.")
+	case r.Expire < 0 || r.Expire > alert.MaxExpire:
+		return refusal.Invalid("expire", "Reminders end after 3 hours (10800 seconds) at the latest.")
+	}
+	return nil
+}
+
+// Alert returns the alert of a message that v may see; nil without one.
+func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*alert.Alert, error) {
+	if _, err := s.Message(ctx, v, id); err != nil {
+		return nil, err
+	}
+	a, err := s.store.Alert(ctx, id)
+	switch {
+	case store.IsMissing(err):
+		return nil, nil //nolint:nilnil // a message that is no alert
+	case err != nil:
+		return nil, refusal.Unreadable(err)
+	}
+	return &a, nil
+}
+
+// OpenAlert is an alert that isn't over, with its message.
+type OpenAlert struct {
+	alert.Alert
+	Message message.Message
+}
+
+// Since returns when the alert began.
+func (a OpenAlert) Since() time.Time { return store.Time(a.BeganAt) }
+
+// OpenAlerts lists the alerts that v may see and that aren't over, newest first, at most limit.
+func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int) ([]OpenAlert, error) {
+	owner := v.UserID
+	if v.Admin || v.ApplicationID != 0 {
+		owner = 0
+	}
+	if v.UserID == 0 && v.ApplicationID == 0 {
+		return nil, refusal.Forbidden("Log in first.")
+	}
+	found, err := s.store.OpenAlerts(ctx, owner, v.ApplicationID, limit)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	all := make([]OpenAlert, 0, len(found))
+	for _, a := range found {
+		m, err := s.Message(ctx, v, a.MessageID)
+		if err != nil { // removed meanwhile
+			continue
+		}
+		all = append(all, OpenAlert{Alert: a, Message: m})
+	}
+	return all, nil
+}
+
+// maxHistory is how many edits and replies the history of a message shows.
+const maxHistory = 200
+
+// History returns the edits of a message that v may see and the replies to it, in order.
+func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]outbox.Entry, error) {
+	if _, err := s.Message(ctx, v, id); err != nil {
+		return nil, err
+	}
+	all, err := s.store.History(ctx, id, maxHistory)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	return all, nil
+}
+
+// Acknowledge notes that v has acknowledged the alert of a message. One that is over, or no alert, is a conflict; to acknowledge
+// it again changes nothing.
+func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+	m, err := s.Message(ctx, v, id)
+	if err != nil {
+		return m, err
+	}
+	by := v.Name
+	if app := s.accounts.App(v.ApplicationID); app != nil {
+		by = app.Row().Name
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		news, err := tx.Acknowledge(id, by, time.Now().UnixMilli())
+		if err == nil && !news {
+			err = refusal.Conflict("", "The message is no open alert, or somebody has acknowledged it.")
+		}
+		return err
+	})
+	if err != nil {
+		return message.Message{}, refusal.Unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}
+
+// StopReminding ends the reminders of a message that v may see.
+func (s *Intake) StopReminding(ctx context.Context, v account.Principal, id int64) error {
+	a, err := s.Alert(ctx, v, id)
+	switch {
+	case err != nil:
+		return err
+	case a == nil:
+		return refusal.NotFound("message")
+	}
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.StopReminding(id, time.Now().UnixMilli()) }); err != nil {
+		return refusal.Unwritable(err)
+	}
+	return nil
 }
 
 // roomOf returns the room of a message that its application is about to edit.

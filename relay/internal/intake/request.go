@@ -45,13 +45,15 @@ type Request struct {
 	Source         string
 	Attachments    []outbox.Attachment // stored by [Intake.Attach]
 
-	Thread  string    // the conversation that it belongs to; "" for none
-	Group   string    // the group of alerts that it belongs to, in letters and digits; "" for none
-	Key     string    // names what it is about, such as an alert; "" for nothing that changes
-	Change  Change    // what it does with the message of that key
-	Began   time.Time // when that began, if the sender says so: later reports of an earlier time are ignored
-	Edits   int64     // the message of the application whose text it replaces; 0 for none
-	EventAt time.Time // when it happened, if the sender says so
+	Thread  string        // the conversation that it belongs to; "" for none
+	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none
+	Key     string        // names what it is about, such as an alert; "" for nothing that changes
+	Change  Change        // what it does with the message of that key
+	Began   time.Time     // when that began, if the sender says so: later reports of an earlier time are ignored
+	Edits   int64         // the message of the application whose text it replaces; 0 for none
+	Retry   time.Duration // between reminders at priority 2, until somebody acknowledges it; 0 for none
+	Expire  time.Duration // …or until this is over; 0 means an hour
+	EventAt time.Time     // when it happened, if the sender says so
 }
 
 // Change is what a request does with the message that was accepted under its key.
@@ -84,6 +86,9 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
 	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+	}
+	if err := checkReminders(r); err != nil {
+		return e, err
 	}
 	if r.Change != Create && r.Key == "" {
 		return e, refusal.Invalid("key", "A key is required: it names what is over.")

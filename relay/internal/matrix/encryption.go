@@ -21,6 +21,9 @@ import (
 // EventEncrypted is the type of encrypted events.
 const EventEncrypted = "m.room.encrypted"
 
+// EventReaction is the type of a reaction. Clients send it in the clear, also in encrypted rooms.
+const EventReaction = "m.reaction"
+
 const (
 	openWithin  = 30 * time.Second
 	minOpenWait = 5 * time.Second

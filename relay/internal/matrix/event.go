@@ -45,6 +45,9 @@ type PowerLevels struct{ Room string }
 // Member reports another user's membership: join, invite, leave, ban, or knock.
 type Member struct{ Room, User, Membership string }
 
+// Reaction reports a reaction of another user to an event.
+type Reaction struct{ Room, Event, Sender, Key string }
+
 // Echo reports an event of the bot, with its transaction id or the marker of its content.
 type Echo struct{ Room, Txn, ID string }
 
@@ -61,6 +64,7 @@ func (Replaced) event()       {}
 func (Named) event()          {}
 func (PowerLevels) event()    {}
 func (Member) event()         {}
+func (Reaction) event()       {}
 func (Echo) event()           {}
 
 // Events returns the stream of events. A single reader must receive from it while Run runs; Run blocks on it.

@@ -68,7 +68,7 @@ func (c *Client) maySend(ctx context.Context, out Outgoing) error {
 	if standing.replacedBy != "" {
 		return c.moved(ctx, out.RoomID, standing.replacedBy)
 	}
-	if (standing.encrypted || out.Encrypted) && out.EventType != "m.room.encrypted" {
+	if (standing.encrypted || out.Encrypted) && out.EventType != EventEncrypted && out.EventType != EventReaction {
 		return &SendError{Class: ClassEncrypted, Encrypt: true, Reason: "the room is encrypted"}
 	}
 	return nil

@@ -27,10 +27,10 @@ const (
 const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"]},` +
 	`"event_fields":["type","state_key","sender","event_id","unsigned.transaction_id","unsigned.prev_content.membership",` +
 	`"content.membership","content.reason","content.name","content.algorithm","content.rotation_period_ms","content.rotation_period_msgs",` +
-	`"content.replacement_room","content.history_visibility","content.io\\.slipway\\.relay"],` +
+	`"content.replacement_room","content.history_visibility","content.io\\.slipway\\.relay","content.m\\.relates_to"],` +
 	`"room":{"account_data":{"not_types":["*"]},"ephemeral":{"not_types":["*"]},` +
 	`"state":{"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]},` +
-	`"timeline":{"limit":50,"types":["m.room.message","m.room.encrypted","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]}}}`
+	`"timeline":{"limit":50,"types":["m.room.message","m.reaction","m.room.encrypted","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]}}}`
 
 // firstFilter leaves out the members of all rooms: the relay asks for those of owners.
 var firstFilter = strings.Replace(filter, `"state":{`, `"state":{"lazy_load_members":true,`, 1)

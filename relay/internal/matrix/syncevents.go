@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -98,6 +99,8 @@ func (c *Client) takeJoin(ctx context.Context, me id.UserID, roomID string, firs
 			case e.StateKey == nil:
 				if echo, ok := takeEcho(me, roomID, e); ok {
 					events = append(events, echo)
+				} else if reaction, ok := takeReaction(me, roomID, e); ok {
+					events = append(events, reaction)
 				}
 				continue
 			case e.Type.Type == "m.room.member" && isFor(e, me):
@@ -162,6 +165,24 @@ func takeEcho(me id.UserID, roomID string, e *event.Event) (Echo, bool) {
 		txn = format.MarkerOf(e.Content.VeryRaw)
 	}
 	return Echo{roomID, txn, e.ID.String()}, txn != ""
+}
+
+// takeReaction recognizes a reaction, which is in the clear in encrypted rooms as well.
+func takeReaction(me id.UserID, roomID string, e *event.Event) (Reaction, bool) {
+	if e.Sender == me || e.Type.Type != EventReaction && e.Type.Type != EventEncrypted || !bytes.Contains(e.Content.VeryRaw, []byte("m.annotation")) {
+		return Reaction{}, false
+	}
+	var content struct {
+		Relation struct {
+			Type    string `json:"rel_type"`
+			EventID string `json:"event_id"`
+			Key     string `json:"key"`
+		} `json:"m.relates_to"`
+	}
+	if json.Unmarshal(e.Content.VeryRaw, &content) != nil || content.Relation.Type != "m.annotation" {
+		return Reaction{}, false
+	}
+	return Reaction{roomID, content.Relation.EventID, e.Sender.String(), content.Relation.Key}, true
 }
 
 func (c *Client) takeLeave(ctx context.Context, me id.UserID, roomID string, left *mautrix.SyncLeftRoom) []Event {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
 )
 
 // A new member may read what waits in a room, and a homeserver need not announce the devices of a person who shares another
@@ -33,5 +34,27 @@ func TestReadersChange(t *testing.T) {
 				t.Errorf("heard is %v", heard)
 			}
 		})
+	}
+}
+
+// A reaction is heard in rooms of both kinds, but not the bot's own, nor another event that relates to one.
+func TestReaction(t *testing.T) {
+	const relates = `{"m.relates_to":{"rel_type":"m.annotation","event_id":"$e","key":"✅"}}`
+	for name, tt := range map[string]struct {
+		sender, kind, content string
+		want                  bool
+	}{
+		"in the clear": {"@a:hs", "m.reaction", relates, true},
+		"encrypted":    {"@a:hs", "m.room.encrypted", relates, true},
+		"the bot's":    {"@bot:hs", "m.reaction", relates, false},
+		"a message":    {"@a:hs", "m.room.message", relates, false},
+		"an edit":      {"@a:hs", "m.reaction", `{"m.relates_to":{"rel_type":"m.replace","event_id":"$e","key":"m.annotation"}}`, false},
+		"broken":       {"@a:hs", "m.reaction", `{"m.relates_to":{"rel_type":"m.annotation","event_id":5}}`, false},
+	} {
+		e := &event.Event{Type: event.Type{Type: tt.kind}, Sender: id.UserID(tt.sender), Content: event.Content{VeryRaw: []byte(tt.content)}}
+		got, ok := takeReaction("@bot:hs", "!r:hs", e)
+		if ok != tt.want || ok && got != (Reaction{"!r:hs", "$e", "@a:hs", "✅"}) {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
 	}
 }

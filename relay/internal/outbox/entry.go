@@ -28,6 +28,7 @@ type Content struct {
 	Extras      string // JSON, as it was posted
 	Priority    int
 	GotifyScale int    // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
+	Whom        string // mentioned in place of those whom the application chooses; "" for those
 	Note        string // a line of the relay's own below the body
 	Attachments string `json:",omitempty"` // JSON of []Attachment; a Media has one
 }
@@ -82,7 +83,7 @@ type Entry struct {
 	TargetRoom  int64  // the target's Room
 	Sender      string // the application's name, if it precedes the title
 	Mention     string // the Matrix ID of the application's owner
-	Whom        string // whom high priorities mention, see format.Message
+	Choice      string // whom the application's high priorities mention, see format.Message
 	Deleted     bool   // the application was deleted
 }
 

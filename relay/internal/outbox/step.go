@@ -235,7 +235,7 @@ func (s *step) late(f Fact) {
 			s.effect(Count{})
 		}
 		if cancelled {
-			s.remove(f.EventID)
+			s.remove(s.Entry)
 		} else { // given up in its turn, and the message says so
 			s.others = append(s.others, f.Rest...)
 		}
@@ -256,17 +256,17 @@ func (s *step) lateDoubt(cancelled bool, began int64, device string) {
 	s.search(s.Entry)
 }
 
-// remove removes an event of the entry's message.
-func (s *step) remove(eventID string) {
+// remove removes the event of an entry of the same message, perhaps in another room.
+func (s *step) remove(e Entry) {
 	r := s.Follow(Redaction, s.at)
-	r.EventID = eventID
+	r.EventID, r.Room = e.EventID, e.Room
 	s.others = append(s.others, r)
 }
 
 // search removes the event of an entry that may have arrived, if the room has it.
 func (s *step) search(e Entry) {
 	r := s.Follow(Redaction, s.at)
-	r.Marker = e.Txn
+	r.Marker, r.Room = e.Txn, e.Room
 	s.others = append(s.others, r)
 }
 
@@ -315,7 +315,7 @@ func (s *step) cancel(followUps []Entry) (removing bool) {
 func (s *step) removeAll(followUps []Entry) {
 	for _, f := range append([]Entry{s.Entry}, followUps...) {
 		if f.Kind != Redaction && f.State == StateSent && f.EventID != "" {
-			s.remove(f.EventID)
+			s.remove(f)
 		}
 	}
 }

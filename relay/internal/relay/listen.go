@@ -32,6 +32,11 @@ func (s *Service) handle(ctx context.Context, d *delivery.Delivery, e matrix.Eve
 			s.checkOwnersSoon()
 		}
 		return
+	case matrix.Reaction:
+		if err := s.acknowledged(ctx, e); err != nil {
+			s.log.Error("cannot store an acknowledgement", zap.String("room", e.Room), zap.Error(err))
+		}
+		return
 	case matrix.Online, matrix.PowerLevels:
 		s.checkOwnersSoon()
 	}

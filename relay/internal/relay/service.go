@@ -215,6 +215,7 @@ func (s *Service) deliver(ctx context.Context, d *delivery.Delivery) {
 	}
 	beside.Go(func() { s.maintain(ctx, d) })
 	beside.Go(func() { s.listen(ctx, d) })
+	beside.Go(func() { s.remind(ctx) })
 	beside.Go(func() { s.checkOwners(ctx) })
 	d.Run(ctx)
 	beside.Wait()

@@ -318,7 +318,7 @@ func (h *Homeserver) Upload(_ context.Context, up matrix.Upload) (matrix.Media, 
 func (h *Homeserver) maySend(out matrix.Outgoing) error {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
-	if h.Sealed[out.RoomID] && out.EventType != matrix.EventEncrypted {
+	if h.Sealed[out.RoomID] && out.EventType != matrix.EventEncrypted && out.EventType != matrix.EventReaction {
 		return &matrix.SendError{Class: matrix.ClassEncrypted, Encrypt: true, Reason: "the room is encrypted"}
 	}
 	return nil

@@ -56,10 +56,20 @@ func (tx *Tx) report(a *Accept) error {
 	case alert.Reply:
 		err = tx.reply(e, &t, d.Ring)
 	}
+	if err == nil && d.React {
+		err = tx.react(e)
+	}
 	if err != nil {
 		return err
 	}
 	return tx.saveAlert(&now)
+}
+
+// react adds the reaction that acknowledges an alert to the message of an entry.
+func (tx *Tx) react(e *outbox.Entry) error {
+	r := e.Follow(outbox.Reaction, e.QueuedAt)
+	r.Body = alert.Reaction
+	return tx.sql.insertEntries(tx.ctx, &r)
 }
 
 // shown reports whether a message is in a room, or on its way there, and stays.
@@ -88,15 +98,18 @@ func (tx *Tx) alert(application int64, key string) (a alert.Alert, t outbox.Entr
 
 // saveAlert stores an alert.
 func (tx *Tx) saveAlert(a *alert.Alert) error {
-	return tx.exec(`INSERT INTO alerts (message_id, application_id, key, episode, began_at, changed_at, closed_at, times, priority, said)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id) DO UPDATE SET episode = excluded.episode, began_at = excluded.began_at,
-		changed_at = excluded.changed_at, closed_at = excluded.closed_at, times = excluded.times, priority = excluded.priority, said = excluded.said`,
-		a.MessageID, a.ApplicationID, a.Key, a.Episode, a.BeganAt, a.ChangedAt, a.ClosedAt, a.Times, a.Priority, a.Said)
+	return tx.exec(`INSERT INTO alerts (message_id, application_id, key, episode, began_at, changed_at, closed_at, times, priority, said, retry, expires_at,
+		next_at, repeats, acknowledged_at, acknowledged_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id) DO UPDATE SET episode = excluded.episode, began_at = excluded.began_at,
+		changed_at = excluded.changed_at, closed_at = excluded.closed_at, times = excluded.times, priority = excluded.priority, said = excluded.said,
+		retry = excluded.retry, expires_at = excluded.expires_at, next_at = excluded.next_at, repeats = excluded.repeats,
+		acknowledged_at = excluded.acknowledged_at, acknowledged_by = excluded.acknowledged_by`,
+		a.MessageID, a.ApplicationID, a.Key, a.Episode, a.BeganAt, a.ChangedAt, a.ClosedAt, a.Times, a.Priority, a.Said, a.Retry, a.ExpiresAt,
+		a.NextAt, a.Repeats, a.AcknowledgedAt, a.AcknowledgedBy)
 }
 
 // closeAlert notes that nobody hears of an alert any more: its message is withdrawn.
 func (tx *Tx) closeAlert(message, at int64) error {
-	return tx.exec(`UPDATE alerts SET closed_at = ? WHERE message_id = ? AND closed_at = 0`, at, message)
+	return tx.exec(`UPDATE alerts SET closed_at = ?, next_at = 0 WHERE message_id = ? AND closed_at = 0`, at, message)
 }
 
 // group puts the message of an alert into the thread of its group, or a new one if all other alerts of the group are over.

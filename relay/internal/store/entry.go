@@ -33,6 +33,7 @@ var entryColumns = []entryColumn{
 	{"attachments", func(e *outbox.Entry) any { return &e.Attachments }, true},
 	{"priority", func(e *outbox.Entry) any { return &e.Priority }, true},
 	{"gotify_scale", func(e *outbox.Entry) any { return &e.GotifyScale }, true},
+	{"whom", func(e *outbox.Entry) any { return &e.Whom }, true},
 	{"note", func(e *outbox.Entry) any { return &e.Note }, true},
 	{"txn", func(e *outbox.Entry) any { return &e.Txn }, true},
 	{"queued_at", func(e *outbox.Entry) any { return &e.QueuedAt }, true},

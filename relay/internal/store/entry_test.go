@@ -40,7 +40,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 	s := fresh(t)
 	withRoom(t, s)
 	a := entry(1, "body")
-	a.Entry.Content = outbox.Content{Title: "T", Body: "body", ContentType: "text/plain", Extras: `{"a":1}`, Priority: -1}
+	a.Entry.Content = outbox.Content{Title: "T", Body: "body", ContentType: "text/plain", Extras: `{"a":1}`, Priority: -1, Whom: "@a:hs", Note: "note"}
 	a.Entry.Thread, a.Entry.Key, a.Entry.Resolves, a.Entry.EventAt, a.Entry.Source = "thread", "key", true, 7, "api"
 	if err := s.Accept(ctx, a); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 		t.Fatalf("%d entries, %v", len(found), err)
 	}
 	want := a.Entry
-	want.Whom = found[0].Whom
+	want.Choice = found[0].Choice
 	if !reflect.DeepEqual(*found[0], want) {
 		t.Errorf("%+v\nwant %+v", *found[0], want)
 	}

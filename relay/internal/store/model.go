@@ -35,6 +35,8 @@ type Application struct {
 	Secret              []byte // encrypted; nil for none
 	Lifecycle           string // see alert.Lifecycle
 	GroupThreads        bool   // the alerts of a group share a thread
+	EscalateAfter       int    // reminders
+	EscalateTo          string // Matrix IDs and rooms, separated by spaces
 	RoomRight           string
 	OwnerAbsent         bool
 	HasImage            bool

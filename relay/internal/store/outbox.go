@@ -34,7 +34,7 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	size := 0
 	for rows.Next() {
 		e := &outbox.Entry{}
-		err := rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Whom, &e.Deleted, &e.Sender)...)
+		err := rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Sender)...)
 		if err != nil {
 			return nil, false, err
 		}

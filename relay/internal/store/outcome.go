@@ -180,6 +180,9 @@ func (tx *Tx) spread(e *outbox.Entry, others []outbox.Entry, effects []outbox.Ef
 		if err != nil {
 			return err
 		}
+		if o.Room != e.Room {
+			tx.changes = append(tx.changes, Change{Room: o.Room, Kind: Altered})
+		}
 	}
 	for _, effect := range effects {
 		tell, ok := effect.(outbox.Tell)

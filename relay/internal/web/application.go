@@ -66,6 +66,9 @@ func settingsOf(form url.Values) (in account.ApplicationInput, err error) {
 	if settings.Has("rate_limit") && strings.TrimSpace(settings.Get("rate_limit")) == "" {
 		settings.Set("rate_limit", "0")
 	}
+	if settings.Has("escalate_after") && strings.TrimSpace(settings.Get("escalate_after")) == "" {
+		settings.Set("escalate_after", "0")
+	}
 	if settings.Get("hook_secret") == "" {
 		settings.Del("hook_secret")
 	}

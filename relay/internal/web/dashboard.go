@@ -20,6 +20,7 @@ type dashboardPage struct {
 	Dead     int64
 	Chart    chart
 	Troubled []message.Message
+	Alerts   []intake.OpenAlert
 	Held     []account.Room
 	Recent   []message.Message
 }
@@ -27,6 +28,7 @@ type dashboardPage struct {
 const (
 	shownTroubled = 5
 	shownRecent   = 8
+	shownAlerts   = 50
 )
 
 func (web *Web) getDashboard(w http.ResponseWriter, v *sessionRequest) error {
@@ -60,6 +62,9 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 		if r.Problem() != "" {
 			p.Held = append(p.Held, r)
 		}
+	}
+	if p.Alerts, err = web.service.OpenAlerts(v.ctx(), v.Principal, shownAlerts); err != nil {
+		return err
 	}
 	troubled, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{
 		States: []outbox.State{outbox.StateAmbiguous, outbox.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),

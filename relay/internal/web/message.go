@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
@@ -169,6 +170,8 @@ type messagePage struct {
 	Removing     bool   // it was sent and is being removed
 	Kept         string // how long the text stays here, of one that is removed from its room
 	Link         string
+	Alert        *alert.Alert
+	History      []event
 	Length       string // how a message too long for one event is sent; "" for one event
 }
 
@@ -207,6 +210,12 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 	p.CanCancel = m.State != outbox.StateSent && m.State != outbox.StateCancelled && m.State != outbox.StateRedacted
 	if p.Removing = m.State == outbox.StateSent && m.Removing; p.Removing || m.State == outbox.StateRedacted {
 		p.Kept = web.kept()
+	}
+	if p.Alert, err = web.service.Alert(v.ctx(), v.Principal, m.ID); err != nil {
+		return err
+	}
+	if p.History, err = web.history(v, m.ID); err != nil {
+		return err
 	}
 	if m.EventID != "" && m.RoomID != "" {
 		p.Link = "https://matrix.to/#/" + url.PathEscape(m.RoomID) + "/" + url.PathEscape(m.EventID)

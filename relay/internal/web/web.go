@@ -109,6 +109,7 @@ func (web *Web) router() http.Handler {
 	closed(post, "/messages/all", web.postAll)
 	closed(get, "/messages/{id:[0-9]+}", web.getMessage)
 	closed(post, "/messages/{id:[0-9]+}/redeliver", web.postRedeliver)
+	closed(post, "/messages/{id:[0-9]+}/acknowledge", web.postAcknowledge)
 	closed(get, "/messages/{id:[0-9]+}/cancel", web.getCancel)
 	closed(post, "/messages/{id:[0-9]+}/cancel", web.postCancel)
 

@@ -20,6 +20,7 @@ var words = template.FuncMap{
 	"states":     func() []outbox.State { return outbox.States },
 	"preview":    preview,
 	"size":       markup.Size,
+	"moment":     moment,
 }
 
 func stateWord(s outbox.State) string {

@@ -63,7 +63,9 @@ CREATE TABLE applications (
     mention              TEXT    NOT NULL DEFAULT 'auto',
     secret               BYTEA, -- encrypted
     lifecycle            TEXT    NOT NULL DEFAULT 'edit',
-    group_threads        BOOLEAN NOT NULL DEFAULT false
+    group_threads        BOOLEAN NOT NULL DEFAULT false,
+    escalate_after       BIGINT  NOT NULL DEFAULT 0,
+    escalate_to          TEXT    NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50); -- the counts change with each commit: there is place for the new row on its page
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
@@ -129,6 +131,7 @@ CREATE TABLE outbox (
     attachments      TEXT    NOT NULL DEFAULT '',
     priority         BIGINT  NOT NULL DEFAULT 0,
     gotify_scale     BIGINT  NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
+    whom             TEXT    NOT NULL DEFAULT '',
     note             TEXT    NOT NULL DEFAULT '',
     txn              TEXT    NOT NULL,
     queued_at        BIGINT  NOT NULL,
@@ -163,8 +166,15 @@ CREATE TABLE alerts (
     closed_at      BIGINT NOT NULL DEFAULT 0,
     times          BIGINT NOT NULL DEFAULT 1,
     priority       BIGINT NOT NULL DEFAULT 0,
-    said           BYTEA
+    said           BYTEA,
+    retry          BIGINT NOT NULL DEFAULT 0,
+    expires_at     BIGINT NOT NULL DEFAULT 0,
+    next_at        BIGINT NOT NULL DEFAULT 0,
+    repeats        BIGINT NOT NULL DEFAULT 0,
+    acknowledged_at BIGINT NOT NULL DEFAULT 0,
+    acknowledged_by TEXT   NOT NULL DEFAULT ''
 );
+CREATE INDEX alerts_due ON alerts (next_at) WHERE next_at > 0;
 CREATE INDEX alerts_key ON alerts (application_id, key, message_id) WHERE key <> '';
 CREATE INDEX alerts_open ON alerts (message_id) WHERE closed_at = 0;
 

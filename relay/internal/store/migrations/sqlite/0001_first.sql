@@ -63,7 +63,9 @@ CREATE TABLE applications (
     mention              TEXT    NOT NULL DEFAULT 'auto',
     secret               BLOB, -- encrypted
     lifecycle            TEXT    NOT NULL DEFAULT 'edit', -- see alert.Lifecycle
-    group_threads        INTEGER NOT NULL DEFAULT 0 -- the alerts of a group share a thread
+    group_threads        INTEGER NOT NULL DEFAULT 0, -- the alerts of a group share a thread
+    escalate_after       INTEGER NOT NULL DEFAULT 0, -- reminders
+    escalate_to          TEXT    NOT NULL DEFAULT '' -- Matrix IDs and rooms, separated by spaces
 );
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
@@ -129,6 +131,7 @@ CREATE TABLE outbox (
     attachments      TEXT    NOT NULL DEFAULT '', -- JSON: what is attached
     priority         INTEGER NOT NULL DEFAULT 0,
     gotify_scale     INTEGER NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
+    whom             TEXT    NOT NULL DEFAULT '', -- mentioned in place of those whom the application chooses
     note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own below the body
     txn              TEXT    NOT NULL,
     queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
@@ -165,8 +168,15 @@ CREATE TABLE alerts (
     closed_at      INTEGER NOT NULL DEFAULT 0,
     times          INTEGER NOT NULL DEFAULT 1,
     priority       INTEGER NOT NULL DEFAULT 0,
-    said           BLOB
+    said           BLOB,
+    retry          INTEGER NOT NULL DEFAULT 0,
+    expires_at     INTEGER NOT NULL DEFAULT 0,
+    next_at        INTEGER NOT NULL DEFAULT 0,
+    repeats        INTEGER NOT NULL DEFAULT 0,
+    acknowledged_at INTEGER NOT NULL DEFAULT 0,
+    acknowledged_by TEXT   NOT NULL DEFAULT ''
 );
+CREATE INDEX alerts_due ON alerts (next_at) WHERE next_at > 0;
 CREATE INDEX alerts_key ON alerts (application_id, key, message_id) WHERE key <> '';
 CREATE INDEX alerts_open ON alerts (message_id) WHERE closed_at = 0;
 

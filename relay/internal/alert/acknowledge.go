@@ -1,0 +1,120 @@
+package alert
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The bounds of reminders, which are Pushover's.
+const (
+	MinRetry  = 30 * time.Second
+	MaxExpire = 3 * time.Hour
+)
+
+// Reaction is what acknowledges an alert.
+const Reaction = "✅"
+
+// Acknowledges reports whether a reaction acknowledges an alert. Clients may add a variation selector.
+func Acknowledges(reaction string) bool { return strings.TrimSuffix(reaction, "\uFE0F") == Reaction }
+
+// insist begins reminders if a report asks for them. It reports whether they begin now.
+func (a *Alert) insist(r Report, at int64) bool {
+	if r.Retry <= 0 || r.Priority < 2 || r.Resolves || a.NextAt != 0 || a.AcknowledgedAt != 0 {
+		return false
+	}
+	a.Retry, a.ExpiresAt, a.Repeats = max(r.Retry, MinRetry).Milliseconds(), at+min(r.Expire, MaxExpire).Milliseconds(), 0
+	a.NextAt = min(at+a.Retry, a.ExpiresAt)
+	return true
+}
+
+// Escalation is whom reminders turn to after a number of them.
+type Escalation struct {
+	After int      // 0 for never
+	To    []string // Matrix IDs and rooms, each for as many reminders, the last for all that follow
+}
+
+// to returns whom the n-th reminder turns to, counting from 1; "" for those whom the message mentions.
+func (e Escalation) to(n int) string {
+	if e.After <= 0 || len(e.To) == 0 || n <= e.After {
+		return ""
+	}
+	return e.To[min((n-1)/e.After-1, len(e.To)-1)]
+}
+
+// Reminder is what a moment brings in which a reminder was due.
+type Reminder struct {
+	Send    bool
+	To      string // a Matrix ID or a room that it turns to; "" for those whom the message mentions
+	Text    string
+	Expired bool // nobody has acknowledged the alert: the message says so
+}
+
+// Remind decides on an alert whose time of the next reminder has come. gone reports that its message is not in the room and won't
+// be, waits that the message or an earlier reminder is still on its way.
+func Remind(a Alert, gone, waits bool, e Escalation, at int64) (Alert, Reminder) {
+	switch {
+	case a.NextAt == 0 || at < a.NextAt:
+		return a, Reminder{}
+	case gone:
+		return a.settle(at), Reminder{}
+	case at >= a.ExpiresAt:
+		return a.settle(at), Reminder{Expired: true}
+	}
+	a.NextAt = min(at+a.Retry, a.ExpiresAt)
+	if waits {
+		return a, Reminder{}
+	}
+	a.Repeats++
+	return a, Reminder{Send: true, To: e.to(a.Repeats), Text: "Nobody has acknowledged this yet. React with " + Reaction + " to acknowledge it."}
+}
+
+// settle ends the reminders. Nobody resolves an alert without a key: it is over with them.
+func (a Alert) settle(at int64) Alert {
+	a.NextAt = 0
+	if a.Key == "" && a.ClosedAt == 0 {
+		a.ClosedAt = at
+	}
+	return a
+}
+
+// Acknowledge notes who has acknowledged an alert. It reports whether that is news.
+func Acknowledge(a Alert, by string, at int64) (Alert, bool) {
+	if a.MessageID == 0 || a.ClosedAt != 0 || a.AcknowledgedAt != 0 {
+		return a, false
+	}
+	a = a.settle(at)
+	a.AcknowledgedAt, a.AcknowledgedBy = at, by
+	return a, true
+}
+
+// Stop ends the reminders of an alert that nobody has acknowledged, for its sender.
+func Stop(a Alert, at int64) Alert {
+	if a.NextAt == 0 {
+		return a
+	}
+	a.ExpiresAt = at
+	return a.settle(at)
+}
+
+// Expired reports whether the reminders ended without an acknowledgement.
+func (a Alert) Expired(at int64) bool {
+	return a.Retry > 0 && a.AcknowledgedAt == 0 && a.NextAt == 0 && at >= a.ExpiresAt
+}
+
+// Standing returns the line about an alert that holds until its next report; "" for none.
+func (a Alert) Standing() string {
+	var parts []string
+	if a.Times > 1 {
+		parts = append(parts, fmt.Sprintf("It has fired %d times.", a.Times))
+	}
+	if a.AcknowledgedAt != 0 {
+		parts = append(parts, "Acknowledged by "+a.AcknowledgedBy+".")
+	}
+	return strings.Join(parts, " ")
+}
+
+// Unacknowledged is the line about an alert that nobody has acknowledged in time.
+func (a Alert) Unacknowledged() string {
+	return strings.TrimSpace(a.Standing() + " Nobody acknowledged it in time.")
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"slipway/relay/internal/alert"
+	"slipway/relay/internal/outbox"
+)
+
+// reminded is the source of reminders, by which they differ from other replies.
+const reminded = "reminder"
+
+// remindBatch is how many alerts one transaction reminds of.
+const remindBatch = 50
+
+// NextReminder returns when the next reminder is due; 0 if none is.
+func (s *Store) NextReminder(ctx context.Context) (at int64, err error) {
+	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM alerts WHERE next_at > 0`).Scan(&at)
+}
+
+// Remind adds the reminders that are due, in one transaction with the times of the next ones. Only the relay that delivers may.
+func (s *Store) Remind(ctx context.Context, now int64) error {
+	return s.Lead(ctx, func(tx *Tx) error {
+		var due []int64
+		err := tx.db.Raw(`SELECT message_id FROM alerts WHERE next_at > 0 AND next_at <= ? ORDER BY next_at LIMIT ?`, now, remindBatch).Scan(&due).Error
+		for _, id := range due {
+			err = errors.Join(err, tx.remind(id, now))
+		}
+		return err
+	})
+}
+
+func (tx *Tx) remind(id, now int64) error {
+	a, t, err := tx.alertAt(id)
+	if err != nil {
+		return err
+	}
+	shown, err := tx.shown(&t, t.Room)
+	if err != nil {
+		return err
+	}
+	waits, err := tx.remindersOf(id)
+	if err != nil {
+		return err
+	}
+	var app Application
+	if err := tx.db.Where("id = ?", t.ApplicationID).Limit(1).Find(&app).Error; err != nil {
+		return err
+	}
+	escalation := alert.Escalation{After: app.EscalateAfter, To: strings.Fields(app.EscalateTo)}
+	a, r := alert.Remind(a, !shown || app.ID == 0 || app.DeletedAt > 0, t.State.Pending() || len(waits) > 0, escalation, now)
+	if r.Send {
+		err = tx.insertReminder(&t, &app, r, now)
+	}
+	if r.Expired {
+		err = tx.annotate(&t, a.Unacknowledged(), now)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.saveAlert(&a)
+}
+
+// insertReminder adds a reminder: a reply in the thread of an alert's message, or a copy of it in another room.
+func (tx *Tx) insertReminder(t *outbox.Entry, app *Application, r alert.Reminder, now int64) error {
+	e := t.Follow(outbox.Reply, now)
+	e.Place, e.Source, e.AcceptedAt = 0, reminded, now
+	e.Content = outbox.Content{Body: r.Text, ContentType: "text/plain", Priority: t.Priority}
+	switch {
+	case strings.HasPrefix(r.To, "@"):
+		e.Whom, e.Body = r.To, r.To+": "+r.Text
+	case r.To != "":
+		var room int64
+		err := tx.db.Raw(`SELECT r.id FROM rooms r JOIN applications b ON b.room_id = r.id WHERE b.owner_id = ? AND b.deleted_at = 0 AND (r.address = ? OR r.room_id = ?)
+			ORDER BY r.id LIMIT 1`, app.OwnerID, r.To, r.To).Scan(&room).Error
+		if err != nil {
+			return err
+		}
+		if room != 0 && room != t.Room {
+			e.Room, e.Content, e.Thread = room, t.Content, ""
+			e.Note, e.Attachments = r.Text, ""
+		}
+	}
+	tx.changes = append(tx.changes, Change{Room: e.Room})
+	return tx.sql.insertEntries(tx.ctx, &e)
+}
+
+// alertAt returns an alert with its message, and keeps others from changing them.
+func (tx *Tx) alertAt(message int64) (a alert.Alert, t outbox.Entry, err error) {
+	if t, err = tx.loadEntry(message); err != nil {
+		return a, t, err
+	}
+	return a, t, tx.db.Clauses(forUpdate).Table("alerts").Where("message_id = ?", message).Take(&a).Error
+}
+
+// remindersOf returns the reminders of a message that are on their way.
+func (tx *Tx) remindersOf(message int64) (all []outbox.Entry, err error) {
+	return all, tx.db.Table("outbox").Where("target > 0 AND target = ? AND kind = ? AND source = ? AND final_at = 0", message, outbox.Reply, reminded).Find(&all).Error
+}
+
+// annotate gives a message another note. The edit says nothing new to those who read messages elsewhere, so its priority is normal.
+func (tx *Tx) annotate(t *outbox.Entry, note string, now int64) error {
+	if t.Note == note {
+		return nil
+	}
+	e := t.Says(t.Content, now)
+	e.Place, e.AcceptedAt, e.Note, e.Attachments = 0, now, note, ""
+	priority, scale := t.Priority, t.GotifyScale
+	if !t.Replaceable() {
+		e.Priority, e.GotifyScale = min(priority, 0), 0
+	}
+	if _, err := tx.change(&Accept{Entry: e}, t); err != nil {
+		return err
+	}
+	tx.changes = append(tx.changes, Change{Room: t.Room, Kind: Altered})
+	t.Priority, t.GotifyScale = priority, scale
+	return tx.saveContent(t)
+}
+
+// Acknowledge notes who has acknowledged the alert of a message, and withdraws the reminders that wait. It reports whether that is news.
+func (tx *Tx) Acknowledge(message int64, by string, now int64) (news bool, err error) {
+	a, t, err := tx.alertAt(message)
+	if IsMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if a, news = alert.Acknowledge(a, by, now); !news {
+		return false, nil
+	}
+	return true, errors.Join(tx.annotate(&t, a.Standing(), now), tx.withdrawReminders(message, now), tx.saveAlert(&a))
+}
+
+// StopReminding ends the reminders of a message that nobody has acknowledged.
+func (tx *Tx) StopReminding(message, now int64) error {
+	a, _, err := tx.alertAt(message)
+	if err != nil {
+		return err
+	}
+	a = alert.Stop(a, now)
+	return errors.Join(tx.withdrawReminders(message, now), tx.saveAlert(&a))
+}
+
+func (tx *Tx) withdrawReminders(message, now int64) error {
+	waits, err := tx.remindersOf(message)
+	for _, r := range waits {
+		r.State, r.FinalAt = outbox.StateCancelled, now
+		tx.changes = append(tx.changes, Change{Room: r.Room, Kind: Altered})
+		err = errors.Join(err, tx.endEntry(&r))
+	}
+	return err
+}
+
+// OpenAlertOf returns the message of the open alert that an event in a room belongs to and that nobody has acknowledged; 0 if
+// there is none.
+func (s *Store) OpenAlertOf(ctx context.Context, roomID, eventID string) (message int64, err error) {
+	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT a.message_id FROM alerts a WHERE a.closed_at = 0 AND a.acknowledged_at = 0
+		AND (EXISTS (SELECT 1 FROM outbox o JOIN rooms r ON r.id = o.room WHERE o.id = a.message_id AND o.event_id = ? AND r.room_id = ?)
+			OR EXISTS (SELECT 1 FROM outbox o JOIN rooms r ON r.id = o.room WHERE o.target > 0 AND o.target = a.message_id AND o.event_id = ? AND r.room_id = ?)) LIMIT 1), 0)`),
+		eventID, roomID, eventID, roomID).Scan(&message)
+	return message, err
+}
+
+// Alert returns the alert of a message; it is [IsMissing] without one.
+func (s *Store) Alert(ctx context.Context, message int64) (a alert.Alert, err error) {
+	return a, s.rows.WithContext(ctx).Table("alerts").Where("message_id = ?", message).Take(&a).Error
+}
+
+// OpenAlerts returns the alerts that are not over, newest first, of an owner's applications or, at 0, of all.
+func (s *Store) OpenAlerts(ctx context.Context, owner, application int64, limit int) (all []alert.Alert, err error) {
+	q := s.rows.WithContext(ctx).Table("alerts").Where("closed_at = 0 AND application_id IN (SELECT id FROM applications WHERE deleted_at = 0 AND (owner_id = ? OR ? = 0))", owner, owner)
+	if application != 0 {
+		q = q.Where("application_id = ?", application)
+	}
+	return all, q.Order("message_id DESC").Limit(limit).Find(&all).Error
+}
+
+// History returns what followed a message in its room: edits and replies, in order.
+func (s *Store) History(ctx context.Context, message int64, limit int) (all []outbox.Entry, err error) {
+	return all, s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []outbox.Kind{outbox.Edit, outbox.Reply}).
+		Order("id").Limit(limit).Find(&all).Error
+}

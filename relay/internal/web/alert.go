@@ -1,0 +1,47 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"slipway/relay/internal/outbox"
+)
+
+// event is an edit of a message, or a reply to it.
+type event struct {
+	What  string
+	At    time.Time
+	State outbox.State
+	Title string
+	Note  string
+	Body  string
+}
+
+// history returns what followed a message in its room.
+func (web *Web) history(v *sessionRequest, id int64) (events []event, err error) {
+	all, err := web.service.History(v.ctx(), v.Principal, id)
+	for _, e := range all {
+		what := "Edited"
+		if e.Kind == outbox.Reply {
+			what = "Replied"
+		}
+		events = append(events, event{what, time.UnixMilli(e.QueuedAt), e.State, e.Title, e.Note, e.Body})
+	}
+	return events, err
+}
+
+// moment returns a time that is stored in Unix milliseconds.
+func moment(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}
+
+func (web *Web) postAcknowledge(w http.ResponseWriter, v *sessionRequest) error {
+	if _, err := web.service.Acknowledge(v.ctx(), v.Principal, idOf(v)); err != nil {
+		return web.showMessage(w, v, err)
+	}
+	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "acknowledged")
+}

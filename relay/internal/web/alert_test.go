@@ -1,0 +1,42 @@
+package web
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"slipway/relay/internal/intake"
+)
+
+// An open alert is on the overview until it is over; its page shows its history and acknowledges it.
+func TestAlertPages(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("alpha", room)
+	say := func(title string, change intake.Change) string {
+		t.Helper()
+		a, err := b.service.Accept(context.Background(), intake.Request{Token: app.Token, Title: title, Message: "text", Key: "k", Change: change, Source: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "/ui/messages/" + strconv.FormatInt(a.ID, 10)
+	}
+	page := say("Disk full", intake.Update)
+	b.until(page, "accepted it.")
+	say("Disk fuller", intake.Update)
+	b.get("/ui/")
+	b.want(200, "Open alerts", "Disk fuller", "-acknowledged by")
+	b.until(page, "Edited")
+	b.want(200, "and is open.", "History", "Acknowledge")
+	b.post(page + "/acknowledge")
+	b.want(200, "The alert is acknowledged", "Acknowledged by admin.", "-Nobody has")
+	b.post(page + "/acknowledge")
+	b.want(409, `role="alert"`)
+	b.get("/ui/")
+	b.want(200, "acknowledged by admin")
+	say("Disk is fine", intake.Resolve)
+	b.get("/ui/")
+	b.want(200, "-Open alerts")
+	b.get(page)
+	b.want(200, "The alert ended", "Resolved after")
+}
