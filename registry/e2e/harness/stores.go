@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/storage/azure"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
 	"slipway/shared/programtest"
 )
 
@@ -27,12 +28,15 @@ func StartAzurite(t *testing.T) string {
 	programtest.Start(t, exec.Command(programtest.Tool(t, "azurite-blob"), "--blobHost", host, "--blobPort", port,
 		"--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"), "http://"+addr+"/")
 	url := "http://" + addr + "/" + AzureAccount
-	b, err := azure.New(azure.Options{Account: AzureAccount, Key: AzureKey, ServiceURL: url, Container: "registry"})
+	key, err := container.NewSharedKeyCredential(AzureAccount, AzureKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
-	if err := b.Create(t.Context()); err != nil {
+	api, err := container.NewClientWithSharedKeyCredential(url+"/registry", key, nil)
+	if err == nil {
+		_, err = api.Create(t.Context(), nil)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return url

@@ -1,8 +1,9 @@
 package object
 
 import (
-	"errors"
-	"sync"
+	"context"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // atOnce is how many requests one call sends at the same time.
@@ -11,30 +12,13 @@ const atOnce = 16
 // parallel calls f for each item, some at once, and returns when all have ended. After
 // an error it begins no more.
 func parallel[T any](items []T, f func(T) error) error {
-	if len(items) == 1 {
-		return f(items[0])
-	}
-	var mu sync.Mutex
-	var errs []error
-	free := make(chan struct{}, atOnce)
-	var wg sync.WaitGroup
+	all, failed := errgroup.WithContext(context.Background())
+	all.SetLimit(atOnce)
 	for _, item := range items {
-		free <- struct{}{}
-		mu.Lock()
-		failed := len(errs) > 0
-		mu.Unlock()
-		if failed {
+		if failed.Err() != nil {
 			break
 		}
-		wg.Go(func() {
-			defer func() { <-free }()
-			if err := f(item); err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-			}
-		})
+		all.Go(func() error { return f(item) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
