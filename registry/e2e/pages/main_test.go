@@ -1,0 +1,221 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
+	"slipway/shared/browsertest"
+	"slipway/shared/programtest"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// rules are those of an administrator (alice), a developer (bob) and a reader (carl).
+const rules = `
+access:
+  rules:
+    - {who: [alice], repositories: ["**"], allow: [admin]}
+    - {who: ["oidc-group:leads"], repositories: ["web/**"], allow: [admin]}
+    - {who: [bob, "oidc-group:developers"], repositories: ["web/**"], allow: [push, tag-move, delete, list]}
+    - {who: [carl], repositories: ["web/**"], allow: [pull, list]}
+    - {who: [anyone], repositories: ["public/**"], allow: [pull, list]}
+`
+
+// visitor is a browser at the pages of a registry.
+type visitor struct{ *browsertest.Browser }
+
+func visit(t *testing.T, x *harness.Process) visitor {
+	t.Helper()
+	return visitor{browsertest.New(t, "http://"+x.Addr)}
+}
+
+func (b visitor) login(user string) {
+	b.Helper()
+	b.Get("/ui/login")
+	b.Fill("#name", user)
+	b.Fill("#password", "secret of "+user)
+	b.Click("form button.primary")
+	b.Sees("Log out")
+}
+
+func (b visitor) logout() {
+	b.Helper()
+	b.Click("form[action$=logout] button")
+	b.Sees("You are logged out.")
+}
+
+// seesNot waits for some text that the page has, and wants others not to be there.
+func (b visitor) seesNot(there string, absent ...string) {
+	b.Helper()
+	b.Sees(there)
+	for _, text := range absent {
+		if page := b.Text(); strings.Contains(page, text) {
+			b.Errorf("the page shows %q:\n%s", text, page)
+		}
+	}
+}
+
+// evil is what somebody could try to make the pages run. It says so where it is run.
+const evil = `<img src=x onerror="window.evil=1">"'><script>window.evil=1</script>`
+
+// stock pushes what the tests look at: images of several repositories, one with hostile texts
+// and one with something attached.
+func stock(t *testing.T, x *harness.Process) {
+	t.Helper()
+	index := harness.NewIndex(t, harness.ImageOf(t, "amd64", harness.Tar(t, "app", []byte("one"))), harness.ImageOf(t, "arm64", harness.Tar(t, "app", []byte("two"))))
+	next := harness.NewIndex(t, harness.ImageOf(t, "amd64", harness.Tar(t, "app", []byte("three"))), harness.ImageOf(t, "arm64", harness.Tar(t, "app", []byte("four"))))
+	for _, repo := range []string{"web/app", "web/intern/tool", "public/base", "secret/plans"} {
+		pushImage(t, x, index, repo, "1.0")
+		pushImage(t, x, next, repo, "1.1")
+	}
+	push := func(tag string, config, manifest map[string]any, layer []byte) string {
+		t.Helper()
+		put := func(b []byte, mediaType string) map[string]any {
+			pushBlob(t, x, "web/app", b)
+			return map[string]any{"mediaType": mediaType, "digest": harness.DigestOf(b), "size": len(b)}
+		}
+		mediaType := "application/vnd.oci.image.config.v1+json"
+		if len(config) == 0 {
+			mediaType = "application/vnd.oci.empty.v1+json"
+		}
+		manifest["schemaVersion"], manifest["mediaType"] = 2, "application/vnd.oci.image.manifest.v1+json"
+		manifest["config"] = put(harness.JSON(t, config), mediaType)
+		l := put(layer, "application/spdx+json")
+		l["annotations"] = map[string]string{"org.opencontainers.image.title": evil}
+		manifest["layers"] = []any{l}
+		body := harness.JSON(t, manifest)
+		request(t, x, http.MethodPut, "/v2/web/app/manifests/"+tag, body, "application/vnd.oci.image.manifest.v1+json", http.StatusCreated)
+		return harness.DigestOf(body)
+	}
+	subject := push("evil", map[string]any{
+		"created": "2026-01-02T03:04:05Z", "os": "linux", "architecture": "amd64", "author": evil, "history": []any{map[string]any{"created_by": evil}},
+		"config": map[string]any{"Env": []string{evil + "=" + evil}, "Labels": map[string]string{evil: evil, "a-long-label": strings.Repeat("long", 80)}, "Entrypoint": []string{evil}, "User": evil},
+	}, map[string]any{"annotations": map[string]string{evil: "javascript:window.evil=1"}}, []byte("layer"))
+	push("sbom", map[string]any{}, map[string]any{
+		"artifactType": "application/spdx+json", "subject": map[string]any{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": subject, "size": size(t, x, subject)},
+	}, []byte(`{"spdxVersion":"SPDX-2.3"}`))
+}
+
+// pushImage pushes as the administrator.
+func pushImage(t *testing.T, x *harness.Process, img *harness.Image, repo, tag string) {
+	t.Helper()
+	manifests := img.Manifests(t)
+	for d, b := range img.Blobs {
+		if !slices.Contains(manifests, d) {
+			pushBlob(t, x, repo, b)
+		}
+	}
+	for _, d := range manifests {
+		ref := d
+		if d == img.Manifest {
+			ref = tag
+		}
+		request(t, x, http.MethodPut, "/v2/"+repo+"/manifests/"+ref, img.Blobs[d], mediaTypeOf(t, img.Blobs[d]), http.StatusCreated)
+	}
+}
+
+func mediaTypeOf(t *testing.T, manifest []byte) string {
+	t.Helper()
+	var doc struct{ MediaType string }
+	if err := json.Unmarshal(manifest, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.MediaType
+}
+
+func size(t *testing.T, x *harness.Process, digest string) int64 {
+	t.Helper()
+	resp := request(t, x, http.MethodHead, "/v2/web/app/manifests/"+digest, nil, "", http.StatusOK)
+	return resp.ContentLength
+}
+
+func pushBlob(t *testing.T, x *harness.Process, repo string, content []byte) {
+	t.Helper()
+	resp := request(t, x, http.MethodPost, "/v2/"+repo+"/blobs/uploads/", nil, "", http.StatusAccepted)
+	at := resp.Header.Get("Location")
+	at = harness.WithQuery(t, harness.AbsoluteURL(t, x.Addr, at), "digest", harness.DigestOf(content))
+	request(t, x, http.MethodPut, strings.TrimPrefix(at, "http://"+x.Addr), content, "application/octet-stream", http.StatusCreated)
+}
+
+// request sends a request of the administrator and wants a status.
+func request(t *testing.T, x *harness.Process, method, path string, body []byte, contentType string, want int) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+x.Addr+path, strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth("alice", "secret of alice")
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != want {
+		var text json.RawMessage
+		_ = json.NewDecoder(resp.Body).Decode(&text)
+		t.Fatalf("%s %s: %d %s, want %d", method, path, resp.StatusCode, text, want)
+	}
+	return resp
+}
+
+// files is a storage of its own.
+func files(t *testing.T) string {
+	return "{filesystem: {rootdirectory: " + t.TempDir() + "}, " + undo + "}"
+}
+
+// minIO is an empty bucket.
+func minIO(t *testing.T) string {
+	server, _ := harness.MinIOBucket(t)
+	return fmt.Sprintf("{s3: {bucket: images, region: us-east-1, regionendpoint: %q, forcepathstyle: true, secure: false, accesskey: %s, secretkey: %s}, %s}",
+		server.URL(), s3test.AccessKey, s3test.SecretKey, undo)
+}
+
+const undo = "delete: {enabled: true, keep: 48h}, maintenance: {immutable: [{repositories: ['public/**'], tags: ['1[.]0']}]}"
+
+// start serves a storage. more is what the auth section has beside the password file, by the address.
+func start(t *testing.T, storage string, more func(addr string) string) *harness.Process {
+	t.Helper()
+	dir, addr := t.TempDir(), programtest.FreeAddr(t)
+	var users strings.Builder
+	for _, user := range []string{"alice", "bob", "carl"} {
+		users.WriteString(harness.HashLine(t, user, "secret of "+user))
+	}
+	passwords, file := filepath.Join(dir, "htpasswd"), filepath.Join(dir, "config.yml")
+	harness.WriteFile(t, passwords, []byte(users.String()))
+	harness.WriteFile(t, file, []byte("version: 0.1\nlog: {level: warn, accesslog: {disabled: true}}\nstorage: "+storage+"\n"+
+		"http: {addr: '"+addr+"', secret: shared-by-all-replicas}\naudit: {file: "+filepath.Join(dir, "audit.log")+"}\n"+
+		"auth: {htpasswd: {path: "+passwords+"}, service: builtin"+more(addr)+"}\n"+rules))
+	cmd := exec.Command(harness.Binary, "serve", file)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	return harness.Start(t, addr, cmd)
+}
+
+func nothing(string) string { return "" }
+
+// provider starts a real OpenID Connect provider and returns the setting that names it.
+func provider(t *testing.T) func(addr string) string {
+	return func(registry string) string {
+		t.Helper()
+		modules := filepath.Join(programtest.Root(t), ".tools", "oidc-provider", "node_modules")
+		if _, err := os.Stat(modules); err != nil {
+			programtest.Skip(t, "oidc-provider is missing; `make tools` installs it")
+		}
+		addr := programtest.FreeAddr(t)
+		_, port, _ := strings.Cut(addr, ":")
+		cmd := exec.Command("node", "testdata/provider.cjs", modules, port, "http://"+registry+"/ui/login/callback")
+		programtest.Start(t, cmd, "http://"+addr+"/.well-known/openid-configuration")
+		return fmt.Sprintf(", oidc: {issuer: 'http://%s', clientid: registry, clientsecret: secret of the registry, name: Example ID, scopes: [profile]}", addr)
+	}
+}
