@@ -68,7 +68,7 @@ func TestReaders_RelayKilledAgainAndAgain_MissNothing(t *testing.T) {
 	defer func() { stop(); reading.Wait() }()
 	python, socket, events := &collected{}, &collected{}, &collected{}
 	reading.Go(func() { s.readPython(ctx, client, python) })
-	reading.Go(func() { s.readSocket(ctx, client, socket) })
+	reading.Go(func() { s.readSocket(ctx, client, socket, s.addr) })
 	reading.Go(func() { s.readEvents(ctx, a.token, events) })
 	var want []string
 	opened := 0
@@ -98,6 +98,49 @@ func TestReaders_RelayKilledAgainAndAgain_MissNothing(t *testing.T) {
 	}
 	if python.times("stream") < kills {
 		t.Errorf("%d messages came by Gotify's stream", python.times("stream"))
+	}
+}
+
+// Relays that share a database are killed in turn while several senders post behind nginx. A reader that moves from one relay to the
+// other, and one behind nginx, get each message once, in the same order.
+func TestSeveralRelays_ReadersMoveBetweenThem_MissNothing(t *testing.T) {
+	const senders, each = 4, 30
+	stub := newStub(t)
+	f := newFleet(t, stub.url, 2)
+	for _, m := range f.relays {
+		m.start()
+	}
+	apps := make([]app, senders)
+	for i := range apps {
+		apps[i] = f.application(fmt.Sprint("sender", i), "")
+	}
+	client := f.client("phone")
+	ctx, stop := context.WithCancel(f.ctx)
+	var reading, sending sync.WaitGroup
+	defer func() { stop(); reading.Wait() }()
+	direct, behind := &collected{}, &collected{}
+	reading.Go(func() { f.readSocket(ctx, client, direct, f.relays[0].addr, f.relays[1].addr) })
+	reading.Go(func() { f.readEvents(ctx, client, behind) })
+	for i := range apps {
+		sending.Go(func() {
+			for n := range each {
+				f.insist(apps[i], fmt.Sprintf("%d.%d", i, n))
+			}
+		})
+	}
+	for n, m := range f.relays {
+		f.within(time.Minute, "messages come", func() bool { return len(direct.all()) > n*senders*each/3 })
+		m.kill()
+		m.start()
+	}
+	sending.Wait()
+	f.within(2*time.Minute, "all have come", func() bool { return len(direct.all()) >= senders*each && len(behind.all()) >= senders*each })
+	texts := map[string]bool{}
+	for _, text := range direct.all() {
+		texts[text] = true
+	}
+	if got := direct.all(); len(texts) != senders*each || len(got) != senders*each || strings.Join(got, " ") != strings.Join(behind.all(), " ") {
+		t.Errorf("directly came %d messages, %d of them different:\n%s\nbehind nginx:\n%s", len(got), len(texts), got, behind.all())
 	}
 }
 
@@ -131,11 +174,13 @@ func (s *site) readPython(ctx context.Context, token string, into *collected) {
 	}
 }
 
-// readSocket reads the stream and continues it after the last message whenever the connection is lost.
-func (s *site) readSocket(ctx context.Context, token string, into *collected) {
+// readSocket reads the stream at one of the addresses. Whenever the connection is lost, it continues after the last message at the next.
+func (s *site) readSocket(ctx context.Context, token string, into *collected, addrs ...string) {
 	last := int64(0)
-	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/stream?token=%s&after=%d", s.addr, token, last), nil) //nolint:bodyclose // it has none
+	for n := 0; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		addr := addrs[n%len(addrs)]
+		n++
+		conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/stream?token=%s&after=%d", addr, token, last), nil) //nolint:bodyclose // it has none
 		for err == nil {
 			var text []byte
 			if _, text, err = conn.Read(ctx); err == nil {

@@ -64,6 +64,7 @@ type API struct {
 
 	big, bigStranger *limit.Places // of big bodies in memory
 	streams          *limit.Places
+	times            streamTimes
 	files            *limit.Places // of bodies with files
 }
 
@@ -80,7 +81,7 @@ func New(o Options) *API {
 	}
 	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
 	a.big, a.bigStranger = limit.NewPlaces(bigSenders, shareSender), limit.NewPlaces(bigStrangers, shareStranger)
-	a.streams = limit.NewPlaces(maxStreams, shareStreams)
+	a.streams, a.times = limit.NewPlaces(maxStreams, shareStreams), gotifyTimes
 	a.files = limit.NewPlaces(filesSenders, shareFiles)
 	router := a.router()
 	a.words = wordsOf(a.rows)

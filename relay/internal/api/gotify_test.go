@@ -228,17 +228,21 @@ func (g gotify) websocket(query string) *websocket.Conn {
 // next returns the text of the next message of a stream.
 func (g gotify) next(conn *websocket.Conn) string {
 	g.Helper()
+	return g.nextMessage(conn).Message
+}
+
+func (g gotify) nextMessage(conn *websocket.Conn) (m gotifyMessage) {
+	g.Helper()
 	ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
 	defer cancel()
 	_, text, err := conn.Read(ctx)
 	if err != nil {
 		g.Fatal(err)
 	}
-	var m gotifyMessage
 	if err := json.Unmarshal(text, &m); err != nil {
 		g.Fatal(err)
 	}
-	return m.Message
+	return m
 }
 
 func TestStream(t *testing.T) {

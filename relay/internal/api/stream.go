@@ -22,12 +22,20 @@ const (
 	maxStreams   = 1000
 	shareStreams = 50 // of one user or application
 
-	pingEvery   = 45 * time.Second // as Gotify does
-	pongWithin  = 15 * time.Second
-	writeWithin = 10 * time.Second // of one message: a reader that is slower is cut off and comes back for the rest
 	changeEvery = 500 * time.Millisecond
-	maxInput    = 64 // bytes of what a reader may send, which is ignored
+	checkEvery  = 15 * time.Second // whether a session goes on
+	maxInput    = 64               // bytes of what a reader may send, which is ignored
 )
+
+// streamTimes is how long streams wait for their readers.
+type streamTimes struct {
+	ping  time.Duration // between two pings
+	pong  time.Duration // for the answer to one
+	write time.Duration // for one message: a reader that is slower is cut off, and comes back for the rest
+}
+
+// gotifyTimes has Gotify's time between pings, which is shorter than proxies wait.
+var gotifyTimes = streamTimes{ping: 45 * time.Second, pong: 15 * time.Second, write: 10 * time.Second}
 
 // openStream begins a stream after the message that the request names, or now.
 func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream, release func(), err error) {
@@ -68,7 +76,7 @@ func (a *API) authenticator(r *http.Request, v account.Principal) func(context.C
 			_, err = a.service.ClientViewer(ctx, token)
 		case v.ApplicationID != 0:
 			_, err = a.service.TokenViewer(ctx, token)
-		case time.Since(checked) > pongWithin: // a session is looked up in the database
+		case time.Since(checked) > checkEvery: // a session is looked up in the database
 			checked = time.Now()
 			_, err = a.user(r)
 		}
@@ -96,7 +104,7 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	go drain(ctx, cancel, conn)
-	ping := time.NewTicker(pingEvery)
+	ping := time.NewTicker(a.times.ping)
 	defer ping.Stop()
 	for {
 		if authenticate(ctx) != nil {
@@ -106,7 +114,7 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 		if err != nil {
 			return ignored(conn.Close(websocket.StatusTryAgainLater, "the database does not answer"))
 		}
-		if err := writeMessages(ctx, conn, all); err != nil {
+		if err := a.writeMessages(ctx, conn, all); err != nil {
 			return nil //nolint:nilerr // the reader is gone or too slow
 		}
 		if len(all) > 0 {
@@ -115,7 +123,7 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 		select {
 		case <-st.Moved():
 		case <-ping.C:
-			go keepAlive(ctx, cancel, conn)
+			go a.keepAlive(ctx, cancel, conn)
 		case <-a.o.Stopping:
 			return ignored(conn.Close(websocket.StatusGoingAway, "the relay stops"))
 		case <-ctx.Done():
@@ -139,21 +147,21 @@ func drain(ctx context.Context, cancel context.CancelFunc, conn *websocket.Conn)
 }
 
 // keepAlive cancels if the reader does not answer a ping.
-func keepAlive(ctx context.Context, cancel context.CancelFunc, conn *websocket.Conn) {
-	within, done := context.WithTimeout(ctx, pongWithin)
+func (a *API) keepAlive(ctx context.Context, cancel context.CancelFunc, conn *websocket.Conn) {
+	within, done := context.WithTimeout(ctx, a.times.pong)
 	defer done()
 	if conn.Ping(within) != nil {
 		cancel()
 	}
 }
 
-func writeMessages(ctx context.Context, conn *websocket.Conn, all []message.Message) error {
+func (a *API) writeMessages(ctx context.Context, conn *websocket.Conn, all []message.Message) error {
 	for _, m := range all {
 		text, err := encode(showGotify(m))
 		if err != nil {
 			return err
 		}
-		within, cancel := context.WithTimeout(ctx, writeWithin)
+		within, cancel := context.WithTimeout(ctx, a.times.write)
 		err = conn.Write(within, websocket.MessageText, text)
 		cancel()
 		if err != nil {
@@ -185,12 +193,12 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, v account.Pri
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep the events
 	h.Set("X-Content-Type-Options", "nosniff")
-	events := events{w: w, flush: http.NewResponseController(w)}
+	events := events{w: w, flush: http.NewResponseController(w), within: a.times.write}
 	if r.Method == http.MethodHead {
 		return nil
 	}
 	var due <-chan time.Time // of an event "change"
-	ping := time.NewTicker(pingEvery)
+	ping := time.NewTicker(a.times.ping)
 	defer ping.Stop()
 	err = events.send("retry: 2000\nid: %d\n\n", st.Position()) // a reader that loses the connection continues there
 	for err == nil {
@@ -238,12 +246,13 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, v account.Pri
 
 // events writes server-sent events.
 type events struct {
-	w     http.ResponseWriter
-	flush *http.ResponseController
+	w      http.ResponseWriter
+	flush  *http.ResponseController
+	within time.Duration // for one of them
 }
 
 func (e events) send(format string, args ...any) error {
-	_ = e.flush.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer of a test may have none
+	_ = e.flush.SetWriteDeadline(time.Now().Add(e.within)) // a writer of a test may have none
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
 		return err
 	}
