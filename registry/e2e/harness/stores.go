@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
-
+	"slipway/registry/internal/storage/azure"
 	"slipway/shared/programtest"
 )
 
@@ -28,15 +27,12 @@ func StartAzurite(t *testing.T) string {
 	programtest.Start(t, exec.Command(programtest.Tool(t, "azurite-blob"), "--blobHost", host, "--blobPort", port,
 		"--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"), "http://"+addr+"/")
 	url := "http://" + addr + "/" + AzureAccount
-	key, err := container.NewSharedKeyCredential(AzureAccount, AzureKey)
+	b, err := azure.New(azure.Options{Account: AzureAccount, Key: AzureKey, ServiceURL: url, Container: "registry"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := container.NewClientWithSharedKeyCredential(url+"/registry", key, nil)
-	if err == nil {
-		_, err = api.Create(t.Context(), nil)
-	}
-	if err != nil {
+	defer b.Close()
+	if err := b.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return url

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
@@ -49,6 +50,7 @@ type App struct {
 	gate       *gate
 	checks     *health.Monitor
 	servers    []*server.Server
+	index      *index.Index // nil = none
 	background []func(context.Context)
 	closers    []func() error
 	reloader   reloader
@@ -152,6 +154,7 @@ func (a *App) openStorage(ctx context.Context) (err error) {
 func (a *App) openRules(context.Context) (err error) {
 	o := registryOptions(a.Config, a.Store, a.Log)
 	a.openPulls(&o)
+	a.openIndex(&o)
 	if o.Signer, err = blobURLs(a.Config, a.Store.signer, a.Log, &a.background); err != nil {
 		return err
 	}

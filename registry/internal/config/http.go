@@ -28,7 +28,8 @@ type HTTP struct {
 
 // UI is the pages for people.
 type UI struct {
-	Enabled bool `key:"enabled" doc:"Serve pages for people below /ui/, and lead browsers there from /."`
+	Enabled bool   `key:"enabled" doc:"Serve pages for people below /ui/, and lead browsers there from /."`
+	Index   string `key:"index" doc:"File on a local disk that remembers sizes and dates of repositories for the pages. Default: a temporary one."`
 }
 
 // TLS turns encryption on.

@@ -34,6 +34,7 @@ const (
 // DeleteTag removes a tag with its history, and nothing else. was is what it pointed at, "" if
 // its link could not be read. MANIFEST_UNKNOWN, NAME_UNKNOWN; DENIED with ErrImmutable inside.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest, err error) {
+	defer r.reg.opts.Changed(r.name)
 	if err := r.deletable(); err != nil {
 		return "", err
 	}
@@ -72,6 +73,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
 // version and it is not immutable. A push at the same time, by whatever process, is never undone.
 func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest, version string) (removed bool, err error) {
+	defer r.reg.opts.Changed(r.name)
 	if err := r.reg.writable(); err != nil {
 		return false, err
 	}
@@ -97,6 +99,7 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 // then nothing is removed; MANIFEST_UNKNOWN, NAME_UNKNOWN. After another error, some
 // of the tags may be gone.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
+	defer r.reg.opts.Changed(r.name)
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
@@ -139,6 +142,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 // they may have been confirmed to clients. Repositories below it stay. NAME_UNKNOWN if
 // there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
 func (r Repository) Delete(ctx context.Context) error {
+	defer r.reg.opts.Changed(r.name)
 	if err := r.deletable(); err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 // revision and history that distribution writes, too, and then the tags. ErrExpired or
 // errOvertaken ask for another attempt.
 func (r Repository) place(ctx context.Context, a *storage.Attempt, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
+	defer r.reg.opts.Changed(r.name)
 	pointers, err := r.movePointers(ctx, d, tags)
 	if err != nil {
 		return err

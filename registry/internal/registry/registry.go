@@ -56,6 +56,7 @@ type Options struct {
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
 	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
+	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
 	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = nothing does
 	Shared          Shared                     // what several processes remember together; nil = each for itself
@@ -114,6 +115,9 @@ func New(o Options) *Registry {
 	}
 	if o.Pulled == nil {
 		o.Pulled = func(oci.Name, oci.Digest) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func(oci.Name) {}
 	}
 	if o.ManifestCache <= 0 {
 		o.ManifestCache = manifestCache

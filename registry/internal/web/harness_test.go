@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
@@ -44,6 +46,8 @@ type setup struct {
 	auth  auth.Options
 	store storage.Store
 	open  bool // everybody may do everything
+
+	indexed bool // lists show sizes and dates
 }
 
 // team are rules with an owner, a developer, a reader and the public.
@@ -89,6 +93,9 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 		Store: store, KeepDeleted: c.pages.KeepDeleted, DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}},
 	})
 	c.api.Registry, c.pages.Registry = s.rules, s.rules
+	if c.indexed {
+		s.index(store, &c.pages)
+	}
 	if !c.open {
 		authorizer := auth.NewAuthorizer(c.auth)
 		c.api.Auth, c.pages.Auth = authorizer, authorizer
@@ -111,6 +118,23 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 
 // keepDeleted lets deletions be undone.
 func keepDeleted(s *setup) { s.pages.KeepDeleted = 48 * time.Hour }
+
+// indexed has lists show sizes and dates.
+func indexed(s *setup) { s.indexed = true }
+
+// index opens an index and keeps it current until the test ends.
+func (s *site) index(store storage.Store, pages *Options) {
+	s.Helper()
+	x, err := index.Open(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	pages.Index = x
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { x.Run(ctx); close(done) }()
+	s.Cleanup(func() { stop(); <-done; x.Close() })
+}
 
 // open lets everybody do everything.
 func open(s *setup) { s.open = true }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 )
 
@@ -15,12 +16,13 @@ const perPage = 50
 
 // entry is a row of the list: a repository, or a folder of those whose names begin alike.
 type entry struct {
-	Name   oci.Name // of a repository
-	Label  string   // of the entry in its folder
-	Folder string   // "web/": the prefix of what is in it
-	Count  int64    // repositories in the folder
-	Tags   int      // of the repository
-	Cache  bool     // of another registry
+	Name   oci.Name          // of a repository
+	Label  string            // of the entry in its folder
+	Folder string            // "web/": the prefix of what is in it
+	Count  int64             // repositories in the folder
+	Tags   int               // of the repository
+	Cache  bool              // of another registry
+	Known  *index.Repository // what was read of the repository, nil = nothing yet
 }
 
 type repositoriesPage struct {
@@ -35,6 +37,7 @@ type repositoriesPage struct {
 	Previous string
 	Next     string
 	LoginFor bool // logging in may show more
+	Indexed  bool // sizes and dates are known
 	Host     string
 }
 
@@ -78,6 +81,7 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 	if number*perPage < len(entries) {
 		p.Next = link(number + 1)
 	}
+	p.Indexed = web.o.Index.Want()
 	for i := range p.Entries {
 		if err := web.describe(v, &p.Entries[i]); err != nil {
 			return err
@@ -92,11 +96,30 @@ func (web *Web) describe(v *visit, e *entry) error {
 		return nil
 	}
 	e.Cache = web.o.Caches(e.Name)
+	if known, err := web.known(e.Name); err != nil {
+		return err
+	} else if e.Known = known; known != nil {
+		e.Tags = known.Tags
+		return nil
+	}
 	tags, _, err := web.o.Registry.Repository(e.Name).Tags(v.Context(), -1, "")
 	if e.Tags = len(tags); isUnknown(err) { // deleted a moment ago
 		return nil
 	}
 	return err
+}
+
+// known returns what the index knows of a repository, nil if nothing, and has it read again.
+func (web *Web) known(name oci.Name) (*index.Repository, error) {
+	if web.o.Index == nil {
+		return nil, nil
+	}
+	web.o.Index.Touch(name)
+	r, ok, err := web.o.Index.Repository(name)
+	if !ok {
+		return nil, err
+	}
+	return &r, err
 }
 
 // find returns the repositories whose names contain all words of the query.

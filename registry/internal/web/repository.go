@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
@@ -43,7 +44,8 @@ type repositoryPage struct {
 	Cache      bool
 	Host       string
 	Rights     rights
-	Keeps      bool // deletions can be undone
+	Keeps      bool              // deletions can be undone
+	Known      *index.Repository // what was read of it, nil = nothing yet
 }
 
 type sortLink struct {
@@ -89,6 +91,9 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	p := repositoryPage{
 		frame: web.frame(v, "repositories", string(name)), Repository: name, Tags: len(all), Query: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"),
 		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v),
+	}
+	if p.Known, err = web.known(name); err != nil {
+		return err
 	}
 	if i := strings.LastIndexByte(string(name), '/'); i >= 0 {
 		p.Crumbs = crumbs(string(name[:i+1]))

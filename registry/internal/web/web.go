@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/signin"
+	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	ui "slipway/shared/web"
@@ -41,6 +42,7 @@ type Options struct {
 	Registry *registry.Registry
 	Auth     *auth.Authorizer // nil = everybody may do everything
 	API      API
+	Index    *index.Index        // sizes and dates for lists; nil = lists show none
 	Caches   func(oci.Name) bool // whether a repository is a cache of another registry; nil = none is
 	Provider *signin.Provider    // where people log in; nil = at no provider
 	Robots   *robot.Accounts     // nil = there are none

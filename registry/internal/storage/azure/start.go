@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/storage"
@@ -63,6 +64,29 @@ func (b *Bucket) delegate(ctx context.Context, log *zap.Logger) error {
 	if err != nil {
 		log.Warn("the identity may not get a user delegation key (role Storage Blob Data Contributor): garbage collection waits longer", zap.Error(err))
 		return b.useTokens()
+	}
+	return nil
+}
+
+// Create makes the container unless it is there.
+func (b *Bucket) Create(ctx context.Context) error {
+	options := &container.ClientOptions{ClientOptions: b.options()}
+	var api *container.Client
+	var err error
+	if b.grants.shared != nil {
+		api, err = container.NewClientWithSharedKeyCredential(b.base.String(), b.grants.shared, options)
+	} else {
+		api, err = container.NewClient(b.base.String(), b.grants.tokens, options)
+	}
+	if err == nil {
+		_, err = api.Create(ctx, nil)
+		err = b.failed(ctx, err)
+	}
+	if failureCode(err) == "ContainerAlreadyExists" {
+		return nil
+	}
+	if err != nil {
+		return b.explain(err)
 	}
 	return nil
 }

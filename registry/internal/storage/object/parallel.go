@@ -1,9 +1,8 @@
 package object
 
 import (
-	"context"
-
-	"golang.org/x/sync/errgroup"
+	"errors"
+	"sync"
 )
 
 // atOnce is how many requests one call sends at the same time.
@@ -12,13 +11,30 @@ const atOnce = 16
 // parallel calls f for each item, some at once, and returns when all have ended. After
 // an error it begins no more.
 func parallel[T any](items []T, f func(T) error) error {
-	all, failed := errgroup.WithContext(context.Background())
-	all.SetLimit(atOnce)
+	if len(items) == 1 {
+		return f(items[0])
+	}
+	var mu sync.Mutex
+	var errs []error
+	free := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
 	for _, item := range items {
-		if failed.Err() != nil {
+		free <- struct{}{}
+		mu.Lock()
+		failed := len(errs) > 0
+		mu.Unlock()
+		if failed {
 			break
 		}
-		all.Go(func() error { return f(item) })
+		wg.Go(func() {
+			defer func() { <-free }()
+			if err := f(item); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
 	}
-	return all.Wait()
+	wg.Wait()
+	return errors.Join(errs...)
 }

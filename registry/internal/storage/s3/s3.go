@@ -18,6 +18,7 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
@@ -78,6 +79,22 @@ func Open(ctx context.Context, c Config) (*Bucket, error) {
 		return nil, b.explain(err)
 	}
 	return b, nil
+}
+
+// Create makes the bucket unless it is there.
+func Create(ctx context.Context, c Config) error {
+	b, err := newBucket(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close() //nolint:errcheck // never fails
+	_, err = b.api.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &b.c.Bucket})
+	var owned *types.BucketAlreadyOwnedByYou
+	var there *types.BucketAlreadyExists
+	if errors.As(err, &owned) || errors.As(err, &there) {
+		return nil
+	}
+	return b.failed(ctx, err)
 }
 
 // openTime bounds all that Open does.

@@ -3,16 +3,10 @@ package s3test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"slipway/registry/internal/storage/s3"
 	"slipway/shared/programtest"
@@ -65,7 +59,7 @@ func (s *Server) Bucket(t testing.TB, bucket string) *s3.Bucket {
 	t.Helper()
 	var err error
 	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(50 * time.Millisecond) {
-		if err = s.create(bucket); err != nil {
+		if err = s3.Create(context.Background(), s.Config(bucket)); err != nil {
 			continue
 		}
 		var b *s3.Bucket
@@ -76,16 +70,4 @@ func (s *Server) Bucket(t testing.TB, bucket string) *s3.Bucket {
 	}
 	t.Fatalf("bucket %s: %v", bucket, err)
 	return nil
-}
-
-// create makes a bucket unless it is there.
-func (s *Server) create(bucket string) error {
-	api := sdk.New(sdk.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(s.URL()), UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider(AccessKey, SecretKey, ""),
-	})
-	_, err := api.CreateBucket(context.Background(), &sdk.CreateBucketInput{Bucket: &bucket})
-	if owned := (*types.BucketAlreadyOwnedByYou)(nil); errors.As(err, &owned) {
-		return nil
-	}
-	return err
 }

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/index"
+	"slipway/registry/internal/registry"
+)
+
+// Time between two passes over the storage while somebody looks at the lists of the pages.
+const (
+	passLocal  = 5 * time.Minute
+	passRemote = time.Hour
+)
+
+// openIndex opens what the pages show of repositories without reading the storage. The pages
+// work without it, so a failure is a warning.
+func (a *App) openIndex(o *registry.Options) {
+	if !a.Config.HTTP.UI.Enabled {
+		return
+	}
+	interval := passLocal
+	if a.Store.Remote {
+		interval = passRemote
+	}
+	x, err := index.Open(index.Options{
+		Path: a.Config.HTTP.UI.Index, Identity: identity(&a.Config.Storage, a.Store.Root), Store: a.Store, Remote: a.Store.Remote, Interval: interval, Log: a.Log,
+		Pulls: func(ctx context.Context) (index.Pulls, error) { return a.Pulls.Read(ctx) },
+	})
+	if err != nil {
+		a.Log.Warn("cannot open the index of the repositories: lists show no sizes; see http.ui.index", zap.Error(err))
+		return
+	}
+	a.index = x
+	a.onClose(x.Close)
+	a.background = append(a.background, x.Run)
+	o.Changed = x.Touch
+}
+
+// identity tells the storage from others whose index may lie in the same file.
+func identity(s *config.Storage, root string) string {
+	switch {
+	case s.S3 != nil:
+		return strings.Join([]string{"s3", s.S3.RegionEndpoint, s.S3.Bucket, s.S3.RootDirectory}, " ")
+	case s.Azure != nil:
+		return strings.Join([]string{"azure", s.Azure.AccountName, s.Azure.Container, s.Azure.RootDirectory}, " ")
+	case s.GCS != nil:
+		return strings.Join([]string{"gcs", s.GCS.Bucket, s.GCS.RootDirectory}, " ")
+	case s.InMemory != nil:
+		return "inmemory " + rand.Text()
+	default:
+		return "filesystem " + root
+	}
+}

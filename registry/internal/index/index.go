@@ -1,0 +1,185 @@
+// Package index keeps what pages show of repositories: tags, sizes, platforms and dates, in a
+// file beside the storage, so that a view needs no scan. It is a cache, rebuilt from the tree when it is
+// missing or foreign and revalidated in the background, and never decides what exists.
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// Options is what an index is made of.
+type Options struct {
+	// Path is the file, "" for one that ends with the process. One process at a time has it open.
+	Path     string
+	Identity string // of the storage: the file of another one is discarded
+	Store    storage.Store
+	Remote   bool          // the store is reached by a network
+	Interval time.Duration // between two passes over all repositories
+	// Pulls returns when manifests were last pulled. Nil = nobody knows.
+	Pulls func(context.Context) (Pulls, error)
+	Log   *zap.Logger
+}
+
+// Pulls tells when a manifest was last pulled.
+type Pulls interface {
+	Of(name oci.Name, d oci.Digest) (time.Time, bool)
+}
+
+// Index is safe for concurrent use.
+type Index struct {
+	o    Options
+	db   *bolt.DB
+	wake chan struct{} // holds a token when something was touched
+
+	mu      sync.Mutex
+	wanted  bool      // since the last pass
+	begun   bool      // a pass has begun: touches matter
+	tried   time.Time // when the last pass began
+	touched map[oci.Name]bool
+	rest    map[oci.Name]time.Time // before which a repository isn't scanned again
+	pulls   Pulls
+}
+
+// format changes when files of before can't be read.
+const format = "1"
+
+// Buckets. Blobs and manifests have the keys of keyOf.
+var (
+	metaBucket         = []byte("meta")
+	repositoriesBucket = []byte("repositories") // by name
+	tagsBucket         = []byte("tags")         // by name, a zero byte and the tag
+	contentsBucket     = []byte("contents")     // by name: the keys of its blobs and manifests
+	blobsBucket        = []byte("blobs")
+	manifestsBucket    = []byte("manifests")
+
+	completeKey = []byte("complete")
+)
+
+// Open opens or makes the file. The caller must close the index.
+func Open(o Options) (*Index, error) {
+	x := &Index{o: o, wake: make(chan struct{}, 1), touched: map[oci.Name]bool{}, rest: map[oci.Name]time.Time{}}
+	path := o.Path
+	if path == "" {
+		f, err := os.CreateTemp("", "slipway-index-*.db")
+		if err != nil {
+			return nil, err
+		}
+		path = f.Name()
+		defer func() { _ = os.Remove(path) }() // it stays open
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	err := x.open(path)
+	if err != nil && !errors.Is(err, bolterrors.ErrTimeout) && !errors.Is(err, os.ErrPermission) {
+		if os.Remove(path) == nil { // it is damaged
+			err = x.open(path)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("index %s: %w", path, err)
+	}
+	return x, nil
+}
+
+// openTimeout is how long another process may hold the file.
+const openTimeout = time.Second
+
+func (x *Index) open(path string) (err error) {
+	// What a crash loses is read again.
+	x.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: openTimeout, NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	stamp := []byte(format + " " + x.o.Identity)
+	err = x.db.Update(func(tx *bolt.Tx) error {
+		if meta := tx.Bucket(metaBucket); meta != nil && string(meta.Get(metaBucket)) == string(stamp) {
+			return nil
+		}
+		for _, name := range [][]byte{metaBucket, repositoriesBucket, tagsBucket, contentsBucket, blobsBucket, manifestsBucket} {
+			if err := tx.DeleteBucket(name); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+				return err
+			}
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(metaBucket).Put(metaBucket, stamp)
+	})
+	if err != nil {
+		_ = x.db.Close()
+	}
+	return err
+}
+
+// Close closes the file. Run must have ended.
+func (x *Index) Close() error {
+	if x.o.Path == "" {
+		return x.db.Close()
+	}
+	return errors.Join(x.db.Sync(), x.db.Close())
+}
+
+// Complete returns when the last pass over all repositories ended, the zero time if none has.
+func (x *Index) Complete() (at time.Time) {
+	_ = x.db.View(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(metaBucket).Get(completeKey); len(v) == 8 {
+			at = time.Unix(0, int64(binary.BigEndian.Uint64(v)))
+		}
+		return nil
+	})
+	return at
+}
+
+// Want notes that somebody looks at lists of repositories: without that there is no pass over the
+// storage. It reports whether all repositories were read once, so that lists are whole. A nil *Index
+// reports false.
+func (x *Index) Want() (whole bool) {
+	if x == nil {
+		return false
+	}
+	whole = !x.Complete().IsZero()
+	x.mu.Lock()
+	x.wanted = true
+	x.mu.Unlock()
+	x.awake()
+	return whole
+}
+
+// Touch has a repository read again soon, because it was changed or somebody looks at it. It
+// doesn't wait. Before anybody looks at lists it does nothing, and so does a nil *Index.
+func (x *Index) Touch(name oci.Name) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	begun := x.begun
+	if begun {
+		x.touched[name] = true
+	}
+	x.mu.Unlock()
+	if begun {
+		x.awake()
+	}
+}
+
+// awake has Run look at what is to do.
+func (x *Index) awake() {
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}

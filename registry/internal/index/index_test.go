@@ -1,0 +1,421 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/usage"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/memory"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
+
+var stores = map[string]func(*testing.T) storage.Store{
+	"memory": func(*testing.T) storage.Store { return memory.New() },
+	"filesystem": func(t *testing.T) storage.Store {
+		s, err := filesystem.Open(t.TempDir())
+		check(t, err)
+		t.Cleanup(func() { s.Close() })
+		return s
+	},
+	"hostile": func(t *testing.T) storage.Store {
+		p := hostile.New(hostile.Options{}).Process()
+		t.Cleanup(func() { p.Close() })
+		return p
+	},
+}
+
+// onStores runs the test on each store there is.
+func onStores(t *testing.T, test func(t *testing.T, s storage.Store, remote bool)) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t), name == "hostile")
+		})
+	}
+}
+
+func openIndex(t testing.TB, s storage.Store, remote bool, change ...func(*Options)) *Index {
+	t.Helper()
+	o := Options{Path: filepath.Join(t.TempDir(), "index.db"), Identity: "test", Store: s, Remote: remote, Interval: time.Hour, Log: zap.NewNop()}
+	for _, c := range change {
+		c(&o)
+	}
+	x, err := Open(o)
+	check(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+func push(t *testing.T, repo registry.Repository, content string) string {
+	t.Helper()
+	u, err := repo.StartUpload(t.Context(), "")
+	check(t, err)
+	defer u.Close()
+	_, err = u.Append(t.Context(), strings.NewReader(content), -1)
+	check(t, err)
+	_, err = u.Commit(t.Context(), sum(content))
+	check(t, err)
+	return fmt.Sprintf(`"digest":%q,"size":%d`, sum(content), len(content))
+}
+
+// pushImage pushes an image for linux and the architecture.
+func pushImage(t *testing.T, repo registry.Repository, tag oci.Tag, arch, more string, layers ...string) oci.Descriptor {
+	t.Helper()
+	config := push(t, repo, fmt.Sprintf(`{"os":"linux","architecture":%q}`, arch))
+	var list []string
+	for _, l := range layers {
+		list = append(list, `{"mediaType":"application/vnd.oci.image.layer.v1.tar",`+push(t, repo, l)+`}`)
+	}
+	body := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.oci.image.config.v1+json",%s},"layers":[%s]%s}`,
+		oci.MediaTypeManifest, config, strings.Join(list, ","), more)
+	return putManifest(t, repo, tag, body)
+}
+
+func putManifest(t *testing.T, repo registry.Repository, tag oci.Tag, body string) oci.Descriptor {
+	t.Helper()
+	ref := oci.Reference{Tag: tag}
+	if tag == "" {
+		ref.Digest = sum(body)
+	}
+	r, err := repo.PutManifest(t.Context(), ref, "", []byte(body), nil)
+	check(t, err)
+	return r.Descriptor
+}
+
+// pulledAt says of each manifest that it was pulled then.
+type pulledAt time.Time
+
+func (p pulledAt) Of(oci.Name, oci.Digest) (time.Time, bool) { return time.Time(p), true }
+
+func TestTags(t *testing.T) {
+	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
+		repo := registry.New(registry.Options{Store: s, Remote: remote}).Repository("web/app").By("ann")
+		pulled := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		x := openIndex(t, s, remote, func(o *Options) {
+			o.Pulls = func(context.Context) (Pulls, error) { return pulledAt(pulled), nil }
+		})
+		one := pushImage(t, repo, "v1", "amd64", "", "shared", "layer one")
+		two := pushImage(t, repo, "", "arm64", "", "shared", "layer two")
+		entry := func(d oci.Descriptor, arch string) string {
+			return fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"linux","architecture":%q}}`, d.MediaType, d.Digest, d.Size, arch)
+		}
+		index := putManifest(t, repo, "multi", fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s,%s]}`, oci.MediaTypeIndex, entry(one, "amd64"), entry(two, "arm64")))
+		pushImage(t, repo, "", "amd64", fmt.Sprintf(`,"subject":{"mediaType":%q,"digest":%q,"size":%d}`, one.MediaType, one.Digest, one.Size), "signature")
+		check(t, x.Refresh(t.Context()))
+		config := int64(len(`{"os":"linux","architecture":"amd64"}`))
+		sizeOne := one.Size + config + int64(len("shared")+len("layer one"))
+		want := []Tag{
+			{Name: "multi", Digest: index.Digest, MediaType: oci.MediaTypeIndex, Platforms: []string{"linux/amd64", "linux/arm64"}, Size: index.Size + sizeOne + two.Size + config + int64(len("layer two")), By: "ann"},
+			{Name: "v1", Digest: one.Digest, MediaType: oci.MediaTypeManifest, Platforms: []string{"linux/amd64"}, Size: sizeOne, By: "ann", Referrers: 1},
+		}
+		compare := func() {
+			t.Helper()
+			got, err := x.Tags("web/app", "", ByName)
+			check(t, err)
+			for i := range got {
+				if age := time.Since(got[i].Pushed); age > time.Minute || age < 0 || !got[i].Pulled.Equal(pulled) {
+					t.Errorf("%s was pushed at %s and pulled at %s", got[i].Name, got[i].Pushed, got[i].Pulled)
+				}
+				got[i].Pushed, got[i].Pulled, got[i].LinkVersion, got[i].PushedVersion = time.Time{}, time.Time{}, "", ""
+				got[i].ArtifactType = ""
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		}
+		compare()
+		check(t, x.Refresh(t.Context()))
+		compare()
+		if got, err := x.Tags("web/app", "mul", BySize); err != nil || len(got) != 1 || got[0].Name != "multi" {
+			t.Errorf("found %+v, %v", got, err)
+		}
+		// A tag that distribution has moved has the date of its link, and no name.
+		check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: layout.TagCurrent("web/app", "v1"), Content: layout.Link(two.Digest)}}))
+		check(t, x.Refresh(t.Context()))
+		got, err := x.Tags("web/app", "v1", ByName)
+		check(t, err)
+		if got[0].Digest != two.Digest || got[0].By != "" || got[0].Platforms[0] != "linux/arm64" {
+			t.Errorf("moved: %+v", got[0])
+		}
+	})
+}
+
+// Whatever is pushed and deleted, in any order of readings, the index counts what a count of the
+// storage counts.
+func TestAgreesWithUsage(t *testing.T) {
+	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
+		rules := registry.New(registry.Options{Store: s, DeleteEnabled: true, Remote: remote})
+		x := openIndex(t, s, remote)
+		rnd := rand.New(rand.NewPCG(1, 2))
+		names := []oci.Name{"a", "a/b", "c"}
+		compare := func(round int) {
+			t.Helper()
+			report, err := usage.Count(t.Context(), s, rules)
+			check(t, err)
+			page, err := x.Repositories(Query{})
+			check(t, err)
+			var got, want []string
+			for _, r := range page.Repositories {
+				got = append(got, fmt.Sprint(r.Name, r.Tags, r.Manifests, r.Blobs, r.Bytes, r.Own))
+			}
+			for _, r := range report.Repositories {
+				want = append(want, fmt.Sprint(r.Name, r.Tags, r.Manifests, r.Blobs, r.Bytes, r.Own))
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("round %d:\ngot  %q\nwant %q", round, got, want)
+			}
+		}
+		for round := range 60 {
+			repo := rules.Repository(names[rnd.IntN(len(names))])
+			tag := oci.Tag(fmt.Sprint("v", rnd.IntN(3)))
+			switch rnd.IntN(5) {
+			case 0:
+				_ = repo.Delete(t.Context())
+			case 1:
+				if d, ok := repo.TagTarget(t.Context(), tag); ok {
+					_, err := repo.DeleteManifest(t.Context(), d)
+					check(t, err)
+				}
+			case 2:
+				_ = repo.DeleteBlob(t.Context(), sum(fmt.Sprint("layer ", rnd.IntN(4))))
+			default:
+				pushImage(t, repo, tag, "amd64", "", fmt.Sprint("layer ", rnd.IntN(4)), fmt.Sprint("layer ", rnd.IntN(4), " of many"))
+			}
+			if rnd.IntN(2) == 0 {
+				check(t, x.readOne(t.Context(), repo.Name()))
+			}
+			if round%6 == 5 {
+				check(t, x.Refresh(t.Context()))
+				compare(round)
+			}
+		}
+		for _, name := range names { // all is gone
+			for key := range keys(t, s, layout.Repository(name)) {
+				check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Delete: true}}))
+			}
+		}
+		check(t, x.Refresh(t.Context()))
+		if p, err := x.Repositories(Query{}); err != nil || p.Total != 0 {
+			t.Errorf("left is %+v, %v", p, err)
+		}
+		if _, ok := x.Size(sum("layer 1")); ok {
+			t.Error("a blob is left")
+		}
+	})
+}
+
+func keys(t *testing.T, s storage.Store, prefix string) iter.Seq[string] {
+	var all []string
+	for info, err := range s.List(t.Context(), prefix, storage.ListOptions{Flat: true}) {
+		check(t, err)
+		all = append(all, info.Key)
+	}
+	return slices.Values(all)
+}
+
+// counting counts the requests to a store.
+type counting struct {
+	storage.Store
+	lists, others atomic.Int32
+}
+
+func (c *counting) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	c.lists.Add(1)
+	return c.Store.List(ctx, prefix, o)
+}
+
+func (c *counting) Stat(ctx context.Context, key string) (storage.Info, error) {
+	c.others.Add(1)
+	return c.Store.Stat(ctx, key)
+}
+
+func (c *counting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	c.others.Add(1)
+	return c.Store.Open(ctx, key, offset, length)
+}
+
+// What hasn't changed is listed and not read again.
+func TestWarmRefreshOnlyLists(t *testing.T) {
+	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
+		rules := registry.New(registry.Options{Store: s, Remote: remote})
+		const n = 5
+		for i := range n {
+			pushImage(t, rules.Repository(oci.Name(fmt.Sprint("r", i))), "v1", "amd64", "", "layer", fmt.Sprint("layer ", i))
+		}
+		time.Sleep(3 * time.Second) // files have a version then, on any file system
+		c := &counting{Store: s}
+		x := openIndex(t, c, remote)
+		check(t, x.Refresh(t.Context()))
+		t.Logf("cold: %d lists, %d others for %d repositories", c.lists.Load(), c.others.Load(), n)
+		c.lists.Store(0)
+		c.others.Store(0)
+		check(t, x.Refresh(t.Context()))
+		if lists, others := c.lists.Load(), c.others.Load(); lists != 1+3*n || others != 0 {
+			t.Errorf("warm: %d lists and %d other requests, want %d and none", lists, others, 1+3*n)
+		}
+	})
+}
+
+func TestRepositories(t *testing.T) {
+	x := openIndex(t, memory.New(), false)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, name := range []oci.Name{"web/app", "web/db", "tools/app", "zebra"} {
+		tag := Tag{Name: "v1", Digest: sum("x"), Pushed: at.Add(time.Duration(i) * time.Hour), Pulled: at.Add(-time.Duration(i) * time.Hour)}
+		check(t, x.put(&snapshot{name: name, read: at, tags: []Tag{tag}, manifests: 1, contents: map[key]int64{keyOf(sum(string(name))): int64(100 - i), {}: 7}}))
+	}
+	for _, tt := range []struct {
+		q     Query
+		want  string
+		total int
+	}{
+		{Query{}, "tools/app web/app web/db zebra", 4},
+		{Query{Prefix: "web/"}, "web/app web/db", 2},
+		{Query{Words: []string{"app"}}, "tools/app web/app", 2},
+		{Query{Words: []string{"app", "web"}}, "web/app", 1},
+		{Query{Sort: BySize, Limit: 2}, "web/app web/db", 4},
+		{Query{Sort: ByOwn, Offset: 1, Limit: 2}, "web/db tools/app", 4},
+		{Query{Sort: ByPushed}, "zebra tools/app web/db web/app", 4},
+		{Query{Sort: ByPulled, Offset: 3}, "zebra", 4},
+		{Query{Offset: 9}, "", 4},
+		{Query{Visible: func(n oci.Name) bool { return n == "zebra" }}, "zebra", 1},
+	} {
+		p, err := x.Repositories(tt.q)
+		check(t, err)
+		var names []string
+		for _, r := range p.Repositories {
+			names = append(names, string(r.Name))
+		}
+		if got := strings.Join(names, " "); got != tt.want || p.Total != tt.total {
+			t.Errorf("%+v gives %q of %d, want %q of %d", tt.q, got, p.Total, tt.want, tt.total)
+		}
+	}
+	r, ok, err := x.Repository("web/app")
+	want := Repository{Name: "web/app", Tags: 1, Manifests: 1, Blobs: 2, Bytes: 107, Own: 100, Pushed: at, Pulled: at, Read: at}
+	if !ok || err != nil || r != want {
+		t.Errorf("got %+v, %v, %v, want %+v", r, ok, err, want)
+	}
+	if _, ok, err := x.Repository("web"); ok || err != nil {
+		t.Errorf("web: %v, %v", ok, err)
+	}
+}
+
+// A file that is damaged, of another storage or of another format is replaced; one that another
+// process has open is an error.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "index.db")
+	o := Options{Path: path, Identity: "one", Store: memory.New(), Log: zap.NewNop()}
+	fill := func(o Options) {
+		t.Helper()
+		x, err := Open(o)
+		check(t, err)
+		check(t, x.put(&snapshot{name: "a", contents: map[key]int64{{}: 1}}))
+		check(t, x.Close())
+	}
+	count := func(o Options) int {
+		t.Helper()
+		x, err := Open(o)
+		check(t, err)
+		defer x.Close()
+		p, err := x.Repositories(Query{})
+		check(t, err)
+		return p.Total
+	}
+	fill(o)
+	if n := count(o); n != 1 {
+		t.Errorf("opened again, it has %d repositories", n)
+	}
+	other := o
+	other.Identity = "two"
+	if n := count(other); n != 0 {
+		t.Errorf("the index of another storage shows %d repositories", n)
+	}
+	fill(o)
+	check(t, os.WriteFile(path, []byte(strings.Repeat("damaged", 10_000)), 0o600))
+	if n := count(o); n != 0 {
+		t.Errorf("damaged, it has %d repositories", n)
+	}
+	x, err := Open(o)
+	check(t, err)
+	defer x.Close()
+	if y, err := Open(o); err == nil {
+		y.Close()
+		t.Error("two have it open")
+	}
+	temporary := o
+	temporary.Path = ""
+	fill(temporary)
+}
+
+// What is touched while Run runs is read soon.
+func TestRun(t *testing.T) {
+	s := memory.New()
+	rules := registry.New(registry.Options{Store: s})
+	pushImage(t, rules.Repository("a"), "v1", "amd64", "", "x")
+	x := openIndex(t, s, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { x.Run(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
+	eventually := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	x.Touch("a")
+	if x.Want() {
+		t.Error("it was whole before anybody looked")
+	}
+	eventually("the first pass doesn't end", x.Want)
+	for i := range 3 {
+		pushImage(t, rules.Repository("a"), oci.Tag(fmt.Sprint("more", i)), "amd64", "", "x")
+		x.Touch("a")
+		eventually("a push isn't seen", func() bool {
+			r, _, err := x.Repository("a")
+			return err == nil && r.Tags == 2+i
+		})
+	}
+}
+
+// BenchmarkRepositories lists a page of 10,000 repositories.
+func BenchmarkRepositories(b *testing.B) {
+	x := openIndex(b, memory.New(), false)
+	for i := range 10_000 {
+		check(b, x.put(&snapshot{name: oci.Name(fmt.Sprintf("team%d/app%d", i%100, i)), contents: map[key]int64{keyOf(sum(fmt.Sprint(i))): int64(i)}}))
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		p, err := x.Repositories(Query{Words: []string{"app"}, Sort: BySize, Limit: 50})
+		if err != nil || len(p.Repositories) != 50 {
+			b.Fatal(len(p.Repositories), err)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+)
+
+const (
+	// share is how many times as long as a scan has taken its repository rests.
+	share = 10
+	// easy is how many times as long as a scan has taken a pass rests, except the first.
+	easy = 3
+	// perChange is how many sizes are written in one change of the file.
+	perChange = 10_000
+	// settle is how long touches gather.
+	settle = 100 * time.Millisecond
+	// scanTimeout bounds the scan of one repository.
+	scanTimeout = 10 * time.Minute
+)
+
+// Run keeps the index current until ctx ends. While somebody looks at lists, it passes over all
+// repositories once in each interval; and it reads those that were touched.
+func (x *Index) Run(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.wake:
+			if again == nil {
+				again = time.After(settle)
+			}
+			x.pass(ctx)
+		case <-again:
+			again = nil
+			if wait := x.readTouched(ctx); wait > 0 {
+				again = time.After(wait)
+			}
+		}
+	}
+}
+
+// pass passes over all repositories if that is wanted and due.
+func (x *Index) pass(ctx context.Context) {
+	x.mu.Lock()
+	due := x.wanted && (x.tried.IsZero() || time.Since(x.tried) > x.o.Interval)
+	x.wanted = false
+	if due {
+		x.begun, x.tried = true, time.Now()
+	}
+	x.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := x.Refresh(ctx); err != nil && ctx.Err() == nil {
+		x.o.Log.Warn("cannot refresh the index of the repositories; the pages show what was read before", zap.Error(err))
+	}
+}
+
+// Refresh reads all repositories. What it can't read stays as it was.
+func (x *Index) Refresh(ctx context.Context) error {
+	var failed error
+	if err := x.readPulls(ctx); err != nil {
+		failed = err
+	}
+	first := x.Complete().IsZero()
+	if first && x.o.Remote {
+		if err := x.preload(ctx); err != nil {
+			return err
+		}
+	}
+	known := map[oci.Name]bool{}
+	page, err := x.Repositories(Query{})
+	if err != nil {
+		return err
+	}
+	for _, r := range page.Repositories {
+		known[r.Name] = true
+	}
+	for name, err := range tree.Repositories(ctx, x.o.Store) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		delete(known, name)
+		began := time.Now()
+		if err := x.readOne(ctx, name); err != nil {
+			failed = err
+		}
+		x.readTouched(ctx)
+		if !first {
+			pause(ctx, easy*time.Since(began))
+		}
+	}
+	for name := range known { // they are gone
+		if err := x.readOne(ctx, name); err != nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return x.db.Update(func(tx *bolt.Tx) error {
+		if err := dropUnowned(tx); err != nil {
+			return err
+		}
+		return tx.Bucket(metaBucket).Put(completeKey, binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
+	})
+}
+
+// readTouched reads the repositories that were touched, except those that rest, and returns how
+// long the first of these rests yet.
+func (x *Index) readTouched(ctx context.Context) (wait time.Duration) {
+	x.mu.Lock()
+	touched := slices.Collect(maps.Keys(x.touched))
+	x.mu.Unlock()
+	for _, name := range touched {
+		x.mu.Lock()
+		rest := time.Until(x.rest[name])
+		if rest <= 0 {
+			delete(x.touched, name)
+		}
+		x.mu.Unlock()
+		if rest > 0 {
+			if wait == 0 || rest < wait {
+				wait = rest
+			}
+			continue
+		}
+		if err := x.readOne(ctx, name); err != nil && ctx.Err() == nil {
+			x.o.Log.Warn("cannot read a repository for the index", zap.String("repository", string(name)), zap.Error(err))
+		}
+	}
+	return wait
+}
+
+// readOne reads a repository into the index.
+func (x *Index) readOne(ctx context.Context, name oci.Name) error {
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
+	began := time.Now()
+	s, err := x.scan(ctx, name)
+	if err == nil {
+		err = x.put(s)
+	}
+	took := time.Since(began)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.rest, func(_ oci.Name, until time.Time) bool { return time.Now().After(until) })
+	x.rest[name] = time.Now().Add(max(share*took, settle))
+	return err
+}
+
+// readPulls reads when manifests were last pulled.
+func (x *Index) readPulls(ctx context.Context) error {
+	if x.o.Pulls == nil {
+		return nil
+	}
+	p, err := x.o.Pulls(ctx)
+	if err == nil {
+		x.mu.Lock()
+		x.pulls = p
+		x.mu.Unlock()
+	}
+	return err
+}
+
+func (x *Index) currentPulls() Pulls {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.pulls
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// preload reads the sizes of all blobs by listings, a thousand a request, before the first pass asks
+// for each.
+func (x *Index) preload(ctx context.Context) error {
+	var some []tree.Blob
+	flush := func() error {
+		err := x.db.Update(func(tx *bolt.Tx) error {
+			blobs := tx.Bucket(blobsBucket)
+			for _, b := range some {
+				k := keyOf(b.Digest)
+				if blobs.Get(k[:]) != nil {
+					continue
+				}
+				if err := blobs.Put(k[:], (&blob{size: b.Size}).encode()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		some = some[:0]
+		return err
+	}
+	for b, err := range tree.Blobs(ctx, x.o.Store, "") {
+		if err != nil {
+			return err
+		}
+		if some = append(some, b); len(some) == perChange {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// dropUnowned forgets the sizes of blobs that no repository has.
+func dropUnowned(tx *bolt.Tx) error {
+	blobs := tx.Bucket(blobsBucket)
+	var unowned [][]byte
+	err := blobs.ForEach(func(k, v []byte) error {
+		if b, ok := decodeBlob(v); !ok || b.count == 0 {
+			unowned = append(unowned, slices.Clone(k))
+		}
+		return nil
+	})
+	for _, k := range unowned {
+		if err := blobs.Delete(k); err != nil {
+			return err
+		}
+	}
+	return err
+}
