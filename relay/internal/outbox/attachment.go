@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -52,4 +53,17 @@ func (e *Entry) Attached(queuedAt int64) (all []Entry) {
 		all = append(all, f)
 	}
 	return all
+}
+
+// withoutSent returns the attachments that none of the entries sends.
+func withoutSent(attachments string, entries []Entry) string {
+	sent := map[int64]bool{}
+	for _, e := range entries {
+		if e.Kind == Media {
+			for _, a := range DecodeAttachments(e.Attachments) {
+				sent[a.ID] = true
+			}
+		}
+	}
+	return EncodeAttachments(slices.DeleteFunc(DecodeAttachments(attachments), func(a Attachment) bool { return sent[a.ID] }))
 }

@@ -108,17 +108,19 @@ func (s *step) sent(f Sent) {
 		s.effect(Tell{Removed{f.EventID}})
 	}
 	s.others = append(s.others, f.Rest...)
-	s.catchUp(f.Said)
+	s.catchUp(f)
 	s.end(StateSent)
 }
 
 // catchUp edits an event that may hold what the entry said before it was revised: an attempt was under way then, or is not known
 // not to have been.
-func (s *step) catchUp(said int64) {
-	if s.RevisedAt == 0 || said == s.RevisedAt && (s.FirstAttemptAt == 0 || s.FirstAttemptAt > s.RevisedAt) {
+func (s *step) catchUp(f Sent) {
+	if s.RevisedAt == 0 || f.Said == s.RevisedAt && (s.FirstAttemptAt == 0 || s.FirstAttemptAt > s.RevisedAt) {
 		return
 	}
-	s.others = append(s.others, s.Says(s.Content, s.at))
+	c := s.Content
+	c.Attachments = withoutSent(c.Attachments, f.Rest)
+	s.others = append(s.others, s.Says(c, s.at))
 }
 
 func (s *step) mayHaveArrived(began int64, device string) {

@@ -152,7 +152,12 @@ func (tx *Tx) change(a *Accept, t *outbox.Entry) (edited bool, err error) {
 	e := &a.Entry
 	e.Kind, e.Target, e.Thread, a.Altered = outbox.Edit, t.ID, t.Thread, true
 	t.Resolves = e.Resolves
-	if t.Replaceable() {
+	all, err := tx.followUps(t.ID)
+	if err != nil {
+		return false, err
+	}
+	edited = slices.ContainsFunc(all, func(f outbox.Entry) bool { return f.Kind == outbox.Edit && f.State.Pending() })
+	if t.Replaceable() && !edited { // an edit would be sent after it
 		t.Revise(e.Content, e.QueuedAt)
 		return false, tx.saveContent(t)
 	}
@@ -167,10 +172,6 @@ func (tx *Tx) change(a *Accept, t *outbox.Entry) (edited bool, err error) {
 	}
 	if !t.State.Pending() && t.State != outbox.StateSent {
 		return false, nil // there is no event to edit: it is sent so if it is delivered again
-	}
-	all, err := tx.followUps(t.ID)
-	if err != nil {
-		return false, err
 	}
 	for _, f := range slices.Backward(all) {
 		if f.Kind != outbox.Edit {
