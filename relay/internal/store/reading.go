@@ -64,18 +64,13 @@ func (s *Store) Read(ctx context.Context, r Reading) (all []message.Message, mor
 }
 
 func (r Reading) where() (string, []any) {
-	terms, args := []string{readable, `o.id > ?`}, []any{r.After}
+	terms, args := []string{`o.id > ?`}, []any{r.After}
 	add := func(term string, values ...any) {
 		terms = append(terms, term)
 		args = append(args, values...)
 	}
 	if r.Through > 0 {
 		add(`o.id <= ?`, r.Through)
-	}
-	if r.ID > 0 {
-		add(`o.id = ?`, r.ID)
-	} else {
-		add(newest)
 	}
 	switch { // The + keeps SQLite from sorting all messages of all these applications.
 	case r.Application != 0 && r.Owner != 0:
@@ -86,6 +81,12 @@ func (r Reading) where() (string, []any) {
 		add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, r.Owner)
 	default:
 		add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
+	}
+	add(readable) // after what rules out most messages
+	if r.ID > 0 {
+		add(`o.id = ?`, r.ID)
+	} else {
+		add(newest)
 	}
 	if r.HiddenFrom != 0 {
 		add(notHidden, r.HiddenFrom, r.HiddenFrom)
