@@ -203,7 +203,7 @@ type tokenPage struct {
 }
 
 func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool, invited string) error {
-	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: senders(web.base(v.Request), issued.Token), Created: created, Invited: invited}
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: sendersAt(web.base(v.Request), issued.Token), Created: created, Invited: invited}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
 	}
@@ -287,6 +287,8 @@ type applicationPage struct {
 	Form   url.Values // fields named as in the API
 	Room   *standing
 	Recent []message.Message
+
+	Senders []sender
 }
 
 func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
@@ -299,7 +301,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form u
 	if err != nil {
 		return err
 	}
-	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a}
+	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Senders: sendersAt(web.base(v.Request), "TOKEN")}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(w, cause); err != nil {

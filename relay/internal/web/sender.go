@@ -1,28 +1,82 @@
 package web
 
-// sender is a program that sends through an address of its own.
-type sender struct{ Name, URL string }
+import "strings"
 
-// senders returns the addresses for programs of other services.
-func senders(base, token string) []sender {
-	list := []sender{
-		{"Alertmanager", "/hook/alertmanager/"},
-		{"Grafana", "/hook/grafana/"},
-		{"GitHub", "/hook/github/"},
-		{"GitLab", "/hook/gitlab/"},
-		{"Gitea, Forgejo", "/hook/gitea/"},
-		{"Slack", "/hook/slack/"},
-		{"Mattermost, Rocket.Chat", "/hooks/"},
-		{"Discord", "/api/webhooks/1/"},
-		{"Microsoft Teams", "/hook/teams/"},
-		{"ntfy", "/"},
-		{"Uptime Kuma", "/hook/uptimekuma/"},
-		{"healthchecks.io", "/hook/healthchecks/"},
-		{"matrix-hookshot", "/webhook/"},
-		{"Anything else", "/hook/generic/"},
+// sender is a program that sends through the relay as it stands, with what people enter in it or run.
+type sender struct{ ID, Name, Snippet string }
+
+// senders are the programs in the order of the page. BASE is the relay's address, HOST the same without its scheme, and TOKEN the
+// application's token. Apprise's scheme has an S and Shoutrrr's URL has PLAIN, which depend on whether the relay has TLS.
+var senders = []sender{
+	{"alertmanager", "Alertmanager", `# alertmanager.yml
+route: {receiver: relay}
+receivers:
+  - name: relay
+    webhook_configs:
+      - url: BASE/hook/alertmanager
+        http_config: {authorization: {credentials: TOKEN}}`},
+	{"grafana", "Grafana", `# Alerting, Contact points, New: integration Webhook
+URL: BASE/hook/grafana/TOKEN`},
+	{"github", "GitHub", `# Settings, Webhooks, Add webhook
+Payload URL:  BASE/hook/github/TOKEN
+Content type: application/json
+Secret:       the application's webhook secret, or nothing
+Events:       Send me everything`},
+	{"gitlab", "GitLab", `# Settings, Webhooks, Add new webhook
+URL:          BASE/hook/gitlab
+Secret token: TOKEN`},
+	{"gitea", "Gitea, Forgejo", `# Settings, Webhooks, Add webhook: Gitea or Forgejo
+Target URL: BASE/hook/gitea/TOKEN
+Secret:     the application's webhook secret, or nothing`},
+	{"slack", "Slack", `# wherever a program asks for an incoming webhook of Slack
+BASE/hook/slack/TOKEN`},
+	{"mattermost", "Mattermost, Rocket.Chat", `# wherever a program asks for an incoming webhook
+BASE/hooks/TOKEN`},
+	{"discord", "Discord", `# wherever a program asks for a webhook of Discord
+BASE/api/webhooks/1/TOKEN`},
+	{"teams", "Microsoft Teams", `# wherever a program asks for a webhook or workflow of Teams
+BASE/hook/teams/TOKEN`},
+	{"ntfy", "ntfy", `curl -H 'Title: Backup' -H 'Priority: high' -d 'It failed' BASE/TOKEN
+
+# in a program
+Server: BASE
+Topic:  TOKEN`},
+	{"gotify", "Gotify, Proxmox", `curl BASE/message -H 'X-Gotify-Key: TOKEN' -d 'title=Backup' -d 'message=It failed' -d 'priority=8'
+
+# in a program
+Server: BASE
+Token:  TOKEN`},
+	{"pushover", "Pushover", `curl BASE/1/messages.json -d token=TOKEN -d user=any -d 'message=It failed' -d priority=1`},
+	{"apprise", "Apprise", `apprise -t Backup -b 'It failed' gotifyS://HOST/TOKEN`},
+	{"shoutrrr", "Shoutrrr, Watchtower", `ntfy://:TOKEN@HOST/alertsPLAIN`},
+	{"uptimekuma", "Uptime Kuma", `# Settings, Notifications, type Webhook
+Post URL:     BASE/hook/uptimekuma/TOKEN
+Request body: application/json`},
+	{"healthchecks", "healthchecks.io", `# Integrations, Webhook, for "down" and for "up"
+POST BASE/hook/healthchecks/TOKEN
+Body: {"name": $NAME_JSON, "status": "$STATUS", "code": "$CODE", "now": "$NOW", "tags": "$TAGS"}`},
+	{"servarr", "Sonarr, Radarr", `# Settings, Connect, Webhook
+BASE/hook/sonarr/TOKEN`},
+	{"registry", "A container registry", `# its config.yml
+notifications:
+  endpoints:
+    - name: relay
+      url: BASE/hook/registry
+      headers: {Authorization: [Bearer TOKEN]}`},
+	{"generic", "Anything else", `curl BASE/hook/generic/TOKEN -H 'Content-Type: application/json' -d '{"title": "Backup", "message": "It failed", "priority": 1, "url": "https://example.org"}'`},
+}
+
+// sendersAt returns the senders with the address and the token filled in.
+func sendersAt(base, token string) []sender {
+	host, secure := strings.CutPrefix(base, "https://")
+	letter, plain := "s", ""
+	if !secure {
+		host, letter, plain = strings.TrimPrefix(base, "http://"), "", "?scheme=http"
 	}
-	for i := range list {
-		list[i].URL = base + list[i].URL + token
+	fill := strings.NewReplacer("BASE", base, "PLAIN", plain, "TOKEN", token, "HOST", host, "gotifyS", "gotify"+letter)
+	list := make([]sender, len(senders))
+	for i, s := range senders {
+		list[i] = sender{s.ID, s.Name, fill.Replace(s.Snippet)}
 	}
-	return append(list, sender{"Pushover", base + "/1/messages.json, with the token as the API token"})
+	return list
 }
