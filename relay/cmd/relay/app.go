@@ -35,12 +35,12 @@ type application struct {
 func newAppCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "app",
-		Short: "Create, list, rename and delete applications, create new tokens and webhook secrets",
+		Short: "Create, list, change and delete applications, create new tokens and webhook secrets",
 		Long:  "Manages applications as the administrator that the configuration names: through the running relay, or in its database when none runs.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppSecretCommand(), newAppRenameCommand(), newAppDeleteCommand())
+	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppSecretCommand(), newAppRenameCommand(), newAppSetCommand(), newAppDeleteCommand())
 	return cmd
 }
 

@@ -56,6 +56,10 @@ var examples = command.Examples{
 		"relay app rename backup nightly-backup --config /etc/relay/config.yml",
 		"relay app rename 1 backup --config /etc/relay/config.yml",
 	},
+	"app set": {
+		"relay app set backup --heartbeat 24h --heartbeat-grace 1h --config /etc/relay/config.yml",
+		"relay app set 1 --heartbeat 0 --config /etc/relay/config.yml",
+	},
 	"app delete": {
 		"relay app delete backup --config /etc/relay/config.yml",
 		"relay app delete 2 --config /etc/relay/config.yml",

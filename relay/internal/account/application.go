@@ -39,6 +39,8 @@ type Application struct {
 	GroupThreads        bool       `json:"group_threads"`  // the alerts of a group share a thread
 	EscalateAfter       int        `json:"escalate_after"` // reminders that nobody has acknowledged; 0 for never
 	EscalateTo          string     `json:"escalate_to"`    // …turn to these: Matrix IDs and rooms of the owner's applications, separated by spaces
+	Heartbeat           Duration   `json:"heartbeat"`      // longest time between two signs of life; "" means it needs none
+	HeartbeatGrace      Duration   `json:"heartbeat_grace"`
 	Description         string     `json:"description"`
 	DefaultFormat       Format     `json:"default_format"`
 	ShowSender          ShowSender `json:"show_sender"`
@@ -67,6 +69,8 @@ type ApplicationInput struct {
 	GroupThreads        *bool
 	EscalateAfter       *int
 	EscalateTo          *string
+	Heartbeat           *time.Duration
+	HeartbeatGrace      *time.Duration
 	Description         *string
 	DefaultFormat       *Format
 	ShowSender          *ShowSender
@@ -101,6 +105,10 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.EscalateAfter, err = v.Integer(name)
 	case "escalate_to":
 		in.EscalateTo, err = v.Text(name)
+	case "heartbeat":
+		in.Heartbeat, err = durationOf(name, v)
+	case "heartbeat_grace":
+		in.HeartbeatGrace, err = durationOf(name, v)
 	case "description":
 		in.Description, err = v.Text(name)
 	case "default_format":
@@ -220,7 +228,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -290,6 +298,9 @@ func setSending(row *store.Application, in ApplicationInput) error {
 		row.GroupThreads = *in.GroupThreads
 	}
 	if err := setEscalation(row, in); err != nil {
+		return err
+	}
+	if err := setHeartbeat(row, in); err != nil {
 		return err
 	}
 	return setLooks(row, in)

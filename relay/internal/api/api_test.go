@@ -58,7 +58,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol 
 	t.Cleanup(checks.Close)
 	a := New(Options{
 		Health:  checks,
-		Inbound: []inbound.Protocol{inbound.Gotify(), inbound.Native(), inbound.PushBits(), protocol},
+		Inbound: []inbound.Protocol{inbound.Gotify(), inbound.Native(), inbound.PushBits(), inbound.Heartbeat(), protocol},
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		RecoveryKey: func(context.Context) (string, error) { return "EsTq 1234", nil },
 		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},

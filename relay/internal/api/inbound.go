@@ -111,6 +111,9 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: row.ID}, batch.Receipt)
 		return result, err
 	}
+	if batch.Beat {
+		return result, a.service.Beat(in.Context(), app)
+	}
 	if len(batch.Drafts) == 0 {
 		return result, nil
 	}

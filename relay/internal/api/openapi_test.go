@@ -187,6 +187,12 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/alert", "", "", `{"alerts":[{"status":"firing","labels":{"alertname":"a"}}]}`, key, 200},
 		{"POST", "/alert", "", "", `[]`, key, 400},
 		{"POST", "/alert", "", "", `{}`, "", 401},
+		{"POST", "/heartbeat", "", "", "", key, 200},
+		{"GET", "/heartbeat", "", "", "", key, 200},
+		{"GET", "/heartbeat", "", "", "", "", 401},
+		{"POST", "/heartbeat/{token}", token, "", "", "", 200},
+		{"GET", "/heartbeat/{token}", token, "", "", "", 200},
+		{"GET", "/heartbeat/{token}", "wrong", "", "", "", 401},
 		{"GET", "/application", "", "", "", admin, 200},
 		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 201},
 		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 409},
@@ -224,7 +230,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		if tt.status == http.StatusUnsupportedMediaType {
 			headers = append(headers, "Content-Type: application/xml")
 		}
-		r := w.ask(tt.method, strings.NewReplacer("{id}", tt.id, "{name}", tt.id).Replace(tt.path)+tt.query, tt.body, headers...)
+		r := w.ask(tt.method, strings.NewReplacer("{id}", tt.id, "{name}", tt.id, "{token}", tt.id).Replace(tt.path)+tt.query, tt.body, headers...)
 		w.want(what, r, tt.status)
 		if r.status < 300 {
 			asked[tt.method+" "+tt.path] = true

@@ -62,6 +62,23 @@ func (s *Intake) accept(ctx context.Context, app *account.App, all []Request, no
 }
 
 func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
+	stored, err := s.prepare(ctx, app, all, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admit(ctx, app, len(all), now); err != nil {
+		return nil, err
+	}
+	if err := s.store.Accept(ctx, stored...); err != nil {
+		s.giveBack(ctx, app, len(all))
+		return nil, notStored(ctx, err)
+	}
+	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
+	return s.accepted(ctx, app, stored)
+}
+
+// prepare checks messages and makes of them what the store takes.
+func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, now time.Time) ([]*store.Accept, error) {
 	if err := app.MaySend(); err != nil {
 		return nil, err
 	}
@@ -82,15 +99,7 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 			}
 		}
 	}
-	if err := s.admit(ctx, app, len(all), now); err != nil {
-		return nil, err
-	}
-	if err := s.store.Accept(ctx, stored...); err != nil {
-		s.giveBack(ctx, app, len(all))
-		return nil, notStored(ctx, err)
-	}
-	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
-	return s.accepted(ctx, app, stored)
+	return stored, nil
 }
 
 // accepted answers for messages that are stored, or were before.
@@ -136,15 +145,22 @@ func (s *Intake) Sender(ctx context.Context, token string) (*account.App, error)
 
 // admit keeps the application within its rate and the outbox within its bounds.
 func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Time) error {
+	if err := s.withinRate(ctx, app, n, now); err != nil {
+		return err
+	}
+	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {
+		s.giveBack(ctx, app, n)
+		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
+	}
+	return nil
+}
+
+func (s *Intake) withinRate(ctx context.Context, app *account.App, n int, now time.Time) error {
 	rate, burst := s.rate(app)
 	if wait := s.accounts.Admit(ctx, app, n, now, rate, burst); wait > 0 {
 		return &refusal.Error{
 			Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %s a minute.", plural.Of(rate, "message")), RetryAfter: wait,
 		}
-	}
-	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {
-		s.giveBack(ctx, app, n)
-		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ type Content struct {
 // Rendered is the content type of a Part: its body is the JSON of an event's content.
 const Rendered = "application/json"
 
+// Relay is the source of what the relay itself has to say of an application.
+const Relay = "relay"
+
 // Origin is where an entry comes from. Follow-ups have their target's.
 type Origin struct {
 	Room          int64 // rooms.id

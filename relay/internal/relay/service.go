@@ -217,6 +217,7 @@ func (s *Service) deliver(ctx context.Context, d *delivery.Delivery) {
 	beside.Go(func() { s.listen(ctx, d) })
 	beside.Go(func() { s.remind(ctx) })
 	beside.Go(func() { s.checkOwners(ctx) })
+	beside.Go(func() { s.watch(ctx) })
 	d.Run(ctx)
 	beside.Wait()
 	stopFollowing()

@@ -34,6 +34,17 @@ type Accept struct {
 	given *outbox.Entry // Entry as it came
 }
 
+// cameAt returns when the message came in; 0 if it was stored earlier under its idempotency key.
+func (a *Accept) cameAt() int64 {
+	switch {
+	case a.given != nil && !a.Conflict && (!a.Replay || a.Key == nil):
+		return a.given.AcceptedAt
+	case a.stored():
+		return a.Entry.AcceptedAt
+	}
+	return 0
+}
+
 func (a *Accept) stored() bool { return !a.Replay && !a.Conflict }
 
 // Accept stores messages, all or none, and returns when they are flushed to disk.

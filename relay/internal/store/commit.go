@@ -121,6 +121,9 @@ func (w *writer) count(b *batch) {
 			if a.stored() && a.Entry.Kind == outbox.Message {
 				w.counts.accepted(&a.Entry)
 			}
+			if at := a.cameAt(); at != 0 && a.Entry.Source != outbox.Relay {
+				w.counts.used(a.Entry.ApplicationID, at)
+			}
 		}
 	}
 	for _, o := range b.outcomes {

@@ -36,7 +36,12 @@ func (c *counts) at(application, millis int64) *count {
 func (c *counts) accepted(e *outbox.Entry) {
 	n := c.at(e.ApplicationID, e.AcceptedAt)
 	n.accepted++
-	n.lastUsed = max(n.lastUsed, e.AcceptedAt)
+}
+
+// used notes that an application has sent something, be it news or not.
+func (c *counts) used(application, at int64) {
+	n := c.at(application, at)
+	n.lastUsed = max(n.lastUsed, at)
 }
 
 func (c *counts) outcome(o *Outcome) {

@@ -37,6 +37,9 @@ type Application struct {
 	GroupThreads        bool   // the alerts of a group share a thread
 	EscalateAfter       int    // reminders
 	EscalateTo          string // Matrix IDs and rooms, separated by spaces
+	Heartbeat           int64  // longest time between two signs of life, in milliseconds; 0 means it needs none
+	HeartbeatGrace      int64  // milliseconds
+	HeartbeatSince      int64  // when the interval was set
 	RoomRight           string
 	OwnerAbsent         bool
 	HasImage            bool

@@ -65,7 +65,10 @@ CREATE TABLE applications (
     lifecycle            TEXT    NOT NULL DEFAULT 'edit',
     group_threads        BOOLEAN NOT NULL DEFAULT false,
     escalate_after       BIGINT  NOT NULL DEFAULT 0,
-    escalate_to          TEXT    NOT NULL DEFAULT ''
+    escalate_to          TEXT    NOT NULL DEFAULT '',
+    heartbeat            BIGINT  NOT NULL DEFAULT 0, -- longest time between two signs of life; 0: it needs none
+    heartbeat_grace      BIGINT  NOT NULL DEFAULT 0,
+    heartbeat_since      BIGINT  NOT NULL DEFAULT 0 -- when the interval was set
 ) WITH (fillfactor = 50); -- the counts change with each commit: there is place for the new row on its page
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;

@@ -65,7 +65,10 @@ CREATE TABLE applications (
     lifecycle            TEXT    NOT NULL DEFAULT 'edit', -- see alert.Lifecycle
     group_threads        INTEGER NOT NULL DEFAULT 0, -- the alerts of a group share a thread
     escalate_after       INTEGER NOT NULL DEFAULT 0, -- reminders
-    escalate_to          TEXT    NOT NULL DEFAULT '' -- Matrix IDs and rooms, separated by spaces
+    escalate_to          TEXT    NOT NULL DEFAULT '', -- Matrix IDs and rooms, separated by spaces
+    heartbeat            INTEGER NOT NULL DEFAULT 0, -- longest time between two signs of life; 0: it needs none
+    heartbeat_grace      INTEGER NOT NULL DEFAULT 0,
+    heartbeat_since      INTEGER NOT NULL DEFAULT 0 -- when the interval was set
 );
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;

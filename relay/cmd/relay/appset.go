@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// newAppSetCommand changes settings of an application. The name of a flag is that of the API's field, with hyphens.
+func newAppSetCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "set ID|NAME",
+		Short: "Change settings of an application",
+		Args:  cobra.ExactArgs(1),
+	}
+	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	settings.String("heartbeat", "", "how long the application may give no sign of life, such as 5m; 0 means forever")
+	settings.String("heartbeat-grace", "", "how much later than that the alarm comes")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		in := map[string]any{}
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if settings.Lookup(f.Name) != nil {
+				in[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
+			}
+		})
+		if len(in) == 0 {
+			return errors.New("name the settings to change, see --help")
+		}
+		return t.change(cmd, http.MethodPut, "application", args[0], in, "changed")
+	}
+	t.addFlags(cmd)
+	cmd.Flags().AddFlagSet(settings)
+	return cmd
+}

@@ -1,0 +1,82 @@
+package account
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// Duration is a length of time in JSON: 5m, 1h30m; "" for none.
+type Duration time.Duration
+
+// MarshalJSON implements [json.Marshaler].
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// String returns the duration without the units that are zero.
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if d == 0 {
+		return ""
+	}
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// durationOf reads a duration such as 5m, or a number of seconds; an empty text is none.
+func durationOf(name string, v fields.Value) (*time.Duration, error) {
+	n, err := v.Integer(name)
+	if n != nil {
+		d := time.Duration(min(max(*n, -1), 1<<31)) * time.Second
+		return &d, nil
+	}
+	text, textErr := v.Text(name)
+	if text == nil || textErr != nil {
+		return nil, textErr
+	}
+	d := time.Duration(0)
+	if trimmed := strings.TrimSpace(*text); trimmed != "" && err != nil {
+		if d, err = time.ParseDuration(trimmed); err != nil {
+			return nil, refusal.Invalid(name, "Field '"+name+"' must be a duration such as 5m or 1h30m, or a number of seconds.")
+		}
+	}
+	return &d, nil
+}
+
+func durationIn(millis int64) Duration { return Duration(time.Duration(millis) * time.Millisecond) }
+
+// maxPeriod bounds the intervals and windows of applications.
+const maxPeriod = 31 * 24 * time.Hour
+
+// setPeriod checks and sets a length of time: 0, or from least to maxPeriod.
+func setPeriod(to *int64, d *time.Duration, field string, least time.Duration) error {
+	if d == nil {
+		return nil
+	}
+	if *d != 0 && *d < least || *d > maxPeriod {
+		return refusal.Invalid(field, fmt.Sprintf("The time is 0 or from %s to %s hours.", Duration(least), strconv.Itoa(int(maxPeriod.Hours()))))
+	}
+	*to = d.Milliseconds()
+	return nil
+}
+
+// setHeartbeat sets when an application counts as silent. With another interval the first one begins now.
+func setHeartbeat(row *store.Application, in ApplicationInput) error {
+	before := row.Heartbeat
+	if err := setPeriod(&row.Heartbeat, in.Heartbeat, "heartbeat", time.Second); err != nil {
+		return err
+	}
+	if row.Heartbeat != before {
+		row.HeartbeatSince = time.Now().UnixMilli()
+	}
+	return setPeriod(&row.HeartbeatGrace, in.HeartbeatGrace, "heartbeat_grace", 0)
+}

@@ -1,0 +1,22 @@
+package inbound
+
+import (
+	"net/http"
+
+	"slipway/relay/internal/httprequest"
+)
+
+// Heartbeat takes signs of life, which make no messages.
+func Heartbeat() Protocol {
+	p := Protocol{
+		Name: "heartbeat", Token: HookToken, Fail: httprequest.WriteError,
+		Parse: func(*Request, App) (Batch, error) { return Batch{Beat: true}, nil },
+		Reply: func(w http.ResponseWriter, _ Result) {
+			httprequest.WriteJSON(w, http.StatusOK, map[string]bool{"success": true})
+		},
+	}
+	for _, path := range []string{"/heartbeat", "/heartbeat/{token}"} {
+		p.Routes = append(p.Routes, Route{Method: http.MethodPost, Path: path}, Route{Method: http.MethodGet, Path: path})
+	}
+	return p
+}

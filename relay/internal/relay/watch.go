@@ -1,0 +1,118 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+const (
+	watchEvery = time.Second
+	blindAfter = 15 * time.Second // without a look at the database, senders count as unheard
+)
+
+// heartbeatKey is the key of the alarms about applications that give no sign of life.
+const heartbeatKey = "heartbeat"
+
+// watcher raises an alarm when an application gives no sign of life for too long. What it has to know is in the database:
+// an alarm is an alert whose episode is the last sign of life, so a relay that took long to say something says nothing new.
+type watcher struct {
+	s      *Service
+	since  time.Time       // since then senders could be heard
+	looked time.Time       // at the database
+	late   map[int64]int64 // the episode of the last alarm, by application
+}
+
+// watch watches the applications until ctx is done.
+func (s *Service) watch(ctx context.Context) {
+	w := &watcher{s: s, since: time.Now(), looked: time.Now(), late: map[int64]int64{}}
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot watch the heartbeats", zap.Error(err))
+		}
+	}
+}
+
+// look looks at all applications once.
+func (w *watcher) look(ctx context.Context) error {
+	all, err := w.s.store.Watched(ctx, heartbeatKey)
+	now := time.Now()
+	if err != nil {
+		return err
+	}
+	if now.Sub(w.looked) > blindAfter {
+		w.since = now
+	}
+	w.looked = now
+	var failed error
+	for _, a := range all {
+		heard := max(a.LastUsed, a.HeartbeatSince)
+		isLate := late(a, w.since, now)
+		switch {
+		case isLate && a.Alarm == 0 && w.late[a.ID] != heard:
+			err = w.say(ctx, a.ID, lateReport(a, heard))
+			if err == nil {
+				w.late[a.ID] = heard
+			}
+		case !isLate && a.Alarm != 0 && heard > a.Episode:
+			err = w.say(ctx, a.ID, returnReport(a, heard))
+		default:
+			continue
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// late reports whether an application was silent for too long. It has an interval of time from the moment that the relay listens.
+func late(a store.Watched, since, now time.Time) bool {
+	if a.Heartbeat == 0 {
+		return false
+	}
+	from := max(a.LastUsed, a.HeartbeatSince, since.UnixMilli())
+	return now.UnixMilli()-from > a.Heartbeat+a.HeartbeatGrace
+}
+
+// say reports on an application. One that must not send says nothing: its owner has lost the room.
+func (w *watcher) say(ctx context.Context, application int64, r intake.Request) error {
+	err := w.s.Own(ctx, application, r)
+	if err != nil && refusal.KindOf(err) == refusal.KindForbidden {
+		return nil
+	}
+	return err
+}
+
+// lateReport says that an application is silent.
+func lateReport(a store.Watched, heard int64) intake.Request {
+	priority := 1
+	return intake.Request{
+		Key: heartbeatKey, Change: intake.Update, Began: store.Time(heard), Priority: &priority, Title: "No heartbeat",
+		Message: fmt.Sprintf("Nothing has come in since %s; a sign of life is due every %s.", store.Time(heard).Format("2006-01-02 15:04:05 UTC"), account.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
+	}
+}
+
+// returnReport says that an application is heard of again, or no longer watched.
+func returnReport(a store.Watched, heard int64) intake.Request {
+	priority, text := 0, "The heartbeat is back."
+	if a.Heartbeat == 0 {
+		text = "The heartbeat is not watched any more."
+	}
+	return intake.Request{
+		Key: heartbeatKey, Change: intake.Resolve, Began: store.Time(a.Episode), EventAt: store.Time(heard), Priority: &priority, Title: "No heartbeat", Message: text,
+	}
+}
