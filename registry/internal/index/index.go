@@ -44,6 +44,10 @@ type Index struct {
 	db   *bolt.DB
 	wake chan struct{} // holds a token when something was touched
 
+	// Only the goroutine of Run uses these.
+	checked  time.Time    // when a pass last found out which blobs exist
+	existing map[key]bool // during such a pass, those that existed when it began
+
 	mu      sync.Mutex
 	wanted  bool      // since the last pass
 	begun   bool      // a pass has begun: touches matter

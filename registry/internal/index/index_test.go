@@ -230,6 +230,29 @@ func TestAgreesWithUsage(t *testing.T) {
 	})
 }
 
+// Bytes that distribution's collection has deleted don't count, though links to them are left.
+func TestBytesThatAreGone(t *testing.T) {
+	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
+		repo := registry.New(registry.Options{Store: s, Remote: remote}).Repository("a")
+		pushImage(t, repo, "v1", "amd64", "", "layer")
+		x := openIndex(t, s, remote)
+		check(t, x.Refresh(t.Context()))
+		check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: layout.BlobData(sum("layer")), Delete: true}}))
+		before, _, err := x.Repository("a")
+		check(t, err)
+		x.checked = time.Time{} // a day later
+		check(t, x.Refresh(t.Context()))
+		r, _, err := x.Repository("a")
+		check(t, err)
+		if r.Blobs != before.Blobs-1 || r.Bytes != before.Bytes-int64(len("layer")) || r.Own != r.Bytes {
+			t.Errorf("got %+v, before %+v", r, before)
+		}
+		if _, ok := x.Size(sum("layer")); ok {
+			t.Error("the blob is still known")
+		}
+	})
+}
+
 func keys(t *testing.T, s storage.Store, prefix string) iter.Seq[string] {
 	var all []string
 	for info, err := range s.List(t.Context(), prefix, storage.ListOptions{Flat: true}) {

@@ -19,6 +19,9 @@ const (
 	share = 10
 	// easy is how many times as long as a scan has taken a pass rests, except the first.
 	easy = 3
+	// checkBlobs is the time after which a pass finds out again which blobs exist: distribution's
+	// collection leaves links to blobs that it has deleted.
+	checkBlobs = 24 * time.Hour
 	// perChange is how many sizes are written in one change of the file.
 	perChange = 10_000
 	// settle is how long touches gather.
@@ -73,10 +76,11 @@ func (x *Index) Refresh(ctx context.Context) error {
 		failed = err
 	}
 	first := x.Complete().IsZero()
-	if first && x.o.Remote {
-		if err := x.preload(ctx); err != nil {
+	if time.Since(x.checked) > checkBlobs {
+		if err := x.listBlobs(ctx); err != nil {
 			return err
 		}
+		defer func() { x.existing = nil }()
 	}
 	known := map[oci.Name]bool{}
 	page, err := x.Repositories(Query{})
@@ -110,6 +114,9 @@ func (x *Index) Refresh(ctx context.Context) error {
 	}
 	if failed != nil {
 		return failed
+	}
+	if x.existing != nil {
+		x.checked = time.Now()
 	}
 	return x.db.Update(func(tx *bolt.Tx) error {
 		if err := dropUnowned(tx); err != nil {
@@ -190,15 +197,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// preload reads the sizes of all blobs by listings, a thousand a request, before the first pass asks
-// for each.
-func (x *Index) preload(ctx context.Context) error {
+// listBlobs finds out which blobs exist, and the sizes of new ones, a thousand a request on an
+// object store.
+func (x *Index) listBlobs(ctx context.Context) error {
+	x.existing = map[key]bool{}
 	var some []tree.Blob
 	flush := func() error {
 		err := x.db.Update(func(tx *bolt.Tx) error {
 			blobs := tx.Bucket(blobsBucket)
 			for _, b := range some {
 				k := keyOf(b.Digest)
+				x.existing[k] = true
 				if blobs.Get(k[:]) != nil {
 					continue
 				}

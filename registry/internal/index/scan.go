@@ -119,29 +119,13 @@ func (s *scan) listManifests(ctx context.Context) error {
 
 func (s *scan) listLayers(ctx context.Context) error {
 	seen := map[oci.Digest]bool{}
-	prefix := layout.Repository(s.name) + "/_layers"
-	for info, err := range s.o.Store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+	for link, err := range tree.ListLayers(ctx, s.o.Store, s.name) {
 		if err != nil {
 			return err
 		}
-		parts := strings.Split(info.Key[len(prefix)+1:], "/")
-		if len(parts) != 3 || parts[2] != "link" {
-			continue
-		}
-		d, err := oci.ParseDigest(parts[0] + ":" + parts[1])
-		if err != nil {
-			continue
-		}
-		if info.Size != int64(len(d)) { // distribution's alias of another digest
-			link, ok := tree.ReadLink(ctx, s.o.Store, info.Key, d)
-			if !ok || link.Err != nil {
-				continue
-			}
-			d = link.Target
-		}
-		if !seen[d] {
-			seen[d] = true
-			s.layers = append(s.layers, d)
+		if link.Err == nil && !seen[link.Target] {
+			seen[link.Target] = true
+			s.layers = append(s.layers, link.Target)
 		}
 	}
 	return nil
@@ -168,7 +152,7 @@ func (s *scan) each(ctx context.Context, n int, f func(ctx context.Context, i in
 func (s *scan) measure(ctx context.Context) error {
 	var unknown []oci.Digest
 	for _, d := range slices.Concat(s.revisions, s.layers) {
-		if size, ok := s.Size(d); ok {
+		if size, ok := s.Size(d); ok && (s.existing == nil || s.existing[keyOf(d)]) {
 			s.sizes[d] = size
 		} else if _, twice := s.sizes[d]; !twice {
 			s.sizes[d] = -1

@@ -149,18 +149,45 @@ func Linked(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[oci.D
 					if !isLink || err != nil {
 						continue
 					}
-					if info.Size != int64(len(d)) {
-						link, ok := ReadLink(ctx, s, info.Key, d)
-						if !ok || link.Err != nil {
-							continue
-						}
-						d = link.Target
-					}
-					if !yield(d, nil) {
+					if l, ok := ListedLink(ctx, s, info, d); ok && l.Err == nil && !yield(l.Target, nil) {
 						return
 					}
 				}
 			}
 		}
 	}
+}
+
+// ListLayers yields the links of the blobs of a repository by one listing. A link as long as its own
+// digest isn't read: it holds that digest.
+func ListLayers(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[Link, error] {
+	return func(yield func(Link, error) bool) {
+		prefix := layout.Repository(name) + "/_layers"
+		for info, err := range s.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+			if err != nil {
+				yield(Link{Info: storage.Info{Key: prefix}}, err)
+				return
+			}
+			parts := strings.Split(info.Key[len(prefix)+1:], "/")
+			if len(parts) != 3 || parts[2] != "link" {
+				continue
+			}
+			d, err := oci.ParseDigest(parts[0] + ":" + parts[1])
+			if err != nil {
+				continue
+			}
+			if l, ok := ListedLink(ctx, s, info, d); ok && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ListedLink is the link to digest that was listed. Unless it is as long as that, it is read. ok is
+// false if it is gone.
+func ListedLink(ctx context.Context, s storage.Store, info storage.Info, digest oci.Digest) (l Link, ok bool) {
+	if info.Size == int64(len(digest)) {
+		return Link{Info: info, Digest: digest, Target: digest}, true
+	}
+	return ReadLink(ctx, s, info.Key, digest)
 }

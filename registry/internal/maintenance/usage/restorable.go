@@ -25,6 +25,9 @@ type graph struct {
 // restorable counts the bytes of a repository that only what was deleted and can be restored needs.
 // Manifests that can't be read are left out: a collection would skip the repository or let them go.
 func (c *counter) restorable(ctx context.Context, name oci.Name, i int32) error {
+	if !c.trash[name] {
+		return nil
+	}
 	deleted, err := c.deletedFrom(ctx, name)
 	if err != nil || len(deleted) == 0 {
 		return err
@@ -62,7 +65,9 @@ func (c *counter) restorable(ctx context.Context, name oci.Name, i int32) error 
 			} else if err != nil {
 				return err
 			}
-			b.size = info.Size
+			b = blob{size: info.Size, owner: unowned}
+		}
+		if b.owner == unowned {
 			c.deleted[k] = true
 		}
 		c.report.Repositories[i].Restorable += b.size

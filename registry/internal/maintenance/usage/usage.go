@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/tree"
@@ -58,10 +59,13 @@ type key [sha256.Size]byte
 // blob is one that some repository has.
 type blob struct {
 	size        int64
-	owner, last int32 // index of the only repository that has it, or shared; the last one that was counted
+	owner, last int32 // index of the only repository that has it, shared or unowned; the last one that was counted
 }
 
-const shared = -1
+const (
+	shared  = -1
+	unowned = -2 // no repository has it
+)
 
 type counter struct {
 	store  storage.Store
@@ -70,7 +74,8 @@ type counter struct {
 	quotas []quota.Quota // in the order of the report
 
 	skipped map[oci.Name]bool
-	deleted map[key]bool // manifests that no repository has but can restore
+	trash   map[oci.Name]bool // repositories with records of deletions
+	deleted map[key]bool      // manifests that no repository has but can restore
 }
 
 // skip notes once why a repository is not counted, or not all of it.
@@ -97,9 +102,19 @@ func Cause(err error) string {
 // Count looks at the whole storage, whose rules are given. What cannot be read is
 // among the problems.
 func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quotas ...quota.Quota) (*Report, error) {
-	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}, quotas: quotas, skipped: map[oci.Name]bool{}, deleted: map[key]bool{}}
+	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}, quotas: quotas, skipped: map[oci.Name]bool{}, trash: map[oci.Name]bool{}, deleted: map[key]bool{}}
 	for _, q := range quotas {
 		c.report.Quotas = append(c.report.Quotas, Quota{Prefix: q.Prefix, Limit: q.Limit})
+	}
+	unlisted := c.list(ctx)
+	for name, err := range tree.Deleted(ctx, s) {
+		if err != nil {
+			return nil, err
+		}
+		c.trash[name] = true
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	for name, err := range tree.Everything(ctx, s) {
 		if err == nil {
@@ -112,19 +127,35 @@ func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quota
 			c.skip(name, err)
 		}
 	}
-	for _, b := range c.blobs {
-		c.report.Blobs++
-		c.report.Bytes += b.size
+	if unlisted != nil && !c.report.Incomplete {
+		return nil, unlisted
+	}
+	for k, b := range c.blobs {
+		switch {
+		case b.owner != unowned:
+			c.report.Blobs++
+			c.report.Bytes += b.size
+		case !c.report.Incomplete && !c.deleted[k]: // else a repository that could not be read may have it
+			c.report.Orphans++
+			c.report.Orphaned += b.size
+		}
 		if b.owner == shared {
 			c.report.Shared += b.size
 		}
 	}
-	if !c.report.Incomplete { // a repository that could not be read may have them
-		if err := c.orphans(ctx); err != nil {
-			return nil, err
-		}
-	}
 	return &c.report, c.uploads(ctx, rules)
+}
+
+// list finds the sizes of all blobs, a thousand a request on an object store. What it misses is
+// looked at one by one.
+func (c *counter) list(ctx context.Context) error {
+	for b, err := range tree.Blobs(ctx, c.store, "") {
+		if err != nil {
+			return err
+		}
+		c.blobs[keyOf(b.Digest)] = blob{size: b.Size, owner: unowned, last: shared}
+	}
+	return nil
 }
 
 // repository counts one repository, and leaves it out of the report if it holds
@@ -144,7 +175,7 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 
 func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
 	var bad badLinks
-	for link, err := range tree.Layers(ctx, c.store, name) {
+	for link, err := range tree.ListLayers(ctx, c.store, name) {
 		if err == nil && !bad.note(link) {
 			err = c.add(ctx, i, link.Target)
 		}
@@ -152,20 +183,25 @@ func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
 			return err
 		}
 	}
-	for link, err := range tree.Revisions(ctx, c.store, name) {
-		if err == nil && !bad.note(link) {
-			c.report.Repositories[i].Manifests++
-			err = c.add(ctx, i, link.Target)
+	prefix := layout.Manifests(name)
+	for info, err := range c.store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+		if err != nil {
+			return err
+		}
+		rest := info.Key[len(prefix)+1:]
+		if d, ok := layout.ParseRevisionLink(rest); ok {
+			if link, ok := tree.ListedLink(ctx, c.store, info, d); ok && !bad.note(link) {
+				c.report.Repositories[i].Manifests++
+				err = c.add(ctx, i, link.Target)
+			}
+		} else if tag, ok := strings.CutSuffix(rest, "/"+layout.TagCurrentName); ok {
+			if _, bad := oci.ParseTag(strings.TrimPrefix(tag, "tags/")); bad == nil {
+				c.report.Repositories[i].Tags++
+			}
 		}
 		if err != nil {
 			return err
 		}
-	}
-	for _, err := range tree.Tags(ctx, c.store, name) {
-		if err != nil {
-			return err
-		}
-		c.report.Repositories[i].Tags++
 	}
 	return bad.err()
 }
@@ -206,13 +242,15 @@ func (c *counter) add(ctx context.Context, i int32, d oci.Digest) error {
 		if err != nil {
 			return err
 		}
-		b = blob{size: info.Size, owner: i, last: shared}
-		repo.Own += b.size
+		b = blob{size: info.Size, owner: unowned, last: shared}
 	}
 	if b.last == i {
 		return nil
 	}
-	if b.owner != i && b.owner != shared {
+	if b.owner == unowned {
+		b.owner = i
+		repo.Own += b.size
+	} else if b.owner != i && b.owner != shared {
 		c.report.Repositories[b.owner].Own -= b.size
 		b.owner = shared
 	}
@@ -231,23 +269,6 @@ func (c *counter) use(name oci.Name, bytes int64) {
 			c.report.Quotas[i].Bytes += bytes
 		}
 	}
-}
-
-// orphans counts what no repository has.
-func (c *counter) orphans(ctx context.Context) error {
-	for b, err := range tree.Blobs(ctx, c.store, "") {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if _, known := c.blobs[keyOf(b.Digest)]; !known && !c.deleted[keyOf(b.Digest)] {
-			c.report.Orphans++
-			c.report.Orphaned += b.Size
-		}
-	}
-	return nil
 }
 
 func (c *counter) uploads(ctx context.Context, rules *registry.Registry) error {

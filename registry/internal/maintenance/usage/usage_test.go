@@ -6,6 +6,7 @@ import (
 	"iter"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"slipway/registry/internal/layout"
@@ -124,5 +125,45 @@ func TestCountWhatMayNotBeRead(t *testing.T) {
 	}
 	if !got.Incomplete || got.Orphans != 0 || got.Orphaned != 0 || got.Blobs != 1 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// counting counts the requests to a store.
+type counting struct {
+	storage.Store
+	n atomic.Int32
+}
+
+func (c *counting) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	c.n.Add(1)
+	return c.Store.List(ctx, prefix, o)
+}
+
+func (c *counting) Stat(ctx context.Context, key string) (storage.Info, error) {
+	c.n.Add(1)
+	return c.Store.Stat(ctx, key)
+}
+
+func (c *counting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	c.n.Add(1)
+	return c.Store.Open(ctx, key, offset, length)
+}
+
+// A count lists, five times a repository, and asks for no object.
+func TestRequests(t *testing.T) {
+	c := &counting{Store: memory.New()}
+	rules := registry.New(registry.Options{Store: c})
+	const repositories = 50
+	for i := range repositories {
+		repo := rules.Repository(oci.Name(fmt.Sprint("r", i)))
+		for j := range 10 {
+			push(t, repo, fmt.Sprint("blob ", i, " ", j))
+		}
+	}
+	c.n.Store(0)
+	report, err := Count(t.Context(), c, rules)
+	check(t, err)
+	if got := c.n.Load(); got > 5*repositories+10 || report.Blobs != 10*repositories {
+		t.Errorf("%d requests for %d repositories with %d blobs", got, repositories, report.Blobs)
 	}
 }
