@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -144,4 +145,30 @@ func TestAcknowledge_Ends(t *testing.T) {
 			})
 		})
 	}
+}
+
+// unheard is a bot whose sync leaves out a reaction.
+type unheard struct{ relay.Bot }
+
+func (unheard) Run(ctx context.Context) { <-ctx.Done() }
+
+func (unheard) Reactions(_ context.Context, room, event string) ([]matrix.Reaction, error) {
+	return []matrix.Reaction{{Room: room, Event: event, Sender: "@a:hs", Key: "👍"}, {Room: room, Event: event, Sender: "@b:hs", Key: "✅"}}, nil
+}
+
+// Before a reminder the homeserver is asked for reactions that sync has left out.
+func TestAcknowledge_Unheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Bot = unheard{} })
+		r.HS.Strict = true
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		id := alarm(t, r, app.Token, time.Minute, time.Hour)
+		r.Await(id, outbox.StateSent)
+		time.Sleep(2 * time.Minute)
+		r.Drained()
+		if got := strings.Join(inRoom(r, "!a:hs"), "|"); got != "the database is down @admin:hs|m.annotation ✅|m.replace * Acknowledged by @b:hs." {
+			t.Errorf("%q", got)
+		}
+	})
 }

@@ -25,7 +25,7 @@ func (s *Service) remind(ctx context.Context) {
 			wait = min(wait, max(due, 0))
 			if due <= 0 {
 				wait = time.Second
-				err = s.store.Remind(ctx, time.Now().UnixMilli())
+				err = s.remindNow(ctx, time.Now().UnixMilli())
 			}
 		}
 		if err != nil && ctx.Err() == nil && !failing {
@@ -38,6 +38,35 @@ func (s *Service) remind(ctx context.Context) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// askWithin bounds the look at the reactions to an alert.
+const askWithin = 10 * time.Second
+
+// remindNow adds the reminders that are due, unless somebody has reacted to the message unheard: while no relay ran, sync may
+// have left that out.
+func (s *Service) remindNow(ctx context.Context, now int64) error {
+	due, err := s.store.DueAlerts(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, d := range due {
+		if s.o.Bot == nil || d.EventID == "" || s.Paused() != "" {
+			continue
+		}
+		ask, cancel := context.WithTimeout(ctx, askWithin)
+		reactions, err := s.o.Bot.Reactions(ask, d.RoomID, d.EventID)
+		cancel()
+		if err != nil {
+			s.log.Debug("cannot read the reactions to an alert", zap.Int64("message", d.MessageID), zap.Error(err))
+		}
+		for _, r := range reactions {
+			if err := s.acknowledged(ctx, r); err != nil {
+				return err
+			}
+		}
+	}
+	return s.store.Remind(ctx, now)
 }
 
 // acknowledged notes that a member of a room has acknowledged an alert.

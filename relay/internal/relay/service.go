@@ -52,6 +52,8 @@ type Bot interface {
 	Run(ctx context.Context)
 	// Follow keeps the session for questions until ctx is done. It is called while another relay delivers.
 	Follow(ctx context.Context)
+	// Reactions returns the reactions of others to an event.
+	Reactions(ctx context.Context, roomID, eventID string) ([]matrix.Reaction, error)
 }
 
 // deliverer reports on the delivery and its rooms, in this relay or in another.

@@ -20,6 +20,18 @@ func (s *Store) NextReminder(ctx context.Context) (at int64, err error) {
 	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM alerts WHERE next_at > 0`).Scan(&at)
 }
 
+// DueAlert is an alert with a reminder that is due, and where its message is.
+type DueAlert struct {
+	MessageID       int64
+	RoomID, EventID string
+}
+
+// DueAlerts returns what [Store.Remind] would remind of.
+func (s *Store) DueAlerts(ctx context.Context, now int64) (all []DueAlert, err error) {
+	return all, s.rows.WithContext(ctx).Raw(`SELECT a.message_id, o.event_id, r.room_id FROM alerts a JOIN outbox o ON o.id = a.message_id JOIN rooms r ON r.id = o.room
+		WHERE a.next_at > 0 AND a.next_at <= ? ORDER BY a.next_at LIMIT ?`, now, remindBatch).Scan(&all).Error
+}
+
 // Remind adds the reminders that are due, in one transaction with the times of the next ones. Only the relay that delivers may.
 func (s *Store) Remind(ctx context.Context, now int64) error {
 	return s.Lead(ctx, func(tx *Tx) error {
