@@ -46,6 +46,10 @@ func run(ctx context.Context, bin, crane, out string) error {
 	if err != nil {
 		return err
 	}
+	image, err := s.stockRegistry(ctx)
+	if err != nil {
+		return err
+	}
 	b, err := openBrowser(ctx)
 	if err != nil {
 		return err
@@ -59,6 +63,8 @@ func run(ctx context.Context, bin, crane, out string) error {
 		{"relay-message", fmt.Sprintf("%s/ui/messages/%d", s.relay, scene.message)},
 		{"room", scene.room},
 		{"push", scene.push},
+		{"registry-repository", "http://" + s.registry + "/ui/repository/" + pictureShop},
+		{"registry-image", image},
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			if err := b.take(p.url, scheme, filepath.Join(out, p.name+"-"+scheme+".webp")); err != nil {
