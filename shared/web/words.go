@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"slipway/shared/plural"
 )
 
 // words are the functions of all templates.
@@ -22,6 +24,7 @@ var words = template.FuncMap{
 	"count":     Count,
 	"size":      Size,
 	"join":      strings.Join,
+	"plural":    func(n int, noun string) string { return plural.Of(n, noun) },
 	"initial":   initial,
 	"excerpt":   Excerpt,
 	"sentence":  Sentence,

@@ -62,7 +62,9 @@ func (p *pusher) index(name, tag string, version int) (index, amd64 descriptor) 
 }
 
 func (p *pusher) image(name, arch string, version int) descriptor {
-	at := func(days int) string { return time.Now().Truncate(time.Hour).AddDate(0, 0, -days).UTC().Format(time.RFC3339) }
+	at := func(days int) string {
+		return time.Now().Truncate(time.Hour).AddDate(0, 0, -days).UTC().Format(time.RFC3339)
+	}
 	commands := []struct {
 		text string
 		size int

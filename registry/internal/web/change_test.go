@@ -79,9 +79,9 @@ func TestDelete(t *testing.T) {
 	b.get("/ui/delete/web/app@" + string(m.Digest))
 	b.want(200, "Delete the image", "<strong>v2</strong>")
 	b.post("/ui/delete/web/app@" + string(m.Digest))
-	b.want(200, "1 tags", ">v3</a>")
+	b.want(200, "1 tag,", ">v3</a>")
 	b.get("/ui/delete/web/app")
-	b.want(200, "Delete the repository web/app?", "1 tags")
+	b.want(200, "Delete the repository web/app?", "with 1 tag.")
 	b.post("/ui/delete/web/app")
 	b.want(200, "Deleted.", "-web/app")
 	if err := acts.Close(); err != nil {

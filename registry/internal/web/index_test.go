@@ -23,4 +23,26 @@ func TestSizesInLists(t *testing.T) {
 	b.want(200, "Last push", "just now", "70.8 kB")
 	b.get("/ui/repository/web/db")
 	b.want(200, "70.8 kB in 4 blobs and manifests")
+	b.get("/ui/usage")
+	b.want(200, "2 repositories with", "web/app", "web/db", `max="70`)
+}
+
+// TestUsage_Hidden: the sizes of what a visitor may not pull are none of theirs, neither one by one nor in sum.
+func TestUsage_Hidden(t *testing.T) {
+	s := newSite(t, indexed)
+	s.image("web/app", "v1", nil, strings.Repeat("x", 3000))
+	s.image("secret/plans", "v1", nil, strings.Repeat("y", 70_000))
+	b := s.as("bob")
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if b.get("/ui/usage"); strings.Contains(b.page, "web/app") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no sizes appear")
+		}
+	}
+	b.want(200, "1 repository with 3.", "-secret/plans")
+	b = s.browser()
+	b.get("/ui/usage")
+	b.want(200, "-web/app", "There is no repository that you may see.")
 }

@@ -34,6 +34,9 @@ func (web *Web) frame(v *visit, section, title string) frame {
 		f.Menu = append(f.Menu, ui.Link{Href: web.base + path, Text: text, On: f.Section == section})
 	}
 	link("repositories", "/", "Repositories")
+	if web.o.Index != nil {
+		link("usage", "/usage", "Usage")
+	}
 	if web.restores(v) {
 		link("trash", "/trash", "Deleted")
 	}

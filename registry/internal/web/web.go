@@ -25,7 +25,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -139,6 +139,7 @@ func (web *Web) router() http.Handler {
 	page(post, "/restore"+inRepository, web.postRestore)
 	page(get, "/history"+inImage, web.getHistory)
 
+	page(get, "/usage", web.getUsage)
 	page(get, "/access", web.getAccess)
 	page(get, "/robots", web.getRobots)
 	page(post, "/robots", web.postRobots)
