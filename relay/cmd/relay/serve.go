@@ -65,10 +65,15 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	if err != nil {
 		return err
 	}
+	stopSMTP, err := listenSMTP(ctx, cfg, log, p)
+	if err != nil {
+		return errors.Join(err, closeAll(servers))
+	}
 	stop := p.start(ctx)
 	defer stop()
 	log.Info("relay started", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
+	err = errors.Join(err, stopSMTP())
 	log.Info("relay stopped", zap.Error(err))
 	return err
 }
@@ -120,6 +125,13 @@ const (
 	stallTimeout = 15 * time.Second
 	minRate      = 512 // bytes a second
 )
+
+func closeAll(servers []*server.Server) (err error) {
+	for _, s := range servers {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
 
 // listen binds the addresses: the relay's first, then that of the metrics.
 func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {

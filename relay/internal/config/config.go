@@ -23,6 +23,7 @@ type Config struct {
 	Admin      Admin      `key:"admin" doc:"The first administrator, created or updated at each start."`
 	Security   Security   `key:"security" doc:"How strictly tokens are checked."`
 	Hook       Hook       `key:"hook" doc:"What other programs post."`
+	SMTP       SMTP       `key:"smtp" doc:"Mails that become messages. Off without a listenaddress."`
 	Formatting Formatting `key:"formatting" doc:"How messages look."`
 	Delivery   Delivery   `key:"delivery" doc:"How long and how parallel the relay sends."`
 	Limits     Limits     `key:"limits" doc:"Limits of what is accepted."`
@@ -101,6 +102,14 @@ type Hook struct {
 // RegistryHook is about the notifications of registries.
 type RegistryHook struct {
 	Secret config.Secret `key:"secret" doc:"Secret of the registry's endpoint (notifications.endpoints[].secret), at least 16 characters. /hook/registry then refuses unsigned notifications."`
+}
+
+// SMTP is about mails that become messages.
+type SMTP struct {
+	ListenAddress string `key:"listenaddress" doc:"Address to listen on for mails, host:port. Empty: mails are not taken."`
+	Domain        string `key:"domain" doc:"Name that the server greets with. Recipients of any domain are taken."`
+	ImplicitTLS   bool   `key:"implicittls" doc:"TLS from the first byte, as on port 465, in place of STARTTLS. Both use http.certfile."`
+	Plaintext     bool   `key:"plaintext" doc:"Take tokens without TLS from other machines too. This machine never needs TLS."`
 }
 
 // Formatting is about how messages look.

@@ -16,6 +16,7 @@ func Default() Config {
 		Matrix:     Matrix{Timeout: time.Minute, EncryptNew: true, Invites: Invites{Servers: []string{}}},
 		Admin:      Admin{Name: "admin"},
 		Security:   Security{CheckToken: true},
+		SMTP:       SMTP{Domain: "localhost"},
 		Formatting: Formatting{ColoredTitle: true, PriorityWords: true, MaxEvents: 8},
 		Delivery:   Delivery{Parallel: 64, MaxAge: 72 * time.Hour},
 		Limits: Limits{

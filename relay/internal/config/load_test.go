@@ -217,7 +217,7 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 	values := map[string]string{"boolean": "false", "duration": "7s", "integer": "7", "size": "7KiB", "list of string": "[127.0.0.7]"}
 	special := map[string]string{
 		"database.dialect": "sqlite3", "database.tls": "require", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
-		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8",
+		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8", "smtp.listenaddress": "127.0.0.1:9",
 		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more", "admin.password": "8 or more", "matrix.pickle_key": "thirty-two characters, or a few more",
 	}
 	target := Default()

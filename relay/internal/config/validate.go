@@ -21,6 +21,7 @@ func (c *Config) Validate() error {
 	c.Matrix.validate(&p)
 	c.Admin.validate(&p)
 	c.Hook.validate(&p)
+	c.SMTP.validate(&p, c.HTTP.CertFile != "")
 	if n := c.Formatting.MaxEvents; n < 1 || n > 50 {
 		p.Addf("formatting.maxevents", "must be from 1 to 50")
 	}
@@ -52,6 +53,18 @@ func (h *HTTP) validate(p *config.Problems) {
 		httpURL(p, "http.publicurl", h.PublicURL, "https://relay.example.org")
 	}
 	notNegative(p, "http.draintimeout", h.DrainTimeout)
+}
+
+func (s *SMTP) validate(p *config.Problems, certificate bool) {
+	if s.ListenAddress != "" {
+		address(p, "smtp.listenaddress", s.ListenAddress)
+	}
+	if s.Domain == "" || strings.ContainsFunc(s.Domain, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		p.Addf("smtp.domain", "%q is not a name such as relay.example.org", s.Domain)
+	}
+	if s.ImplicitTLS && !certificate {
+		p.Addf("smtp.implicittls", "needs http.certfile and http.keyfile")
+	}
 }
 
 func isIPv6(s string) bool {

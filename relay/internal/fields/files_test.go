@@ -130,7 +130,7 @@ func FuzzLift(f *testing.F) {
 			}
 			return err
 		})
-		if err != nil {
+		if err != nil || !IsJSON(body) {
 			return
 		}
 		if files == 0 && !bytes.Equal(rest, body) {

@@ -1,0 +1,144 @@
+// Package mail reads a mail's text and attachments (RFC 5322, MIME).
+package mail
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/mail"
+	"net/textproto"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+
+	"slipway/relay/internal/message"
+)
+
+// Mail is a mail as a message shows it.
+type Mail struct {
+	ID       string // Message-ID; "" for none
+	Subject  string
+	From     string
+	Text     string
+	HTML     bool // Text is HTML
+	Priority int  // 1 for high, -1 for low, 0 for normal
+}
+
+// FileFunc takes an attachment. name may be empty.
+type FileFunc func(name, mediaType string, content io.Reader) error
+
+// ErrTooLong means that the text or a header has more bytes than a message may have.
+var ErrTooLong = errors.New("the text of the mail is too long")
+
+// ErrMalformed means that the mail cannot be understood.
+var ErrMalformed = errors.New("the mail is malformed")
+
+const (
+	maxHeader  = 256 << 10 // bytes
+	maxSubject = 1000
+	maxDepth   = 10
+	maxParts   = 200
+)
+
+// Read reads a mail up to its end. HTML is preferred to the same text without it; each may have maxText bytes. Errors of from and of
+// file are returned as they are.
+func Read(from io.Reader, maxText int, file FileFunc) (m Mail, err error) {
+	source := &source{from: from}
+	header := &io.LimitedReader{R: source, N: maxHeader}
+	in, err := mail.ReadMessage(bufio.NewReader(header))
+	switch {
+	case source.err != nil:
+		return m, source.err
+	case header.N <= 0:
+		return m, ErrTooLong
+	case err != nil:
+		return m, ErrMalformed
+	}
+	header.N = 1 << 62
+	m.Subject = cut(decode(in.Header.Get("Subject")), maxSubject)
+	m.ID, m.From, m.Priority = in.Header.Get("Message-ID"), cut(decode(in.Header.Get("From")), maxSubject), priority(in.Header)
+	r := &reader{maxText: maxText, file: file, parts: maxParts}
+	t, err := r.part(textproto.MIMEHeader(in.Header), in.Body, 0)
+	if err == nil {
+		_, err = io.Copy(io.Discard, source)
+	}
+	if source.err != nil {
+		err = source.err
+	}
+	if err != nil {
+		return m, err
+	}
+	m.Text, m.HTML = t.plain, t.html != ""
+	if m.HTML {
+		m.Text = t.html
+	}
+	return m, nil
+}
+
+// source remembers an error of reading.
+type source struct {
+	from io.Reader
+	err  error
+}
+
+// Read implements [io.Reader].
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// decode decodes encoded words (RFC 2047) and makes one line of a header.
+func decode(s string) string {
+	d := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
+	if decoded, err := d.DecodeHeader(s); err == nil {
+		s = decoded
+	}
+	return strings.Join(strings.Fields(message.Clean(s)), " ")
+}
+
+// cut shortens s to n bytes.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-len("…")], "") + "…"
+}
+
+// priority reads the headers that mail programs mark important mails with.
+func priority(h mail.Header) int {
+	for _, name := range []string{"Importance", "X-Priority", "Priority", "X-MSMail-Priority"} {
+		word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(h.Get(name))), " ")
+		switch word {
+		case "high", "urgent", "1", "2":
+			return 1
+		case "low", "non-urgent", "4", "5":
+			return -1
+		}
+	}
+	return 0
+}
+
+// readText decodes a text to UTF-8 with line feeds.
+func readText(content io.Reader, contentType, label string, limit int) (string, error) {
+	decoded, err := charset.NewReaderLabel(label, content)
+	if label == "" || err != nil {
+		decoded, err = charset.NewReader(content, contentType)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if decoded == nil {
+		return "", nil
+	}
+	b, err := io.ReadAll(io.LimitReader(decoded, int64(limit)+1))
+	if len(b) > limit {
+		return "", ErrTooLong
+	}
+	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	return strings.TrimSpace(message.Clean(string(b))), err
+}

@@ -1,0 +1,108 @@
+package smtp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/emersion/go-smtp"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/mail"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+)
+
+// source is the source of the messages.
+const source = "smtp"
+
+// accept stores a mail as a message.
+func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
+	var files []outbox.Attachment
+	kept := false
+	defer func() {
+		if kept {
+			return
+		}
+		if err := s.s.o.Service.Detach(ctx, files...); err != nil {
+			s.s.log.Warn("cannot remove the attachments of a mail that was not accepted: they are removed in an hour", zap.Error(err))
+		}
+	}()
+	left := s.s.o.Service.MaxAttachments()
+	m, err := mail.Read(r, s.s.o.MaxText, func(name, mediaType string, content io.Reader) error {
+		f, err := s.s.o.Service.Attach(ctx, content, left)
+		if err != nil {
+			return err
+		}
+		left -= f.Size
+		f.Name = name
+		if mediaType != "application/octet-stream" {
+			f.Type = mediaType
+		}
+		files = append(files, f)
+		if len(files) > intake.MaxAttachments {
+			return refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", intake.MaxAttachments))
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, mail.ErrTooLong):
+		return refusal.TooLarge("message", "A message may have at most", int64(s.s.o.MaxText))
+	case errors.Is(err, mail.ErrMalformed), errors.Is(err, smtp.ErrTooLongLine):
+		return refusal.Invalid("", "The mail is malformed.")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &refusal.Error{Kind: refusal.KindTimeout, Message: "The mail did not arrive completely.", Err: err}
+	case err != nil:
+		return err
+	}
+	accepted, err := s.s.o.Service.Accept(ctx, draft(m, s.token, files))
+	if err != nil {
+		return err
+	}
+	kept = !accepted.Replay
+	return nil
+}
+
+// draft makes a message of a mail. The same mail again is the same message.
+func draft(m mail.Mail, token string, files []outbox.Attachment) intake.Request {
+	d := intake.Request{Token: token, Source: source, Title: m.Subject, Message: m.Text, ContentType: format.Plain, Attachments: files}
+	if m.HTML {
+		d.ContentType = format.HTML
+	}
+	if m.Priority != 0 {
+		d.Priority = &m.Priority
+	}
+	if strings.TrimSpace(d.Message) == "" {
+		d.ContentType = format.Plain
+		switch {
+		case d.Title != "":
+			d.Title, d.Message = "", d.Title
+		case len(files) > 0:
+			d.Message = "A mail from " + m.From
+		default:
+			d.Message = "An empty mail from " + m.From
+		}
+	}
+	if m.ID != "" {
+		d.IdempotencyKey = key(m, files)
+	}
+	return d
+}
+
+// key is the idempotency key of a mail: programs exist that give different mails the same Message-ID.
+func key(m mail.Mail, files []outbox.Attachment) string {
+	h := sha256.New()
+	for _, part := range []string{m.ID, m.Subject, m.Text} {
+		fmt.Fprintf(h, "%d %s", len(part), part)
+	}
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %x", f.Name, f.Sum)
+	}
+	return "mail:" + hex.EncodeToString(h.Sum(nil))
+}
