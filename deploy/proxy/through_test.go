@@ -98,6 +98,8 @@ func checkRelay(t *testing.T, f *front) {
 		ask(t, client, http.StatusNotFound, http.MethodGet, f.url(relayName, path), nil)
 	}
 
+	checkStream(t, f, app.Token)
+
 	// A client that guesses passwords from one address and writes another one into each
 	// request is slowed down, and nobody else is.
 	guesser, slowed := f.client("127.0.0.2", false), false
@@ -118,5 +120,37 @@ func checkRelay(t *testing.T, f *front) {
 	}
 	if !strings.Contains(log, "/message") || strings.Contains(log, app.Token) {
 		t.Errorf("the log has no message, or it has the token:\n%s", log)
+	}
+}
+
+// checkStream opens the WebSocket that Gotify's apps read.
+func checkStream(t *testing.T, f *front, sender string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url(relayName, "/stream"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("admin", adminPassword)
+	for name, value := range map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+	} {
+		req.Header.Set(name, value)
+	}
+	resp, err := f.client("127.0.0.1", false).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("GET /stream: %s", resp.Status)
+	}
+	ask(t, f.client("127.0.0.1", true), http.StatusOK, http.MethodPost, f.url(relayName, "/message"), strings.NewReader("message=streamed"),
+		harness.Header("X-Gotify-Key", sender), harness.Header("Content-Type", "application/x-www-form-urlencoded"))
+	got, text := make([]byte, 4<<10), ""
+	for !strings.Contains(text, "streamed") {
+		n, err := resp.Body.Read(got)
+		if text += string(got[:n]); err != nil {
+			t.Fatalf("the stream ends after %q: %v", text, err)
+		}
 	}
 }

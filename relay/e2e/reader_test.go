@@ -101,8 +101,8 @@ func TestReaders_RelayKilledAgainAndAgain_MissNothing(t *testing.T) {
 	}
 }
 
-// Relays that share a database are killed in turn while several senders post behind nginx. A reader that moves from one relay to the
-// other, and one behind nginx, get each message once, in the same order.
+// Relays that share a database are killed in turn while several senders post behind nginx. A reader that moves from one relay to
+// nginx and to the other relay, and one behind nginx, get each message once, in the same order.
 func TestSeveralRelays_ReadersMoveBetweenThem_MissNothing(t *testing.T) {
 	const senders, each = 4, 30
 	stub := newStub(t)
@@ -119,7 +119,9 @@ func TestSeveralRelays_ReadersMoveBetweenThem_MissNothing(t *testing.T) {
 	var reading, sending sync.WaitGroup
 	defer func() { stop(); reading.Wait() }()
 	direct, behind := &collected{}, &collected{}
-	reading.Go(func() { f.readSocket(ctx, client, direct, f.relays[0].addr, f.relays[1].addr) })
+	reading.Go(func() {
+		f.readSocket(ctx, client, direct, f.relays[0].addr, strings.TrimPrefix(f.url, "http://"), f.relays[1].addr)
+	})
 	reading.Go(func() { f.readEvents(ctx, client, behind) })
 	for i := range apps {
 		sending.Go(func() {
