@@ -28,7 +28,8 @@ func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
 	return writeJSON(w, r, map[string][]registry.Deletion{"deleted": all})
 }
 
-// getHistory answers what a tag points at and has pointed at.
+// getHistory answers what a tag points at and has pointed at. Only callers who may push learn who
+// pushed.
 func (a *API) getHistory(w http.ResponseWriter, r *request) error {
 	tag, err := oci.ParseTag(r.last)
 	if err != nil {
@@ -37,6 +38,11 @@ func (a *API) getHistory(w http.ResponseWriter, r *request) error {
 	all, err := a.repository(r).History(r.Context(), tag)
 	if err != nil {
 		return err
+	}
+	if !r.may(access.Push, r.name) {
+		for i := range all {
+			all[i].By = ""
+		}
 	}
 	return writeJSON(w, r, map[string][]registry.Target{"history": all})
 }

@@ -134,7 +134,8 @@ type historyPage struct {
 	Restore    bool // the visitor may point the tag elsewhere
 }
 
-// getHistory shows what a tag points at and has pointed at.
+// getHistory shows what a tag points at and has pointed at, and to visitors who may push, who
+// pushed.
 func (web *Web) getHistory(w http.ResponseWriter, v *visit) error {
 	repo, err := web.repository(v)
 	if err != nil {
@@ -148,6 +149,11 @@ func (web *Web) getHistory(w http.ResponseWriter, v *visit) error {
 	p.Restore = web.rights(v, p.Repository).Push && v.may(access.TagMove, p.Repository) && !repo.Immutable(tag)
 	if p.Targets, err = repo.History(v.Context(), tag); err != nil {
 		return err
+	}
+	if !v.may(access.Push, p.Repository) {
+		for i := range p.Targets {
+			p.Targets[i].By = ""
+		}
 	}
 	return web.pages.Show(w, http.StatusOK, "history", p)
 }

@@ -137,21 +137,14 @@ func Tags(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[Tag, er
 // are left out. It ends with the first error.
 func Linked(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[oci.Digest, error] {
 	return func(yield func(oci.Digest, error) bool) {
-		for _, alg := range Algorithms() {
-			for _, dir := range []string{layout.Layers(name, alg), layout.Revisions(name, alg)} {
-				for info, err := range s.List(ctx, dir, storage.ListOptions{Flat: true}) {
-					if err != nil {
-						yield("", err)
-						return
-					}
-					hex, isLink := strings.CutSuffix(info.Key[len(dir)+1:], "/link")
-					d, err := oci.ParseDigest(string(alg) + ":" + hex)
-					if !isLink || err != nil {
-						continue
-					}
-					if l, ok := ListedLink(ctx, s, info, d); ok && l.Err == nil && !yield(l.Target, nil) {
-						return
-					}
+		for _, dir := range []string{layout.Repository(name) + "/_layers", layout.Manifests(name) + "/revisions"} {
+			for l, err := range listLinks(ctx, s, dir) {
+				if err != nil {
+					yield("", err)
+					return
+				}
+				if l.Err == nil && !yield(l.Target, nil) {
+					return
 				}
 			}
 		}
@@ -161,14 +154,18 @@ func Linked(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[oci.D
 // ListLayers yields the links of the blobs of a repository by one listing. A link as long as its own
 // digest isn't read: it holds that digest.
 func ListLayers(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[Link, error] {
+	return listLinks(ctx, s, layout.Repository(name)+"/_layers")
+}
+
+// listLinks yields the links below a directory, by algorithm and digest.
+func listLinks(ctx context.Context, s storage.Store, dir string) iter.Seq2[Link, error] {
 	return func(yield func(Link, error) bool) {
-		prefix := layout.Repository(name) + "/_layers"
-		for info, err := range s.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+		for info, err := range s.List(ctx, dir, storage.ListOptions{Flat: true}) {
 			if err != nil {
-				yield(Link{Info: storage.Info{Key: prefix}}, err)
+				yield(Link{Info: storage.Info{Key: dir}}, err)
 				return
 			}
-			parts := strings.Split(info.Key[len(prefix)+1:], "/")
+			parts := strings.Split(info.Key[len(dir)+1:], "/")
 			if len(parts) != 3 || parts[2] != "link" {
 				continue
 			}
