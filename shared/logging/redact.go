@@ -70,7 +70,7 @@ func secrecy(name string) secret {
 	}
 	for _, s := range [...]string{
 		"token", "auth", "password", "passwd", "secret", "authorization",
-		"access_token", "refresh_token", "id_token", "client_secret",
+		"access_token", "refresh_token", "id_token", "client_secret", "code",
 	} {
 		if strings.EqualFold(name, s) {
 			return masked

@@ -18,6 +18,7 @@ func TestRedactURI(t *testing.T) {
 		{"/t?token=abc&x=1", "/t?token=***&x=1"},
 		{"/t?x=1&password=p&auth=q&Access_Token=r", "/t?x=1&password=***&auth=***&Access_Token=***"},
 		{"/t?token", "/t?token=***"},
+		{"/ui/login/callback?code=abc&state=x", "/ui/login/callback?code=***&state=x"},
 		{"/t?author=me", "/t?author=me"},
 		{"/t?", "/t?"},
 		{"http://u:p@h/x?y=1", "http://u:***@h/x?y=1"},

@@ -30,7 +30,7 @@ func (r *Rules) administers(c *Caller, pattern string) bool {
 			if rule.deny&Admin != 0 {
 				return false
 			}
-			for _, own := range rule.patterns {
+			for _, own := range rule.source.Repositories {
 				if rule.allow&Admin != 0 && includes(own, pattern) {
 					return true
 				}

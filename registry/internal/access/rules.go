@@ -30,8 +30,9 @@ type Rules struct {
 
 type rule struct {
 	who         []subject
+	members     [][]subject // of each word in source.Who; nil = the rule is built in
+	source      Rule
 	names       pattern.Names
-	patterns    []string // that names was read from
 	allow, deny Rights
 	text        string // as it is written, for explanations
 }
@@ -92,22 +93,21 @@ func parseGroups(groups map[string][]string) (map[string][]subject, error) {
 }
 
 func compile(r *Rule, groups map[string][]subject) (rule, error) {
-	c := rule{text: r.text(), patterns: r.Repositories}
+	c := rule{text: r.text(), source: *r}
 	var errs []error
 	if len(r.Who) == 0 {
 		errs = append(errs, errors.New("who is required: anyone, users, a user, group:NAME, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME"))
 	}
-	for _, word := range r.Who {
-		group, isGroup := strings.CutPrefix(word, "group:")
-		if members, known := groups[group]; isGroup && known {
-			c.who = append(c.who, members...)
-		} else if isGroup {
+	for _, text := range r.Who {
+		group, isGroup := strings.CutPrefix(text, "group:")
+		members, known := groups[group]
+		if isGroup && !known {
 			errs = append(errs, fmt.Errorf("there is no group %q", group))
-		} else if s, err := parseSubject(word); err != nil {
-			errs = append(errs, err)
-		} else {
-			c.who = append(c.who, s)
+		} else if !isGroup {
+			s, err := parseSubject(text)
+			members, errs = []subject{s}, append(errs, err)
 		}
+		c.who, c.members = append(c.who, members...), append(c.members, members)
 	}
 	if len(r.Repositories) == 0 {
 		errs = append(errs, errors.New(`repositories is required; "**" is all`))
@@ -207,15 +207,6 @@ func (r *rule) selects(c *Caller) bool {
 	return slices.ContainsFunc(r.who, func(s subject) bool { return s.selects(c) })
 }
 
-// Decision is what was decided, and by what.
-type Decision struct {
-	Allowed bool
-	Rule    int  // of the rule that decided, counted from 0; -1 = none
-	Own     bool // the caller's own grants decided
-	maker   string
-	text    string
-}
-
 // Decide decides on one right: the first rule that names the caller, the
 // repository and the right decides; without one the caller's own grants do, and
 // without these it is denied. What the caller's maker is denied is denied to the
@@ -265,20 +256,6 @@ func (r *Rules) May(c *Caller, want Rights, name oci.Name) bool {
 	return true
 }
 
-// Explain decides on all that a request needs for the right. The decision is that on the
-// first right that is denied or, if none is, on the right itself.
-func (r *Rules) Explain(c *Caller, want Rights, name oci.Name) Decision {
-	for right := Pull; right <= Admin; right <<= 1 {
-		if d := r.Decide(c, right, name); want.Needs()&right != 0 && !d.Allowed {
-			if right != want {
-				d.text += " (" + want.String() + " needs " + right.String() + ", too)"
-			}
-			return d
-		}
-	}
-	return r.Decide(c, want, name)
-}
-
 // Lists reports whether the caller may have List in any repository at all.
 func (r *Rules) Lists(c *Caller) bool { return r.has(c, List) }
 
@@ -303,10 +280,10 @@ func (r *Rules) ListsMore() bool {
 		if x.allow&List == 0 || everybody(x) {
 			continue
 		}
-		for _, p := range x.patterns {
+		for _, p := range x.source.Repositories {
 			// The first rule for everybody decides for anonymous callers.
 			first := slices.IndexFunc(r.rules, func(y rule) bool {
-				return (y.allow|y.deny)&List != 0 && everybody(&y) && (slices.Contains(y.patterns, p) || slices.Contains(y.patterns, "**"))
+				return (y.allow|y.deny)&List != 0 && everybody(&y) && (slices.Contains(y.source.Repositories, p) || slices.Contains(y.source.Repositories, "**"))
 			})
 			if first < 0 || first > i && r.rules[first].allow&List == 0 {
 				return true
@@ -364,25 +341,3 @@ const maxNamed = 1000
 
 // Len is the number of rules.
 func (r *Rules) Len() int { return len(r.rules) }
-
-// String is the decision as a sentence.
-func (d Decision) String() string {
-	verb := "denied"
-	if d.Allowed {
-		verb = "allowed"
-	}
-	if d.maker != "" {
-		verb += " to its maker " + d.maker
-	}
-	switch {
-	case d.Own:
-		return verb + " by the caller's own grants"
-	case d.Rule < 0:
-		if strings.HasPrefix(d.text, ":") {
-			return verb + d.text
-		}
-		return verb + ": no rule allows it" + d.text
-	default:
-		return fmt.Sprintf("%s by rules[%d]: %s", verb, d.Rule, d.text)
-	}
-}

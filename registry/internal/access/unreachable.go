@@ -36,11 +36,11 @@ func (r *rule) covers(other *rule) bool {
 		})
 	}
 	repositories := func(p string) bool {
-		return r.names.All() || slices.ContainsFunc(r.patterns, func(x string) bool {
+		return r.names.All() || slices.ContainsFunc(r.source.Repositories, func(x string) bool {
 			below, tree := strings.CutSuffix(x, "**")
 			return x == p || tree && strings.HasPrefix(p, below)
 		})
 	}
 	missing := func(s subject) bool { return !callers(s) }
-	return !slices.ContainsFunc(other.who, missing) && !slices.ContainsFunc(other.patterns, func(p string) bool { return !repositories(p) })
+	return !slices.ContainsFunc(other.who, missing) && !slices.ContainsFunc(other.source.Repositories, func(p string) bool { return !repositories(p) })
 }

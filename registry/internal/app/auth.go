@@ -136,7 +136,11 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 	}
 	var people *personal.Tokens
 	if cfg.Auth.HTPasswd != nil || cfg.Auth.OIDC != nil {
-		people = personal.New(store)
+		source := ""
+		if c := cfg.Auth.OIDC; c != nil {
+			source = c.Issuer + " " + c.NameClaim
+		}
+		people = personal.New(store, source)
 		o.Realm = cmp.Or(o.Realm, "Registry")
 		o.Logins = &auth.Logins{Htpasswd: g.users, People: people}
 	}

@@ -138,9 +138,14 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 	case access.Person:
 		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 		defer cancel()
-		if l.People == nil || l.addGroups(ctx, &maker) != nil {
+		if l.People == nil {
 			return errMakerGone
 		}
+		err := l.addGroups(ctx, &maker)
+		if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Reason == RevokedToken {
+			return errMakerGone
+		}
+		return err
 	case access.Certificate, access.Anonymous: // the rules alone know them
 	}
 	return nil

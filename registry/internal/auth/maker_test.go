@@ -92,6 +92,23 @@ func TestRobot_IsBoundedByItsMaker(t *testing.T) {
 	}
 }
 
+// A robot that administers its repositories gives itself another secret, and stays bounded by its maker.
+func TestRobot_RotatesItself(t *testing.T) {
+	s := newService(t, allow("alice", "web/**", "admin"), allow("robot:ci", "**", "admin"))
+	if _, err := s.robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice", Repositories: []string{"web/**"}, Allow: []string{"push"}}); err != nil {
+		t.Fatal(err)
+	}
+	secret, err := s.robots.Rotate(t.Context(), "ci", "robot:ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[oci.Name]bool{"web/app": true, "secret/a": false} {
+		if _, err := s.Authorize(basic("robot+ci", secret), Access{Action: Pull, Repository: name}); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Robots that name each other as makers end the search.
 func TestRobot_MakersInACircle(t *testing.T) {
 	s := newService(t, allow("users", "**", "admin"))

@@ -84,7 +84,7 @@ func (web *Web) callerRow(c *access.Caller, name oci.Name) callerRow {
 	row := callerRow{Who: c.String()}
 	for _, right := range rightColumns {
 		d := web.o.Auth.Explain(c, right, name)
-		row.Cells = append(row.Cells, cell{Right: right.String(), Allowed: d.Allowed, Why: ui.Sentence(d.String())})
+		row.Cells = append(row.Cells, cell{Right: right.String(), Allowed: d.Allowed, Why: ui.Sentence(d.Part())})
 	}
 	return row
 }

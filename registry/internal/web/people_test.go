@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 )
@@ -42,6 +43,27 @@ func TestAccess(t *testing.T) {
 	b.want(200, "->alice</a>", "You see your own rights.")
 	b.get("/ui/access?repository=%3Cscript%3E")
 	b.want(400, "not the name of a repository", "-<script>")
+}
+
+// TestAccess_NamesNobodyElse: a rule may be for others, and for repositories that a visitor can't see, too.
+func TestAccess_NamesNobodyElse(t *testing.T) {
+	rules, err := access.New(map[string][]string{"ops": {"bob", "carol"}}, []access.Rule{
+		{Who: []string{"group:ops", "dave"}, Repositories: []string{"web/**", "secret/plan"}, Allow: []string{"pull"}},
+		{Who: []string{"lead", "erin"}, Repositories: []string{"web/**"}, Allow: []string{"admin"}},
+		{Who: []string{"anyone"}, Repositories: []string{"web/app", "secret/merger"}, Deny: []string{"pull"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
+	b := s.browser()
+	b.get("/ui/access?repository=web/app")
+	b.want(200, "Denied by rules[2]: anyone in web/app: deny pull.", "-secret/")
+	for user, why := range map[string]string{"bob": "Allowed by rules[0]: group:ops in web/**: allow pull.", "lead": "Allowed by rules[1]: lead in web/**: allow admin."} {
+		b = s.as(user)
+		b.get("/ui/access?repository=web/app")
+		b.want(200, why, "-secret/", "-dave, ", "-, erin")
+	}
 }
 
 var secretShown = regexp.MustCompile(`id="robot-secret">([^<]*)<`)
@@ -122,7 +144,7 @@ func TestRobots(t *testing.T) {
 }
 
 // withPeople adds personal access tokens to a site.
-func withPeople(c *setup) { c.auth.Logins.People = personal.New(c.store) }
+func withPeople(c *setup) { c.auth.Logins.People = personal.New(c.store, "provider") }
 
 var tokenShown = regexp.MustCompile(`id="token-secret">([^<]*)<`)
 

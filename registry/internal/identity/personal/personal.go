@@ -59,10 +59,7 @@ type Token struct {
 
 // Only is the rights that the token is for, 0 for all.
 func (t *Token) Only() access.Rights {
-	rights, err := access.ParseRights(t.Allow)
-	if err != nil || len(t.Allow) == 0 {
-		return 0
-	}
+	rights, _ := access.ParseRights(t.Allow) // checked when it was read
 	return rights.Needs()
 }
 
@@ -76,14 +73,16 @@ type record struct {
 // person is what is known of somebody by the last login.
 type person struct {
 	Owner  string   `json:"owner"`
+	Source string   `json:"source"`
 	Groups []string `json:"groups"`
 }
 
 // Tokens are the tokens of all owners. It is safe for concurrent use.
 type Tokens struct {
-	store storage.Store
-	known *cache.Cache[string, seen] // by key
-	used  sync.Map                   // id → time.Time of the last use here
+	store  storage.Store
+	source string
+	known  *cache.Cache[string, seen] // by key
+	used   sync.Map                   // id → time.Time of the last use here
 }
 
 type seen struct {
@@ -91,9 +90,10 @@ type seen struct {
 	at      time.Time
 }
 
-// New does no I/O.
-func New(store storage.Store) *Tokens {
-	return &Tokens{store: store, known: cache.New[string, seen](maxKnown)}
+// New does no I/O. source identifies the provider that names people, "" if none does: the same name
+// may be somebody else's at another one.
+func New(store storage.Store, source string) *Tokens {
+	return &Tokens{store: store, source: source, known: cache.New[string, seen](maxKnown)}
 }
 
 // folder is where all of an owner is.
@@ -132,7 +132,10 @@ func (t *Tokens) find(ctx context.Context, owner, id string) (record, error) {
 	if err != nil {
 		return r, err
 	}
-	if content == nil || json.Unmarshal(content, &r) != nil || r.Owner != owner || r.ID != id || !time.Now().Before(r.Expires) {
+	if content == nil || json.Unmarshal(content, &r) != nil {
+		return r, ErrUnknown
+	}
+	if _, err := access.ParseRights(r.Allow); err != nil || r.Owner != owner || r.ID != id || !time.Now().Before(r.Expires) {
 		return r, ErrUnknown
 	}
 	return r, nil
@@ -243,7 +246,7 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 
 // SetGroups notes the groups that a person has by the login of now, for tokens.
 func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string) error {
-	content, err := json.Marshal(person{owner, groups[:min(len(groups), maxGroups)]})
+	content, err := json.Marshal(person{owner, t.source, groups[:min(len(groups), maxGroups)]})
 	if err != nil {
 		return err
 	}
@@ -256,14 +259,15 @@ func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string) e
 	return err
 }
 
-// Groups returns the groups that a person had at the last login. ErrUnknown if there was none.
+// Groups returns the groups that a person had at the last login. ErrUnknown if there was none at
+// the provider of now.
 func (t *Tokens) Groups(ctx context.Context, owner string) ([]string, error) {
 	content, err := t.read(ctx, personKey(owner))
 	if err != nil {
 		return nil, err
 	}
 	var p person
-	if content == nil || json.Unmarshal(content, &p) != nil || p.Owner != owner {
+	if content == nil || json.Unmarshal(content, &p) != nil || p.Owner != owner || t.source == "" || p.Source != t.source {
 		return nil, ErrUnknown
 	}
 	return p.Groups, nil

@@ -15,7 +15,7 @@ import (
 
 func TestTokens(t *testing.T) {
 	store := memory.New()
-	a, b := New(store), New(store) // two replicas
+	a, b := New(store, "provider"), New(store, "provider") // two replicas
 	ctx := t.Context()
 	until := time.Now().Add(24 * time.Hour)
 	secret, err := a.Create(ctx, "alice", Token{Note: "laptop", Allow: []string{"push"}, Expires: until})
@@ -70,7 +70,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestCreate_Refuses(t *testing.T) {
-	tokens := New(memory.New())
+	tokens := New(memory.New(), "")
 	day := time.Now().Add(24 * time.Hour)
 	for what, token := range map[string]Token{
 		"expired": {Expires: time.Now().Add(-time.Hour)}, "never": {}, "too late": {Expires: time.Now().Add(MaxLifetime + time.Hour)},
@@ -91,7 +91,8 @@ func TestCreate_Refuses(t *testing.T) {
 }
 
 func TestGroups(t *testing.T) {
-	tokens := New(memory.New())
+	store := memory.New()
+	tokens := New(store, "provider")
 	if _, err := tokens.Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("groups of nobody: %v", err)
 	}
@@ -102,5 +103,33 @@ func TestGroups(t *testing.T) {
 		if got, err := tokens.Groups(t.Context(), "oidc:alice"); err != nil || !slices.Equal(got, groups) {
 			t.Errorf("groups are %v, %v, want %v", got, err, groups)
 		}
+	}
+	for _, source := range []string{"another provider", ""} {
+		if _, err := New(store, source).Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the provider is now %q: %v", source, err)
+		}
+	}
+}
+
+// A token whose rights can't be understood, such as one of a newer version, allows nothing: it must
+// not be taken for one that allows everything.
+func TestTokens_OfUnknownRights(t *testing.T) {
+	store := memory.New()
+	tokens := New(store, "")
+	secret, err := tokens.Create(t.Context(), "alice", Token{Allow: []string{"pull"}, Expires: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := keyOf("alice", strings.Split(secret, "_")[2])
+	content, _, err := storage.Read(t.Context(), store, key, maxRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = []byte(strings.Replace(string(content), `"pull"`, `"pull-some"`, 1))
+	if err := store.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: content}}); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := tokens.Login(t.Context(), "alice", secret); !errors.Is(err, ErrUnknown) {
+		t.Errorf("it logs in: %+v, %v", token, err)
 	}
 }

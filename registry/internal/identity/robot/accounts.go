@@ -254,8 +254,9 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 }
 
 // Rotate gives a robot another secret, which can't be read again; the old one and its tokens end
-// as with Revoke. From then on the rights of by bound those of the robot. ErrUnknown, also for a
-// robot that has changed at the same moment.
+// as with Revoke. From then on the rights of by bound those of the robot, unless by is the robot
+// itself, which stays bounded by its maker. ErrUnknown, also for a robot that has changed at the same
+// moment.
 func (a *Accounts) Rotate(ctx context.Context, name, by string) (secret string, err error) {
 	if !nameForm.MatchString(name) {
 		return "", ErrUnknown
@@ -272,7 +273,10 @@ func (a *Accounts) Rotate(ctx context.Context, name, by string) (secret string, 
 		return "", ErrUnknown
 	}
 	secret, r.Hash = newSecret()
-	r.ID, r.CreatedBy = newID(), by
+	r.ID = newID()
+	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by != self {
+		r.CreatedBy = by
+	}
 	if content, err = json.Marshal(r); err != nil {
 		return "", err
 	}

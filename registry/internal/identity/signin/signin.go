@@ -143,19 +143,31 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 	if err := id.Claims(&claims); err != nil {
 		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}
 	}
-	if p.missing(claims) { // some providers have them at the user info endpoint only
-		if info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token)); err == nil && info.Subject == id.Subject {
-			more := map[string]any{}
-			if info.Claims(&more) == nil {
-				for key, value := range more {
-					if _, ok := claims[key]; !ok {
-						claims[key] = value
-					}
-				}
-			}
+	if p.missing(claims) && found.UserInfoEndpoint() != "" {
+		if err := addInfo(ctx, found, token, id.Subject, claims); err != nil {
+			return Person{}, err
 		}
 	}
 	return p.person(claims)
+}
+
+// addInfo adds the claims that some providers have at the user info endpoint only. Without them
+// nobody may log in: a rule may deny something to a group.
+func addInfo(ctx context.Context, found *oidc.Provider, token *oauth2.Token, subject string, claims map[string]any) error {
+	info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	more := map[string]any{}
+	if err := info.Claims(&more); err != nil || info.Subject != subject {
+		return &RefusedError{Reason: "The identity provider's answer is not valid.", Err: errors.Join(err, errors.New("the user info is not that of the login"))}
+	}
+	for key, value := range more {
+		if _, ok := claims[key]; !ok {
+			claims[key] = value
+		}
+	}
+	return nil
 }
 
 func (p *Provider) missing(claims map[string]any) bool {
