@@ -96,7 +96,7 @@ func printRestored(out io.Writer, r registry.Restored, asJSON bool) error {
 
 func printDeleted(cmd *cobra.Command, repo registry.Repository, selected registry.Selection, asJSON bool) error {
 	out := cmd.OutOrStdout()
-	all, err := repo.Deletions(cmd.Context())
+	all, err := repo.Deletions(cmd.Context(), 0)
 	if err != nil {
 		return explainRestore(err)
 	}

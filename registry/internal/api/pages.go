@@ -39,7 +39,7 @@ func (a *API) Root(r *http.Request) string {
 func (a *API) ServePages(pages http.Handler) {
 	a.pages = http.StripPrefix(a.urls.prefix, pages)
 	rows := []*row{{method: get, handle: a.getPage}, {method: head, handle: a.getPage}, {method: post, handle: a.getPage}}
-	a.router.PathPrefix(a.urls.prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: "pages", rows: rows}))
+	a.router.PathPrefix(a.urls.prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: routePages, rows: rows}))
 	a.router.Path(a.urls.prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.redirect)}))
 }
 

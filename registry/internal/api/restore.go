@@ -21,7 +21,7 @@ const maxRestoreBody = 4 << 10
 
 // listDeleted answers what was deleted from a repository and can be restored.
 func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
-	all, err := a.repository(r).Deletions(r.Context())
+	all, err := a.repository(r).Deletions(r.Context(), registry.MaxDeletions)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type endpoint struct {
 const (
 	routeNone     = "none"
 	routeHealth   = "health"
+	routePages    = "pages"
 	routeManifest = "manifest"
 	routeUploads  = "blob_upload"
 )
@@ -200,7 +201,8 @@ func (row *row) answer(w http.ResponseWriter, hr *http.Request, grant *auth.Gran
 	for _, common := range row.api.headers {
 		h[common.key] = common.values
 	}
-	if origin := hr.Header["Origin"]; origin != nil && row.api.opts.CORS.allow(h, origin[0]) && hr.Method == http.MethodOptions {
+	// The pages are for their own origin: elsewhere, their CSRF tokens could be read.
+	if origin := hr.Header["Origin"]; origin != nil && row.endpoint.name != routePages && row.api.opts.CORS.allow(h, origin[0]) && hr.Method == http.MethodOptions {
 		row.api.opts.CORS.preflight(h)
 	}
 	if err := row.serve(w, r); err != nil {
@@ -219,7 +221,11 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
 	}
-	if a.opts.CORS.refuses(a.origins, r.Request) {
+	cors := &a.opts.CORS
+	if row.endpoint.name == routePages {
+		cors = &CORS{}
+	}
+	if cors.refuses(a.origins, r.Request) {
 		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
 	}
 	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())

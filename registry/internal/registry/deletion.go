@@ -20,6 +20,10 @@ type deletion struct {
 	manifests map[oci.Digest]bool
 }
 
+// MaxDeletions is how many deletions a request that only looks reads: retention may make one of each
+// tag, and each is an object.
+const MaxDeletions = 1000
+
 // finder finds the tags to delete.
 type finder = func(context.Context) (pointers, error)
 
@@ -116,10 +120,10 @@ type kept struct {
 // Deletion is what one deletion took away.
 type Deletion = layout.Deletion
 
-// Deletions returns what was deleted from the repository and can be restored, the latest
-// first. The repository itself need not exist any more.
-func (r Repository) Deletions(ctx context.Context) ([]Deletion, error) {
-	all, err := r.deletions(ctx)
+// Deletions returns what the last limit deletions took from the repository and can be restored, the
+// latest first; 0 stands for all. The repository itself need not exist any more.
+func (r Repository) Deletions(ctx context.Context, limit int) ([]Deletion, error) {
+	all, err := r.deletions(ctx, limit)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -136,8 +140,9 @@ func (r Repository) Deletions(ctx context.Context) ([]Deletion, error) {
 	return list, nil
 }
 
-// deletions returns the records of deletions whose time isn't over, the latest first.
-func (r Repository) deletions(ctx context.Context) ([]kept, error) {
+// deletions returns the records of the last limit deletions whose time isn't over, the latest
+// first; 0 stands for all.
+func (r Repository) deletions(ctx context.Context, limit int) ([]kept, error) {
 	now := r.reg.now()
 	var found []tree.Deletion
 	for d, err := range tree.Deletions(ctx, r.reg.store, r.name) {
@@ -147,6 +152,9 @@ func (r Repository) deletions(ctx context.Context) ([]kept, error) {
 		if now.Before(d.Until) {
 			found = append(found, d)
 		}
+	}
+	if limit > 0 {
+		found = found[max(0, len(found)-limit):]
 	}
 	slices.Reverse(found)
 	all := make([]kept, len(found))

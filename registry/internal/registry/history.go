@@ -26,8 +26,8 @@ type Target struct {
 
 // History returns what a tag points at and has pointed at, the latest first. What only
 // distribution or a cache has recorded has no name and the date of the last push of that digest. Two
-// processes that push the tag at the same moment may lose one of the entries. MANIFEST_UNKNOWN,
-// NAME_UNKNOWN.
+// processes that push the tag at the same moment may lose one of the entries. Of what was deleted, only
+// the last MaxDeletions deletions are available. MANIFEST_UNKNOWN, NAME_UNKNOWN.
 func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) {
 	now, err := r.reg.tags.Read(ctx, r.name, tag)
 	if absent(err) {
@@ -40,18 +40,26 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	if err != nil {
 		return nil, fault(err)
 	}
-	trash, err := r.trash(ctx)
-	if err != nil {
-		return nil, fault(err)
-	}
 	current := slices.IndexFunc(all, func(t Target) bool { return t.Digest == now.Digest })
 	err = r.reg.store.Each(len(all), func(i int) error {
 		all[i].Current = i == current
 		err := r.revision(ctx, nil, all[i].Digest)
-		all[i].Available = err == nil || trash[all[i].Digest]
+		all[i].Available = err == nil
 		return unlessAbsent(err)
 	})
-	return all, fault(err)
+	isGone := func(t Target) bool { return !t.Available }
+	if err != nil || !slices.ContainsFunc(all, isGone) {
+		return all, fault(err)
+	}
+	deleted, err := r.deletions(ctx, MaxDeletions)
+	if err != nil {
+		return nil, fault(err)
+	}
+	trash := trashOf(deleted)
+	for i := range all {
+		all[i].Available = all[i].Available || trash[all[i].Digest]
+	}
+	return all, nil
 }
 
 // targets joins the push record and the index of a tag, which distribution writes, too.

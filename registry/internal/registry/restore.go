@@ -40,7 +40,7 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	if err := r.writable(); err != nil {
 		return Restored{}, err
 	}
-	all, err := r.deletions(ctx)
+	all, err := r.deletions(ctx, 0)
 	if err != nil {
 		return Restored{}, fault(err)
 	}
@@ -62,12 +62,7 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	return x.restored, fault(err)
 }
 
-// trash is the manifests that were deleted from the repository and can be restored.
-func (r Repository) trash(ctx context.Context) (map[oci.Digest]bool, error) {
-	all, err := r.deletions(ctx)
-	return trashOf(all), err
-}
-
+// trashOf returns the manifests that were deleted and can be restored.
 func trashOf(all []kept) map[oci.Digest]bool {
 	trash := map[oci.Digest]bool{}
 	for i := range all {

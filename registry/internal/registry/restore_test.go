@@ -50,7 +50,7 @@ func collectAll(t *testing.T, r *Registry, purge bool) collect.Report {
 
 func wantDeletions(t *testing.T, repo Repository, n int) []layout.Deletion {
 	t.Helper()
-	all, err := repo.Deletions(t.Context())
+	all, err := repo.Deletions(t.Context(), 0)
 	check(t, err)
 	if len(all) != n {
 		t.Fatalf("%d deletions can be undone, want %d: %+v", len(all), n, all)
@@ -344,6 +344,23 @@ func TestRestoreOnlyWhatWasDeleted(t *testing.T) {
 		_, err = r.Repository("a").Restore(t.Context(), Selection{Deletion: "../../secret"})
 		wantCode(t, err, oci.CodeManifestUnknown)
 	})
+}
+
+// Requests that only look read a bounded number of records, the latest.
+func TestDeletions_Limit(t *testing.T) {
+	now := time.Now()
+	repo := newRegistry(memory.New(), Options{DeleteEnabled: true, KeepDeleted: time.Hour, Now: func() time.Time { return now }}).Repository("a")
+	for _, tag := range []string{"v1", "v2", "v3"} {
+		pushImage(t, repo, tag, tag)
+		_, err := repo.DeleteTag(t.Context(), oci.Tag(tag))
+		check(t, err)
+		now = now.Add(time.Second)
+	}
+	all, err := repo.Deletions(t.Context(), 2)
+	check(t, err)
+	if len(all) != 2 || all[0].Tags["v3"] == "" || all[1].Tags["v2"] == "" {
+		t.Errorf("the last two deletions are %+v", all)
+	}
 }
 
 func TestHistory(t *testing.T) {

@@ -33,6 +33,7 @@ type comparePage struct {
 	RemovedSize, AddedSize int64
 	SharedSize             int64
 	Changes                []change
+	Left                   int // entries of lists that the page leaves out
 }
 
 func (web *Web) getCompare(w http.ResponseWriter, v *visit) error {
@@ -138,34 +139,42 @@ func (web *Web) side(v *visit, repo registry.Repository, tag string, m *registry
 
 // compare finds what differs between the two sides.
 func (p *comparePage) compare() {
-	has := func(layers []layer, d oci.Digest) bool {
-		return slices.ContainsFunc(layers, func(l layer) bool { return l.Digest == d })
-	}
+	before, after := digests(p.Before.Layers), digests(p.After.Layers)
 	for _, l := range p.Before.Layers {
-		if has(p.After.Layers, l.Digest) {
+		if after[l.Digest] {
 			p.Shared, p.SharedSize = append(p.Shared, l), p.SharedSize+l.Size
 		} else {
 			p.Removed, p.RemovedSize = append(p.Removed, l), p.RemovedSize+l.Size
 		}
 	}
 	for _, l := range p.After.Layers {
-		if !has(p.Before.Layers, l.Digest) {
+		if !before[l.Digest] {
 			p.Added, p.AddedSize = append(p.Added, l), p.AddedSize+l.Size
 		}
 	}
-	before, after := p.Before.Config.byKey(), p.After.Config.byKey()
-	keys := slices.Sorted(maps.Keys(before))
-	for key := range after {
-		if _, ok := before[key]; !ok {
+	was, is := p.Before.Config.byKey(), p.After.Config.byKey()
+	keys := slices.Sorted(maps.Keys(was))
+	for key := range is {
+		if _, ok := was[key]; !ok {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		if before[key] != after[key] {
-			p.Changes = append(p.Changes, change{key, before[key], after[key]})
+		if was[key] != is[key] {
+			p.Changes = append(p.Changes, change{key, was[key], is[key]})
 		}
 	}
+	p.Removed, p.Added, p.Shared = shorten(p.Removed, &p.Left), shorten(p.Added, &p.Left), shorten(p.Shared, &p.Left)
+	p.Changes = shorten(p.Changes, &p.Left)
+}
+
+func digests(layers []layer) map[oci.Digest]bool {
+	all := make(map[oci.Digest]bool, len(layers))
+	for i := range layers {
+		all[layers[i].Digest] = true
+	}
+	return all
 }
 
 // byKey is the settings and labels by keys that are the same in another image.

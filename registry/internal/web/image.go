@@ -55,6 +55,7 @@ type imagePage struct {
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
 	Protected   bool
+	Left        int      // entries of lists that the page leaves out
 	Others      []string // tags to compare with
 	Raw         string
 	Host        string
@@ -149,7 +150,18 @@ func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *
 	if p.Config != nil {
 		p.Settings, p.Labels = p.Config.settings(), pairs(p.Config.Config.Labels)
 	}
+	p.Children, p.Layers = shorten(p.Children, &p.Left), shorten(p.Layers, &p.Left)
+	p.Settings, p.Labels, p.Annotations = shorten(p.Settings, &p.Left), shorten(p.Labels, &p.Left), shorten(p.Annotations, &p.Left)
 	return nil
+}
+
+// maxRows is how many entries of a list a page shows: a manifest has room for 40,000 layers.
+const maxRows = 500
+
+// shorten leaves out the entries of a list behind the first maxRows, and adds their number to left.
+func shorten[T any](list []T, left *int) []T {
+	*left += max(0, len(list)-maxRows)
+	return list[:min(len(list), maxRows)]
 }
 
 // layersOf are the layers of an image with the commands that made them, if its history has one for

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	maxConfig    = 4 << 20 // bytes of an image's configuration that are read
+	maxConfig    = 1 << 20 // bytes of an image's configuration that are read; in memory it is 30 times as large
+	maxWord      = 100     // bytes of a platform or a kind in a summary
 	maxChildren  = 64      // of an index that are looked into
 	maxSummaries = 16 << 10
 )
@@ -55,7 +56,7 @@ func (x *images) summarize(ctx context.Context, repo registry.Repository, m *reg
 	}
 	s := &summary{Kind: "image", Size: m.Size}
 	if parsed.Config != nil && !isImageConfig(parsed.Config.MediaType) {
-		s.Kind = kindOf(parsed.ArtifactType)
+		s.Kind = clip(kindOf(parsed.ArtifactType))
 	}
 	for _, d := range contents(parsed) {
 		s.Size += d.Size
@@ -144,7 +145,15 @@ func (p platform) String() string {
 	if p.Variant != "" {
 		text += "/" + p.Variant
 	}
-	return strings.Trim(text, "/")
+	return clip(strings.Trim(text, "/"))
+}
+
+// clip bounds what a summary remembers of a word that an image may make as long as its manifest.
+func clip(word string) string {
+	if len(word) <= maxWord {
+		return word
+	}
+	return strings.ToValidUTF8(strings.Clone(word[:maxWord]), "") + "…"
 }
 
 // config is the part of an image's configuration that the pages show.

@@ -250,3 +250,44 @@ func TestOff(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeImages: a pusher decides how much there is to say of an image, not how large a
+// page gets or how long it takes.
+func TestLargeImages(t *testing.T) {
+	s := newSite(t, open)
+	many := func(n int, name string) (layers []oci.Descriptor) {
+		for range n {
+			layers = append(layers, s.blob("a", []byte(name), "application/vnd.oci.image.layer.v1.tar"))
+		}
+		return layers
+	}
+	ports, labels := map[string]any{}, map[string]any{}
+	for i := range 20_000 {
+		ports[fmt.Sprint(i)], labels[fmt.Sprint("l", i)] = map[string]any{}, "v"
+	}
+	for tag, name := range map[oci.Tag]string{"v1": "x", "v2": "y"} {
+		layers := many(1, name)
+		for len(layers) < 10_000 {
+			layers = append(layers, layers[0])
+		}
+		s.image("a", tag, func(config, manifest map[string]any) {
+			config["config"] = map[string]any{"ExposedPorts": ports, "Labels": labels}
+			manifest["layers"] = layers
+		})
+	}
+	b := s.browser()
+	for path, left := range map[string]string{"/ui/image/a:v1": "48501 more entries", "/ui/compare/a?a=v1&b=v2": "19000 more entries"} {
+		start := time.Now()
+		b.get(path)
+		b.want(200, left)
+		if len(b.page) > 1<<20 {
+			t.Errorf("%s: %d bytes", path, len(b.page))
+		}
+		t.Logf("%s: %d bytes in %v", path, len(b.page), time.Since(start))
+	}
+	// What is remembered of each image is bounded, too.
+	name := strings.Repeat("x", 500_000)
+	s.image("b", "v1", func(config, _ map[string]any) { config["os"] = name })
+	b.get("/ui/repository/b")
+	b.want(200, "-"+name)
+}

@@ -4,10 +4,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
 )
 
@@ -132,4 +134,53 @@ func TestForgedForms(t *testing.T) {
 	}
 	b.get("/ui/")
 	b.want(200, "Log out")
+}
+
+// TestStaticFiles_SetNoCookie: shared caches may keep them, and would give everybody one session.
+func TestStaticFiles_SetNoCookie(t *testing.T) {
+	s := newSite(t, open)
+	b := s.browser()
+	b.get("/ui/")
+	path := regexp.MustCompile(`/ui/static/web\.[^"]*`).FindString(b.page)
+	other := s.browser()
+	other.get(path)
+	other.want(200, "use strict")
+	if cookie := other.header.Get("Set-Cookie"); cookie != "" || other.header.Get("Cache-Control") == "" {
+		t.Errorf("the cookie %q, Cache-Control %q", cookie, other.header.Get("Cache-Control"))
+	}
+	other.get("/ui/static/other.js")
+	other.want(404)
+}
+
+// TestPages_AreForTheirOrigin: http.cors is for the API. A page that it allows must not read the
+// pages, which hold CSRF tokens, nor send their forms.
+func TestPages_AreForTheirOrigin(t *testing.T) {
+	const origin = "https://dashboard.example.org"
+	s := newSite(t, func(c *setup) {
+		c.api.CORS = api.CORS{Origins: []string{origin}, Methods: []string{"GET", "POST", "DELETE"}, Credentials: true}
+	})
+	b := s.as("alice")
+	b.get("/ui/")
+	token := csrfField.FindStringSubmatch(b.page)[1]
+	send := func(method, path, body string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+		if err == nil {
+			r.Header.Set("Origin", origin)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		b.do(r, err)
+	}
+	send("GET", "/ui/", "")
+	if b.status != 200 || b.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("a page of another origin reads a page: %d, %v", b.status, b.header)
+	}
+	send("POST", "/ui/logout", "csrf="+url.QueryEscape(token))
+	if b.status != 403 {
+		t.Errorf("a page of another origin logs somebody out: %d", b.status)
+	}
+	send("GET", "/v2/", "")
+	if b.header.Get("Access-Control-Allow-Origin") != origin {
+		t.Errorf("it can't read the API: %v", b.header)
+	}
 }

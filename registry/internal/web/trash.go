@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	maxTrash   = 200 // repositories with deletions that one page looks into
-	maxDeleted = 50  // tags or images that are named of one deletion
+	maxTrash     = 200 // repositories with deletions that one page looks into
+	maxDeletions = 100 // of a repository
+	maxDeleted   = 50  // tags or images that are named of one deletion
 )
 
 // deletedRow is a deletion that can be undone.
@@ -35,12 +36,14 @@ type trashPage struct {
 	frame
 	Repository   oci.Name
 	Rows         []deletedRow
+	Older        bool // deletions that the page leaves out may exist
 	Repositories []trashRow
 }
 
 type trashRow struct {
 	Name      oci.Name
 	Deletions int
+	More      bool // the deletions are the latest only
 	Latest    registry.Deletion
 }
 
@@ -55,12 +58,12 @@ func (web *Web) getTrash(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	for _, name := range names {
-		all, err := web.o.Registry.Repository(name).Deletions(v.Context())
+		all, err := web.o.Registry.Repository(name).Deletions(v.Context(), maxDeletions)
 		if err != nil {
 			return err
 		}
 		if len(all) > 0 {
-			p.Repositories = append(p.Repositories, trashRow{name, len(all), all[0]})
+			p.Repositories = append(p.Repositories, trashRow{name, len(all), len(all) == maxDeletions, all[0]})
 		}
 	}
 	return web.pages.Show(w, http.StatusOK, "trash", p)
@@ -80,10 +83,11 @@ func (web *Web) getDeleted(w http.ResponseWriter, v *visit) error {
 		return errHidden
 	}
 	p := trashPage{frame: web.frame(v, "trash", "Deleted from "+string(name)), Repository: name}
-	all, err := repo.Deletions(v.Context())
+	all, err := repo.Deletions(v.Context(), maxDeletions)
 	if err != nil {
 		return err
 	}
+	p.Older = len(all) == maxDeletions
 	for i := range all {
 		p.Rows = append(p.Rows, newDeletedRow(&all[i]))
 	}

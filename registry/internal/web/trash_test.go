@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,4 +65,24 @@ func restore(b *browser) {
 	}
 	id, _, _ := strings.Cut(rest, `"`)
 	b.post("/ui/restore/web/app", "deletion", id)
+}
+
+// TestManyDeletions: a page names the latest only.
+func TestManyDeletions(t *testing.T) {
+	s := newSite(t, keepDeleted)
+	repo := s.rules.Repository("web/app")
+	for i := range maxDeletions + 2 {
+		s.image("web/app", oci.Tag(fmt.Sprint("v", i)), nil, "x")
+		if _, err := repo.DeleteTag(t.Context(), oci.Tag(fmt.Sprint("v", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := s.as("alice")
+	b.get("/ui/trash/web/app")
+	b.want(200, "latest deletions only")
+	if n := strings.Count(b.page, `name="deletion"`); n != maxDeletions {
+		t.Errorf("it names %d deletions", n)
+	}
+	b.get("/ui/trash")
+	b.want(200, "100 or more")
 }

@@ -111,7 +111,7 @@ func (web *Web) router() http.Handler {
 		}
 		router.Path("/ui" + path).Methods(methods...).Handler(web.open(h))
 	}
-	page(get, "/static/{file}", web.getStatic)
+	router.Path("/ui/static/{file}").Methods(get, http.MethodHead).HandlerFunc(web.getStatic)
 	page(get, "/login", web.getLogin)
 	page(post, "/login", web.postLogin)
 	page(post, "/logout", web.postLogout)
@@ -154,11 +154,12 @@ func (web *Web) router() http.Handler {
 	return router
 }
 
-func (web *Web) getStatic(w http.ResponseWriter, v *visit) error {
-	asset, ok := web.pages.Asset(mux.Vars(v.Request)["file"])
+// getStatic serves what caches may keep for everybody: it sets no cookie.
+func (web *Web) getStatic(w http.ResponseWriter, r *http.Request) {
+	asset, ok := web.pages.Asset(mux.Vars(r)["file"])
 	if !ok {
-		return errNoPage
+		http.NotFound(w, r)
+		return
 	}
-	asset.ServeHTTP(w, v.Request)
-	return nil
+	asset.ServeHTTP(w, r)
 }
