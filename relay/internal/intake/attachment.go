@@ -93,16 +93,20 @@ func (s *Intake) Detach(ctx context.Context, all ...outbox.Attachment) error {
 
 const detachWithin = 10 * time.Second
 
-// attached checks the attachments of a request and completes their names and types.
+// attached checks the attachments of a request and completes their names and types. Empty ones are left out, because homeservers
+// refuse them.
 func (s *Intake) attached(all []outbox.Attachment) (string, error) {
 	if len(all) > MaxAttachments {
 		return "", refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", MaxAttachments))
 	}
-	out := make([]outbox.Attachment, len(all))
-	for i, a := range all {
+	var out []outbox.Attachment
+	for _, a := range all {
+		if a.Size == 0 {
+			continue
+		}
 		a.Name = mediatype.FileName(a.Name, a.Type)
 		a.Type = mediatype.Of(a.Type, a.Name)
-		out[i] = a
+		out = append(out, a)
 	}
 	return outbox.EncodeAttachments(out), nil
 }

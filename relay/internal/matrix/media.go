@@ -23,7 +23,7 @@ type Upload struct {
 	Name           string
 	MimeType       string
 	Content        io.Reader
-	Size           int64 // of the content
+	Size           int64 // of the content; homeservers take no empty files
 	Encrypt        bool  // the homeserver then learns neither the content nor its name and type
 }
 

@@ -100,9 +100,6 @@ func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+time.Duration(r.size/uploadPace)*time.Second)
 	defer cancel()
 	headers := http.Header{"User-Agent": {userAgent}}
-	if r.file != nil && r.size == 0 {
-		r.file, r.raw = nil, []byte{}
-	}
 	if r.raw != nil || r.file != nil {
 		headers["Content-Type"] = []string{cmp.Or(r.kind, "application/json")}
 	}

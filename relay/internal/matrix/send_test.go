@@ -1,15 +1,19 @@
 package matrix
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	"maunium.net/go/mautrix/crypto/attachment"
 	"slipway/relay/internal/faultproxy"
 )
 
@@ -294,4 +298,41 @@ func TestUpload(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Content-Disposition"), "message") {
 		t.Errorf("download of %s: %d %q", media.URI, resp.StatusCode, resp.Header)
 	}
+}
+
+// A file is as large as the homeserver takes, and the content of an encrypted one is what was sent.
+func TestUpload_Limits(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.Script(faultproxy.Rule{Path: "/media/config", Fault: faultproxy.Answer(200, `{"m.upload.size":100}`)})
+	w.connect()
+	upload := func(size int, encrypt bool) (Media, error) {
+		return w.bot.Upload(w.ctx, Upload{RoomID: w.room(), Name: "x", MimeType: "text/plain", Content: strings.NewReader(strings.Repeat("x", size)), Size: int64(size), Encrypt: encrypt})
+	}
+	_, err := upload(101, true)
+	if failed := w.wantClass(err, ClassDead); !strings.Contains(failed.Reason, "100") {
+		t.Errorf("a large file: %v", failed)
+	}
+	if n := w.bot.MaxUpload(); n != 100 {
+		t.Errorf("the limit is %d", n)
+	}
+	for _, size := range []int{1, 100} {
+		media, err := upload(size, true)
+		w.must(err)
+		var file attachment.EncryptedFile
+		w.must(json.Unmarshal([]byte("{"+media.Keys+"}"), &file))
+		content, err := w.owner.Download(w.ctx, media.URI)
+		w.must(err)
+		w.must(file.DecryptInPlace(content))
+		if string(content) != strings.Repeat("x", size) {
+			t.Errorf("%d bytes come back as %q", size, content)
+		}
+	}
+	broken := errors.New("the disk is away")
+	_, err = w.bot.Upload(w.ctx, Upload{RoomID: w.room(), Name: "x", Content: io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken)), Size: 5, Encrypt: true})
+	if failed := w.wantClass(err, ClassRetry); !errors.Is(failed, broken) || !failed.Alone {
+		t.Errorf("content that cannot be read: %v", failed)
+	}
+	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: faultproxy.Answer(413, "<html>")})
+	_, err = upload(10, true)
+	w.wantClass(err, ClassDead)
 }

@@ -1,0 +1,44 @@
+package intake_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+// Attachments have names and types, and empty ones, which no homeserver takes, are left out.
+func TestAttachments(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxAttachments = 1000 })
+	app := r.NewApp("a", "!a:hs")
+	var all []outbox.Attachment
+	for _, content := range []string{"", "text", "%PDF-1.7"} {
+		a, err := r.Attach(context.Background(), strings.NewReader(content), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	all[1].Name = "../a.txt"
+	m, err := r.Accept(context.Background(), intake.Request{Token: app.Token, Message: "m", Attachments: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := m.Attachments
+	if len(got) != 2 || got[0].Name != "a.txt" || got[0].Type != "text/plain" || got[0].Size != 4 || got[1].Name != "attachment.pdf" || got[1].Type != "application/pdf" {
+		t.Errorf("attachments: %+v", got)
+	}
+	if _, err := r.Attach(context.Background(), strings.NewReader("eleven bytes"), 10); refusal.KindOf(err) != refusal.KindTooLarge {
+		t.Errorf("a large one: %v", err)
+	}
+	var kept int
+	r.Exec("SELECT count(*) FROM attachments", &kept)
+	if kept != 3 {
+		t.Errorf("%d contents are kept, want that of 3", kept)
+	}
+}
