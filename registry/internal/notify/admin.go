@@ -188,6 +188,9 @@ func answer(w http.ResponseWriter, value any, err error) {
 	_ = json.NewEncoder(w).Encode(value) // the client is gone otherwise
 }
 
+// Reports lists the configured endpoints, and the others that events wait for, in this process.
+func (n *Notifier) Reports() ([]Report, error) { return n.reports() }
+
 // reports lists the configured endpoints, and the others that events wait for.
 func (n *Notifier) reports() (all []Report, err error) {
 	stored, err := n.file.reports()

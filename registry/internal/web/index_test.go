@@ -20,7 +20,7 @@ func TestSizesInLists(t *testing.T) {
 		}
 		b.get("/ui/?in=web/")
 	}
-	b.want(200, "Last push", "just now", "70.8 kB")
+	b.want(200, "Last push", "70.8 kB")
 	b.get("/ui/repository/web/db")
 	b.want(200, "70.8 kB in 4 blobs and manifests")
 	b.get("/ui/usage")

@@ -46,6 +46,12 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	if web.managesRobots(v) {
 		link("robots", "/robots", "Robots")
 	}
+	if v.grant != nil && f.Name != "" && web.administers(v) {
+		link("state", "/state", "State")
+		if web.o.AuditFile != "" {
+			link("acts", "/audit", "Audit")
+		}
+	}
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
@@ -17,15 +18,17 @@ import (
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/index"
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/shared/health"
 	ui "slipway/shared/web"
 )
 
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -46,12 +49,16 @@ type Options struct {
 	Caches   func(oci.Name) bool // whether a repository is a cache of another registry; nil = none is
 	Provider *signin.Provider    // where people log in; nil = at no provider
 	Robots   *robot.Accounts     // nil = there are none
+	Health   *health.Monitor     // nil = there are no checks
+	Events   *notify.Notifier    // nil = there are none
+	Metrics  prometheus.Gatherer // nil = none
 	Audit    *audit.Log          // nil = none
 	Secret   []byte              // signs sessions, the same at all replicas
 	Log      *zap.Logger
 	Version  string
 
 	ProviderName string // on the login page
+	AuditFile    string // of the audit log, "" = it is in none
 
 	DeleteEnabled, ReadOnly bool
 	KeepDeleted             time.Duration // how long a deletion can be undone, 0 = it can't
@@ -140,6 +147,8 @@ func (web *Web) router() http.Handler {
 	page(get, "/history"+inImage, web.getHistory)
 
 	page(get, "/usage", web.getUsage)
+	page(get, "/state", web.getState)
+	page(get, "/audit", web.getActs)
 	page(get, "/access", web.getAccess)
 	page(get, "/robots", web.getRobots)
 	page(post, "/robots", web.postRobots)

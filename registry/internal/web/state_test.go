@@ -1,0 +1,50 @@
+package web
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/shared/health"
+)
+
+// TestState: those who administer the registry see how it is, and nobody else does.
+func TestState(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	hits := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "registry_proxy_hits_total", Help: "x"}, []string{"upstream", "type"})
+	metrics.MustRegister(hits)
+	hits.WithLabelValues("hub", "blob").Add(1200)
+	hits.WithLabelValues("hub", "manifest").Add(34)
+	checks := health.Start(zap.NewNop(), health.Check{Name: "storage", Func: func(context.Context) error { return nil }})
+	t.Cleanup(checks.Close)
+	file := filepath.Join(t.TempDir(), "audit.log")
+	lines := `{"time":"2026-01-02T03:04:05Z","event":"push","who":"alice","repository":"web/app","reference":"<b>v1</b>","status":201}
+not json
+{"time":"2026-01-02T03:04:06Z","event":"delete","who":"bob","repository":"web/db","status":403}
+`
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(c *setup) { c.pages.Metrics, c.pages.Health, c.pages.AuditFile = metrics, checks, file })
+	for _, who := range []string{"", "bob", "alice", "lead"} {
+		b := s.browser()
+		if who != "" {
+			b = s.as(who)
+		}
+		for _, path := range []string{"/ui/state", "/ui/audit"} {
+			b.get(path)
+			b.want(404, "-hub", "-web/db", "->State<", "->Audit<")
+		}
+	}
+	b := s.as("owner")
+	b.get("/ui/state")
+	b.want(200, "storage", "hub", "1\u202f234", ">State<", ">Audit<")
+	b.get("/ui/audit")
+	b.want(200, "alice", "web/app", "&lt;b&gt;v1", "-<b>v1", "403")
+	b.get("/ui/audit?q=web/db")
+	b.want(200, "bob", "-web/app")
+}
