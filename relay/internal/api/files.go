@@ -80,6 +80,9 @@ func (a *API) receiveFiles(p inbound.Protocol, in *inbound.Request, start []byte
 	if err == nil {
 		err = r.read(start)
 	}
+	if r.app != nil && refusal.KindOf(err) == refusal.KindTooLarge {
+		_, _ = io.Copy(io.Discard, r.source) // a proxy that is still sending the body would lose the answer
+	}
 	if err == nil && r.app == nil {
 		token, failure := p.Token(in)
 		err = r.authenticate(token, failure)
