@@ -80,6 +80,7 @@ tools: ## install what the tests use (tools/versions.txt), download the modules
 	@tools/install
 	@tools/synapse/install
 	@tools/retry go list -deps -test $(MODULES) ./deploy/... >/dev/null
+	@cd relay/e2e/clients && GOWORK=off ../../../tools/retry go mod download
 
 .PHONY: tools-run
 tools-run:

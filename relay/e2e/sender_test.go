@@ -37,6 +37,7 @@ func TestSenders(t *testing.T) {
 		{"Mattermost by Shoutrrr", "shoutrrr", []string{"send", "--url", "mattermost://" + s.addr + "/" + strict + "?disabletls=yes", "--message", "BODY"}},
 		{"JSON by Shoutrrr", "shoutrrr", []string{"send", "--url", "generic://" + s.addr + "/hook/generic/" + strict + "?disabletls=yes&template=json", "--message", "BODY"}},
 		{"ntfy by curl", "curl", []string{"-fsS", "-H", "Title: Title", "-d", "BODY", s.url + "/" + strict}},
+		{"ntfy by curl, later", "curl", []string{"-fsS", "-H", "In: 11s", "-d", "BODY", s.url + "/" + strict}},
 		{"Slack by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"text":"BODY"}`, s.url + "/services/T0/B0/" + strict}},
 		{"Discord by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"content":"BODY"}`, s.url + "/api/webhooks/1/" + strict + "?wait=true"}},
 		{"Teams by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"type":"message","attachments":[{"content":{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"BODY"}]}}]}`, s.url + "/workflows/w/triggers/manual/paths/invoke?sig=" + strict}},

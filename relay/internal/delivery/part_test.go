@@ -134,7 +134,7 @@ func TestParts_KilledBeforeAnUpgrade_AllArrive(t *testing.T) {
 		id := r.Post(r.NewApp("a", "!old:hs").Token, report(2100))
 		time.Sleep(100 * time.Millisecond)
 		r.Crash()
-		r.Exec(`UPDATE outbox SET wire = NULL, cut = false, attempts = 0, state = 'queued', first_attempt_at = 0, device = ''`) // of the attempt nothing was stored
+		r.Exec(`UPDATE outbox SET wire = NULL, cut = false, attempts = 0, state = 'queued', next_at = 0, first_attempt_at = 0, device = ''`) // of the attempt nothing was stored
 		r.HS.Script = nil
 		r.Open()
 		r.Delivery().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})

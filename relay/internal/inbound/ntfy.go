@@ -81,7 +81,8 @@ type ntfyMessage struct {
 	Sequence string          `json:"sequence_id"` // a later message with it replaces this one
 
 	actions []ntfyAction
-	file    bool // the body is a file
+	due     time.Time // of a delayed message
+	file    bool      // the body is a file
 }
 
 type ntfyAction struct {
@@ -266,13 +267,17 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		return Batch{}, err
 	case m.Priority < 0 || m.Priority > 5:
 		return Batch{}, refusal.Invalid("priority", "invalid request: priority invalid")
-	case m.Delay != "":
-		return Batch{}, refusal.Invalid("delay", "invalid request: this relay delivers at once and takes no delay")
 	case len(m.Tags) > maxNtfyTags:
 		return Batch{}, refusal.Invalid("tags", "invalid request: too many tags")
 	}
 	emoji, others := ntfyEmoji(m.Tags)
 	d := Draft{Title: m.Title, Message: m.Message, ContentType: format.Plain, IdempotencyKey: r.Header.Get("Idempotency-Key")}
+	if m.Delay != "" {
+		if d.Later, err = ntfyTime(m.Delay, r.Now); err != nil {
+			return Batch{}, err
+		}
+		m.due = d.Later
+	}
 	if m.Sequence != "" {
 		d.Key, d.Change = m.Sequence, intake.Update
 	}
@@ -340,6 +345,9 @@ func replyNtfy(w http.ResponseWriter, res Result) {
 	if m.Message == "" {
 		out["message"] = "triggered"
 	}
+	if !m.due.IsZero() {
+		out["time"], out["expires"] = m.due.Unix(), m.due.Add(ntfyExpiry).Unix()
+	}
 	for name, value := range map[string]string{"title": m.Title, "click": m.Click, "icon": m.Icon} {
 		if value != "" {
 			out[name] = value
@@ -357,7 +365,7 @@ func replyNtfy(w http.ResponseWriter, res Result) {
 	httprequest.WriteJSON(w, http.StatusOK, out)
 }
 
-var ntfyFields = map[string]int{"json": 40024, "priority": 40007, "delay": 40004, "topic": 40009, "actions": 40018}
+var ntfyFields = map[string]int{"json": 40024, "priority": 40007, "delay": 40004, "short delay": 40005, "long delay": 40006, "topic": 40009, "actions": 40018}
 
 // failNtfy answers with ntfy's codes.
 func failNtfy(w http.ResponseWriter, err error) {

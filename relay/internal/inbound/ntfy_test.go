@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -54,11 +56,29 @@ func TestNtfy_Sequence(t *testing.T) {
 	}
 }
 
+// A delayed message is due at a time, or after one.
+func TestNtfy_Delay(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"Delay: 30m": 30 * time.Minute, "X-At: 1 Day": 24 * time.Hour, "In: 2 min": 2 * time.Minute,
+		"At: " + strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10): time.Hour, "At: " + time.Now().Add(2*time.Hour).Format(time.RFC3339): 2 * time.Hour,
+	} {
+		b, err := post(t, Ntfy(), "/"+token, "hi", header)
+		if err != nil || time.Until(b.Drafts[0].Later).Round(time.Minute) != want {
+			t.Errorf("%s: %v, %v", header, b.Drafts, err)
+			continue
+		}
+		var answer struct{ Time int64 }
+		if w := replied(Ntfy(), b); json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Time != b.Drafts[0].Later.Unix() {
+			t.Errorf("%s: %s", header, w.Body)
+		}
+	}
+}
+
 func TestNtfyRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		header string
 		code   float64
-	}{{"Priority: 9", 40007}, {"Delay: 30m", 40004}, {"Actions: [", 40018}, {"Actions: view,a,b;view,a,b;view,a,b;view,a,b", 40018}} {
+	}{{"Priority: 9", 40007}, {"Delay: soon", 40004}, {"In: 9s", 40005}, {"At: 4 days", 40006}, {"Actions: [", 40018}, {"Actions: view,a,b;view,a,b;view,a,b;view,a,b", 40018}} {
 		_, err := post(t, Ntfy(), "/"+token, "hi", tt.header)
 		checkNtfy(t, err, http.StatusBadRequest, tt.code)
 	}

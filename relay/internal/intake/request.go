@@ -51,6 +51,7 @@ type Request struct {
 	Change  Change        // what it does with the message of that key
 	Began   time.Time     // when that began, if the sender says so: later reports of an earlier time are ignored
 	Edits   int64         // the message of the application whose text it replaces; 0 for none
+	Later   time.Time     // when to send it; zero for now
 	Retry   time.Duration // between reminders at priority 2, until somebody acknowledges it; 0 for none
 	Expire  time.Duration // …or until this is over; 0 means an hour
 	EventAt time.Time     // when it happened, if the sender says so
@@ -90,6 +91,9 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	if err := checkReminders(r); err != nil {
 		return e, err
 	}
+	if r.Change != Create && !r.Later.IsZero() {
+		return e, refusal.Invalid("delay", "A message with a key can't be delayed.")
+	}
 	if r.Change != Create && r.Key == "" {
 		return e, refusal.Invalid("key", "A key is required: it names what is over.")
 	}
@@ -110,13 +114,17 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	if r.Edits != 0 {
 		kind = outbox.Edit
 	}
+	queued, due := at, int64(0)
+	if r.Later.After(now) {
+		queued, due = r.Later.UnixMilli(), r.Later.UnixMilli()
+	}
 	return outbox.Entry{
 		Kind: kind, Target: r.Edits,
 		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
 		Content: outbox.Content{
 			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments,
 		},
-		Txn: message.NewTxn(), QueuedAt: at, State: outbox.StateQueued,
+		Txn: message.NewTxn(), QueuedAt: queued, NextAt: due, State: outbox.StateQueued,
 	}, nil
 }
 

@@ -60,11 +60,11 @@ type Entry struct {
 	Origin
 	Content
 	Txn      string
-	QueuedAt int64 // accepted or delivered again: age counts from here
+	QueuedAt int64 // accepted, delivered again or, if it was delayed, due: age counts from here
 
 	State          State
 	Attempts       int
-	NextAt         int64
+	NextAt         int64 // of the next attempt; while a delayed entry is queued, when it is due
 	FirstAttemptAt int64 // the earliest time at which a copy may have reached the homeserver
 	FinalAt        int64
 	Device         string // of the first attempt

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,24 +13,18 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// lookForReminders is how long a reminder of an alert that another relay has accepted may be late.
+// lookForReminders is how late a reminder or a delayed message may be that another relay has accepted.
 const lookForReminders = 5 * time.Second
 
-// remind adds reminders when they are due, until ctx is done.
+// remind adds reminders and releases delayed messages when they are due, until ctx is done.
 func (s *Service) remind(ctx context.Context) {
 	failing := false
 	for {
-		wait := lookForReminders
-		next, err := s.store.NextReminder(ctx)
-		if due := time.Until(store.Time(next)); err == nil && next != 0 {
-			wait = min(wait, max(due, 0))
-			if due <= 0 {
-				wait = time.Second
-				err = s.remindNow(ctx, time.Now().UnixMilli())
-			}
-		}
-		if err != nil && ctx.Err() == nil && !failing {
-			s.log.Error("cannot remind of alerts", zap.Error(err))
+		delayed, err := whenDue(ctx, s.store.NextDelayed, s.store.ReleaseDelayed)
+		reminder, err2 := whenDue(ctx, s.store.NextReminder, s.remindNow)
+		wait := min(lookForReminders, reminder, delayed)
+		if err = errors.Join(err, err2); err != nil && ctx.Err() == nil && !failing {
+			s.log.Error("cannot remind of alerts and send delayed messages", zap.Error(err))
 		}
 		failing = err != nil
 		select {
@@ -38,6 +33,18 @@ func (s *Service) remind(ctx context.Context) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// whenDue does something if its time has come, and returns how long to wait before asking again.
+func whenDue(ctx context.Context, next func(context.Context) (int64, error), do func(context.Context, int64) error) (time.Duration, error) {
+	at, err := next(ctx)
+	if err != nil || at == 0 {
+		return lookForReminders, err
+	}
+	if wait := time.Until(store.Time(at)); wait > 0 {
+		return wait, nil
+	}
+	return time.Second, do(ctx, time.Now().UnixMilli())
 }
 
 // askWithin bounds the look at the reactions to an alert.

@@ -41,7 +41,7 @@ var entryColumns = []entryColumn{
 	{"event_id", func(e *outbox.Entry) any { return &e.EventID }, true},
 	{"marker", func(e *outbox.Entry) any { return &e.Marker }, true},
 	{"attempts", func(e *outbox.Entry) any { return &e.Attempts }, false},
-	{"next_at", func(e *outbox.Entry) any { return &e.NextAt }, false},
+	{"next_at", func(e *outbox.Entry) any { return &e.NextAt }, true},
 	{"first_attempt_at", func(e *outbox.Entry) any { return &e.FirstAttemptAt }, false},
 	{"final_at", func(e *outbox.Entry) any { return &e.FinalAt }, false},
 	{"device", func(e *outbox.Entry) any { return &e.Device }, false},

@@ -53,21 +53,21 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 func (d *database) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {
 	return db.PrepareContext(ctx, d.bind(`SELECT `+loadedColumns()+`,`+besides+` FROM outbox o `+d.use("outbox_pending")+`
 		LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target
-		WHERE o.room = ? AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT ?`))
+		WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?`))
 }
 
 // Backlog is what waits for one room.
 type Backlog struct {
 	Room    int64
 	Waiting int64
-	Oldest  int64 // when the first of them was queued
+	Oldest  int64 // when the first of them that isn't delayed was queued; 0 without any
 }
 
 // Backlogs returns for each room with something on its way how much it is.
 func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	var all []Backlog
 	err := s.rows.WithContext(ctx).Raw(`SELECT b.room, b.waiting,
-		(SELECT o.queued_at FROM outbox o WHERE o.room = b.room AND o.final_at = 0 ORDER BY ` + place + `, o.id LIMIT 1) AS oldest
+		coalesce((SELECT o.queued_at FROM outbox o WHERE o.room = b.room AND o.final_at = 0` + isDue + ` ORDER BY ` + place + `, o.id LIMIT 1), 0) AS oldest
 		FROM (SELECT room, count(*) AS waiting FROM outbox ` + s.d.use("outbox_pending") + ` WHERE final_at = 0 GROUP BY room) AS b`).Scan(&all).Error
 	byRoom := make(map[int64]Backlog, len(all))
 	for _, b := range all {
@@ -87,7 +87,7 @@ func (s *Store) Waiting(ctx context.Context) (int64, error) {
 // It looks at one entry a room, however many wait.
 func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT coalesce(min(x.oldest), 0) FROM (SELECT
-		(SELECT o.queued_at FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = r.id AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT 1) AS oldest
+		(SELECT o.queued_at FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = r.id AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT 1) AS oldest
 		FROM rooms r) AS x`).Scan(&at)
 	return at, err
 }
@@ -103,7 +103,7 @@ func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 		}
 		for _, room := range rooms {
 			err := tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
-				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT ?)`, device, room, Window)
+				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?)`, device, room, Window)
 			if err != nil {
 				return err
 			}

@@ -86,7 +86,7 @@ func (web *Web) status(v *sessionRequest, rooms []account.Room) delivery.Status 
 	s.Waiting, s.OldestAge, s.Ambiguous, s.Dead = 0, 0, 0, 0
 	for _, r := range rooms {
 		s.Waiting += r.Waiting
-		if r.Waiting > 0 {
+		if r.Waiting > 0 && !r.Oldest.IsZero() { // zero if all are delayed
 			s.OldestAge = max(s.OldestAge, time.Since(r.Oldest))
 		}
 	}
