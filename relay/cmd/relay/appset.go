@@ -18,6 +18,10 @@ func newAppSetCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	settings.String("digest", "", "for how long after a message further ones of priority 0 or less are collected in one, such as 10m; 0 means never")
+	settings.String("quiet-hours", "", "when priority 1 mentions nobody, such as 22:00-07:00")
+	settings.String("time-zone", "", "time zone of the quiet hours, such as Europe/Berlin; UTC if empty")
+	settings.Bool("quiet-summary", false, "list the messages that mentioned nobody when the quiet hours end")
 	settings.String("heartbeat", "", "how long the application may give no sign of life, such as 5m; 0 means forever")
 	settings.String("heartbeat-grace", "", "how much later than that the alarm comes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -25,6 +29,9 @@ func newAppSetCommand() *cobra.Command {
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if settings.Lookup(f.Name) != nil {
 				in[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
+				if f.Value.Type() == "bool" {
+					in[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String() == "true"
+				}
 			}
 		})
 		if len(in) == 0 {

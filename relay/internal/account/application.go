@@ -39,6 +39,10 @@ type Application struct {
 	GroupThreads        bool       `json:"group_threads"`  // the alerts of a group share a thread
 	EscalateAfter       int        `json:"escalate_after"` // reminders that nobody has acknowledged; 0 for never
 	EscalateTo          string     `json:"escalate_to"`    // …turn to these: Matrix IDs and rooms of the owner's applications, separated by spaces
+	Digest              Duration   `json:"digest"`         // for so long messages are collected after one that is sent; "" means never
+	QuietHours          string     `json:"quiet_hours"`    // in which priority 1 mentions nobody; "" for none
+	TimeZone            string     `json:"time_zone"`      // of the quiet hours; "" is UTC
+	QuietSummary        bool       `json:"quiet_summary"`  // after them a message lists those that mentioned nobody
 	Heartbeat           Duration   `json:"heartbeat"`      // longest time between two signs of life; "" means it needs none
 	HeartbeatGrace      Duration   `json:"heartbeat_grace"`
 	Description         string     `json:"description"`
@@ -69,6 +73,10 @@ type ApplicationInput struct {
 	GroupThreads        *bool
 	EscalateAfter       *int
 	EscalateTo          *string
+	Digest              *time.Duration
+	QuietHours          *string
+	TimeZone            *string
+	QuietSummary        *bool
 	Heartbeat           *time.Duration
 	HeartbeatGrace      *time.Duration
 	Description         *string
@@ -105,6 +113,14 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.EscalateAfter, err = v.Integer(name)
 	case "escalate_to":
 		in.EscalateTo, err = v.Text(name)
+	case "digest":
+		in.Digest, err = durationOf(name, v)
+	case "quiet_hours":
+		in.QuietHours, err = v.Text(name)
+	case "time_zone":
+		in.TimeZone, err = v.Text(name)
+	case "quiet_summary":
+		in.QuietSummary, err = v.Boolean(name)
 	case "heartbeat":
 		in.Heartbeat, err = durationOf(name, v)
 	case "heartbeat_grace":
@@ -228,7 +244,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Digest: durationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -298,6 +314,12 @@ func setSending(row *store.Application, in ApplicationInput) error {
 		row.GroupThreads = *in.GroupThreads
 	}
 	if err := setEscalation(row, in); err != nil {
+		return err
+	}
+	if err := setPeriod(&row.Digest, in.Digest, "digest", time.Second); err != nil {
+		return err
+	}
+	if err := setQuiet(row, in); err != nil {
 		return err
 	}
 	if err := setHeartbeat(row, in); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/fields"
+	"slipway/relay/internal/quiet"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -79,4 +80,31 @@ func setHeartbeat(row *store.Application, in ApplicationInput) error {
 		row.HeartbeatSince = time.Now().UnixMilli()
 	}
 	return setPeriod(&row.HeartbeatGrace, in.HeartbeatGrace, "heartbeat_grace", 0)
+}
+
+// setQuiet sets the quiet hours.
+func setQuiet(row *store.Application, in ApplicationInput) error {
+	if in.QuietSummary != nil {
+		row.QuietSummary = *in.QuietSummary
+	}
+	hours, zone := row.QuietHours, row.TimeZone
+	if in.QuietHours != nil {
+		hours = strings.TrimSpace(*in.QuietHours)
+	}
+	if in.TimeZone != nil {
+		zone = strings.TrimSpace(*in.TimeZone)
+	}
+	if _, err := quiet.Parse("", zone); err != nil {
+		return refusal.Invalid("time_zone", sentence(err))
+	}
+	if _, err := quiet.Parse(hours, zone); err != nil {
+		return refusal.Invalid("quiet_hours", sentence(err))
+	}
+	row.QuietHours, row.TimeZone = hours, zone
+	return nil
+}
+
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }

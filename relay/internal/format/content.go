@@ -86,11 +86,14 @@ func (m Message) mentions() (room bool, users []string) {
 		return true, owner
 	case "owner":
 		return false, owner
-	case "none":
+	case Nobody:
 		return false, nil
 	}
 	return false, strings.Fields(m.Whom)
 }
+
+// Nobody is whom a message mentions that only the room shows.
+const Nobody = "none"
 
 func appendMarker(b []byte, marker string) []byte {
 	return append(appendString(append(b, `"`+markerKey+`":{"m":`...), marker), '}')

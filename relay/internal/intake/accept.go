@@ -8,6 +8,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -92,6 +93,12 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle)}
 		if row.GroupThreads && r.Thread == "" {
 			stored[i].Group = r.Group
+		}
+		if row.Digest > 0 && collects(stored[i]) {
+			stored[i].Window = row.Digest
+		}
+		if isQuiet(row, &e, now) {
+			stored[i].Entry.Whom = format.Nobody
 		}
 		if r.Edits != 0 {
 			if stored[i].Entry.Room, err = s.roomOf(ctx, app, r.Edits); err != nil {

@@ -29,11 +29,12 @@ type watcher struct {
 	since  time.Time       // since then senders could be heard
 	looked time.Time       // at the database
 	late   map[int64]int64 // the episode of the last alarm, by application
+	summed map[int64]int64 // the end of the quiet hours that were summed up last, by application
 }
 
 // watch watches the applications until ctx is done.
 func (s *Service) watch(ctx context.Context) {
-	w := &watcher{s: s, since: time.Now(), looked: time.Now(), late: map[int64]int64{}}
+	w := &watcher{s: s, since: time.Now(), looked: time.Now(), late: map[int64]int64{}, summed: map[int64]int64{}}
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	for {
@@ -42,8 +43,8 @@ func (s *Service) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := w.look(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("cannot watch the heartbeats", zap.Error(err))
+		if err := errors.Join(w.look(ctx), w.sumUp(ctx)); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot watch the applications", zap.Error(err))
 		}
 	}
 }

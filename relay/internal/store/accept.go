@@ -26,6 +26,8 @@ type Accept struct {
 	Lifecycle alert.Lifecycle // of the application
 	Group     string          // of alerts that share a thread as long as one of them is open; "" for none
 
+	Window int64 // in milliseconds: within it the message is collected with others; 0 means it is sent
+
 	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored
 	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0

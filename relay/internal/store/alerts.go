@@ -9,11 +9,16 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// related are messages that concern an earlier one: a report of an alert, or an edit.
-func (a *Accept) related() bool { return a.Report != nil || a.Entry.Kind == outbox.Edit }
+// related are messages that may concern an earlier one: a report of an alert, an edit, or one of a flood.
+func (a *Accept) related() bool {
+	return a.Report != nil || a.Entry.Kind == outbox.Edit || a.Window > 0
+}
 
 // relate stores a message that may change an earlier one instead.
 func (tx *Tx) relate(a *Accept) error {
+	if a.Window > 0 {
+		return tx.collect(a)
+	}
 	if a.Report == nil {
 		t, err := tx.loadEntry(a.Entry.Target)
 		if err != nil {

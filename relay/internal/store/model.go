@@ -37,9 +37,13 @@ type Application struct {
 	GroupThreads        bool   // the alerts of a group share a thread
 	EscalateAfter       int    // reminders
 	EscalateTo          string // Matrix IDs and rooms, separated by spaces
-	Heartbeat           int64  // longest time between two signs of life, in milliseconds; 0 means it needs none
-	HeartbeatGrace      int64  // milliseconds
-	HeartbeatSince      int64  // when the interval was set
+	Digest              int64  // milliseconds: how long messages are collected after one that is sent; 0 means never
+	QuietHours          string // see quiet.Parse
+	TimeZone            string
+	QuietSummary        bool  // after the quiet hours a message lists those that mentioned nobody
+	Heartbeat           int64 // longest time between two signs of life, in milliseconds; 0 means it needs none
+	HeartbeatGrace      int64 // milliseconds
+	HeartbeatSince      int64 // when the interval was set
 	RoomRight           string
 	OwnerAbsent         bool
 	HasImage            bool

@@ -66,6 +66,10 @@ CREATE TABLE applications (
     group_threads        BOOLEAN NOT NULL DEFAULT false,
     escalate_after       BIGINT  NOT NULL DEFAULT 0,
     escalate_to          TEXT    NOT NULL DEFAULT '',
+    digest               BIGINT  NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent
+    quiet_hours          TEXT    NOT NULL DEFAULT '',
+    time_zone            TEXT    NOT NULL DEFAULT '',
+    quiet_summary        BOOLEAN NOT NULL DEFAULT false, -- after the quiet hours a message lists those that mentioned nobody
     heartbeat            BIGINT  NOT NULL DEFAULT 0, -- longest time between two signs of life; 0: it needs none
     heartbeat_grace      BIGINT  NOT NULL DEFAULT 0,
     heartbeat_since      BIGINT  NOT NULL DEFAULT 0 -- when the interval was set
@@ -196,6 +200,16 @@ CREATE TABLE attachment_chunks (
     PRIMARY KEY (attachment_id, n)
 );
 ALTER TABLE attachment_chunks ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- The latest messages of an application, see flood.Flood.
+CREATE TABLE floods (
+    application_id BIGINT  PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    began_at       BIGINT  NOT NULL,
+    message_id     BIGINT  NOT NULL DEFAULT 0, -- the message that collects the others
+    times          BIGINT  NOT NULL DEFAULT 0,
+    lines          TEXT    NOT NULL DEFAULT '',
+    priority       BIGINT  NOT NULL DEFAULT 0
+);
 
 CREATE TABLE idempotency (
     application_id BIGINT NOT NULL,

@@ -66,6 +66,10 @@ CREATE TABLE applications (
     group_threads        INTEGER NOT NULL DEFAULT 0, -- the alerts of a group share a thread
     escalate_after       INTEGER NOT NULL DEFAULT 0, -- reminders
     escalate_to          TEXT    NOT NULL DEFAULT '', -- Matrix IDs and rooms, separated by spaces
+    digest               INTEGER NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent
+    quiet_hours          TEXT    NOT NULL DEFAULT '',
+    time_zone            TEXT    NOT NULL DEFAULT '',
+    quiet_summary        INTEGER NOT NULL DEFAULT 0, -- after the quiet hours a message lists those that mentioned nobody
     heartbeat            INTEGER NOT NULL DEFAULT 0, -- longest time between two signs of life; 0: it needs none
     heartbeat_grace      INTEGER NOT NULL DEFAULT 0,
     heartbeat_since      INTEGER NOT NULL DEFAULT 0 -- when the interval was set
@@ -197,6 +201,16 @@ CREATE TABLE attachment_chunks (
     n             INTEGER NOT NULL, -- from 0
     data          BLOB    NOT NULL,
     PRIMARY KEY (attachment_id, n)
+);
+
+-- The latest messages of an application, see flood.Flood.
+CREATE TABLE floods (
+    application_id INTEGER PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    began_at       INTEGER NOT NULL,
+    message_id     INTEGER NOT NULL DEFAULT 0, -- the message that collects the others
+    times          INTEGER NOT NULL DEFAULT 0,
+    lines          TEXT    NOT NULL DEFAULT '',
+    priority       INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE idempotency (

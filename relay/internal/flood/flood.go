@@ -1,0 +1,57 @@
+// Package flood decides which of many messages in a short time is sent by itself: the first is, the others are collected in one
+// message. It is pure: it knows no database, no network and no clock.
+package flood
+
+import (
+	"strconv"
+	"strings"
+
+	"slipway/relay/internal/markup"
+	"slipway/shared/plural"
+)
+
+const (
+	shownLines = 10
+	maxLine    = 200 // bytes
+)
+
+// Flood is what is known of an application's latest messages. Times are Unix milliseconds.
+type Flood struct {
+	ApplicationID int64
+	BeganAt       int64  // of the window, with a message that was sent
+	MessageID     int64  // the message that collects the others; 0 before there is one
+	Times         int    // messages collected
+	Lines         string // the last of them
+	Priority      int    // the highest of them
+}
+
+// Take applies a message to a flood. window is in milliseconds. If the message is collected, it is not sent by itself.
+func Take(f Flood, window, at int64, title, body string, priority int) (next Flood, collected bool) {
+	if at < f.BeganAt || at >= f.BeganAt+window {
+		return Flood{ApplicationID: f.ApplicationID, BeganAt: at}, false
+	}
+	text := strings.TrimSpace(title)
+	if first, _, _ := strings.Cut(strings.TrimSpace(body), "\n"); first != "" {
+		if text != "" {
+			text += ": "
+		}
+		text += first
+	}
+	lines := append(strings.Split(f.Lines, "\n"), markup.Line(text, maxLine))
+	if f.Times == 0 {
+		lines, f.Priority = lines[1:], priority
+	}
+	f.Times++
+	f.Priority = max(f.Priority, priority)
+	f.Lines = strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+	return f, true
+}
+
+// Message returns the message that collects the others, as plain text.
+func (f Flood) Message() (title, body string) {
+	title = plural.Of(f.Times, "more message")
+	if f.Times > shownLines {
+		return title, "The last " + strconv.Itoa(shownLines) + ":\n" + f.Lines
+	}
+	return title, f.Lines
+}

@@ -1,0 +1,35 @@
+package flood
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTake(t *testing.T) {
+	const window = 1000
+	f, collected := Take(Flood{ApplicationID: 1}, window, 5000, "", "first", 0)
+	if collected || f.BeganAt != 5000 || f.Times != 0 {
+		t.Fatalf("the first: %+v %v", f, collected)
+	}
+	for i := range 12 {
+		if f, collected = Take(f, window, 5001+int64(i), "T", fmt.Sprintf("\n m%d\nmore", i), -2+i%2); !collected {
+			t.Fatalf("message %d is not collected", i)
+		}
+		if title, body := f.Message(); i == 0 && (title != "1 more message" || body != "T: m0") {
+			t.Errorf("%q %q", title, body)
+		}
+	}
+	title, body := f.Message()
+	if title != "12 more messages" || !strings.HasPrefix(body, "The last 10:\nT: m2\n") || !strings.HasSuffix(body, "\nT: m11") || f.Priority != -1 {
+		t.Errorf("%q %q %+v", title, body, f)
+	}
+	if f, _ = Take(f, window, 5999, "", strings.Repeat("x", 5000)+"\u202e", 0); len(f.Lines) > 10*210 {
+		t.Errorf("%d bytes", len(f.Lines))
+	}
+	for _, at := range []int64{6000, 4999} {
+		if next, collected := Take(f, window, at, "", "next", 0); collected || next.BeganAt != at || next.MessageID != 0 || next.Lines != "" {
+			t.Errorf("at %d: %+v %v", at, next, collected)
+		}
+	}
+}

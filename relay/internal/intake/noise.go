@@ -1,0 +1,24 @@
+package intake
+
+import (
+	"time"
+
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/quiet"
+	"slipway/relay/internal/store"
+)
+
+// collects reports whether a flood of such messages becomes one. Alerts and threads keep their own order, and files would be lost.
+func collects(a *store.Accept) bool {
+	e := &a.Entry
+	return e.Kind == outbox.Message && a.Report == nil && e.Priority <= 0 && e.Thread == "" && e.Attachments == "" && e.Source != outbox.Relay
+}
+
+// isQuiet reports whether a message mentions nobody because of the hour.
+func isQuiet(app *store.Application, e *outbox.Entry, now time.Time) bool {
+	if app.QuietHours == "" || e.Priority != 1 {
+		return false
+	}
+	hours, err := quiet.Parse(app.QuietHours, app.TimeZone)
+	return err == nil && hours.Contain(now)
+}

@@ -1,0 +1,167 @@
+package relay_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relaytest"
+)
+
+// quietened is an application with settings.
+func quietened(t *testing.T, r *relaytest.Rig, in account.ApplicationInput) account.IssuedToken {
+	t.Helper()
+	app := r.NewApp("a", "!a:hs")
+	if _, err := r.UpdateApplication(t.Context(), r.Admin, app.Application.ID, in); err != nil {
+		t.Fatal(err)
+	}
+	return app
+}
+
+func send(t *testing.T, r *relaytest.Rig, token, text string, priority int) intake.Accepted {
+	t.Helper()
+	a, err := r.Accept(t.Context(), intake.Request{Token: token, Message: text, Priority: &priority})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Of a flood the first message is sent, the others are one, also across a restart. What is important passes.
+func TestFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		window := 10 * time.Minute
+		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		r.Start()
+		first := send(t, r, app.Token, "first", 0)
+		r.Await(first.ID, outbox.StateSent)
+		collector := send(t, r, app.Token, "m1", 0)
+		r.Await(collector.ID, outbox.StateSent)
+		for i := 2; i <= 6; i++ {
+			if a := send(t, r, app.Token, fmt.Sprintf("m%d", i), -1); a.ID != collector.ID {
+				t.Errorf("m%d is message %d", i, a.ID)
+			}
+			if i == 3 {
+				r.Drained()
+				r.Crash()
+				r.Open()
+				r.Start()
+			}
+		}
+		send(t, r, app.Token, "important", 1)
+		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "alert", Key: "k", Change: intake.Update}); err != nil {
+			t.Fatal(err)
+		}
+		r.Drained()
+		time.Sleep(window)
+		send(t, r, app.Token, "later", 0)
+		r.Drained()
+		got := r.HS.Bodies("!a:hs")
+		text := strings.Join(got, "|")
+		if got[0] != "first" || got[1] != "1 more message\n\nm1" || !strings.Contains(text, "|* 6 more messages\n\nm1\nm2\nm3\nm4\nm5\nm6|") || !strings.Contains(text, "|important|alert|") || !strings.HasSuffix(text, "|later") {
+			t.Errorf("%q", got)
+		}
+		for _, body := range got {
+			if strings.HasPrefix(body, "m") {
+				t.Errorf("%q is a message of its own", body)
+			}
+		}
+	})
+}
+
+// A withdrawn collector is followed by another one.
+func TestFlood_Withdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		window := 10 * time.Minute
+		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		send(t, r, app.Token, "first", 0)
+		collector := send(t, r, app.Token, "m1", 0)
+		if _, err := r.Cancel(t.Context(), r.Admin, collector.ID); err != nil {
+			t.Fatal(err)
+		}
+		if next := send(t, r, app.Token, "m2", 0); next.ID == collector.ID {
+			t.Error("it goes to the withdrawn message")
+		}
+		r.Start()
+		r.Drained()
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "first|2 more messages\n\nm1\nm2" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// In quiet hours priority 1 mentions nobody and 2 does. Afterwards one message lists the former, also if the relay was away.
+func TestQuietHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it begins at 2000-01-01 00:00 UTC
+		r := relaytest.NewRig(t)
+		mentions := map[string]bool{}
+		r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+			var c struct {
+				Body     string `json:"body"`
+				Mentions struct {
+					Users []string `json:"user_ids"`
+				} `json:"m.mentions"`
+			}
+			_ = json.Unmarshal(out.Content, &c)
+			r.HS.Mu.Lock()
+			defer r.HS.Mu.Unlock()
+			mentions[c.Body] = len(c.Mentions.Users) > 0
+			return nil
+		}
+		hours, zone, summary := "22:00-07:00", "Europe/Berlin", true
+		app := quietened(t, r, account.ApplicationInput{QuietHours: &hours, TimeZone: &zone, QuietSummary: &summary})
+		r.Start()
+		for i, text := range []string{"low", "high", "highest"} {
+			send(t, r, app.Token, text, i)
+		}
+		r.Drained()
+		r.Crash()
+		time.Sleep(6*time.Hour + time.Minute) // 07:01 in Berlin
+		r.Open()
+		r.Start()
+		time.Sleep(5 * time.Second)
+		send(t, r, app.Token, "morning", 1)
+		r.Drained()
+		r.Crash()
+		r.Open()
+		r.Start()
+		time.Sleep(5 * time.Second)
+		r.Drained()
+		want := map[string]bool{"low": false, "high": false, "highest": true, "Quiet hours\n\n1 message of priority 1 came in the quiet hours:\n01:00 high": true, "morning": true}
+		if fmt.Sprint(mentions) != fmt.Sprint(want) || len(r.HS.Bodies("!a:hs")) != len(want) {
+			t.Errorf("%v\n%q", mentions, r.HS.Bodies("!a:hs"))
+		}
+	})
+}
+
+func TestNoise_Refused(t *testing.T) {
+	r := relaytest.NewRig(t)
+	app := r.NewApp("a", "!a:hs")
+	text := func(s string) *string { return &s }
+	period := func(d time.Duration) *time.Duration { return &d }
+	for field, in := range map[string]account.ApplicationInput{
+		"quiet_hours":     {QuietHours: text("22-7")},
+		"time_zone":       {TimeZone: text("Mars/Base")},
+		"digest":          {Digest: period(time.Millisecond)},
+		"heartbeat":       {Heartbeat: period(-time.Second)},
+		"heartbeat_grace": {HeartbeatGrace: period(1000 * time.Hour)},
+	} {
+		_, err := r.UpdateApplication(t.Context(), r.Admin, app.Application.ID, in)
+		if refused := (*refusal.Error)(nil); refusal.KindOf(err) != refusal.KindInvalid || !asRefusal(err, &refused) || refused.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func asRefusal(err error, to **refusal.Error) bool { return errors.As(err, to) }

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+
+	"slipway/relay/internal/flood"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/outbox"
+)
+
+// collect stores a message, or adds it to the one that collects a flood. The room is locked, so other relays wait.
+func (tx *Tx) collect(a *Accept) error {
+	e := &a.Entry
+	f := flood.Flood{}
+	if err := tx.db.Clauses(forUpdate).Table("floods").Where("application_id = ?", e.ApplicationID).Take(&f).Error; err != nil && !IsMissing(err) {
+		return err
+	}
+	f.ApplicationID = e.ApplicationID
+	f, collected := flood.Take(f, a.Window, e.AcceptedAt, e.Title, e.Body, e.Priority)
+	if collected {
+		title, body := f.Message()
+		e.Content = outbox.Content{Title: title, Body: body, ContentType: format.Plain, Priority: f.Priority}
+		t, shown, err := tx.collector(f.MessageID, e.Room)
+		if err != nil {
+			return err
+		}
+		if shown {
+			if _, err := tx.change(a, &t); err != nil {
+				return err
+			}
+			return tx.saveFlood(f)
+		}
+	}
+	if err := tx.sql.insertEntries(tx.ctx, e); err != nil {
+		return err
+	}
+	if collected {
+		f.MessageID = e.ID
+	}
+	return tx.saveFlood(f)
+}
+
+// collector returns the message that collects a flood, and whether it is in the room or on its way there.
+func (tx *Tx) collector(id, room int64) (t outbox.Entry, shown bool, err error) {
+	if id == 0 {
+		return t, false, nil
+	}
+	if t, err = tx.loadEntry(id); err != nil {
+		if IsMissing(err) {
+			err = nil
+		}
+		return t, false, err
+	}
+	shown, err = tx.shown(&t, room)
+	return t, shown, err
+}
+
+func (tx *Tx) saveFlood(f flood.Flood) error {
+	return tx.exec(`INSERT INTO floods (application_id, began_at, message_id, times, lines, priority) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (application_id) DO UPDATE SET began_at = excluded.began_at, message_id = excluded.message_id, times = excluded.times,
+		lines = excluded.lines, priority = excluded.priority`, f.ApplicationID, f.BeganAt, f.MessageID, f.Times, f.Lines, f.Priority)
+}
+
+// Muted returns messages of an application that mentioned nobody because of the hour, the latest first.
+func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []outbox.Entry, err error) {
+	return all, s.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND kind IN (0, 4, 6) AND kind <> 4 AND priority = 1 AND whom = ?", application, format.Nobody).
+		Where("accepted_at >= ? AND accepted_at < ?", from, to).Order("id DESC").Limit(limit).Find(&all).Error
+}
