@@ -169,3 +169,38 @@ func TestAttachment_Withdrawn(t *testing.T) {
 		t.Errorf("the room has %q", got)
 	}
 }
+
+// A report that repeats the last one with the same files says nothing, and its copies of them aren't kept.
+func TestAttachments_OfAnAlertThatIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, withAttachments)
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		report := func(content string) (again bool) {
+			t.Helper()
+			a, err := r.Attach(ctx, strings.NewReader(content), 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Name = "graph.txt"
+			got, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "down", Key: "k", Change: intake.Update, Attachments: []outbox.Attachment{a}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Replay {
+				err = r.Detach(ctx, a)
+			}
+			r.Drained()
+			if n := kept(r); err != nil || n != 0 {
+				t.Errorf("%d files are kept, %v", n, err)
+			}
+			return got.Replay
+		}
+		if report("one") || !report("one") || report("two") {
+			t.Error("what is new is decided wrongly")
+		}
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "down|graph.txt|* down|graph.txt" {
+			t.Errorf("%q", got)
+		}
+	})
+}

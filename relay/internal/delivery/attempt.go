@@ -101,13 +101,14 @@ func (d *Delivery) render(q *queue, e *outbox.Entry) error {
 	if err != nil {
 		return err
 	}
-	e.Wire, e.Cut = events[0].Content, events[0].Truncated || len(events) > 1
+	e.Wire, e.Cut, e.Root = events[0].Content, events[0].Truncated || len(events) > 1, q.long.root
 	return nil
 }
 
 // long is a message as it was rendered last. Rendering takes time.
 type long struct {
 	of     int64
+	root   string // of its thread; "" for none
 	events []format.Event
 }
 
@@ -135,7 +136,7 @@ func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
 			}
 		}
 	}
-	q.long = long{e.ID, events}
+	q.long = long{e.ID, root, events}
 	return events, nil
 }
 

@@ -3,8 +3,6 @@ package intake
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"time"
 
 	"slipway/relay/internal/account"
@@ -20,9 +18,10 @@ func reportOf(r Request, e *outbox.Entry) *alert.Report {
 	if r.Change == Create && (r.Retry == 0 || e.Priority < message.MaxPriority || r.Edits != 0) {
 		return nil
 	}
-	text, _ := json.Marshal([]any{e.Content, e.Resolves}) // strings and numbers always encode
-	digest := sha256.Sum256(text)
-	return &alert.Report{Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest[:], Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour)}
+	return &alert.Report{
+		Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
+		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
+	}
 }
 
 // checkReminders checks the times of reminders.

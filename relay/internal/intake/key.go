@@ -14,12 +14,18 @@ func keyOf(r Request, e *outbox.Entry) *store.Key {
 		return nil
 	}
 	content := e.Content
-	content.Priority, content.Attachments = 0, "" // the application's default may change, and each upload has another id
-	parts := []any{content, r.Priority, r.Change, e.Thread, e.Key, r.Edits}
-	for _, a := range r.Attachments {
+	content.Priority = 0 // the application's default may change
+	return &store.Key{Key: r.IdempotencyKey, Hash: digest(content, r.Attachments, r.Priority, r.Change, e.Thread, e.Key, r.Edits)}
+}
+
+// digest returns a hash of a content, its attachments and more. That of an attachment is the same for each upload.
+func digest(content outbox.Content, attachments []outbox.Attachment, more ...any) []byte {
+	content.Attachments = ""
+	parts := append([]any{content}, more...)
+	for _, a := range attachments {
 		parts = append(parts, a.Name, a.Sum)
 	}
 	text, _ := json.Marshal(parts) // strings and numbers always encode
 	hash := sha256.Sum256(text)
-	return &store.Key{Key: r.IdempotencyKey, Hash: hash[:]}
+	return hash[:]
 }

@@ -71,6 +71,7 @@ type Entry struct {
 	EventType      string
 	Wire           []byte // the event as it was first sent; nil if it may be rendered again
 	Cut            bool   // Wire doesn't hold the whole message
+	Root           string // of a Message whose event is a reply in a thread: the first event of that
 	RevisedAt      int64  // the content was replaced while the entry waited; never twice at the same time
 	Error          string // a sentence
 	Code           string

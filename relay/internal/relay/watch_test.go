@@ -115,3 +115,32 @@ func TestHeartbeat_TurnedOff(t *testing.T) {
 		}
 	})
 }
+
+// An alert that the application itself calls like the alarm is another one.
+func TestHeartbeat_KeyOfASender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		token, id := watched(t, r)
+		r.Start()
+		report := intake.Request{Token: token, Message: "its own", Key: "heartbeat", Change: intake.Update}
+		accept := func() {
+			t.Helper()
+			if _, err := r.Accept(t.Context(), report); err != nil {
+				t.Fatal(err)
+			}
+		}
+		accept()
+		time.Sleep(10 * time.Minute)
+		accept() // a sign of life that says nothing new
+		time.Sleep(5 * time.Second)
+		beat(t, r, id)
+		time.Sleep(5 * time.Second)
+		report.Message, report.Change = "over", intake.Resolve
+		accept()
+		r.Drained()
+		got := r.HS.Bodies("!a:hs")
+		if len(got) != 4 || got[0] != "its own" || !strings.HasPrefix(got[1], "No heartbeat") || !strings.Contains(got[2], "The heartbeat is back.") || !strings.Contains(got[3], "over") {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -34,7 +34,7 @@ func (tx *Tx) relate(a *Accept) error {
 // report stores what the report of an alert makes of it.
 func (tx *Tx) report(a *Accept) error {
 	e := &a.Entry
-	known, t, err := tx.alert(e.ApplicationID, e.Key)
+	known, t, err := tx.alert(e.ApplicationID, e.Key, e.Source == outbox.Relay)
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,12 @@ func (tx *Tx) shown(t *outbox.Entry, room int64) (bool, error) {
 	return !removed, err
 }
 
-// alert returns the last alert of a key with its message, and keeps others from changing them; zero values if there is none.
-func (tx *Tx) alert(application int64, key string) (a alert.Alert, t outbox.Entry, err error) {
+// alert returns the last alert of a key with its message, and keeps others from changing them; zero values if there is none. The
+// relay's own alerts are others than those of the application.
+func (tx *Tx) alert(application int64, key string, own bool) (a alert.Alert, t outbox.Entry, err error) {
 	var id int64
-	err = tx.db.Raw(`SELECT message_id FROM alerts WHERE application_id = ? AND key = ? AND key <> '' ORDER BY message_id DESC LIMIT 1`, application, key).Scan(&id).Error
+	err = tx.db.Raw(`SELECT a.message_id FROM alerts a JOIN outbox o ON o.id = a.message_id WHERE a.application_id = ? AND a.key = ? AND a.key <> ''
+		AND (o.source = ?) = ? ORDER BY a.message_id DESC LIMIT 1`, application, key, outbox.Relay, own).Scan(&id).Error
 	if err != nil || id == 0 {
 		return a, t, err
 	}
@@ -133,11 +135,12 @@ func (tx *Tx) group(a *Accept) error {
 	return err
 }
 
-// ThreadRoot returns the first event of a thread in a room that was sent for a message before an id and after a time; "" if
-// there is none.
+// ThreadRoot returns the first event of a thread in a room, as the newest event of it knows it that was sent for a message before an
+// id and after a time, or for the message of that id if it is a reply; "" if there is none.
 func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string, room, before, after int64) (eventID string, err error) {
-	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT event_id FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
-		AND kind = 0 AND room = ? AND id < ? AND state = `+isSent+` AND final_at > ? ORDER BY id LIMIT 1), '')`), application, thread, room, before, after).Scan(&eventID)
+	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT CASE WHEN root <> '' THEN root ELSE event_id END FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
+		AND kind = 0 AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`),
+		application, thread, room, before, before, after).Scan(&eventID)
 	return eventID, err
 }
 

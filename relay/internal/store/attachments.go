@@ -37,7 +37,7 @@ func (s *Store) DropAttachments(ctx context.Context, ids []int64) error {
 // keepAttachments makes the attachments of messages theirs.
 func (w *writer) keepAttachments(ctx context.Context, all []*Accept) error {
 	for _, a := range all {
-		if a.Entry.Attachments == "" {
+		if a.Entry.Attachments == "" || !a.stored() { // an alert's report that says nothing new
 			continue
 		}
 		var ids []int64

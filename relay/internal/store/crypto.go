@@ -62,8 +62,8 @@ func (k *Keys) ForgetCrypto(ctx context.Context, except string) error {
 // repeat of the attempt sends the same ones. It answers false if the entry is final by now, or was revised.
 func (s *Store) KeepWire(ctx context.Context, e *outbox.Entry, at int64) (kept bool, err error) {
 	err = s.Lead(ctx, func(tx *Tx) error {
-		n, err := tx.execCount(`UPDATE outbox SET wire = ?, cut = ?, event_type = ?, device = ?, first_attempt_at = ? WHERE id = ? AND final_at = 0 AND revised_at = ?`,
-			e.Wire, e.Cut, e.EventType, e.Device, at, e.ID, e.RevisedAt)
+		n, err := tx.execCount(`UPDATE outbox SET wire = ?, cut = ?, root = ?, event_type = ?, device = ?, first_attempt_at = ? WHERE id = ? AND final_at = 0 AND revised_at = ?`,
+			e.Wire, e.Cut, e.Root, e.EventType, e.Device, at, e.ID, e.RevisedAt)
 		kept = n > 0
 		return err
 	})

@@ -48,6 +48,7 @@ var entryColumns = []entryColumn{
 	{"event_type", func(e *outbox.Entry) any { return &e.EventType }, false},
 	{"wire", func(e *outbox.Entry) any { return &e.Wire }, false},
 	{"cut", func(e *outbox.Entry) any { return &e.Cut }, false},
+	{"root", func(e *outbox.Entry) any { return &e.Root }, false},
 	{"revised_at", func(e *outbox.Entry) any { return &e.RevisedAt }, false},
 	{"error", func(e *outbox.Entry) any { return &e.Error }, false},
 	{"code", func(e *outbox.Entry) any { return &e.Code }, false},

@@ -88,8 +88,8 @@ const (
 )
 
 var sentText = many{
-	before: `UPDATE outbox SET state = ` + isSent + `, attempts = n.column2, event_id = n.column3, final_at = n.column4, next_at = 0, error = '', code = '', wire = NULL FROM (VALUES `,
-	row:    []string{`CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`},
+	before: `UPDATE outbox SET state = ` + isSent + `, attempts = n.column2, event_id = n.column3, final_at = n.column4, next_at = 0, error = '', code = '', wire = NULL, root = n.column8 FROM (VALUES `,
+	row:    []string{`CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`},
 	after:  `) AS n WHERE outbox.id = n.column1 AND outbox.state = n.column5 AND outbox.attempts = n.column6 AND outbox.revised_at = n.column7 RETURNING outbox.id`,
 }
 
@@ -98,7 +98,7 @@ func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
 	rows, stored := make([][]any, len(all)), make(map[int64]bool, len(all))
 	for i, o := range all {
 		o.dropped, o.counts = false, counted(o.Effects)
-		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, message.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts, o.Was.RevisedAt} // PostgreSQL takes no NUL
+		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, message.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts, o.Was.RevisedAt, o.Entry.Root} // PostgreSQL takes no NUL
 	}
 	err := w.sql.query(ctx, w.sql.sent, rows, func(r *sql.Rows) error {
 		var id int64
@@ -230,7 +230,7 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
 	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)
 	r, err := tx.sql.outcome.ExecContext(tx.ctx, string(e.State), e.Attempts, e.NextAt, e.FirstAttemptAt, e.Device, e.EventType, e.Wire,
-		e.Cut, e.Error, e.Code, e.EventID, e.FinalAt, e.Txn, e.QueuedAt, e.ID, string(was.State), was.Attempts, was.RevisedAt)
+		e.Cut, e.Root, e.Error, e.Code, e.EventID, e.FinalAt, e.Txn, e.QueuedAt, e.ID, string(was.State), was.Attempts, was.RevisedAt)
 	if err != nil {
 		return false, err
 	}
@@ -241,7 +241,7 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	return n == 1, err
 }
 
-const outcomeText = `UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,
+const outcomeText = `UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?, root = ?,
 	error = ?, code = ?, event_id = ?, final_at = ?, txn = ?, queued_at = ? WHERE id = ? AND state = ? AND attempts = ? AND revised_at = ?`
 
 // endEntry saves the end of an entry that a step with another one ended.

@@ -32,10 +32,9 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 		return next, nil
 	}
 	return next, s.Update(ctx, func(tx *Tx) error {
-		var still []int64 // messages being delivered again, edited or removed stay, as do those of open alerts and of threads that go on
+		var still []int64 // messages being delivered again, edited or removed stay, as do those of open alerts
 		err := tx.db.Clauses(forUpdate).Table("outbox").Where("id IN ? AND final_at > 0 AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target > 0 AND f.target = outbox.id AND f.final_at = 0)", old).
 			Where("NOT EXISTS (SELECT 1 FROM alerts a WHERE a.message_id = outbox.id AND a.closed_at = 0 AND a.changed_at >= ?)", cutoff).
-			Where("thread = '' OR NOT EXISTS (SELECT 1 FROM outbox n WHERE n.application_id = outbox.application_id AND n.thread = outbox.thread AND n.thread <> '' AND n.id > outbox.id AND n.accepted_at >= ?)", cutoff).
 			Pluck("id", &still).Error
 		if err != nil || len(still) == 0 {
 			return err

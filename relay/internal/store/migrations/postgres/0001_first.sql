@@ -151,6 +151,7 @@ CREATE TABLE outbox (
     event_type       TEXT    NOT NULL DEFAULT '',
     wire             BYTEA,
     cut              BOOLEAN NOT NULL DEFAULT false,
+    root             TEXT    NOT NULL DEFAULT '',
     revised_at       BIGINT  NOT NULL DEFAULT 0,
     error            TEXT    NOT NULL DEFAULT '',
     code             TEXT    NOT NULL DEFAULT '',

@@ -151,6 +151,7 @@ CREATE TABLE outbox (
     event_type       TEXT    NOT NULL DEFAULT '',
     wire             BLOB, -- the event, once its bytes must stay the same
     cut              INTEGER NOT NULL DEFAULT 0, -- wire doesn't hold the whole message
+    root             TEXT    NOT NULL DEFAULT '', -- of a message that is a reply in a thread: the first event of that
     revised_at       INTEGER NOT NULL DEFAULT 0, -- the content was replaced while the entry waited
     error            TEXT    NOT NULL DEFAULT '',
     code             TEXT    NOT NULL DEFAULT '',

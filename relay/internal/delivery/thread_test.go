@@ -1,0 +1,62 @@
+package delivery_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+// A thread keeps its first event when the message of that was withdrawn or is too old to be kept: homeservers refuse a thread that
+// begins with an event of another one. Its older messages are removed like others.
+func TestThread_OutlivesItsRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = 10 * time.Hour })
+		sent := contents(r)
+		app := r.NewApp("a", "!a:hs")
+		post := func(thread string) int64 {
+			t.Helper()
+			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "m", Thread: thread})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Await(a.ID, outbox.StateSent)
+			r.Drained()
+			return a.ID
+		}
+		r.Start()
+		withdrawn := post("withdrawn")
+		post("withdrawn")
+		first := r.Stored(withdrawn).EventID
+		if _, err := r.Cancel(ctx, r.Admin, withdrawn); err != nil {
+			t.Fatal(err)
+		}
+		r.Drained()
+		r.Await(withdrawn, outbox.StateRedacted)
+		post("withdrawn")
+		old := r.Stored(post("old")).EventID
+		for range 10 {
+			time.Sleep(4 * time.Hour)
+			post("old")
+		}
+		r.Shutdown()
+		r.Open()
+		r.Start()
+		post("old")
+		roots := map[string]int{}
+		for _, c := range sent() {
+			roots[c.Relation.EventID]++
+		}
+		if len(roots) != 3 || roots[""] != 2 || roots[first] != 2 || roots[old] != 11 {
+			t.Errorf("roots %v; want %s and %s", roots, first, old)
+		}
+		page, err := r.Messages(ctx, r.Admin, intake.Filter{})
+		if err != nil || len(page.Messages) > 5 {
+			t.Errorf("%d messages are kept, %v", len(page.Messages), err)
+		}
+	})
+}
