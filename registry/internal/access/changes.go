@@ -40,7 +40,7 @@ func (r *Rules) texts() []string {
 		var members []string
 		for _, s := range r.rules[i].who {
 			if s.group != "" {
-				members = append(members, groupWord+s.group)
+				members = append(members, GroupWord+s.group)
 			} else if s.one() {
 				members = append(members, (&Caller{Kind: s.kind, Name: s.name}).String())
 			}

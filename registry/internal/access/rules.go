@@ -127,8 +127,8 @@ func compile(r *Rule, groups map[string][]subject) (rule, error) {
 	return c, errors.Join(errs...)
 }
 
-// groupWord begins a group of the identity provider, whose members the rules don't list.
-const groupWord = "oidc-group:"
+// GroupWord begins a group of the identity provider, whose members the rules don't list.
+const GroupWord = "oidc-group:"
 
 func parseSubject(word string) (subject, error) {
 	switch word {
@@ -139,7 +139,7 @@ func parseSubject(word string) (subject, error) {
 	case "", "anonymous":
 		return subject{}, fmt.Errorf("%q is not a caller; write anyone for everybody, with or without a login", word)
 	}
-	if group, ok := strings.CutPrefix(word, groupWord); ok && group != "" {
+	if group, ok := strings.CutPrefix(word, GroupWord); ok && group != "" {
 		return subject{group: group}, nil
 	}
 	c := ParseCaller(word)
@@ -329,6 +329,19 @@ func (r *Rules) Named() []Caller {
 	return callers
 }
 
+// Groups are the groups of the identity provider that rules name, directly or in a group, each once.
+func (r *Rules) Groups() []string {
+	var groups []string
+	for i := range r.rules {
+		for _, s := range r.rules[i].who {
+			if s.group != "" && !slices.Contains(groups, s.group) && len(groups) < maxNamed {
+				groups = append(groups, s.group)
+			}
+		}
+	}
+	return groups
+}
+
 // NamesUsers reports whether a rule is for every user.
 func (r *Rules) NamesUsers() bool {
 	return slices.ContainsFunc(r.rules, func(x rule) bool {
@@ -336,7 +349,7 @@ func (r *Rules) NamesUsers() bool {
 	})
 }
 
-// maxNamed bounds Named.
+// maxNamed bounds Named and Groups.
 const maxNamed = 1000
 
 // Len is the number of rules.

@@ -13,9 +13,20 @@ import (
 // maxCallers bounds Callers.
 const maxCallers = 500
 
+// Known is a caller, or the part of the callers that a group of the identity provider is.
+type Known struct {
+	access.Caller
+	Who string // as the rules write it
+}
+
+// AnyPerson is the Who of somebody whom the identity provider knows and no rule names.
+const AnyPerson = "anybody at the identity provider"
+
 // Callers are those who are known by name: users of the password file, callers that rules name,
-// robots and workloads, each with the rights of now, and anonymous ones.
-func (a *Authorizer) Callers() []access.Caller {
+// robots and workloads, each with the rights of now, and anonymous ones. Of the people of the
+// identity provider, whom nobody can list, there is somebody in each group that rules name, and
+// somebody in none.
+func (a *Authorizer) Callers() []Known {
 	known := map[string]access.Caller{"anonymous": {}}
 	for _, c := range a.opts.Rules().Named() {
 		known[c.String()] = c
@@ -42,14 +53,20 @@ func (a *Authorizer) Callers() []access.Caller {
 			}
 		}
 	}
-	callers := []access.Caller{}
+	callers := []Known{}
 	for _, name := range slices.SortedFunc(maps.Keys(known), func(a, b string) int {
 		return strings.Compare(sortKey(a), sortKey(b))
 	}) {
 		c := known[name]
 		if len(callers) < maxCallers && a.equip(&c) {
-			callers = append(callers, c)
+			callers = append(callers, Known{c, name})
 		}
+	}
+	if people := a.People(); people != nil && people.HasProvider() {
+		for _, group := range a.opts.Rules().Groups() {
+			callers = append(callers, Known{access.Caller{Kind: access.Person, Groups: []string{group}}, access.GroupWord + group})
+		}
+		callers = append(callers, Known{access.Caller{Kind: access.Person}, AnyPerson})
 	}
 	return callers
 }

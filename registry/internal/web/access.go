@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 	ui "slipway/shared/web"
 )
@@ -59,16 +60,17 @@ func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
 		p.Problem = "This is not the name of a repository."
 		return web.pages.Show(w, http.StatusBadRequest, "access", p)
 	}
-	callers := []access.Caller{v.grant.Caller}
+	me := auth.Known{Caller: v.grant.Caller, Who: v.grant.Caller.String()}
+	callers := []auth.Known{me}
 	if p.Whole = v.may(access.Admin, name); p.Whole {
 		callers = web.o.Auth.Callers()
-		if me := v.grant.Caller; !slices.ContainsFunc(callers, func(c access.Caller) bool { return c.String() == me.String() }) {
+		if !slices.ContainsFunc(callers, func(c auth.Known) bool { return c.Who == me.Who }) {
 			callers = append(callers, me)
 		}
 	}
 	who := q.Get("who")
 	if who == "" || !p.Whole {
-		who = v.grant.Caller.String()
+		who = me.Who
 	}
 	for i := range callers {
 		row := web.callerRow(&callers[i], name)
@@ -80,10 +82,10 @@ func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
 	return web.pages.Show(w, http.StatusOK, "access", p)
 }
 
-func (web *Web) callerRow(c *access.Caller, name oci.Name) callerRow {
-	row := callerRow{Who: c.String()}
+func (web *Web) callerRow(c *auth.Known, name oci.Name) callerRow {
+	row := callerRow{Who: c.Who}
 	for _, right := range rightColumns {
-		d := web.o.Auth.Explain(c, right, name)
+		d := web.o.Auth.Explain(&c.Caller, right, name)
 		row.Cells = append(row.Cells, cell{Right: right.String(), Allowed: d.Allowed, Why: ui.Sentence(d.Part())})
 	}
 	return row

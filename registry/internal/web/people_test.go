@@ -45,6 +45,24 @@ func TestAccess(t *testing.T) {
 	b.want(400, "not the name of a repository", "-<script>")
 }
 
+// TestAccess_OfGroups: nobody can list the people of the provider, so groups stand for them.
+func TestAccess_OfGroups(t *testing.T) {
+	rules, err := access.New(nil, []access.Rule{
+		{Who: []string{"owner"}, Repositories: []string{"**"}, Allow: []string{"admin"}},
+		{Who: []string{"oidc-group:developers"}, Repositories: []string{"web/**"}, Allow: []string{"push"}},
+		{Who: []string{"users"}, Repositories: []string{"web/**"}, Allow: []string{"pull"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, withPeople, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
+	b := s.as("owner")
+	b.get("/ui/access?repository=web/app&who=oidc-group:developers")
+	b.want(200, ">anybody at the identity provider</a>", "Why oidc-group:developers may or may not", "Allowed by rules[1]: oidc-group:developers in web/**: allow push.")
+	b.get("/ui/access?repository=web/app&who=anybody+at+the+identity+provider")
+	b.want(200, "Allowed by rules[2]: users in web/**: allow pull.")
+}
+
 // TestAccess_NamesNobodyElse: a rule may be for others, and for repositories that a visitor can't see, too.
 func TestAccess_NamesNobodyElse(t *testing.T) {
 	rules, err := access.New(map[string][]string{"ops": {"bob", "carol"}}, []access.Rule{

@@ -96,6 +96,9 @@ func New(store storage.Store, source string) *Tokens {
 	return &Tokens{store: store, source: source, known: cache.New[string, seen](maxKnown)}
 }
 
+// HasProvider reports whether a provider names people.
+func (t *Tokens) HasProvider() bool { return t.source != "" }
+
 // folder is where all of an owner is.
 func folder(owner string) string {
 	sum := sha256.Sum256([]byte(owner))

@@ -35,14 +35,17 @@ type Options struct {
 type Provider struct {
 	o      Options
 	client *http.Client
+	pause  time.Duration // after a discovery that failed
 
 	mu       sync.Mutex
 	provider *oidc.Provider // nil until it was reached
+	failed   error          // of the last discovery
+	tried    time.Time
 }
 
 // New does no I/O: the provider may be reached later than the registry starts.
 func New(o Options) *Provider {
-	return &Provider{o: o, client: &http.Client{Timeout: timeout}}
+	return &Provider{o: o, client: &http.Client{Timeout: timeout}, pause: 3 * time.Second}
 }
 
 // Attempt is a login that has begun. The browser keeps it until it comes back.
@@ -82,10 +85,14 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	if p.provider != nil {
 		return p.provider, nil
 	}
+	if time.Since(p.tried) < p.pause { // those who have waited need not wait in turns
+		return nil, p.failed
+	}
 	// The keys of the provider are fetched later by this context.
 	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.o.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		p.failed, p.tried = fmt.Errorf("%w: %w", ErrUnavailable, err), time.Now()
+		return nil, p.failed
 	}
 	p.provider = found
 	return found, nil

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -155,5 +156,25 @@ func TestFinish(t *testing.T) {
 				t.Errorf("got %+v, %v", who, err)
 			}
 		})
+	}
+}
+
+// TestBegin_Unreachable: a provider that doesn't answer is asked once for all who wait for it.
+func TestBegin_Unreachable(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "away", http.StatusBadGateway)
+	}))
+	defer server.Close()
+	p := New(Options{Issuer: server.URL, ClientID: "registry"})
+	p.pause = time.Hour
+	for range 3 {
+		if _, _, err := p.Begin(t.Context(), "https://registry.example.org"); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("begins: %v", err)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
 	}
 }
