@@ -19,7 +19,7 @@ type Known struct {
 	Who string // as the rules write it
 }
 
-// AnyPerson is the Who of somebody whom the identity provider knows and no rule names.
+// AnyPerson stands for each person of the identity provider that no rule names.
 const AnyPerson = "anybody at the identity provider"
 
 // Callers are those who are known by name: users of the password file, callers that rules name,

@@ -11,8 +11,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// PersonPrefix is what stands before the name of a person whom the identity provider knows where
-// a user name is asked for.
+// PersonPrefix begins the user name of a person of the identity provider.
 const PersonPrefix = "oidc+"
 
 const (
@@ -49,7 +48,7 @@ func (l *Logins) useToken(ctx context.Context, who *access.Caller, id string) er
 	return l.checkOwner(ctx, who)
 }
 
-// checkOwner looks whether the owner of a token still exists.
+// checkOwner refuses a token whose owner no longer exists, and gives a person their groups.
 func (l *Logins) checkOwner(ctx context.Context, who *access.Caller) error {
 	if who.Kind == access.Person {
 		return l.addGroups(ctx, who)
@@ -82,7 +81,7 @@ func tokenRefusal(who *access.Caller, err error) error {
 	}
 }
 
-// LogInPerson begins a session for somebody whom the identity provider has named just now.
+// LogInPerson begins a session for a person that the identity provider has just named.
 func (a *Authorizer) LogInPerson(ctx context.Context, name string, groups []string) (Session, error) {
 	who := access.Caller{Kind: access.Person, Name: name}
 	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp}, a.opts.Logins.People.SetGroups(ctx, who.String(), groups)
@@ -96,7 +95,7 @@ func (a *Authorizer) People() *personal.Tokens {
 	return a.opts.Logins.People
 }
 
-// LoginName is what a caller types where a client asks for a user name.
+// LoginName is the user name with which a caller logs in.
 func LoginName(c *access.Caller) string {
 	if c.Kind == access.Person {
 		return PersonPrefix + c.Name

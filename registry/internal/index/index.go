@@ -89,7 +89,8 @@ func Open(o Options) (*Index, error) {
 	}
 	err := x.open(path)
 	if err != nil && !errors.Is(err, bolterrors.ErrTimeout) && !errors.Is(err, os.ErrPermission) {
-		if os.Remove(path) == nil { // it is damaged
+		// It is damaged, or the setting names a file that is none.
+		if os.Rename(path, path+".damaged") == nil {
 			err = x.open(path)
 		}
 	}

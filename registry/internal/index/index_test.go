@@ -383,6 +383,9 @@ func TestFile(t *testing.T) {
 	if n := count(o); n != 0 {
 		t.Errorf("damaged, it has %d repositories", n)
 	}
+	if kept, err := os.ReadFile(path + ".damaged"); err != nil || !strings.HasPrefix(string(kept), "damaged") {
+		t.Errorf("the file that was no index is gone: %v", err)
+	}
 	x, err := Open(o)
 	check(t, err)
 	defer x.Close()

@@ -15,7 +15,7 @@ import (
 
 var _ API = (*api.API)(nil)
 
-// TestHidden: nobody sees the name of a repository that he couldn't pull from, by whatever page.
+// TestHidden: no page shows the name of a repository that the visitor may not pull from.
 func TestHidden(t *testing.T) {
 	s := newSite(t)
 	m := s.image("web/app", "v1", nil, "layer")

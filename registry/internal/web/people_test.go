@@ -86,7 +86,7 @@ func TestAccess_NamesNobodyElse(t *testing.T) {
 
 var secretShown = regexp.MustCompile(`id="robot-secret">([^<]*)<`)
 
-// TestRobots: who administers some repositories manages the robots of those, and no others.
+// TestRobots: an administrator of some repositories manages the robots of those, and no others.
 func TestRobots(t *testing.T) {
 	s := newSite(t, withRobots(t))
 	s.image("web/app", "v1", nil, "x")

@@ -90,8 +90,8 @@ func (web *Web) csrf(s session) string {
 	return base64.RawURLEncoding.EncodeToString(web.mac("form", s.Nonce)[:16])
 }
 
-// open finds out who visits, and requires the session's CSRF token of forms. A session that has
-// ended is that of a visitor who has not logged in.
+// open identifies the visitor, and requires the session's CSRF token with forms. A visitor whose
+// session has ended is not logged in.
 func (web *Web) open(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ui.BoundForm(w, r)

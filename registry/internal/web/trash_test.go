@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// TestUndo: who deletes the wrong tag, image or repository gets it back by the next button.
+// TestUndo: after the deletion of a tag, an image or a repository, the next page has a button that restores it.
 func TestUndo(t *testing.T) {
 	s := newSite(t, keepDeleted)
 	old := s.image("web/app", "v1", nil, "old")

@@ -1,5 +1,5 @@
-// Package personal keeps personal access tokens: secrets by which their owner logs in where no
-// browser is, such as docker login. They are in the storage, so all replicas know them; of a
+// Package personal keeps personal access tokens: secrets by which their owner logs in with clients
+// such as docker login. They are in the storage, so all replicas know them; of a
 // secret only its hash is kept. What an owner may do is decided by the rules at each use.
 package personal
 
@@ -99,7 +99,7 @@ func New(store storage.Store, source string) *Tokens {
 // HasProvider reports whether a provider names people.
 func (t *Tokens) HasProvider() bool { return t.source != "" }
 
-// folder is where all of an owner is.
+// folder is the prefix of an owner's records.
 func folder(owner string) string {
 	sum := sha256.Sum256([]byte(owner))
 	return layout.People + "/" + hex.EncodeToString(sum[:16])
@@ -109,7 +109,7 @@ func keyOf(owner, id string) string { return folder(owner) + "/token-" + id }
 
 func personKey(owner string) string { return folder(owner) + "/person" }
 
-// read returns what is at a key, nil if nothing is; it may be as old as Fresh.
+// read returns the content at a key, nil if there is none. It may be as old as Fresh.
 func (t *Tokens) read(ctx context.Context, key string) ([]byte, error) {
 	if s, ok := t.known.Get(key); ok && time.Since(s.at) < Fresh {
 		return s.content, nil

@@ -10,8 +10,8 @@ import (
 )
 
 // readDeletions reads what was deleted from a repository and can be restored, and removes the
-// records of what can't any more. It comes after tags and manifests were read: what went before is
-// recorded by now, and what goes later was read.
+// records that have expired. It must run after tags and manifests were read: one that was missing
+// then is in a record by now.
 func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 	now := time.Now()
 	g := r.group(ctx)
