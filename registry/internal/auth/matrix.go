@@ -25,8 +25,8 @@ const AnyPerson = "anybody at the identity provider"
 // Callers are those who are known by name: users of the password file, callers that rules name,
 // robots and workloads, each with the rights of now, and anonymous ones. Of the people of the
 // identity provider, whom nobody can list, there is somebody in each group that rules name, and
-// somebody in none.
-func (a *Authorizer) Callers() []Known {
+// somebody in none. more reports whether there are others.
+func (a *Authorizer) Callers() (callers []Known, more bool) {
 	known := map[string]access.Caller{"anonymous": {}}
 	for _, c := range a.opts.Rules().Named() {
 		known[c.String()] = c
@@ -53,12 +53,14 @@ func (a *Authorizer) Callers() []Known {
 			}
 		}
 	}
-	callers := []Known{}
 	for _, name := range slices.SortedFunc(maps.Keys(known), func(a, b string) int {
 		return strings.Compare(sortKey(a), sortKey(b))
 	}) {
 		c := known[name]
-		if len(callers) < maxCallers && a.equip(&c) {
+		if more = len(callers) == maxCallers; more {
+			break
+		}
+		if a.equip(&c) {
 			callers = append(callers, Known{c, name})
 		}
 	}
@@ -68,7 +70,7 @@ func (a *Authorizer) Callers() []Known {
 		}
 		callers = append(callers, Known{access.Caller{Kind: access.Person}, AnyPerson})
 	}
-	return callers
+	return callers, more
 }
 
 // sortKey puts anonymous callers first and users before all that have a kind.

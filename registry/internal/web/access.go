@@ -33,6 +33,7 @@ type accessPage struct {
 	Rows       []callerRow
 	Who        *callerRow // whose rights are explained
 	Whole      bool       // all callers are shown, not the visitor alone
+	More       bool       // there are callers that the page leaves out
 	Disabled   []string   // what nobody can do, whatever the rules
 }
 
@@ -63,7 +64,7 @@ func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
 	me := auth.Known{Caller: v.grant.Caller, Who: v.grant.Caller.String()}
 	callers := []auth.Known{me}
 	if p.Whole = v.may(access.Admin, name); p.Whole {
-		callers = web.o.Auth.Callers()
+		callers, p.More = web.o.Auth.Callers()
 		if !slices.ContainsFunc(callers, func(c auth.Known) bool { return c.Who == me.Who }) {
 			callers = append(callers, me)
 		}

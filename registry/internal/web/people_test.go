@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -61,6 +62,22 @@ func TestAccess_OfGroups(t *testing.T) {
 	b.want(200, ">anybody at the identity provider</a>", "Why oidc-group:developers may or may not", "Allowed by rules[1]: oidc-group:developers in web/**: allow push.")
 	b.get("/ui/access?repository=web/app&who=anybody+at+the+identity+provider")
 	b.want(200, "Allowed by rules[2]: users in web/**: allow pull.")
+}
+
+// TestAccess_OfMany: a list that isn't whole says so.
+func TestAccess_OfMany(t *testing.T) {
+	many := access.Rule{Who: []string{"owner"}, Repositories: []string{"**"}, Allow: []string{"admin"}}
+	for i := range 600 {
+		many.Who = append(many.Who, fmt.Sprint("user", i))
+	}
+	rules, err := access.New(nil, []access.Rule{many})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
+	b := s.as("owner")
+	b.get("/ui/access?repository=web/app")
+	b.want(200, "There are more callers than this page lists", ">owner</a>")
 }
 
 // TestAccess_NamesNobodyElse: a rule may be for others, and for repositories that a visitor can't see, too.
