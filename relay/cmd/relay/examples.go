@@ -58,6 +58,7 @@ var examples = command.Examples{
 	},
 	"app set": {
 		"relay app set backup --heartbeat 24h --heartbeat-grace 1h --config /etc/relay/config.yml",
+		"relay app set backup --critical-retry 5m --config /etc/relay/config.yml",
 		"relay app set 1 --heartbeat 0 --config /etc/relay/config.yml",
 	},
 	"app delete": {

@@ -37,6 +37,7 @@ type Application struct {
 	RateLimit           int        `json:"rate_limit"` // messages a minute; 0 means the configured default
 	Lifecycle           Lifecycle  `json:"lifecycle"`
 	GroupThreads        bool       `json:"group_threads"`  // the alerts of a group share a thread
+	CriticalRetry       Duration   `json:"critical_retry"` // between reminders of critical alerts, which have priority 2 then; "" for none
 	EscalateAfter       int        `json:"escalate_after"` // reminders that nobody has acknowledged; 0 for never
 	EscalateTo          string     `json:"escalate_to"`    // …turn to these: Matrix IDs and rooms of the owner's applications, separated by spaces
 	Digest              Duration   `json:"digest"`         // for so long messages are collected after one that is sent; "" means never
@@ -71,6 +72,7 @@ type ApplicationInput struct {
 	RateLimit           *int
 	Lifecycle           *Lifecycle
 	GroupThreads        *bool
+	CriticalRetry       *time.Duration
 	EscalateAfter       *int
 	EscalateTo          *string
 	Digest              *time.Duration
@@ -109,6 +111,8 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.Lifecycle, err = choiceOf[Lifecycle](name, v)
 	case "group_threads":
 		in.GroupThreads, err = v.Boolean(name)
+	case "critical_retry":
+		in.CriticalRetry, err = durationOf(name, v)
 	case "escalate_after":
 		in.EscalateAfter, err = v.Integer(name)
 	case "escalate_to":
@@ -244,7 +248,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Digest: durationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Digest: durationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -312,6 +316,9 @@ func setSending(row *store.Application, in ApplicationInput) error {
 	}
 	if in.GroupThreads != nil {
 		row.GroupThreads = *in.GroupThreads
+	}
+	if err := setPeriod(&row.CriticalRetry, in.CriticalRetry, "critical_retry", alert.MinRetry); err != nil {
+		return err
 	}
 	if err := setEscalation(row, in); err != nil {
 		return err

@@ -94,7 +94,8 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) (inbound.Result, error) {
 	row := app.Row()
 	batch, err := p.Parse(in, inbound.App{
-		ID: row.ID, Name: row.Name, Format: account.Format(row.DefaultFormat), Scale: account.Scale(row.PriorityScale), Secret: func() ([]byte, error) { return a.service.Secret(app) },
+		ID: row.ID, Name: row.Name, Format: account.Format(row.DefaultFormat), Scale: account.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
+		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
 	result := inbound.Result{Batch: batch}
 	if err != nil {

@@ -62,6 +62,8 @@ type App struct {
 	Name   string
 	Format account.Format // of messages that name none
 	Scale  account.Scale  // of priorities
+	// CriticalRetry is the interval of reminders of critical alerts, 0 for none.
+	CriticalRetry time.Duration
 	// Secret returns the secret that verifies signatures, nil if the application has none. It may be nil, too.
 	Secret func() ([]byte, error)
 }

@@ -35,6 +35,7 @@ type Application struct {
 	Secret              []byte // encrypted; nil for none
 	Lifecycle           string // see alert.Lifecycle
 	GroupThreads        bool   // the alerts of a group share a thread
+	CriticalRetry       int64  // between reminders of critical alerts, in milliseconds; 0 for none
 	EscalateAfter       int    // reminders
 	EscalateTo          string // Matrix IDs and rooms, separated by spaces
 	Digest              int64  // milliseconds: how long messages are collected after one that is sent; 0 means never

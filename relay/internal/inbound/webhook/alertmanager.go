@@ -17,6 +17,7 @@ import (
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
 
@@ -77,7 +78,7 @@ type alert struct {
 
 var errNoAlerts = refusal.Invalid("alerts", "The body has no alerts.")
 
-func parseAlerts(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
+func parseAlerts(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
 	var in alerts
 	if err := inbound.DecodeHook(r, &in); err != nil {
 		return inbound.Batch{}, err
@@ -91,6 +92,9 @@ func parseAlerts(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 	b := inbound.Batch{}
 	for _, a := range in.Alerts {
 		d := a.draft(in.ExternalURL)
+		if app.CriticalRetry > 0 && a.critical() && !a.resolved() {
+			*d.Priority, d.Retry = message.MaxPriority, app.CriticalRetry
+		}
 		if in.GroupKey != "" {
 			sum := sha256.Sum256([]byte(in.GroupKey))
 			d.Group = hex.EncodeToString(sum[:16])
@@ -132,6 +136,12 @@ func (a *alert) draft(server string) inbound.Draft {
 		d.Change, d.EventAt = intake.Resolve, timeOf(a.EndsAt)
 	}
 	return d
+}
+
+// critical reports whether people should be woken up.
+func (a *alert) critical() bool {
+	severity := strings.ToLower(a.Labels["severity"])
+	return severity == "critical" || severity == "page"
 }
 
 func (a *alert) resolved() bool { return a.Status == "resolved" }

@@ -31,6 +31,30 @@ func TestAlertmanager(t *testing.T) {
 	}
 }
 
+// An application that asks for reminders of critical alerts gets them for what fires, and for nothing else.
+func TestAlertmanager_CriticalRetry(t *testing.T) {
+	for replacement, want := range map[string]int{`"critical"`: 2, `"Page"`: 2, `"warning"`: 0} {
+		for _, p := range []inbound.Protocol{Alertmanager(), Grafana()} {
+			for status, resolved := range map[string]bool{"firing": false, "resolved": true} {
+				body := strings.NewReplacer(`"critical"`, replacement, `"status":"firing"`, `"status":"`+status+`"`).Replace(firing)
+				b, err := post(t, p, inbound.App{CriticalRetry: time.Minute}, body)
+				if err != nil || len(b.Drafts) != 1 {
+					t.Fatalf("%v, %d drafts", err, len(b.Drafts))
+				}
+				priority, retry := want, time.Duration(0)
+				if resolved {
+					priority = 0
+				} else if want == 2 {
+					retry = time.Minute
+				}
+				if d := b.Drafts[0]; *d.Priority != priority || d.Retry != retry {
+					t.Errorf("%s %s: priority %d, retry %v", p.Name, body, *d.Priority, d.Retry)
+				}
+			}
+		}
+	}
+}
+
 // All reports of an alert have the same key, of another one another key.
 func TestAlertmanagerKeys(t *testing.T) {
 	key := func(old, replacement string) string {

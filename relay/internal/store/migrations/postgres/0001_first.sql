@@ -64,6 +64,7 @@ CREATE TABLE applications (
     secret               BYTEA, -- encrypted
     lifecycle            TEXT    NOT NULL DEFAULT 'edit',
     group_threads        BOOLEAN NOT NULL DEFAULT false,
+    critical_retry       BIGINT  NOT NULL DEFAULT 0, -- between reminders of critical alerts; 0: there are none
     escalate_after       BIGINT  NOT NULL DEFAULT 0,
     escalate_to          TEXT    NOT NULL DEFAULT '',
     digest               BIGINT  NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent

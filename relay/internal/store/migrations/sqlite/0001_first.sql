@@ -64,6 +64,7 @@ CREATE TABLE applications (
     secret               BLOB, -- encrypted
     lifecycle            TEXT    NOT NULL DEFAULT 'edit', -- see alert.Lifecycle
     group_threads        INTEGER NOT NULL DEFAULT 0, -- the alerts of a group share a thread
+    critical_retry       INTEGER NOT NULL DEFAULT 0, -- between reminders of critical alerts; 0: there are none
     escalate_after       INTEGER NOT NULL DEFAULT 0, -- reminders
     escalate_to          TEXT    NOT NULL DEFAULT '', -- Matrix IDs and rooms, separated by spaces
     digest               INTEGER NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent
