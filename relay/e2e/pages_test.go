@@ -21,6 +21,11 @@ func TestPages(t *testing.T) {
 			s := newSite(t)
 			s.start()
 			a := s.application("pages", "")
+			if page == "alerts" {
+				for _, name := range []string{"backup", "alertmanager"} { // which its examples name
+					s.application(name, a.room)
+				}
+			}
 			for _, example := range examplesOf(t, page) {
 				s.runExample(a, example)
 			}
