@@ -23,19 +23,19 @@ const (
 	shareStreams = 50 // of one user or application
 
 	changeEvery = 500 * time.Millisecond
-	checkEvery  = 15 * time.Second // whether a session goes on
-	maxInput    = 64               // bytes of what a reader may send, which is ignored
+	maxInput    = 64 // bytes of what a reader may send, which is ignored
 )
 
 // streamTimes is how long streams wait for their readers.
 type streamTimes struct {
+	check time.Duration // between two looks at a user, in the database
 	ping  time.Duration // between two pings
 	pong  time.Duration // for the answer to one
 	write time.Duration // for one message: a reader that is slower is cut off, and comes back for the rest
 }
 
 // gotifyTimes has Gotify's time between pings, which is shorter than proxies wait.
-var gotifyTimes = streamTimes{ping: 45 * time.Second, pong: 15 * time.Second, write: 10 * time.Second}
+var gotifyTimes = streamTimes{check: 15 * time.Second, ping: 45 * time.Second, pong: 15 * time.Second, write: 10 * time.Second}
 
 // openStream begins a stream after the message that the request names, or now.
 func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream, release func(), err error) {
@@ -76,9 +76,12 @@ func (a *API) authenticator(r *http.Request, v account.Principal) func(context.C
 			_, err = a.service.ClientViewer(ctx, token)
 		case v.ApplicationID != 0:
 			_, err = a.service.TokenViewer(ctx, token)
-		case time.Since(checked) > checkEvery: // a session is looked up in the database
+		case time.Since(checked) > a.times.check:
 			checked = time.Now()
-			_, err = a.user(r)
+			var is account.Principal
+			if is, err = a.user(r); err == nil && is != v { // no administrator any more
+				err = refusal.Forbidden("The user has other rights.")
+			}
 		}
 		if refusal.KindOf(err) == refusal.KindUnavailable {
 			return nil // which says nothing about the credential

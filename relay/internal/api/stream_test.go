@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -166,6 +167,25 @@ func TestEvents_Silence(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 	}
+}
+
+// A stream shows no more than its user may see, also when the user is no administrator any more.
+func TestEvents_AdministratorNoMore(t *testing.T) {
+	w := newWorld(t, nil)
+	w.api.times.check, w.api.times.ping = time.Millisecond, 20*time.Millisecond
+	a := w.app(named("a"))
+	w.want("a second administrator", w.manage("POST", "/user", `{"name":"second","password":"quite a long password","is_admin":true}`), 201)
+	second, err := w.service.Authenticate(t.Context(), "second", "quite a long password", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := w.events("Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("second:quite a long password")))
+	w.send(a.Token, "seen")
+	for got := ""; !strings.Contains(got, "seen"); {
+		got = line(t, lines, "data")
+	}
+	w.want("is demoted", w.manage("PUT", fmt.Sprint("/user/", second.UserID), `{"is_admin":false}`), 200)
+	w.closes("the stream ends", 0)
 }
 
 // An answer to HEAD has no events and ends.

@@ -117,11 +117,11 @@ func liftParts(body io.Reader, boundary string, limit int64, file FileFunc) ([]b
 		if err != nil {
 			return nil, err
 		}
-		n, err := io.Copy(copied, io.LimitReader(part, limit-int64(out.Len())+1))
+		_, err = io.Copy(copied, io.LimitReader(part, limit-int64(out.Len())+1))
 		if err != nil {
 			return nil, invalid("", "The body is not a valid multipart form.")
 		}
-		if n > 0 && int64(out.Len()) > limit {
+		if int64(out.Len()) > limit {
 			return nil, refusal.TooLarge("", "A body without its files may have at most", limit)
 		}
 	}

@@ -116,6 +116,17 @@ func TestLift_Form(t *testing.T) {
 	}
 }
 
+// The headers of the parts count, too.
+func TestLift_LongHeaders(t *testing.T) {
+	part := "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\nX-Long: " + strings.Repeat("x", 500) + "\r\n\r\n\r\n"
+	for n, want := range map[int]refusal.Kind{1: "", 5: refusal.KindTooLarge} {
+		rest, _, err := lifted("multipart/form-data; boundary=x", strings.Repeat(part, n)+"--x--\r\n", 1000)
+		if refusal.KindOf(err) != want {
+			t.Errorf("%d parts: %d bytes are left, %v", n, len(rest), err)
+		}
+	}
+}
+
 // Whatever the JSON is, what isn't a file stays as it is, and Lift doesn't make JSON of what isn't.
 func FuzzLift(f *testing.F) {
 	f.Add([]byte(`{"attachments":[{"filename":"a","base64":"YQ=="}],"attachment_base64":"Yg==","m":"\""}`))

@@ -122,6 +122,9 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
 			s.giveBack(ctx, app, 1)
+		case a.Gone:
+			err = errWithdrawn
+			s.giveBack(ctx, app, 1)
 		case a.Replay:
 			s.giveBack(ctx, app, 1) // a sender that starts a long series again shall get to its end
 			s.present(ctx, &out)

@@ -146,7 +146,9 @@ func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room i
 	case err != nil || m.ApplicationID != app.Row().ID:
 		return 0, refusal.NotFound("message")
 	case m.State == outbox.StateCancelled || m.State == outbox.StateRedacted || m.Removing:
-		return 0, refusal.Conflict("", "The message is withdrawn.")
+		return 0, errWithdrawn
 	}
 	return m.RoomRow, nil
 }
+
+var errWithdrawn = refusal.Conflict("", "The message is withdrawn.")

@@ -30,6 +30,7 @@ type Accept struct {
 
 	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored
+	Gone     bool // the message to edit was withdrawn: nothing was stored
 	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
 	Altered  bool // it changes another entry
 
@@ -39,7 +40,7 @@ type Accept struct {
 // cameAt returns when the message came in; 0 if it was stored earlier under its idempotency key.
 func (a *Accept) cameAt() int64 {
 	switch {
-	case a.given != nil && !a.Conflict && (!a.Replay || a.Key == nil):
+	case a.given != nil && !a.Conflict && !a.Gone && (!a.Replay || a.Key == nil):
 		return a.given.AcceptedAt
 	case a.stored():
 		return a.Entry.AcceptedAt
@@ -47,7 +48,7 @@ func (a *Accept) cameAt() int64 {
 	return 0
 }
 
-func (a *Accept) stored() bool { return !a.Replay && !a.Conflict }
+func (a *Accept) stored() bool { return !a.Replay && !a.Conflict && !a.Gone }
 
 // Accept stores messages, all or none, and returns when they are flushed to disk.
 func (s *Store) Accept(ctx context.Context, messages ...*Accept) error {
@@ -93,7 +94,7 @@ func (a *Accept) begin() {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Batch, a.Altered, a.Entry.State = false, false, 0, false, outbox.StateQueued
+	a.Replay, a.Conflict, a.Gone, a.Batch, a.Altered, a.Entry.State = false, false, false, 0, false, outbox.StateQueued
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
@@ -133,7 +134,7 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 func (w *writer) nameReplays(ctx context.Context, requests []*request) error {
 	for _, r := range requests {
 		for _, a := range r.accept {
-			if a.stored() || a.Entry.ID != 0 {
+			if a.stored() || a.Gone || a.Entry.ID != 0 {
 				continue
 			}
 			if _, err := w.readKey(ctx, a); err != nil {

@@ -19,16 +19,22 @@ func (tx *Tx) relate(a *Accept) error {
 	if a.Window > 0 {
 		return tx.collect(a)
 	}
-	if a.Report == nil {
-		t, err := tx.loadEntry(a.Entry.Target)
-		if err != nil {
-			return err
-		}
-		a.Entry.Note, a.Entry.Resolves = t.Note, t.Resolves
-		_, err = tx.change(a, &t)
+	if a.Report != nil {
+		return tx.report(a)
+	}
+	t, err := tx.loadEntry(a.Entry.Target)
+	if err == nil {
+		a.Gone, err = tx.withdrawn(&t)
+	}
+	if IsMissing(err) {
+		a.Gone, err = true, nil
+	}
+	if err != nil || a.Gone {
 		return err
 	}
-	return tx.report(a)
+	a.Entry.Note, a.Entry.Resolves = t.Note, t.Resolves
+	_, err = tx.change(a, &t)
+	return err
 }
 
 // report stores what the report of an alert makes of it.
@@ -82,9 +88,16 @@ func (tx *Tx) shown(t *outbox.Entry, room int64) (bool, error) {
 	if t.ID == 0 || t.Room != room || !t.State.Pending() && t.State != outbox.StateSent {
 		return false, nil
 	}
-	var removed bool
-	err := tx.db.Raw(`SELECT EXISTS (SELECT 1 FROM outbox WHERE target = ? AND target > 0 AND kind = ?)`, t.ID, outbox.Redaction).Scan(&removed).Error
-	return !removed, err
+	gone, err := tx.withdrawn(t)
+	return !gone, err
+}
+
+// withdrawn reports whether a message was withdrawn, perhaps with its removal still to come.
+func (tx *Tx) withdrawn(t *outbox.Entry) (yes bool, err error) {
+	if t.State == outbox.StateCancelled || t.State == outbox.StateRedacted {
+		return true, nil
+	}
+	return yes, tx.db.Raw(`SELECT EXISTS (SELECT 1 FROM outbox WHERE target = ? AND target > 0 AND kind = ?)`, t.ID, outbox.Redaction).Scan(&yes).Error
 }
 
 // alert returns the last alert of a key with its message, and keeps others from changing them; zero values if there is none. The

@@ -32,6 +32,34 @@ func pendingBodies(t *testing.T, s *Store) (all []string) {
 	return all
 }
 
+// What was withdrawn, or is gone, is not edited, whatever the intake has seen of it a moment before.
+func TestEdit_WithdrawnMeanwhile(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	m := entry(1, "secret")
+	if err := s.Accept(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	s.Report(NewOutcome(m.Entry, outbox.Sent{EventID: "$1"}, 1))
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []int64{m.Entry.ID, m.Entry.ID + 1000} {
+		edit := entry(1, "another secret")
+		edit.Entry.Kind, edit.Entry.Target = outbox.Edit, id
+		if err := s.Accept(ctx, edit); err != nil || !edit.Gone {
+			t.Errorf("an edit of %d: gone is %v, %v", id, edit.Gone, err)
+		}
+	}
+	entries, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
+	if err != nil || len(entries) != 1 || entries[0].Kind != outbox.Redaction {
+		t.Errorf("%d entries wait, %v", len(entries), err)
+	}
+}
+
 // Whatever is known of the attempts at a message, the last thing that its room gets is the last state of its alert.
 func TestReport_TheLastStateComesLast(t *testing.T) {
 	s := fresh(t)
