@@ -33,8 +33,11 @@ func checkRegistry(t *testing.T, f *front) {
 	if resp, body := harness.Ask(t, client, http.MethodGet, realm+"?service=registry&scope=repository:app:pull", nil); !strings.Contains(body, `"token":"`) {
 		t.Errorf("no token: %s %s", resp.Status, body)
 	}
-	for _, path := range []string{"/debug/health", "/metrics", "/debug/pprof/", "/"} {
+	for _, path := range []string{"/debug/health", "/metrics", "/debug/pprof/", "/uix"} {
 		ask(t, client, http.StatusNotFound, http.MethodGet, f.url(registryName, path), nil)
+	}
+	for _, path := range []string{"/", "/ui/"} {
+		ask(t, client, http.StatusOK, http.MethodGet, f.url(registryName, path), nil)
 	}
 	t.Run("large layer", func(t *testing.T) { checkLargeLayer(t, f, client) })
 }
