@@ -123,7 +123,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID, Encryption: p.bot.Encryption, NewRooms: p.bot.NewRooms, Stopped: stopped}
 	pages, err := web.New(web.Options{
 		Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
-		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies, Retention: cfg.History.Retention,
+		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies, Retention: cfg.History.Retention, Mail: web.Mail{ListenAddress: cfg.SMTP.ListenAddress, Domain: cfg.SMTP.Domain},
 	})
 	if err != nil {
 		return nil, err

@@ -203,7 +203,7 @@ type tokenPage struct {
 }
 
 func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool, invited string) error {
-	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: sendersAt(web.base(v.Request), issued.Token), Created: created, Invited: invited}
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: sendersAt(web.base(v.Request), issued.Token, web.o.Mail), Created: created, Invited: invited}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
 	}
@@ -301,7 +301,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form u
 	if err != nil {
 		return err
 	}
-	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Senders: sendersAt(web.base(v.Request), "TOKEN")}
+	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Senders: sendersAt(web.base(v.Request), "TOKEN", web.o.Mail)}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(w, cause); err != nil {

@@ -1,6 +1,12 @@
 package web
 
-import "strings"
+import (
+	"cmp"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
 
 // sender is a program that sends through the relay as it stands, with what people enter in it or run.
 type sender struct{ ID, Name, Snippet string }
@@ -66,17 +72,38 @@ notifications:
 	{"generic", "Anything else", `curl BASE/hook/generic/TOKEN -H 'Content-Type: application/json' -d '{"title": "Backup", "message": "It failed", "priority": 1, "url": "https://example.org"}'`},
 }
 
+// Mail is where the relay takes mails.
+type Mail struct {
+	ListenAddress string // "" if it takes none
+	Domain        string
+}
+
+// sender returns what people enter in programs that send mails. The host is that of the relay's address.
+func (m Mail) sender(base string) []sender {
+	_, port, err := net.SplitHostPort(m.ListenAddress)
+	address, err2 := url.Parse(base)
+	if err != nil || err2 != nil {
+		return nil
+	}
+	return []sender{{"mail", "Mail", "Server:    " + net.JoinHostPort(address.Hostname(), port) + `
+Login:     any name, password TOKEN
+Recipient: any
+
+# without a login
+Recipient: TOKEN@` + cmp.Or(m.Domain, address.Hostname())}}
+}
+
 // sendersAt returns the senders with the address and the token filled in.
-func sendersAt(base, token string) []sender {
+func sendersAt(base, token string, mail Mail) []sender {
 	host, secure := strings.CutPrefix(base, "https://")
 	letter, plain := "s", ""
 	if !secure {
 		host, letter, plain = strings.TrimPrefix(base, "http://"), "", "?scheme=http"
 	}
 	fill := strings.NewReplacer("BASE", base, "PLAIN", plain, "TOKEN", token, "HOST", host, "gotifyS", "gotify"+letter)
-	list := make([]sender, len(senders))
-	for i, s := range senders {
-		list[i] = sender{s.ID, s.Name, fill.Replace(s.Snippet)}
+	list := slices.Concat(senders, mail.sender(base))
+	for i, s := range list {
+		list[i].Snippet = fill.Replace(s.Snippet)
 	}
 	return list
 }

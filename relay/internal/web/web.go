@@ -25,9 +25,10 @@ type Options struct {
 	Doctor         doctor.Target
 	Log            *zap.Logger
 	Version        string
-	Homeserver     string         // URL, shown to administrators
-	PublicURL      string         // where senders reach the relay; "" takes it from the request
-	Retention      time.Duration  // how long final messages are kept; 0 means forever
+	Homeserver     string        // URL, shown to administrators
+	PublicURL      string        // where senders reach the relay; "" takes it from the request
+	Retention      time.Duration // how long final messages are kept; 0 means forever
+	Mail           Mail
 	AdminName      string         // of the configuration
 	TrustedProxies []netip.Prefix // their X-Forwarded-… headers are believed
 }
