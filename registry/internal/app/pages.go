@@ -35,6 +35,7 @@ func (a *App) openPages(handler *api.API, secret []byte) error {
 	if err != nil {
 		return err
 	}
+	a.onClose(pages.Close)
 	handler.ServePages(pages)
 	return nil
 }

@@ -102,7 +102,7 @@ func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
 	if _, _, err := web.act(v, http.MethodDelete, path, "", nil); err != nil {
 		return err
 	}
-	web.names.forget()
+	web.names.changed(v.Context(), p.Repository)
 	if web.restores(v) && web.rights(v, p.Repository).Push {
 		return web.back(w, v, "/trash/"+string(p.Repository), "deleted")
 	}
@@ -141,7 +141,7 @@ func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
 	if _, _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(tag), m.MediaType, m.Bytes); err != nil {
 		return err
 	}
-	web.names.forget()
+	web.names.changed(v.Context(), to)
 	return web.back(w, v, "/image/"+string(to)+":"+url.PathEscape(string(tag)), "tagged")
 }
 

@@ -110,6 +110,7 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 		t.Fatal(err)
 	}
 	handler.ServePages(pages)
+	t.Cleanup(func() { _ = pages.Close() })
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	s.url = server.URL

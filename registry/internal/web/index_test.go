@@ -1,9 +1,21 @@
 package web
 
 import (
+	"context"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/index"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
 // Once the storage was read, which the first view of the list begins, lists show sizes and dates.
@@ -45,4 +57,82 @@ func TestUsage_Hidden(t *testing.T) {
 	b = s.browser()
 	b.get("/ui/usage")
 	b.want(200, "-web/app", "There is no repository that you may see.")
+}
+
+// slowNames is a storage in which the catalog waits while it is held.
+type slowNames struct {
+	storage.Store
+	held atomic.Pointer[chan struct{}]
+}
+
+func (s *slowNames) Stat(ctx context.Context, key string) (storage.Info, error) {
+	if held := s.held.Load(); held != nil && key == layout.Repositories+"/" {
+		<-*held
+	}
+	return s.Store.Stat(ctx, key)
+}
+
+// hold holds the catalog until the function is called.
+func (s *slowNames) hold() (release func()) {
+	held := make(chan struct{})
+	s.held.Store(&held)
+	return func() { s.held.Store(nil); close(held) }
+}
+
+// A list waits for no catalog while names are known from before or from the index.
+func TestNames_ReadInTheBackground(t *testing.T) {
+	store := &slowNames{Store: memory.New()}
+	rules := registry.New(registry.Options{Store: store, DeleteEnabled: true})
+	s := &site{T: t, rules: rules}
+	x, err := index.Open(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	n := newNames(rules, x, zap.NewNop())
+	defer n.close()
+	want := func(when string, want ...oci.Name) {
+		t.Helper()
+		if got, _, err := n.list(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", when, got, err, want)
+		}
+	}
+	wantSoon := func(when string, want ...oci.Name) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+			got, _, err := n.list(t.Context())
+			if err == nil && slices.Equal(got, want) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %v, %v; want %v", when, got, err, want)
+			}
+		}
+	}
+	s.image("web-a/x", "v1", nil, "x")
+	s.image("web/app", "v1", nil, "y")
+	if err := x.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.image("web/new", "v1", nil, "z")
+	release := store.hold()
+	want("after a start, from the index", "web/app", "web-a/x")
+	release()
+	wantSoon("from the catalog", "web/app", "web/new", "web-a/x")
+
+	s.image("web/newer", "v1", nil, "z")
+	release = store.hold()
+	n.fresh = 0
+	want("from before", "web/app", "web/new", "web-a/x")
+	if err := x.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("from before and the index", "web/app", "web/new", "web/newer", "web-a/x")
+
+	if err := rules.Repository("web/app").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.changed(t.Context(), "web/app")
+	time.AfterFunc(2*namesWait, release)
+	want("after a change by a page", "web/new", "web/newer", "web-a/x")
 }

@@ -125,7 +125,7 @@ func (web *Web) postRestore(w http.ResponseWriter, v *visit) error {
 	if _, _, err := web.act(v, http.MethodPost, "/"+name+"/_slipway/restore", "application/json", body); err != nil {
 		return err
 	}
-	web.names.forget()
+	web.names.changed(v.Context(), repo.Name())
 	return web.back(w, v, "/repository/"+name, "restored")
 }
 

@@ -70,7 +70,7 @@ type Web struct {
 	base    string
 	key     []byte // of sessions
 	pages   *ui.Pages
-	names   names
+	names   *names
 	images  *images
 	handler http.Handler
 }
@@ -86,11 +86,17 @@ func New(o Options) (*Web, error) {
 	mac := hmac.New(sha256.New, o.Secret)
 	mac.Write([]byte("sessions of the pages"))
 	w := &Web{o: o, base: o.API.PagesBase(), key: mac.Sum(nil), images: newImages(o.Registry)}
-	w.names.registry = o.Registry
+	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})
 	w.handler = w.router()
 	return w, err
+}
+
+// Close ends what happens in the background. No request may come after.
+func (web *Web) Close() error {
+	web.names.close()
+	return nil
 }
 
 // ServeHTTP answers one request, whose path begins with /ui/.
