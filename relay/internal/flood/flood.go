@@ -47,6 +47,9 @@ func Take(f Flood, window, at int64, title, body string, priority int) (next Flo
 	return f, true
 }
 
+// Withdrawn returns the flood without what its message says: somebody has withdrawn that.
+func (f Flood) Withdrawn() Flood { return Flood{ApplicationID: f.ApplicationID, BeganAt: f.BeganAt} }
+
 // Message returns the message that collects the others, as plain text.
 func (f Flood) Message() (title, body string) {
 	title = plural.Of(f.Times, "more message")

@@ -8,10 +8,11 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// collects reports whether a flood of such messages becomes one. Alerts and threads keep their own order, and files would be lost.
+// collects reports whether a flood of such messages becomes one. Alerts and threads keep their own order, delayed messages
+// their time, and files would be lost.
 func collects(a *store.Accept) bool {
 	e := &a.Entry
-	return e.Kind == outbox.Message && a.Report == nil && e.Priority <= 0 && e.Thread == "" && e.Attachments == "" && e.Source != outbox.Relay
+	return e.Kind == outbox.Message && a.Report == nil && e.Priority <= 0 && e.Thread == "" && e.Attachments == "" && e.NextAt == 0 && e.Source != outbox.Relay
 }
 
 // isQuiet reports whether a message mentions nobody because of the hour.

@@ -79,7 +79,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// A withdrawn collector is followed by another one.
+// A withdrawn collector is followed by another one, which doesn't repeat what was withdrawn.
 func TestFlood_Withdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
@@ -95,8 +95,31 @@ func TestFlood_Withdrawn(t *testing.T) {
 		}
 		r.Start()
 		r.Drained()
-		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "first|2 more messages\n\nm1\nm2" {
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "first|1 more message\n\nm2" {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A delayed message comes when it is due, also in a flood.
+func TestFlood_Delayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		window := 10 * time.Minute
+		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		r.Start()
+		send(t, r, app.Token, "first", 0)
+		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "delayed", Later: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		send(t, r, app.Token, "m1", 0)
+		time.Sleep(time.Hour - time.Second)
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "first|1 more message\n\nm1" {
+			t.Errorf("before: %q", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := r.HS.Bodies("!a:hs"); len(got) != 3 || got[2] != "delayed" {
+			t.Errorf("after: %q", got)
 		}
 	})
 }
@@ -125,6 +148,11 @@ func TestQuietHours(t *testing.T) {
 		for i, text := range []string{"low", "high", "highest"} {
 			send(t, r, app.Token, text, i)
 		}
+		withdrawn := send(t, r, app.Token, "withdrawn", 1)
+		r.Await(withdrawn.ID, outbox.StateSent)
+		if _, err := r.Cancel(t.Context(), r.Admin, withdrawn.ID); err != nil {
+			t.Fatal(err)
+		}
 		r.Drained()
 		r.Crash()
 		time.Sleep(6*time.Hour + time.Minute) // 07:01 in Berlin
@@ -138,8 +166,8 @@ func TestQuietHours(t *testing.T) {
 		r.Start()
 		time.Sleep(5 * time.Second)
 		r.Drained()
-		want := map[string]bool{"low": false, "high": false, "highest": true, "Quiet hours\n\n1 message of priority 1 came in the quiet hours:\n01:00 high": true, "morning": true}
-		if fmt.Sprint(mentions) != fmt.Sprint(want) || len(r.HS.Bodies("!a:hs")) != len(want) {
+		want := map[string]bool{"low": false, "high": false, "highest": true, "withdrawn": false, "Quiet hours\n\n1 message of priority 1 came in the quiet hours:\n01:00 high": true, "morning": true}
+		if fmt.Sprint(mentions) != fmt.Sprint(want) || len(r.HS.Bodies("!a:hs")) != len(want)-1 {
 			t.Errorf("%v\n%q", mentions, r.HS.Bodies("!a:hs"))
 		}
 	})

@@ -16,14 +16,19 @@ func (tx *Tx) collect(a *Accept) error {
 		return err
 	}
 	f.ApplicationID = e.ApplicationID
+	t, shown, err := tx.collector(f.MessageID, e.Room)
+	if err != nil {
+		return err
+	}
+	if gone, err := tx.withdrawn(&t); err != nil {
+		return err
+	} else if gone {
+		f = f.Withdrawn()
+	}
 	f, collected := flood.Take(f, a.Window, e.AcceptedAt, e.Title, e.Body, e.Priority)
 	if collected {
 		title, body := f.Message()
 		e.Content = outbox.Content{Title: title, Body: body, ContentType: format.Plain, Priority: f.Priority}
-		t, shown, err := tx.collector(f.MessageID, e.Room)
-		if err != nil {
-			return err
-		}
 		if shown {
 			if _, err := tx.change(a, &t); err != nil {
 				return err
@@ -61,8 +66,8 @@ func (tx *Tx) saveFlood(f flood.Flood) error {
 		lines = excluded.lines, priority = excluded.priority`, f.ApplicationID, f.BeganAt, f.MessageID, f.Times, f.Lines, f.Priority)
 }
 
-// Muted returns messages of an application that mentioned nobody because of the hour, the latest first.
+// Muted returns messages of an application that mentioned nobody because of the hour and were not withdrawn, the latest first.
 func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []outbox.Entry, err error) {
 	return all, s.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND kind IN (0, 4, 6) AND kind <> 4 AND priority = 1 AND whom = ?", application, format.Nobody).
-		Where("accepted_at >= ? AND accepted_at < ?", from, to).Order("id DESC").Limit(limit).Find(&all).Error
+		Where("state NOT IN "+withdrawn).Where("accepted_at >= ? AND accepted_at < ?", from, to).Order("id DESC").Limit(limit).Find(&all).Error
 }
