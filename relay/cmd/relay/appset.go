@@ -19,6 +19,9 @@ func newAppSetCommand() *cobra.Command {
 	}
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	settings.String("critical-retry", "", "interval of reminders of critical alerts, such as 5m; 0 means none")
+	for _, name := range []string{"title", "text", "priority", "link"} {
+		settings.String("template-"+name, "", "template of the "+name+"; empty leaves it as it is")
+	}
 	settings.String("digest", "", "for how long after a message further ones of priority 0 or less are collected in one, such as 10m; 0 means never")
 	settings.String("quiet-hours", "", "when priority 1 mentions nobody, such as 22:00-07:00")
 	settings.String("time-zone", "", "time zone of the quiet hours, such as Europe/Berlin; UTC if empty")

@@ -40,11 +40,15 @@ type Application struct {
 	CriticalRetry       Duration   `json:"critical_retry"` // between reminders of critical alerts, which have priority 2 then; "" for none
 	EscalateAfter       int        `json:"escalate_after"` // reminders that nobody has acknowledged; 0 for never
 	EscalateTo          string     `json:"escalate_to"`    // …turn to these: Matrix IDs and rooms of the owner's applications, separated by spaces
-	Digest              Duration   `json:"digest"`         // for so long messages are collected after one that is sent; "" means never
-	QuietHours          string     `json:"quiet_hours"`    // in which priority 1 mentions nobody; "" for none
-	TimeZone            string     `json:"time_zone"`      // of the quiet hours; "" is UTC
-	QuietSummary        bool       `json:"quiet_summary"`  // after them a message lists those that mentioned nobody
-	Heartbeat           Duration   `json:"heartbeat"`      // longest time between two signs of life; "" means it needs none
+	TemplateTitle       string     `json:"template_title"` // see [template.Set]
+	TemplateText        string     `json:"template_text"`
+	TemplatePriority    string     `json:"template_priority"`
+	TemplateLink        string     `json:"template_link"`
+	Digest              Duration   `json:"digest"`        // for so long messages are collected after one that is sent; "" means never
+	QuietHours          string     `json:"quiet_hours"`   // in which priority 1 mentions nobody; "" for none
+	TimeZone            string     `json:"time_zone"`     // of the quiet hours; "" is UTC
+	QuietSummary        bool       `json:"quiet_summary"` // after them a message lists those that mentioned nobody
+	Heartbeat           Duration   `json:"heartbeat"`     // longest time between two signs of life; "" means it needs none
 	HeartbeatGrace      Duration   `json:"heartbeat_grace"`
 	Description         string     `json:"description"`
 	DefaultFormat       Format     `json:"default_format"`
@@ -75,6 +79,10 @@ type ApplicationInput struct {
 	CriticalRetry       *time.Duration
 	EscalateAfter       *int
 	EscalateTo          *string
+	TemplateTitle       *string
+	TemplateText        *string
+	TemplatePriority    *string
+	TemplateLink        *string
 	Digest              *time.Duration
 	QuietHours          *string
 	TimeZone            *string
@@ -117,6 +125,14 @@ func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err er
 		in.EscalateAfter, err = v.Integer(name)
 	case "escalate_to":
 		in.EscalateTo, err = v.Text(name)
+	case "template_title":
+		in.TemplateTitle, err = v.Text(name)
+	case "template_text":
+		in.TemplateText, err = v.Text(name)
+	case "template_priority":
+		in.TemplatePriority, err = v.Text(name)
+	case "template_link":
+		in.TemplateLink, err = v.Text(name)
 	case "digest":
 		in.Digest, err = durationOf(name, v)
 	case "quiet_hours":
@@ -248,7 +264,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, Digest: durationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: durationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
 		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
@@ -321,6 +337,9 @@ func setSending(row *store.Application, in ApplicationInput) error {
 		return err
 	}
 	if err := setEscalation(row, in); err != nil {
+		return err
+	}
+	if err := setTemplates(row, in); err != nil {
 		return err
 	}
 	if err := setPeriod(&row.Digest, in.Digest, "digest", time.Second); err != nil {

@@ -30,6 +30,7 @@ type cache struct {
 type App struct {
 	row    atomic.Pointer[store.Application]
 	Bucket limit.Bucket // of its messages
+	kept   atomic.Int64 // when its last payload was kept, in Unix milliseconds
 }
 
 // Row returns the application's row.

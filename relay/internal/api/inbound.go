@@ -101,6 +101,7 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 	if err != nil {
 		return result, err
 	}
+	a.applyTemplates(in, app, batch.Drafts)
 	for i := range batch.Drafts {
 		batch.Drafts[i].Token, batch.Drafts[i].Source = in.Token, p.Name
 	}

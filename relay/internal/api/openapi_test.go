@@ -200,6 +200,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/application/{id}", "2", "", "", "", 401},
 		{"PUT", "/application/{id}", "2", "", `{"name":"c"}`, admin, 200},
 		{"POST", "/application/{id}/token", "2", "", `{"grace":"1h"}`, admin, 200},
+		{"POST", "/application/{id}/preview", "2", "", `{"template_title":"{{.a}}","payload":{"a":"b"}}`, admin, 200},
+		{"POST", "/application/{id}/preview", "2", "", `{"template_title":"{{","payload":{}}`, admin, 400},
+		{"GET", "/application/{id}/preview", "2", "", "", admin, 404},
 		{"GET", "/application/{id}/image", "2", "", "", admin, 404},
 		{"POST", "/application/{id}/image", "2", "", "<svg/>", admin, 400},
 		{"POST", "/application/{id}/image", "2", "", onePixel, admin, 200},
@@ -245,7 +248,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 }
 
 // elsewhere are routes whose success other tests see.
-var elsewhere = []string{"POST /message/{id}/redeliver", "GET /stream", "GET /messages/stream", "GET /image/{name}"}
+var elsewhere = []string{"GET /application/{id}/preview", "POST /message/{id}/redeliver", "GET /stream", "GET /messages/stream", "GET /image/{name}"}
 
 // check holds an answer against what the document says of its status.
 func (d *document) check(t *testing.T, what string, op *operation, r reply) {

@@ -71,6 +71,9 @@ func (a *API) routes() []*row {
 		{method: del, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteApplication)},
 		{method: post, path: "/application/{id:[0-9]+}/token", who: users, handle: a.forUser(a.regenerateToken)},
 
+		{method: get, path: "/application/{id:[0-9]+}/preview", who: users, handle: a.forUser(a.previewTemplates)},
+		{method: post, path: "/application/{id:[0-9]+}/preview", who: users, handle: a.forUser(a.previewTemplates)},
+
 		{method: get, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.getImage)},
 		{method: post, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.postImage)},
 		{method: del, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.deleteImage)},

@@ -45,6 +45,8 @@ type Request struct {
 	Source         string
 	Attachments    []outbox.Attachment // stored by [Intake.Attach]
 
+	Note string // a line of the relay's own below the text
+
 	Thread  string        // the conversation that it belongs to; "" for none
 	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none
 	Key     string        // names what it is about, such as an alert; "" for nothing that changes
@@ -122,7 +124,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		Kind: kind, Target: r.Edits,
 		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
 		Content: outbox.Content{
-			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments,
+			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments, Note: r.Note,
 		},
 		Txn: message.NewTxn(), QueuedAt: queued, NextAt: due, State: outbox.StateQueued,
 	}, nil

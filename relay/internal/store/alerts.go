@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/outbox"
@@ -50,7 +51,7 @@ func (tx *Tx) report(a *Accept) error {
 		return err
 	}
 	now, d := alert.Take(known, shown, *a.Report, a.Lifecycle, e.AcceptedAt)
-	e.Note = d.Note
+	e.Note = strings.TrimSpace(d.Note + " " + e.Note)
 	switch d.Action {
 	case alert.Ignore:
 		a.Replay, e.ID, e.AcceptedAt = true, known.MessageID, t.AcceptedAt

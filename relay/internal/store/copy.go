@@ -31,6 +31,7 @@ var copied = []table{
 	{"hidden_through", []string{"user_id", "application_id"}},
 	{"outbox", []string{"id"}},
 	{"alerts", []string{"message_id"}},
+	{"payloads", []string{"application_id"}},
 	{"floods", []string{"application_id"}},
 	{"attachments", []string{"id"}},
 	{"attachment_chunks", []string{"attachment_id", "n"}},

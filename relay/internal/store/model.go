@@ -38,6 +38,10 @@ type Application struct {
 	CriticalRetry       int64  // between reminders of critical alerts, in milliseconds; 0 for none
 	EscalateAfter       int    // reminders
 	EscalateTo          string // Matrix IDs and rooms, separated by spaces
+	TemplateTitle       string // see template.Set
+	TemplateText        string
+	TemplatePriority    string
+	TemplateLink        string
 	Digest              int64  // milliseconds: how long messages are collected after one that is sent; 0 means never
 	QuietHours          string // see quiet.Parse
 	TimeZone            string

@@ -288,6 +288,9 @@ type applicationPage struct {
 	Room   *standing
 	Recent []message.Message
 
+	Preview *account.Preview // nil unless it was asked for
+	Payload string           // …over this
+
 	Senders []sender
 }
 
@@ -297,11 +300,15 @@ func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
 
 // showApplication shows the page, with the form and cause of a failed attempt if there was one.
 func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form url.Values, cause error) error {
+	return web.showPreview(w, v, form, cause, nil, "")
+}
+
+func (web *Web) showPreview(w http.ResponseWriter, v *sessionRequest, form url.Values, cause error, preview *account.Preview, payload string) error {
 	a, err := web.service.Application(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
-	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Senders: sendersAt(web.base(v.Request), "TOKEN", web.o.Mail)}
+	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Preview: preview, Payload: payload, Senders: sendersAt(web.base(v.Request), "TOKEN", web.o.Mail)}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(w, cause); err != nil {

@@ -99,6 +99,7 @@ func (web *Web) router() http.Handler {
 	closed(get, "/applications/{id:[0-9]+}", web.getApplication)
 	closed(post, "/applications/{id:[0-9]+}", web.postApplication)
 	closed(post, "/applications/{id:[0-9]+}/token", web.postToken)
+	closed(post, "/applications/{id:[0-9]+}/preview", web.postPreview)
 	closed(post, "/applications/{id:[0-9]+}/test", web.postTest)
 	closed(get, "/applications/{id:[0-9]+}/image", web.getImage)
 	closed(post, "/applications/{id:[0-9]+}/image", web.postImage)

@@ -8,19 +8,22 @@ import (
 	"slipway/relay/internal/markup"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
+	templates "slipway/relay/internal/template"
 	ui "slipway/shared/web"
 )
 
 // words are the functions of the relay's own templates.
 var words = template.FuncMap{
-	"state":      stateWord,
-	"stateNote":  stateNote,
-	"priority":   priorityWord,
-	"priorities": func() []int { return []int{2, 1, 0, -1, -2} },
-	"states":     func() []outbox.State { return outbox.States },
-	"preview":    preview,
-	"size":       markup.Size,
-	"moment":     moment,
+	"state":           stateWord,
+	"stateNote":       stateNote,
+	"priority":        priorityWord,
+	"templateParts":   func() []string { return []string{"title", "text", "priority", "link"} },
+	"templatePresets": templates.Presets,
+	"priorities":      func() []int { return []int{2, 1, 0, -1, -2} },
+	"states":          func() []outbox.State { return outbox.States },
+	"preview":         preview,
+	"size":            markup.Size,
+	"moment":          moment,
 }
 
 func stateWord(s outbox.State) string {

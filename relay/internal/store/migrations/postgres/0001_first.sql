@@ -67,6 +67,10 @@ CREATE TABLE applications (
     critical_retry       BIGINT  NOT NULL DEFAULT 0, -- between reminders of critical alerts; 0: there are none
     escalate_after       BIGINT  NOT NULL DEFAULT 0,
     escalate_to          TEXT    NOT NULL DEFAULT '',
+    template_title       TEXT    NOT NULL DEFAULT '', -- see template.Set
+    template_text        TEXT    NOT NULL DEFAULT '',
+    template_priority    TEXT    NOT NULL DEFAULT '',
+    template_link        TEXT    NOT NULL DEFAULT '',
     digest               BIGINT  NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent
     quiet_hours          TEXT    NOT NULL DEFAULT '',
     time_zone            TEXT    NOT NULL DEFAULT '',
@@ -202,6 +206,12 @@ CREATE TABLE attachment_chunks (
     PRIMARY KEY (attachment_id, n)
 );
 ALTER TABLE attachment_chunks ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- What was posted for an application last, for previews of its templates.
+CREATE TABLE payloads (
+    application_id BIGINT  PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    data           BYTEA NOT NULL -- encrypted
+);
 
 -- The latest messages of an application, see flood.Flood.
 CREATE TABLE floods (

@@ -67,6 +67,10 @@ CREATE TABLE applications (
     critical_retry       INTEGER NOT NULL DEFAULT 0, -- between reminders of critical alerts; 0: there are none
     escalate_after       INTEGER NOT NULL DEFAULT 0, -- reminders
     escalate_to          TEXT    NOT NULL DEFAULT '', -- Matrix IDs and rooms, separated by spaces
+    template_title       TEXT    NOT NULL DEFAULT '', -- see template.Set
+    template_text        TEXT    NOT NULL DEFAULT '',
+    template_priority    TEXT    NOT NULL DEFAULT '',
+    template_link        TEXT    NOT NULL DEFAULT '',
     digest               INTEGER NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent
     quiet_hours          TEXT    NOT NULL DEFAULT '',
     time_zone            TEXT    NOT NULL DEFAULT '',
@@ -203,6 +207,12 @@ CREATE TABLE attachment_chunks (
     n             INTEGER NOT NULL, -- from 0
     data          BLOB    NOT NULL,
     PRIMARY KEY (attachment_id, n)
+);
+
+-- What was posted for an application last, for previews of its templates.
+CREATE TABLE payloads (
+    application_id INTEGER PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    data           BLOB NOT NULL -- encrypted
 );
 
 -- The latest messages of an application, see flood.Flood.

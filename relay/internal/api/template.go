@@ -1,0 +1,142 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/template"
+)
+
+// payloadOf returns the JSON of a request, or the fields of a form.
+func payloadOf(in *inbound.Request) ([]byte, error) {
+	body, err := inbound.HookBody(in)
+	if err != nil || json.Valid(body) {
+		return body, err
+	}
+	form := map[string]string{}
+	err = fields.Each(in.Header.Get("Content-Type"), in.Body, func(name string, v fields.Value) error {
+		if text, err := v.Text(name); err == nil && text != nil {
+			form[name] = *text
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(form)
+}
+
+// applyTemplates makes the drafts of a request by the application's templates, and keeps its payload for previews. If that fails they
+// stay as they are, with a note.
+func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []intake.Request) {
+	if len(drafts) == 0 {
+		return
+	}
+	row := app.Row()
+	set := account.TemplatesOf(row)
+	if !set.Any() && !app.KeepsPayload() {
+		return
+	}
+	body, err := payloadOf(in)
+	var data map[string]any
+	if err == nil {
+		data, err = template.Payload(body)
+	}
+	if err == nil {
+		a.keepPayload(in, app, data)
+	}
+	if !set.Any() {
+		return
+	}
+	m, mediaType := account.Format(row.DefaultFormat).Markup()
+	for i, of := range template.Alerts(data, len(drafts)) {
+		d, failed := &drafts[i], err
+		var made template.Message
+		if failed == nil {
+			made, failed = set.Render(of, m)
+		}
+		if failed != nil {
+			d.Note = "The template failed: " + failed.Error() + "."
+			continue
+		}
+		apply(d, made, mediaType)
+	}
+}
+
+func apply(d *intake.Request, made template.Message, mediaType string) {
+	if made.Title != nil {
+		d.Title = *made.Title
+	}
+	if made.Text != nil {
+		d.Message, d.ContentType = *made.Text, mediaType
+	}
+	if made.Priority != nil {
+		d.Priority, d.GotifyPriority = made.Priority, nil
+	}
+	if made.Link != "" {
+		inbound.AddLinks(d, []string{made.Link})
+	}
+}
+
+// keepPayload keeps a payload for previews. Without it nothing is lost.
+func (a *API) keepPayload(in *inbound.Request, app *account.App, data map[string]any) {
+	text, err := json.Marshal(data)
+	if err == nil {
+		err = a.service.KeepPayload(in.Context(), app, text)
+	}
+	if err != nil {
+		a.log.Debug("payload not kept for previews", zap.Int64("application", app.Row().ID), zap.Error(err))
+	}
+}
+
+// preview is the answer to a request for a preview.
+type preview struct {
+	account.Preview
+	Payload json.RawMessage `json:"payload"`
+}
+
+// previewTemplates shows what the templates of an application, or those in the body, make of the last payload, or of the one in the body.
+func (a *API) previewTemplates(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	var in account.ApplicationInput
+	var payload json.RawMessage
+	if r.Method == http.MethodPost {
+		err := a.readFields(r, func(name string, v fields.Value) error {
+			if name == "payload" {
+				payload = append(payload, v.Raw()...)
+				return nil
+			}
+			known, err := in.Set(name, v)
+			if !known {
+				return unknownField(name)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(payload) == 0 {
+		kept, err := a.service.Payload(r.Context(), v, idOf(r))
+		if err != nil {
+			return err
+		}
+		payload = kept
+	}
+	if !json.Valid(payload) {
+		return refusal.Invalid("payload", "The payload is not JSON.")
+	}
+	out, err := a.service.Preview(v, idOf(r), in, payload)
+	if err != nil {
+		return err
+	}
+	httprequest.WriteJSON(w, http.StatusOK, preview{out, payload})
+	return nil
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
+)
+
+func TestApplyTemplates(t *testing.T) {
+	w := newWorld(t, nil)
+	title, text := "{{.alert.name}} of {{.group}}", "{{.alert.text.value}}"
+	with := named("templates")
+	with.TemplateTitle, with.TemplateText = &title, &text
+	created := w.app(with)
+	app := w.service.App(created.Application.ID)
+	for _, tt := range []struct {
+		body          string
+		titles, notes string
+	}{
+		{`{"group":"g","alerts":[{"name":"a","text":{"value":"v"}},{"name":"b","text":{"value":"v"}}]}`, "a of g|b of g", "|"},
+		{`{"group":"g","alerts":[{"name":"a"},{"name":"b","text":{"value":"v"}}]}`, "1|b of g", "The template failed: template_text|"},
+		{`{"alerts":[` + strings.Repeat("1,", 6000) + `1]}`, "1|2", "The template failed: the payload|The template failed: the payload"},
+		{`not JSON`, "1|2", "The template failed: |The template failed: "},
+	} {
+		in := &inbound.Request{Request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(tt.body)), Body: []byte(tt.body)}
+		drafts := []intake.Request{{Title: "1", Message: "m"}, {Title: "2", Message: "m"}}
+		w.api.applyTemplates(in, app, drafts)
+		if got := drafts[0].Title + "|" + drafts[1].Title; got != tt.titles {
+			t.Errorf("%.40s: titles %s", tt.body, got)
+		}
+		for i, note := range strings.Split(tt.notes, "|") {
+			if !strings.HasPrefix(drafts[i].Note, note) || note == "" && drafts[i].Note != "" {
+				t.Errorf("%.40s: note %q", tt.body, drafts[i].Note)
+			}
+		}
+	}
+}
