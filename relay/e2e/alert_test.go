@@ -49,6 +49,38 @@ func (s *site) tells(reader *encryptedtest.Reader, room string, want ...string) 
 	}
 }
 
+// states returns what a device has read in a room: a message, edit, reply or reaction, and the first of the words that it holds.
+// Events that hold none are left out.
+func states(reader *encryptedtest.Reader, room string, words ...string) (all []string) {
+	for _, e := range reader.Events(room) {
+		relation, _ := e.Content["m.relates_to"].(map[string]any)
+		kind, _ := relation["rel_type"].(string)
+		what := map[string]string{"": "message", "m.replace": "edit", "m.thread": "reply", "m.annotation": "reaction"}[kind]
+		text, _ := e.Content["body"].(string)
+		if edit, ok := e.Content["m.new_content"].(map[string]any); ok {
+			text, _ = edit["body"].(string)
+		}
+		if key, ok := relation["key"].(string); ok {
+			text = key
+		}
+		if i := slices.IndexFunc(words, func(word string) bool { return strings.Contains(text, word) }); i >= 0 {
+			all = append(all, what+" "+words[i])
+		}
+	}
+	return all
+}
+
+// runs runs a program until the test ends.
+func (s *site) runs(program string, args ...string) {
+	s.Helper()
+	cmd := exec.CommandContext(s.ctx, programtest.Tool(s.T, program), args...)
+	s.must(cmd.Start())
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
 // In a plain and an encrypted room an alert is one message with its edits, a thread stays one, and a reaction ends the reminders of an
 // alarm, although the relay is killed after each step.
 func TestAlerts(t *testing.T) {
@@ -182,12 +214,7 @@ receivers:
   webhook_configs: [{url: "%s/hook/alertmanager/%s"}, {url: "%s/hook/alertmanager/%s"}]
 `, f.url, one.token, f.url, two.token), 0o600))
 	addr := programtest.FreeAddr(t)
-	cmd := exec.CommandContext(f.ctx, programtest.Tool(t, "prometheus-alertmanager"), "--config.file="+config, "--storage.path="+f.dir, "--web.listen-address="+addr, "--cluster.listen-address=")
-	f.must(cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	f.runs("prometheus-alertmanager", "--config.file="+config, "--storage.path="+f.dir, "--web.listen-address="+addr, "--cluster.listen-address=")
 	fire := func(description, ends string) {
 		t.Helper()
 		alert := `[{"labels":{"alertname":"DiskFull","severity":"warning"},"annotations":{"summary":"The disk is full","description":"` + description + `"}` + ends + `}]`
@@ -203,27 +230,12 @@ receivers:
 			return resp.StatusCode == http.StatusOK
 		})
 	}
-	// states are the texts that tell one state from another, whatever the room has besides.
-	states := func(room string) (all []string) {
-		for _, e := range reader.Events(room) {
-			shown, what := e.Content, "message"
-			if edit, ok := shown["m.new_content"].(map[string]any); ok {
-				shown, what = edit, "edit"
-			}
-			text, _ := shown["body"].(string)
-			for _, word := range []string{"Resolved after", "four left", "two left"} {
-				if strings.Contains(text, word) {
-					all = append(all, what+" "+word)
-					break
-				}
-			}
-		}
-		return all
-	}
 	shows := func(want ...string) {
 		t.Helper()
 		for _, room := range []string{plain, sealed} {
-			f.within(2*time.Minute, "the rooms show "+want[len(want)-1], func() bool { return slices.Equal(states(room), want) })
+			f.within(2*time.Minute, "the rooms show "+want[len(want)-1], func() bool {
+				return slices.Equal(states(reader, room, "Resolved after", "four left", "two left"), want)
+			})
 		}
 	}
 	lost := f.delivers(nil)

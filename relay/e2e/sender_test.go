@@ -97,12 +97,7 @@ func TestAlertmanager_Webhook(t *testing.T) {
 	s.must(os.WriteFile(config, fmt.Appendf(nil, `%s    slack_configs: [{api_url: "%s/services/T0/B0/%s", channel: "#ops"}]
     discord_configs: [{webhook_url: "%s/api/webhooks/1/%s"}]
 `, local.Replace(yaml), s.url, slack.token, s.url, discord.token), 0o600))
-	cmd := exec.CommandContext(s.ctx, programtest.Tool(t, "prometheus-alertmanager"), "--config.file="+config, "--storage.path="+s.dir, "--web.listen-address="+addr, "--cluster.listen-address=")
-	s.must(cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	s.runs("prometheus-alertmanager", "--config.file="+config, "--storage.path="+s.dir, "--web.listen-address="+addr, "--cluster.listen-address=")
 	fire := func(more string) {
 		s.eventually("Alertmanager takes the alert", func() bool {
 			return exec.CommandContext(s.ctx, "sh", "-c", strings.TrimSpace(local.Replace(command))+more).Run() == nil
