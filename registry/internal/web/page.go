@@ -46,6 +46,9 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	if web.managesRobots(v) {
 		link("robots", "/robots", "Robots")
 	}
+	if web.managesTokens(v) {
+		link("tokens", "/tokens", "Tokens")
+	}
 	if v.grant != nil && f.Name != "" && web.administers(v) {
 		link("state", "/state", "State")
 		if web.o.AuditFile != "" {

@@ -28,7 +28,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -134,6 +134,9 @@ func (web *Web) router() http.Handler {
 	page(get, "/account", web.getAccount)
 	page(post, "/account/tokens", web.postToken)
 	page(post, "/account/tokens/{token:[0-9a-f]+}/revoke", web.postRevokeToken)
+
+	page(get, "/tokens", web.getTokens)
+	page(post, "/tokens/revoke", web.postRevokeOwned)
 
 	page(get, "/", web.getRepositories)
 	page(get, "/repository"+inRepository, web.getRepository)

@@ -133,3 +133,25 @@ func TestTokens_OfUnknownRights(t *testing.T) {
 		t.Errorf("it logs in: %+v, %v", token, err)
 	}
 }
+
+func TestEverybody(t *testing.T) {
+	tokens := New(memory.New(), "provider")
+	if all, more, err := tokens.Everybody(t.Context(), 10); err != nil || len(all) > 0 || more {
+		t.Errorf("of nobody: %v, %v, %v", all, more, err)
+	}
+	if err := tokens.SetGroups(t.Context(), "oidc:bob", []string{"dev"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{"oidc:bob", "alice", "oidc:bob"} {
+		if _, err := tokens.Create(t.Context(), owner, Token{Expires: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, more, err := tokens.Everybody(t.Context(), 3)
+	if err != nil || more || len(all) != 3 || all[0].Owner != "alice" || all[1].Owner != "oidc:bob" || all[2].Owner != "oidc:bob" {
+		t.Errorf("all tokens are %+v, %v, %v", all, more, err)
+	}
+	if all, more, err := tokens.Everybody(t.Context(), 2); err != nil || !more || len(all) != 2 {
+		t.Errorf("two of three are %+v, %v, %v", all, more, err)
+	}
+}

@@ -1,0 +1,85 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/identity/personal"
+)
+
+// maxOwned is how many tokens of all people the page lists.
+const maxOwned = 500
+
+type ownedRow struct {
+	personal.Owned
+	Used    time.Time
+	Expired bool
+}
+
+type tokensPage struct {
+	frame
+	Owner  string // whose tokens are listed, "" = everybody's
+	Tokens []ownedRow
+	More   bool // not all are listed
+}
+
+// managesTokens reports whether the visitor may revoke everybody's personal access tokens.
+func (web *Web) managesTokens(v *visit) bool {
+	return web.o.Auth != nil && web.o.Auth.People() != nil && v.csrf != "" && web.administers(v)
+}
+
+// getTokens lists personal access tokens to those who administer the registry.
+func (web *Web) getTokens(w http.ResponseWriter, v *visit) error {
+	if !web.managesTokens(v) {
+		return errNoPage
+	}
+	people := web.o.Auth.People()
+	p := tokensPage{frame: web.frame(v, "tokens", "Tokens"), Owner: strings.TrimSpace(v.URL.Query().Get("owner"))}
+	var found []personal.Owned
+	var err error
+	if p.Owner == "" {
+		found, p.More, err = people.Everybody(v.Context(), maxOwned)
+	} else {
+		var own []personal.Token
+		own, err = people.List(v.Context(), p.Owner)
+		for _, token := range own {
+			found = append(found, personal.Owned{Token: token, Owner: p.Owner})
+		}
+	}
+	for _, token := range found {
+		p.Tokens = append(p.Tokens, ownedRow{Owned: token, Used: people.LastUsed(token.ID), Expired: time.Now().After(token.Expires)})
+	}
+	if err != nil {
+		return err
+	}
+	return web.pages.Show(w, http.StatusOK, "tokens", p)
+}
+
+// postRevokeOwned revokes a token of somebody, or all of them if the form names none.
+func (web *Web) postRevokeOwned(w http.ResponseWriter, v *visit) error {
+	if !web.managesTokens(v) {
+		return errNoPage
+	}
+	people := web.o.Auth.People()
+	owner, id := v.PostForm.Get("owner"), v.PostForm.Get("token")
+	revoke := []personal.Token{{ID: id}}
+	if id == "" {
+		var err error
+		if revoke, err = people.List(v.Context(), owner); err != nil {
+			return err
+		}
+	}
+	for _, token := range revoke {
+		err := people.Revoke(v.Context(), owner, token.ID)
+		if errors.Is(err, personal.ErrUnknown) && id != "" {
+			return errHidden
+		}
+		if err != nil && !errors.Is(err, personal.ErrUnknown) {
+			return err
+		}
+		web.noteToken(w, v, "token revoked", token.ID+" of "+owner)
+	}
+	return web.back(w, v, "/tokens", "revoked")
+}
