@@ -172,3 +172,35 @@ func TestAcknowledge_Unheard(t *testing.T) {
 		}
 	})
 }
+
+// deaf is a bot whose homeserver doesn't answer questions about reactions.
+type deaf struct{ unheard }
+
+func (deaf) Reactions(ctx context.Context, _, _ string) ([]matrix.Reaction, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A homeserver that doesn't say who has reacted delays the reminders of many alerts no more than that of one.
+func TestReminders_HomeserverDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Bot = deaf{} })
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		const alerts = 10
+		for range alerts {
+			alarm(t, r, app.Token, time.Minute, time.Hour)
+		}
+		time.Sleep(90 * time.Second)
+		r.Drained()
+		n := 0
+		for _, body := range r.HS.Bodies("!a:hs") {
+			if strings.Contains(body, "Nobody has acknowledged this yet") {
+				n++
+			}
+		}
+		if n != alerts {
+			t.Errorf("%d reminders", n)
+		}
+	})
+}

@@ -47,7 +47,7 @@ func whenDue(ctx context.Context, next func(context.Context) (int64, error), do 
 	return time.Second, do(ctx, time.Now().UnixMilli())
 }
 
-// askWithin bounds the look at the reactions to an alert.
+// askWithin bounds the look at the reactions to all alerts that are due.
 const askWithin = 10 * time.Second
 
 // remindNow adds the reminders that are due, unless somebody has reacted to the message unheard: while no relay ran, sync may
@@ -57,13 +57,13 @@ func (s *Service) remindNow(ctx context.Context, now int64) error {
 	if err != nil {
 		return err
 	}
+	ask, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	for _, d := range due {
-		if s.o.Bot == nil || d.EventID == "" || s.Paused() != "" {
+		if ask.Err() != nil || s.o.Bot == nil || d.EventID == "" || s.Paused() != "" {
 			continue
 		}
-		ask, cancel := context.WithTimeout(ctx, askWithin)
 		reactions, err := s.o.Bot.Reactions(ask, d.RoomID, d.EventID)
-		cancel()
 		if err != nil {
 			s.log.Debug("cannot read the reactions to an alert", zap.Int64("message", d.MessageID), zap.Error(err))
 		}

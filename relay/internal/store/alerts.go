@@ -153,7 +153,7 @@ func (tx *Tx) group(a *Accept) error {
 // id and after a time, or for the message of that id if it is a reply; "" if there is none.
 func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string, room, before, after int64) (eventID string, err error) {
 	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT CASE WHEN root <> '' THEN root ELSE event_id END FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
-		AND kind = 0 AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`),
+		AND kind`+isMessage+` AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`),
 		application, thread, room, before, before, after).Scan(&eventID)
 	return eventID, err
 }

@@ -25,7 +25,7 @@ type Filter struct {
 
 // Message returns a message by its id, and its application's owner.
 func (s *Store) Message(ctx context.Context, id int64) (message.Message, error) {
-	all, err := s.messages(ctx, around+` WHERE o.kind = 0 AND o.id = ?`, id)
+	all, err := s.messages(ctx, around+` WHERE o.kind`+isMessage+` AND o.id = ?`, id)
 	if err == nil && len(all) == 0 {
 		err = sql.ErrNoRows
 	}
@@ -67,10 +67,10 @@ func (f Filter) few() (index, term string) {
 }
 
 // removing is true if a removal follows the message of a row o of the outbox.
-const removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.target > 0 AND f.kind = 1 AND f.final_at = 0)`
+var removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.target > 0 AND f.kind` + isRedaction + ` AND f.final_at = 0)`
 
 // selectMessages selects what scanMessage scans.
-const selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras, o.attachments,
+var selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras, o.attachments,
 	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, o.gotify_scale, ` + removing + ` FROM outbox o `
 
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
@@ -123,7 +123,7 @@ func (f Filter) where() (string, []any) {
 		terms = append(terms, term)
 		args = append(args, values...)
 	}
-	add(`o.kind IN (0, 4, 6) AND o.kind = 0`) // the first is the condition of an index
+	add(`o.kind` + isRead + ` AND o.kind` + isMessage) // the first is the condition of an index
 	if _, term := f.few(); term != "" {
 		add(term)
 	}
@@ -188,6 +188,6 @@ func (f Filter) states() string {
 // Troubled counts the messages that are ambiguous and those that are dead.
 func (s *Store) Troubled(ctx context.Context) (ambiguous, dead int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN state = `+isAmbiguous+` THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN state = `+isDead+` THEN 1 ELSE 0 END), 0)
-		FROM outbox `+s.d.use("outbox_trouble")+` WHERE state IN `+inTrouble+` AND kind = 0`).Scan(&ambiguous, &dead)
+		FROM outbox `+s.d.use("outbox_trouble")+` WHERE state IN `+inTrouble+` AND kind`+isMessage).Scan(&ambiguous, &dead)
 	return ambiguous, dead, err
 }

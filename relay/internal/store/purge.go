@@ -11,7 +11,7 @@ import (
 // are final. It returns the id to continue from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
 	var found []outbox.Entry
-	err = s.rows.WithContext(ctx).Table("outbox").Select("id", "accepted_at", "final_at").Where("kind = 0 AND id > ?", after).Order("id").Limit(limit).Find(&found).Error
+	err = s.rows.WithContext(ctx).Table("outbox").Select("id", "accepted_at", "final_at").Where("kind"+isMessage+" AND id > ?", after).Order("id").Limit(limit).Find(&found).Error
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 	}
 	return true, s.Update(ctx, func(tx *Tx) error {
 		var ids []int64
-		if err := tx.db.Table("outbox").Where("kind IN (0, 4, 6) AND kind = 0 AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
+		if err := tx.db.Table("outbox").Where("kind"+isRead+" AND kind"+isMessage+" AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
 		tx.changes = append(tx.changes, Change{Kind: Altered})
