@@ -22,16 +22,16 @@ const (
 // FlapWindow is how long after its end an alert that fires again continues its message.
 const FlapWindow = 15 * time.Minute
 
-// Alert is what is known of something that fires and ends. Times are Unix milliseconds; 0 means never.
+// Alert is the state of something that fires and ends. Times are Unix milliseconds; 0 means never.
 type Alert struct {
 	MessageID     int64 // the message that shows it
 	ApplicationID int64
 	Key           string // names it within the application
 	Episode       int64  // when it began to fire, by the sender's clock; 0 if unknown
-	BeganAt       int64  // …or when that was first heard of
+	BeganAt       int64  // Episode, or when the first report came
 	ChangedAt     int64  // of the last report, also of one that said nothing new
-	ClosedAt      int64  // it is over
-	Times         int    // it has fired under this message
+	ClosedAt      int64  // when it ended
+	Times         int    // how often it has fired under this message
 	Priority      int    // of the last report
 	Said          []byte // digest of the last report
 
@@ -43,7 +43,7 @@ type Alert struct {
 	AcknowledgedBy string // a Matrix ID, or a name
 }
 
-// Report is what a sender says of an alert.
+// Report is a sender's statement about an alert.
 type Report struct {
 	Resolves bool   // it is over
 	Began    int64  // when it began to fire, by the sender's clock; 0 if unknown
@@ -66,7 +66,7 @@ const (
 	Reply                // a reply in the thread of the message
 )
 
-// Decision is what a report leads to.
+// Decision is the effect of a report.
 type Decision struct {
 	Action Action
 	Ring   bool   // the priority has risen: besides the edit, or by the reply, somebody is mentioned

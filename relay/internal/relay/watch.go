@@ -23,7 +23,7 @@ const (
 const heartbeatKey = "heartbeat"
 
 // watcher raises an alarm when an application gives no sign of life for too long. What it has to know is in the database:
-// an alarm is an alert whose episode is the last sign of life, so a relay that took long to say something says nothing new.
+// an alarm is an alert whose episode is the last sign of life, so raising it late or twice adds nothing.
 type watcher struct {
 	s      *Service
 	since  time.Time       // since then senders could be heard

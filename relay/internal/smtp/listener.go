@@ -43,7 +43,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// take returns nil for a connection too many.
+// take registers a connection, or returns nil if there are too many.
 func (l *listener) take(c net.Conn) net.Conn {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	key := limit.Network(host)
@@ -89,7 +89,7 @@ func (l *listener) stopping() bool {
 	return l.draining
 }
 
-// conn is a connection that ends some time.
+// conn is a connection with a limited lifetime.
 type conn struct {
 	net.Conn
 	of    *listener

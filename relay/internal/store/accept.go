@@ -86,7 +86,7 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	return w.nameReplays(ctx, requests)
 }
 
-// begin forgets what an attempt that failed has made of the message.
+// begin resets the outcome of an attempt that failed.
 func (a *Accept) begin() {
 	if a.given != nil {
 		a.Entry = *a.given

@@ -102,7 +102,7 @@ func (tx *Tx) withdrawn(t *outbox.Entry) (yes bool, err error) {
 }
 
 // alert returns the last alert of a key with its message, and keeps others from changing them; zero values if there is none. The
-// relay's own alerts are others than those of the application.
+// relay's alerts about an application are separate from the application's own.
 func (tx *Tx) alert(application int64, key string, own bool) (a alert.Alert, t outbox.Entry, err error) {
 	var id int64
 	err = tx.db.Raw(`SELECT a.message_id FROM alerts a JOIN outbox o ON o.id = a.message_id WHERE a.application_id = ? AND a.key = ? AND a.key <> ''
@@ -149,8 +149,8 @@ func (tx *Tx) group(a *Accept) error {
 	return err
 }
 
-// ThreadRoot returns the first event of a thread in a room, as the newest event of it knows it that was sent for a message before an
-// id and after a time, or for the message of that id if it is a reply; "" if there is none.
+// ThreadRoot returns the event that begins a thread in a room; "" if there is none. It is taken from the newest message of the thread
+// with an id below before that was sent after a time, or from the message before itself if that is a reply.
 func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string, room, before, after int64) (eventID string, err error) {
 	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT CASE WHEN root <> '' THEN root ELSE event_id END FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
 		AND kind`+isMessage+` AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`),

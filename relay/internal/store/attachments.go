@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// ChunkSize is how many bytes of an attachment one row has at most. Only so much of it is in memory.
+// ChunkSize is how many bytes of an attachment one row has at most. No more of it is held in memory.
 const ChunkSize = 512 << 10
 
 // unusedKept is how long an attachment waits for its message at most.
