@@ -21,13 +21,15 @@ func newAccessCommand() *cobra.Command {
 }
 
 func newExplainCommand() *cobra.Command {
-	return &cobra.Command{
+	var groups []string
+	cmd := &cobra.Command{
 		Use:   "explain WHO REPOSITORY RIGHT [FILE]",
 		Short: "Show whether a caller has a right, and which rule decides",
 		Long: `Shows whether WHO has a right in REPOSITORY, and which rule decides.
 
 WHO is anonymous, a user's name, robot:NAME (or robot+NAME, its user name),
-workload:NAME or cert:NAME. RIGHT is pull, push, tag-move, delete, list or admin.
+workload:NAME, cert:NAME or oidc:NAME, a person whom the identity provider names,
+with the groups that --group adds. RIGHT is pull, push, tag-move, delete, list or admin.
 REPOSITORY "*" stands for the registry as a whole, such as the management of
 robots; only rules for "**" apply to it. The configuration is FILE, or the one that REGISTRY_CONFIGURATION_PATH names.
 
@@ -49,7 +51,7 @@ for a user whom the password file does not have.`,
 			if err != nil {
 				return err
 			}
-			answer, err := app.Explain(cfg, args[0], right, name, func() ([]robot.Robot, error) { return listRobots(cmd, args[3:]) })
+			answer, err := app.Explain(cfg, args[0], groups, right, name, func() ([]robot.Robot, error) { return listRobots(cmd, args[3:]) })
 			if err != nil {
 				return err
 			}
@@ -57,6 +59,8 @@ for a user whom the password file does not have.`,
 			return err
 		},
 	}
+	cmd.Flags().StringArrayVar(&groups, "group", nil, "group of the identity provider that oidc:NAME is in; repeat it for several")
+	return cmd
 }
 
 // listRobots reads the robots from the storage.

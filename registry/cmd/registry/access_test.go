@@ -73,6 +73,7 @@ func TestExplain_Refuses(t *testing.T) {
 		`"users" is many callers`:             {"users", "a", "pull", path},
 		`"anyone" is many callers`:            {"anyone", "a", "pull", path},
 		`"workload:" names nobody`:            {"workload:", "a", "pull", path},
+		"only people of an identity provider": {"alice", "a", "pull", path, "--group", "dev"},
 		"there is no user alicee in ":         {"alicee", "a", "pull", path},
 		"there is no user everyone in ":       {"user:everyone", "a", "pull", path},
 		"there is no user robot+ci in ":       {"robot+ci", "a", "pull", path},
@@ -80,6 +81,33 @@ func TestExplain_Refuses(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"access", "explain"}, args...), nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%v: %d, %s%s; want %q", args, code, out.String(), errs.String(), want)
+		}
+	}
+}
+
+// The rules of a person's groups apply to the groups that the command names.
+func TestExplain_GroupsOfAPerson(t *testing.T) {
+	path := accessConfig(t, `access:
+  rules:
+  - {who: ["oidc-group:left"], repositories: ["**"], deny: [pull]}
+  - {who: ["oidc-group:dev, ops"], repositories: [web], allow: [pull]}
+`)
+	for _, tt := range []struct {
+		want   string
+		groups []string
+	}{
+		{"denied: no rule allows it", nil},
+		{"denied: no rule allows it", []string{"dev", "ops"}},
+		{"allowed by rules[1]", []string{"qa", "dev, ops"}},
+		{"denied by rules[0]", []string{"dev, ops", "left"}},
+	} {
+		args := []string{"access", "explain", "oidc:anna", "web", "pull", path}
+		for _, group := range tt.groups {
+			args = append(args, "--group", group)
+		}
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), args, nil, &out, &errs); code != 0 || !strings.HasPrefix(out.String(), tt.want) {
+			t.Errorf("%q: %d, %s%s; want %s", tt.groups, code, out.String(), errs.String(), tt.want)
 		}
 	}
 }

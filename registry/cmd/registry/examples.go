@@ -87,6 +87,7 @@ var examples = command.Examples{
 	"access explain": {
 		"registry access explain anonymous web/app pull /etc/docker/registry/config.yml",
 		"registry access explain robot:ci-web web/app push /etc/docker/registry/config.yml",
+		"registry access explain oidc:anna web/app push --group developers /etc/docker/registry/config.yml",
 	},
 	"robot create": {
 		"registry robot create nightly --repositories 'web/**' --allow push,tag-move --expires 2160h --note 'GitHub, acme/web' /etc/docker/registry/config.yml",

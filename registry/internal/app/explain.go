@@ -19,8 +19,9 @@ import (
 )
 
 // Explain describes whether the caller called who has a right in the repository, and which rule
-// decides. An empty name stands for the registry as a whole. robots is called if who is a robot.
-func Explain(cfg *config.Config, who string, right access.Rights, name oci.Name, robots func() ([]robot.Robot, error)) (string, error) {
+// decides. groups are those that the identity provider has a person in. An empty name stands for
+// the registry as a whole. robots is called if who is a robot.
+func Explain(cfg *config.Config, who string, groups []string, right access.Rights, name oci.Name, robots func() ([]robot.Robot, error)) (string, error) {
 	cache, err := CacheNames(cfg)
 	if err != nil {
 		return "", err
@@ -36,6 +37,10 @@ func Explain(cfg *config.Config, who string, right access.Rights, name oci.Name,
 	if err != nil {
 		return "", err
 	}
+	if len(groups) > 0 && caller.Kind != access.Person {
+		return "", fmt.Errorf("only people of an identity provider are in its groups, such as oidc:%s", caller.Name)
+	}
+	caller.Groups = groups
 	if err := empower(cfg, &caller, robots); err != nil {
 		return "", err
 	}
