@@ -175,7 +175,7 @@ func Reference(w io.Writer, introduction string, target any, prefix string) erro
 			}
 		}
 		if chosen := f.choices(); f.kind == section && len(chosen) > 0 {
-			fmt.Fprintf(part, "\nOff unless given, if only by name: %s.\n", code(chosen...))
+			fmt.Fprintf(part, "\nOptional sections, turned on by their presence: %s.\n", code(chosen...))
 		}
 	}
 	if alone.Len() > 0 {
@@ -202,7 +202,7 @@ func (f *field) choices() []string {
 
 func (l Leaf) writeEntry(out *strings.Builder) {
 	fmt.Fprintf(out, "- %s", code(l.Path))
-	if kind := cmp.Or(code(l.Default), l.Type); kind != "" {
+	if kind := cmp.Or(code(l.Default), strings.ReplaceAll(l.Type, " of string", "")); kind != "" {
 		fmt.Fprintf(out, " (%s)", kind)
 	}
 	doc := markdown(l.Doc)

@@ -12,7 +12,7 @@ import (
 // Access is who may do what, in rules. Once it is there, nothing is allowed that no
 // rule allows.
 type Access struct {
-	File   string              `key:"file" doc:"File of groups and rules. Reloaded when it changes; a broken edit keeps the former rules."`
+	File   string              `key:"file" doc:"File of groups and rules, reloaded on change; a broken edit keeps the previous rules."`
 	Groups map[string][]string `key:"groups" doc:"Groups by name, each a list of users, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME."`
 	Rules  []AccessRule        `key:"rules"`
 }
@@ -74,9 +74,9 @@ func (a *Access) validate(p *config.Problems) {
 
 // Audit is the log of callers and their actions.
 type Audit struct {
-	File    string      `key:"file" doc:"File for the log; pulls and refusals go to another with the suffix .reads. file, stdout or syslog is required."`
-	MaxSize config.Size `key:"maxsize" doc:"Size at which the file is rotated to .1, .2 and so on; 0 disables it."`
-	Keep    int         `key:"keep" min:"1" doc:"Full files that are kept, of each of the two."`
+	File    string      `key:"file" doc:"File for the log; pulls and refusals go to a second one, .reads. file, stdout or syslog is required."`
+	MaxSize config.Size `key:"maxsize" doc:"Size at which the file is rotated to .1; 0 never."`
+	Keep    int         `key:"keep" min:"1" doc:"Rotated files to keep of each."`
 	Stdout  bool        `key:"stdout" doc:"Write the lines to standard output."`
 	Syslog  string      `key:"syslog" doc:"Send the lines to syslog: local, or a URL such as udp://log.example.org:514."`
 }

@@ -18,10 +18,10 @@ type Auth struct {
 
 // HTPasswd checks user names and passwords against a file.
 type HTPasswd struct {
-	Realm         string        `key:"realm" doc:"Realm told to clients that must log in. Required without a token service."`
-	Path          string        `key:"path" doc:"File of users and bcrypt hashes. Required; reloaded when it changes."`
-	AnonymousPull bool          `key:"anonymouspull" doc:"Allow pulls without a login. Docker needs auth.service: builtin for that. With an access section, write a rule for anyone instead."`
-	CacheTTL      time.Duration `key:"cachettl" min:"0" doc:"How long a correct password is remembered; 0 disables it."`
+	Realm         string        `key:"realm" doc:"Realm shown to clients. Required without a token service."`
+	Path          string        `key:"path" doc:"File of users and bcrypt hashes. Required; reloaded on change."`
+	AnonymousPull bool          `key:"anonymouspull" doc:"Allow pulls without a login; Docker then needs auth.service: builtin. With an access section, use a rule for anyone."`
+	CacheTTL      time.Duration `key:"cachettl" min:"0" doc:"How long a correct password is remembered; 0 never."`
 }
 
 // OIDC logs people in to the pages at an identity provider.
@@ -31,7 +31,7 @@ type OIDC struct {
 	ClientID     string        `key:"clientid" doc:"ID of the registry at the provider. Required."`
 	ClientSecret config.Secret `key:"clientsecret" doc:"Secret of the registry at the provider; none for a public client."`
 	Scopes       []string      `key:"scopes" doc:"Scopes asked for beside openid."`
-	NameClaim    string        `key:"nameclaim" doc:"Claim by which rules name a person, as oidc:NAME. People must not be able to choose it freely."`
+	NameClaim    string        `key:"nameclaim" doc:"Claim that is NAME in rules for oidc:NAME. People must not be able to choose it freely."`
 	GroupsClaim  string        `key:"groupsclaim" doc:"Claim that lists a person's groups, for rules with oidc-group:NAME."`
 }
 
@@ -43,10 +43,10 @@ type TokenAuth struct {
 	Realm             string   `key:"realm" doc:"URL of the token server. Required unless autoredirect is set."`
 	Service           string   `key:"service" doc:"Name of this registry in tokens (aud). Required."`
 	Issuer            string   `key:"issuer" doc:"Name of the token server in tokens (iss). Required."`
-	RootCertBundle    string   `key:"rootcertbundle" doc:"File of certificates whose keys, and keys of their descendants in x5c headers, sign tokens. Reloaded when it changes."`
+	RootCertBundle    string   `key:"rootcertbundle" doc:"File of certificates whose keys, and those of their descendants in x5c headers, sign tokens. Reloaded on change."`
 	JWKS              string   `key:"jwks" doc:"File of a JWK set whose keys sign tokens. rootcertbundle or jwks is required."`
 	SigningAlgorithms []string `key:"signingalgorithms" choices:"EdDSA,HS256,HS384,HS512,RS256,RS384,RS512,ES256,ES384,ES512,PS256,PS384,PS512" doc:"Allowed signing algorithms. Default: all."`
-	AutoRedirect      bool     `key:"autoredirect" doc:"Send clients to autoredirectpath at the host that they asked, instead of to realm."`
+	AutoRedirect      bool     `key:"autoredirect" doc:"Send clients to autoredirectpath at the requested host instead of realm."`
 	AutoRedirectPath  string   `key:"autoredirectpath" doc:"Path for autoredirect."`
 }
 
@@ -57,16 +57,16 @@ type TokenService struct {
 
 // BuiltinService gives out tokens to users of the password file, robots and workloads.
 type BuiltinService struct {
-	Service         string        `key:"service" doc:"Name of this registry in its tokens; the same at all replicas."`
+	Service         string        `key:"service" doc:"Name of this registry in its tokens; equal on all replicas."`
 	Lifetime        time.Duration `key:"lifetime" doc:"Validity of a token, 1m to 1h."`
-	RefreshLifetime time.Duration `key:"refreshlifetime" doc:"Validity of a refresh token, which docker login stores instead of the password."`
+	RefreshLifetime time.Duration `key:"refreshlifetime" doc:"Validity of refresh tokens, which docker login stores."`
 	Workloads       []Workload    `key:"workloads"`
 }
 
 // Workload lets a pipeline log in with the OIDC token of its CI system.
 type Workload struct {
 	Name         string            `key:"name" doc:"Name in rules and logs (workload:NAME). Required."`
-	Issuer       string            `key:"issuer" doc:"URL of the issuer, such as https://token.actions.githubusercontent.com. Required; its keys are fetched from there."`
+	Issuer       string            `key:"issuer" doc:"URL of the issuer, such as https://token.actions.githubusercontent.com. Required; serves its keys."`
 	Audience     string            `key:"audience" doc:"Audience that the pipeline asks its token for. Required."`
 	Claims       map[string]string `key:"claims" doc:"Required claims; * matches anything but a slash and a colon."`
 	Repositories []string          `key:"repositories" doc:"Repository patterns."`

@@ -12,7 +12,7 @@ import (
 type Azure struct {
 	AccountName      string           `key:"accountname" doc:"Name of the storage account. Required, unless connectionstring has it."`
 	AccountKey       config.Secret    `key:"accountkey" doc:"Key of the account, in base64."`
-	ConnectionString config.Secret    `key:"connectionstring" doc:"Name, key and address of the account, as shown in the portal. Other keys override it."`
+	ConnectionString config.Secret    `key:"connectionstring" doc:"As shown in the portal. Other keys override it."`
 	Container        string           `key:"container" doc:"Name of an existing container. Required."`
 	Realm            string           `key:"realm" doc:"Domain of the cloud: core.windows.net, core.chinacloudapi.cn, core.usgovcloudapi.net."`
 	ServiceURL       string           `key:"serviceurl" doc:"Address of the account's blobs, if it is not https://<accountname>.blob.<realm>."`
@@ -25,7 +25,7 @@ type Azure struct {
 
 // AzureCredentials identifies the registry to Azure.
 type AzureCredentials struct {
-	Type     string        `key:"type" doc:"shared_key, client_secret (an application of Microsoft Entra ID) or default_credentials (variables, workload identity, managed identity, az login). Default: shared_key with a key, else default_credentials."`
+	Type     string        `key:"type" doc:"shared_key, client_secret (Microsoft Entra ID) or default_credentials (variables, workload or managed identity, az login). Default: shared_key with a key, otherwise default_credentials."`
 	ClientID string        `key:"clientid" doc:"The application's id, or that of a managed or workload identity."`
 	TenantID string        `key:"tenantid" doc:"The application's directory."`
 	Secret   config.Secret `key:"secret" doc:"The application's secret."`

@@ -29,8 +29,8 @@ type Config struct {
 	Slipway       Slipway       `key:"slipway" doc:"Settings that only this registry has. Distribution ignores this section."`
 	Proxy         Proxy         `key:"proxy" doc:"Registries that repositories are a pull-through cache of."`
 	Notifications Notifications `key:"notifications"`
-	Redis         *Redis        `key:"redis" doc:"Connection to Redis, for storage.cache.blobdescriptor: redis. While Redis cannot be reached, the registry works without it."`
-	Middleware    Middleware    `key:"middleware" doc:"What changes the URLs to which clients are redirected for blobs. storage.redirect.disable turns it off, too."`
+	Redis         *Redis        `key:"redis" doc:"For storage.cache.blobdescriptor: redis. The registry works without Redis while it is unreachable."`
+	Middleware    Middleware    `key:"middleware" doc:"Changes the URLs of redirects for blobs. Off with storage.redirect.disable."`
 	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
 	Compatibility config.Dead   `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
 }
@@ -60,31 +60,31 @@ type Slipway struct {
 	Manifests   Manifests   `key:"manifests"`
 	HTTP        Limits      `key:"http"`
 	Quotas      []Quota     `key:"quotas"`
-	Limits      Clients     `key:"limits" doc:"What one client may do, counted by each replica for itself. What is above is answered with 429."`
+	Limits      Clients     `key:"limits" doc:"Limits of one client, counted by each replica. Requests above get 429."`
 	ObjectStore ObjectStore `key:"objectstore"`
 }
 
 // Quota bounds the bytes under a prefix.
 type Quota struct {
 	Prefix string      `key:"prefix" doc:"Repository; the quota includes all below it. Required."`
-	Limit  config.Size `key:"limit" doc:"Bytes of blobs, manifests and unfinished uploads. Beyond it pushes get 403. Required."`
+	Limit  config.Size `key:"limit" doc:"Bytes of blobs, manifests and unfinished uploads; pushes beyond get 403. Required."`
 }
 
 // Clients bounds what one client may do.
 type Clients struct {
-	User    ClientLimit `key:"user" doc:"One user, robot, workload or certificate, whatever addresses its requests come from."`
-	Address ClientLimit `key:"address" doc:"One address, of IPv6 one network of 64 bits, whoever logs in there; see http.trustedproxies."`
+	User    ClientLimit `key:"user" doc:"One user, robot, workload or certificate, from any address."`
+	Address ClientLimit `key:"address" doc:"One address (IPv6: a /64), whatever login it uses; see http.trustedproxies."`
 }
 
 // ClientLimit is what one client may do.
 type ClientLimit struct {
 	Requests int `key:"requests" min:"0" doc:"Requests a second; 0 means no limit."`
-	Burst    int `key:"burst" min:"0" doc:"Requests at once, after a pause; 0 means ten seconds' worth."`
-	Uploads  int `key:"uploads" min:"0" doc:"Blobs and manifests that are sent at the same time; 0 means no limit."`
+	Burst    int `key:"burst" min:"0" doc:"Requests at once after a pause; 0 means ten seconds' worth."`
+	Uploads  int `key:"uploads" min:"0" doc:"Simultaneous uploads of blobs and manifests; 0 means no limit."`
 }
 
 // Manifests is about manifests in memory.
 type Manifests struct {
-	MaxSize config.Size `key:"maxsize" min:"1" doc:"Largest manifest accepted; a larger one is answered with 413."`
-	Cache   config.Size `key:"cache" min:"1" doc:"Memory for manifests that were read lately."`
+	MaxSize config.Size `key:"maxsize" min:"1" doc:"Largest manifest; larger ones get 413."`
+	Cache   config.Size `key:"cache" min:"1" doc:"Memory for recently read manifests."`
 }

@@ -9,9 +9,9 @@ import (
 // GC collects garbage.
 type GC struct {
 	Enabled        bool          `key:"enabled" doc:"Collect garbage while serving."`
-	Interval       time.Duration `key:"interval" doc:"Time between two collections."`
-	Age            time.Duration `key:"age" min:"0" doc:"How long a blob is kept after a client pushed it or asked for it. Must be longer than a push takes, and equal on all replicas."`
-	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete manifests that no tag leads to, directly, through an index, or as subject or referrer."`
+	Interval       time.Duration `key:"interval" doc:"Time between two runs."`
+	Age            time.Duration `key:"age" min:"0" doc:"How long a blob stays after a client pushed or requested it. Must exceed the longest push, and be equal on all replicas."`
+	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete manifests without a tag, unless a tagged index, subject or referrer leads to them."`
 	DryRun         bool          `key:"dryrun" doc:"Only log what would be freed."`
 }
 

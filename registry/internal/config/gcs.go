@@ -9,7 +9,7 @@ import (
 // GCS is a bucket of Google Cloud Storage.
 type GCS struct {
 	Bucket         string                   `key:"bucket" doc:"Name of an existing bucket. Required."`
-	KeyFile        string                   `key:"keyfile" doc:"File of a service account or workload identity federation. Default: GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the machine's service account."`
+	KeyFile        string                   `key:"keyfile" doc:"Service account or workload identity federation file. Default: GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the machine's service account."`
 	Credentials    map[string]config.Secret `key:"credentials" doc:"Content of keyfile, as a section."`
 	RootDirectory  string                   `key:"rootdirectory" doc:"Prefix of the names of all objects."`
 	UserAgent      string                   `key:"useragent" doc:"User-Agent of the requests."`

@@ -19,14 +19,14 @@ type Health struct {
 type StorageCheck struct {
 	Enabled   bool          `key:"enabled" doc:"Check that the storage can be read and written."`
 	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
-	Threshold int           `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
+	Threshold int           `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }
 
 // FileCheck is red while the file exists.
 type FileCheck struct {
 	File      string        `key:"file" doc:"File whose existence makes the registry unhealthy."`
 	Interval  time.Duration `key:"interval" min:"1" doc:"Time between two checks."`
-	Threshold int           `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
+	Threshold int           `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }
 
 // HTTPCheck asks a URL.
@@ -36,7 +36,7 @@ type HTTPCheck struct {
 	Headers    map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
 	Timeout    time.Duration              `key:"timeout" min:"0" doc:"Time for an answer; 0 means the interval."`
 	Interval   time.Duration              `key:"interval" min:"1" doc:"Time between two checks."`
-	Threshold  int                        `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
+	Threshold  int                        `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }
 
 // Header is what the request carries.
@@ -58,5 +58,5 @@ type TCPCheck struct {
 	Addr      string        `key:"addr" doc:"Address to connect to, host:port."`
 	Timeout   time.Duration `key:"timeout" min:"0" doc:"Time for the connection; 0 means the interval."`
 	Interval  time.Duration `key:"interval" min:"1" doc:"Time between two checks."`
-	Threshold int           `key:"threshold" min:"0" doc:"Failures in a row before the check is red; 0 means the first."`
+	Threshold int           `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }

@@ -13,10 +13,10 @@ type HTTP struct {
 	Net            string              `key:"net" choices:"tcp,unix" doc:"Kind of socket."`
 	Prefix         string              `key:"prefix" doc:"Path before /v2/, such as /registry/."`
 	Host           string              `key:"host" doc:"URL of the registry for clients. Default: from the request and a proxy's headers."`
-	Secret         config.Secret       `key:"secret" doc:"Signs the state of uploads; the same on all replicas. Default: random, with a warning."`
-	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks of reverse proxies whose X-Forwarded-For, Forwarded or X-Real-IP is trusted; unix means peers on a unix socket. If set, forwarded hosts and schemes are trusted only from them."`
+	Secret         config.Secret       `key:"secret" doc:"Signs upload state and sessions; equal on all replicas. Default: random, with a warning."`
+	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks of proxies whose forwarding headers are trusted; unix means peers on a unix socket. Default: none for addresses, all for host and scheme."`
 	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
-	DrainTimeout   time.Duration       `key:"draintimeout" min:"0" doc:"Time for open requests to finish at a stop."`
+	DrainTimeout   time.Duration       `key:"draintimeout" min:"0" doc:"Time for open requests when stopping."`
 	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
 	UI             UI                  `key:"ui"`
 	CORS           *CORS               `key:"cors"`
@@ -28,15 +28,15 @@ type HTTP struct {
 
 // UI is the pages for people.
 type UI struct {
-	Enabled bool   `key:"enabled" doc:"Serve pages for people below /ui/, and lead browsers there from /."`
-	Index   string `key:"index" doc:"File on a local disk that remembers sizes and dates of repositories for the pages. Default: a temporary one."`
+	Enabled bool   `key:"enabled" doc:"Serve pages below /ui/, and redirect browsers there from /."`
+	Index   string `key:"index" doc:"Local file that caches sizes and dates for the pages. Default: a temporary one."`
 }
 
 // TLS turns encryption on.
 type TLS struct {
-	Certificate  string         `key:"certificate" doc:"File of the certificate chain. Read again when it changes."`
+	Certificate  string         `key:"certificate" doc:"File of the certificate chain. Reloaded on change."`
 	Key          string         `key:"key" doc:"File of the private key."`
-	ClientCAs    []string       `key:"clientcas" doc:"Files of CAs that client certificates are checked against."`
+	ClientCAs    []string       `key:"clientcas" doc:"CA files for client certificates."`
 	ClientAuth   string         `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates. Default: require-and-verify-client-cert with clientcas."`
 	MinimumTLS   string         `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
 	CipherSuites []string       `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names."`
@@ -67,17 +67,17 @@ type H2C struct {
 
 // Limits protect the server from clients that are slow.
 type Limits struct {
-	StallTimeout time.Duration `key:"stalltimeout" min:"1" doc:"A client that takes less than 256 KiB, or sends less than stalltimeout times minrate, in this time is cut off."`
-	MinRate      config.Size   `key:"minrate" min:"1" doc:"Bytes per second that a client must send, and take if that is more than 256 KiB in stalltimeout."`
-	MaxConns     int           `key:"maxconns" min:"0" doc:"Most connections open at the same time; 0 means no limit."`
+	StallTimeout time.Duration `key:"stalltimeout" min:"1" doc:"A client that receives less than 256 KiB, or sends less than stalltimeout × minrate, in this time is disconnected."`
+	MinRate      config.Size   `key:"minrate" min:"1" doc:"Bytes per second that a client must send, and receive if that exceeds 256 KiB per stalltimeout."`
+	MaxConns     int           `key:"maxconns" min:"0" doc:"Most open connections; 0 means no limit."`
 }
 
 // CORS lets pages of other origins use the API from a browser; without it none may.
 type CORS struct {
-	Origins     []string      `key:"origins" doc:"Origins of the pages; * means all, without credentials. Required."`
+	Origins     []string      `key:"origins" doc:"Allowed origins; * means all, without credentials. Required."`
 	Methods     []string      `key:"methods" choices:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"Allowed methods."`
 	Credentials bool          `key:"credentials" doc:"Let browsers send cookies, client certificates and remembered logins."`
-	MaxAge      time.Duration `key:"maxage" min:"0" doc:"How long a browser remembers what it was told."`
+	MaxAge      time.Duration `key:"maxage" min:"0" doc:"How long browsers cache the answer."`
 }
 
 func (c *CORS) validate(p *config.Problems) {

@@ -16,7 +16,7 @@ type TagRule struct {
 // Retention deletes tags that nobody needs any more.
 type Retention struct {
 	Enabled  bool            `key:"enabled" doc:"Apply the rules while serving."`
-	Interval time.Duration   `key:"interval" doc:"Time between two applications."`
+	Interval time.Duration   `key:"interval" doc:"Time between two runs."`
 	DryRun   bool            `key:"dryrun" doc:"Only log what would be deleted."`
 	Rules    []RetentionRule `key:"rules"`
 }
@@ -27,7 +27,7 @@ type RetentionRule struct {
 	Tags         []string      `key:"tags" doc:"Regular expressions, each for the whole tag; none selects all tags."`
 	Action       string        `key:"action" choices:"keep,delete" doc:"Keep the tags, or delete those that nothing below keeps."`
 	Keep         []string      `key:"keep" doc:"Regular expressions of tags that are always kept."`
-	Newest       int           `key:"newest" min:"0" doc:"Keep that many tags of a repository, those that were pushed last."`
+	Newest       int           `key:"newest" min:"0" doc:"Keep this number of tags per repository, those pushed last."`
 	NewerThan    time.Duration `key:"newerthan" min:"0" doc:"Keep tags that were pushed since."`
 	PulledWithin time.Duration `key:"pulledwithin" min:"0" doc:"Keep tags that were pulled since."`
 }
@@ -35,9 +35,9 @@ type RetentionRule struct {
 // Verification reads everything again, now and then.
 type Verification struct {
 	Enabled  bool          `key:"enabled" doc:"Verify the storage while serving."`
-	Interval time.Duration `key:"interval" doc:"Time from the end of one verification to the start of the next."`
+	Interval time.Duration `key:"interval" doc:"Time from one end to the next start."`
 	Rate     config.Size   `key:"rate" doc:"Bytes read per second at most; 0 means no limit."`
-	Repair   bool          `key:"repair" doc:"Quarantine what is damaged or leads nowhere."`
+	Repair   bool          `key:"repair" doc:"Quarantine damage and dangling links."`
 }
 
 func (u *UploadPurging) validate(p *config.Problems) {

@@ -22,27 +22,27 @@ type Notifications struct {
 
 // Events is the form of an event.
 type Events struct {
-	IncludeReferences bool   `key:"includereferences" doc:"Say in the events of manifests what those refer to."`
+	IncludeReferences bool   `key:"includereferences" doc:"List the references of manifests in their events."`
 	Version           string `key:"version" choices:"v1,v2" doc:"Media type and form: v1 of distribution 2.8, v2 of distribution 3."`
 }
 
 // EventQueue is where events wait.
 type EventQueue struct {
-	Directory string      `key:"directory" doc:"Directory of the queue. Default: docker/registry/v2/slipway/events in the root directory; with an object store, memory."`
+	Directory string      `key:"directory" doc:"Directory of the queue. Default: docker/registry/v2/slipway/events on files, memory with an object store."`
 	MaxSize   config.Size `key:"maxsize" doc:"Limit for each endpoint; a full queue loses the oldest events."`
 }
 
 // Endpoint is a receiver of events.
 type Endpoint struct {
 	Name              string                     `key:"name" doc:"Unique name. Required."`
-	Disabled          bool                       `key:"disabled" doc:"Leave this endpoint out. What waits for it goes on waiting."`
+	Disabled          bool                       `key:"disabled" doc:"Send nothing; events keep waiting."`
 	URL               string                     `key:"url" doc:"URL to POST events to. Required."`
 	Headers           map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
 	HeadersFile       string                     `key:"headersfile" doc:"File with more headers, one Name: value per line. While it is missing, events wait."`
 	Secret            config.Secret              `key:"secret" doc:"Signs requests (X-Slipway-Signature, X-Hub-Signature-256). At least 16 characters."`
 	Timeout           time.Duration              `key:"timeout" min:"0" doc:"Time for an answer; 0 means 5s."`
-	Threshold         int                        `key:"threshold" min:"0" doc:"Failures in a row before backoff applies."`
-	Backoff           time.Duration              `key:"backoff" min:"0" doc:"Time between tries, doubled with each failure up to a minute."`
+	Threshold         int                        `key:"threshold" min:"0" doc:"Consecutive failures before backoff applies."`
+	Backoff           time.Duration              `key:"backoff" min:"0" doc:"Delay of a retry, doubled up to a minute."`
 	IgnoredMediaTypes []string                   `key:"ignoredmediatypes" doc:"Media types without events; application/octet-stream means blobs."`
 	Ignore            Ignore                     `key:"ignore"`
 }

@@ -18,41 +18,41 @@ type Proxy struct {
 	Username          string          `key:"username" doc:"User name at that registry."`
 	Password          config.Secret   `key:"password" doc:"Password or access token at that registry."`
 	Exec              *ProxyExec      `key:"exec"`
-	TTL               time.Duration   `key:"ttl" doc:"Time after the last pull until an image leaves the cache; 0 keeps it."`
+	TTL               time.Duration   `key:"ttl" doc:"Time from the last pull until an image leaves; 0 keeps it."`
 	TagTTL            time.Duration   `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
-	CacheWriteTimeout time.Duration   `key:"cachewritetimeout" min:"1" doc:"Time that storing a blob may take once all of it has come."`
+	CacheWriteTimeout time.Duration   `key:"cachewritetimeout" min:"1" doc:"Limit for storing a completely received blob."`
 	Spool             string          `key:"spool" doc:"Local directory for blobs being fetched. Default: on the volume of storage.filesystem, or slipway.objectstore.spool."`
 	SpoolMax          config.Size     `key:"spoolmax" min:"1" doc:"Limit of the spool. Blobs beyond it aren't cached."`
 	Upstreams         []ProxyUpstream `key:"upstreams"`
 	Local             []string        `key:"local" doc:"Patterns of repositories for pushes, if an upstream has the empty prefix."`
 	Public            bool            `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
 	Offline           bool            `key:"offline" doc:"Never ask an upstream; serve what the cache holds."`
-	MaxSize           config.Size     `key:"maxsize" doc:"Limit of all caches; beyond it the least recently pulled images leave. 0 means no limit."`
+	MaxSize           config.Size     `key:"maxsize" doc:"Limit of all caches; least recently pulled images leave first. 0 means none."`
 	Sync              ProxySync       `key:"sync"`
 }
 
 // ProxyExec is a credential helper.
 type ProxyExec struct {
 	Command  string        `key:"command" doc:"Program that speaks the protocol of Docker's credential helpers. Required."`
-	Lifetime time.Duration `key:"lifetime" doc:"How long its answer holds: 0 asks each time, less than 0 once."`
+	Lifetime time.Duration `key:"lifetime" doc:"Validity of its answer: 0 asks each time, negative once."`
 }
 
 // ProxyUpstream is one of several registries.
 type ProxyUpstream struct {
-	Prefix        string        `key:"prefix" doc:"Prefix of its repositories: with hub, hub/library/alpine is its library/alpine. One upstream may have none."`
+	Prefix        string        `key:"prefix" doc:"Prefix of its repositories: with hub, hub/library/alpine is library/alpine there. One upstream may have none."`
 	RemoteURL     string        `key:"remoteurl" doc:"URL of the registry. Required."`
 	Namespaces    []string      `key:"namespaces" doc:"Registries it serves for clients that name one (ns=docker.io). Default: the host of remoteurl."`
 	Username      string        `key:"username" doc:"User name at the registry."`
 	Password      config.Secret `key:"password" doc:"Password or access token at the registry."`
 	Exec          *ProxyExec    `key:"exec"`
 	Public        bool          `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
-	TTL           time.Duration `key:"ttl" doc:"Time after the last pull until an image leaves the cache; 0 keeps it."`
+	TTL           time.Duration `key:"ttl" doc:"Time from the last pull until an image leaves; 0 keeps it."`
 	TagTTL        time.Duration `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
 	Offline       bool          `key:"offline" doc:"Never ask the upstream; serve what the cache holds."`
 	PullsPerHour  int           `key:"pullsperhour" min:"0" doc:"Manifests fetched per hour at most; 0 means no limit."`
-	MaxConns      int           `key:"maxconns" min:"0" doc:"Connections at the same time; 0 means 32."`
-	Timeout       time.Duration `key:"timeout" min:"1" doc:"Time for an answer to begin, and for which a blob may pause."`
-	CA            string        `key:"ca" doc:"File of certificates (PEM) that are trusted beside those of the system."`
+	MaxConns      int           `key:"maxconns" min:"0" doc:"Most connections; 0 means 32."`
+	Timeout       time.Duration `key:"timeout" min:"1" doc:"Wait for an answer, or for more of a blob."`
+	CA            string        `key:"ca" doc:"Additional trusted certificates (PEM)."`
 	TrustedRealms []string      `key:"trustedrealms" doc:"Hosts of other token servers that may get the login."`
 
 	PrivateRedirects bool `key:"privateredirects" doc:"Follow redirects to private addresses from a public upstream."`
@@ -60,7 +60,7 @@ type ProxyUpstream struct {
 
 // ProxySync fetches images ahead of time.
 type ProxySync struct {
-	Interval time.Duration `key:"interval" min:"0" doc:"Time between two runs in the server; 0 means only by registry mirror sync."`
+	Interval time.Duration `key:"interval" min:"0" doc:"Interval in the server; 0 means only by registry mirror sync."`
 	Images   []SyncImage   `key:"images"`
 }
 

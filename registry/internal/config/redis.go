@@ -20,28 +20,28 @@ type Redis struct {
 	DB               int           `key:"db" min:"0" doc:"Number of the database; a cluster has only 0."`
 	ClientName       string        `key:"clientname" doc:"Name of the connections in CLIENT LIST."`
 	Protocol         int           `key:"protocol" doc:"Protocol version, 2 or 3; 0 negotiates."`
-	DisableIdentity  bool          `key:"disableidentity" alias:"disableindentity" doc:"Do not tell the server the name of the client library."`
+	DisableIdentity  bool          `key:"disableidentity" alias:"disableindentity" doc:"Hide the name of the client library."`
 	IdentitySuffix   string        `key:"identitysuffix" doc:"Appended to the name of the client library."`
 	TLS              RedisTLS      `key:"tls"`
 
 	DialTimeout     time.Duration `key:"dialtimeout" min:"1" doc:"Time to connect."`
 	ReadTimeout     time.Duration `key:"readtimeout" min:"1" doc:"Time for an answer."`
 	WriteTimeout    time.Duration `key:"writetimeout" min:"1" doc:"Time to send a command."`
-	MaxRetries      int           `key:"maxretries" min:"0" doc:"Times that a failed command is repeated."`
-	MinRetryBackoff time.Duration `key:"minretrybackoff" min:"0" doc:"Least time before a repetition; 0 means 8ms."`
-	MaxRetryBackoff time.Duration `key:"maxretrybackoff" min:"0" doc:"Most time before a repetition; 0 means 512ms."`
+	MaxRetries      int           `key:"maxretries" min:"0" doc:"Retries of a failed command."`
+	MinRetryBackoff time.Duration `key:"minretrybackoff" min:"0" doc:"Shortest delay of a retry; 0 means 8ms."`
+	MaxRetryBackoff time.Duration `key:"maxretrybackoff" min:"0" doc:"Longest delay of a retry; 0 means 512ms."`
 
-	PoolSize        int           `key:"poolsize" min:"0" doc:"Connections that are kept; 0 means 10 for each processor."`
-	PoolFIFO        bool          `key:"poolfifo" doc:"Use the connection that was idle longest, not shortest."`
-	PoolTimeout     time.Duration `key:"pooltimeout" min:"0" doc:"Time to wait for a connection when all are in use; 0 means readtimeout."`
-	MinIdleConns    int           `key:"minidleconns" min:"0" doc:"Idle connections that are kept open at least."`
-	MaxIdleConns    int           `key:"maxidleconns" min:"0" doc:"Idle connections that are kept open at most; 0 means any number."`
-	MaxActiveConns  int           `key:"maxactiveconns" min:"0" doc:"Connections at most; 0 means any number."`
-	ConnMaxIdleTime time.Duration `key:"connmaxidletime" min:"0" doc:"Idle time after which a connection is closed; 0 means 30m."`
+	PoolSize        int           `key:"poolsize" min:"0" doc:"Base number of connections; 0 means 10 per processor."`
+	PoolFIFO        bool          `key:"poolfifo" doc:"Use the connection idle longest, not shortest."`
+	PoolTimeout     time.Duration `key:"pooltimeout" min:"0" doc:"Wait for a free connection; 0 means readtimeout."`
+	MinIdleConns    int           `key:"minidleconns" min:"0" doc:"Fewest idle connections."`
+	MaxIdleConns    int           `key:"maxidleconns" min:"0" doc:"Most idle connections; 0 means no limit."`
+	MaxActiveConns  int           `key:"maxactiveconns" min:"0" doc:"Most connections; 0 means no limit."`
+	ConnMaxIdleTime time.Duration `key:"connmaxidletime" min:"0" doc:"Idle time until a connection is closed; 0 means 30m."`
 	ConnMaxLifetime time.Duration `key:"connmaxlifetime" min:"0" doc:"Age at which a connection is closed; 0 means never."`
 	Pool            RedisPool     `key:"pool"`
 
-	MaxRedirects   int  `key:"maxredirects" min:"0" doc:"Times that a command follows a cluster's redirection; 0 means 3."`
+	MaxRedirects   int  `key:"maxredirects" min:"0" doc:"Redirections of a cluster to follow; 0 means 3."`
 	ReadOnly       bool `key:"readonly" doc:"Read from the replicas of a cluster."`
 	RouteByLatency bool `key:"routebylatency" doc:"Read from the node of a cluster that answers fastest."`
 	RouteRandomly  bool `key:"routerandomly" doc:"Read from any node of a cluster."`
@@ -59,7 +59,7 @@ type RedisPool struct {
 
 // RedisTLS is for servers that speak TLS.
 type RedisTLS struct {
-	Enabled     bool     `key:"enabled" doc:"Connect by TLS. The other keys of this section imply it."`
+	Enabled     bool     `key:"enabled" doc:"Connect over TLS; implied by the other keys here."`
 	Certificate string   `key:"certificate" doc:"File of the certificate that is shown to the server."`
 	Key         string   `key:"key" doc:"File of its key."`
 	RootCAs     []string `key:"rootcas" doc:"Certificate authorities. Default: the system's."`

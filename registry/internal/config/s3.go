@@ -14,7 +14,7 @@ type S3 struct {
 	SessionToken     config.Secret `key:"sessiontoken" doc:"Session token of temporary keys."`
 	Region           string        `key:"region" doc:"Region of the bucket. Required for Amazon S3."`
 	RegionEndpoint   string        `key:"regionendpoint" doc:"Host or URL of a server other than Amazon's."`
-	ForcePathStyle   string        `key:"forcepathstyle" choices:"auto,true,false" doc:"Put the bucket in the path of the URL; auto does with regionendpoint."`
+	ForcePathStyle   string        `key:"forcepathstyle" choices:"auto,true,false" doc:"Put the bucket in the path; auto: with regionendpoint."`
 	Bucket           string        `key:"bucket" doc:"Name of an existing bucket. Required."`
 	RootDirectory    string        `key:"rootdirectory" doc:"Prefix of the names of all objects."`
 	Secure           bool          `key:"secure" doc:"Use https if regionendpoint has no scheme."`

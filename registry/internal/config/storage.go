@@ -35,13 +35,13 @@ type InMemory struct{}
 // Delete allows deletions.
 type Delete struct {
 	Enabled bool          `key:"enabled" doc:"Let clients delete manifests, tags and blobs."`
-	Keep    time.Duration `key:"keep" min:"0" doc:"How long a deleted tag, image or repository can be restored; 0 frees the bytes with the next collection."`
+	Keep    time.Duration `key:"keep" min:"0" doc:"How long deleted tags, images and repositories can be restored."`
 }
 
 // Redirect is about sending clients to the object store itself.
 type Redirect struct {
-	Disable bool     `key:"disable" doc:"Serve all bytes from the registry. Otherwise GET of a blob redirects to a signed URL of the object store."`
-	Exclude []string `key:"exclude" doc:"Addresses or networks of clients that get all bytes from the registry."`
+	Disable bool     `key:"disable" doc:"Serve blobs directly instead of redirecting to signed URLs of the object store."`
+	Exclude []string `key:"exclude" doc:"Addresses or networks of clients that are never redirected."`
 }
 
 // Cache is about blob descriptors.
@@ -62,9 +62,9 @@ type Maintenance struct {
 
 // UploadPurging removes uploads that nobody finished.
 type UploadPurging struct {
-	Enabled  bool          `key:"enabled" doc:"Remove uploads that were never finished."`
-	Age      time.Duration `key:"age" min:"0" doc:"Time without activity after which an upload is removed."`
-	Interval time.Duration `key:"interval" doc:"Time between two searches for such uploads."`
+	Enabled  bool          `key:"enabled" doc:"Remove abandoned uploads."`
+	Age      time.Duration `key:"age" min:"0" doc:"Idle time until an upload is removed."`
+	Interval time.Duration `key:"interval" doc:"Time between two runs."`
 	DryRun   bool          `key:"dryrun" doc:"Only log what would be removed."`
 }
 

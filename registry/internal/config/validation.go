@@ -5,7 +5,7 @@ import "slipway/shared/config"
 // Validation is what a pushed manifest is checked for.
 type Validation struct {
 	Enabled   config.Dead        `key:"enabled" why:"validation is on unless validation.disabled says otherwise"`
-	Disabled  bool               `key:"disabled" doc:"Accept manifests without looking at URLs and at what an index refers to."`
+	Disabled  bool               `key:"disabled" doc:"Skip the checks of URLs and of index contents."`
 	Manifests ValidatedManifests `key:"manifests"`
 }
 
@@ -23,7 +23,7 @@ type URLs struct {
 
 // Indexes says which children of an index must be there.
 type Indexes struct {
-	Platforms    string     `key:"platforms" choices:"all,none,list" doc:"Images of an index that must exist when it is pushed."`
+	Platforms    string     `key:"platforms" choices:"all,none,list" doc:"Images of an index that must exist."`
 	PlatformList []Platform `key:"platformlist"`
 }
 
