@@ -151,6 +151,9 @@ func TestForEverybody(t *testing.T) {
 		for _, fault := range b.Faults() {
 			t.Errorf("%s, %s: %s", path, where, fault)
 		}
+		if browsertest.In(b.Browser, chromedp.Evaluate[bool]("[...document.querySelectorAll('nav')].some(nav => nav.scrollWidth > nav.clientWidth)")) {
+			t.Errorf("%s, %s: a menu scrolls sideways", path, where)
+		}
 		if browsertest.In(b.Browser, chromedp.Evaluate[bool]("window.evil !== undefined")) {
 			t.Errorf("%s runs what was pushed", path)
 		}
@@ -163,7 +166,7 @@ func TestForEverybody(t *testing.T) {
 	pages := []string{
 		"/ui/", "/ui/?q=nothing", "/ui/?in=web/", "/ui/repository/web/app", "/ui/repository/web/app?sort=size", "/ui/image/web/app:1.0", "/ui/image/web/app:evil", "/ui/image/web/app:sbom",
 		"/ui/compare/web/app?a=1.0&b=1.1", "/ui/compare/web/app?a=1.0&b=evil", "/ui/history/web/app:1.0", "/ui/delete/web/app:1.0", "/ui/delete/web/app", "/ui/trash", "/ui/trash/public/base",
-		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/account", "/ui/usage", "/ui/state", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
+		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
 	}
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {

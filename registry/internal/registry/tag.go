@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -97,13 +98,12 @@ type TagRule struct {
 
 // Immutable reports whether the tag, once it is there, is neither moved nor
 // deleted.
-func (r Repository) Immutable(tag oci.Tag) bool {
-	for i := range r.reg.opts.Immutable {
-		if rule := &r.reg.opts.Immutable[i]; rule.Tags.Match(tag) && rule.Repositories.Match(r.name) {
-			return true
-		}
-	}
-	return false
+func (r Repository) Immutable(tag oci.Tag) bool { return r.ImmutableRule(tag) >= 0 }
+
+// ImmutableRule returns the first of the rules that make the tag immutable, counted from 0; -1 if none
+// does.
+func (r Repository) ImmutableRule(tag oci.Tag) int {
+	return slices.IndexFunc(r.reg.opts.Immutable, func(rule TagRule) bool { return rule.Tags.Match(tag) && rule.Repositories.Match(r.name) })
 }
 
 // setOnce gives the move to d of a tag that stays once it is set its condition, so that of two

@@ -46,6 +46,10 @@ func TestRights(t *testing.T) {
 	alice.post("/ui/tag/web/app:v1", "repository", "public/base", "tag", "v2")
 	alice.want(403, "You may not push there.")
 	alice.page = page
+	alice.get("/ui/image/web/app:kept-1")
+	alice.want(200, "Neither moved nor deleted, by <code>storage.maintenance.immutable[0]</code>")
+	alice.get("/ui/image/web/app:v1")
+	alice.want(200, "-storage.maintenance.immutable")
 	alice.post("/ui/tag/web/app:v1", "repository", "web/app", "tag", "kept-1")
 	alice.want(409, "immutable")
 	alice.page = page

@@ -55,6 +55,7 @@ type imagePage struct {
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
 	Protected   bool
+	Rule        int      // that protects it, counted from 0
 	Left        int      // entries of lists that the page leaves out
 	Others      []string // tags to compare with
 	Raw         string
@@ -95,6 +96,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	title := short(m.Digest)
 	if ref.Tag != "" {
 		title, p.Reference, p.Protected = string(ref.Tag), ":"+string(ref.Tag), repo.Immutable(ref.Tag)
+		p.Rule = repo.ImmutableRule(ref.Tag)
 	}
 	p.frame = web.frame(v, "repositories", string(name)+" "+title)
 	if p.Summary, err = web.images.summarize(v.Context(), repo, m); err != nil {
