@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
@@ -15,7 +16,7 @@ type event struct {
 	State outbox.State
 	Title string
 	Note  string
-	Body  string
+	Text  string // the beginning of it, as readers see it
 }
 
 // history returns what followed a message in its room.
@@ -26,7 +27,7 @@ func (web *Web) history(v *sessionRequest, id int64) (events []event, err error)
 		if e.Kind == outbox.Reply {
 			what = "Replied"
 		}
-		events = append(events, event{what, time.UnixMilli(e.QueuedAt), e.State, e.Title, e.Note, e.Body})
+		events = append(events, event{what, time.UnixMilli(e.QueuedAt), e.State, e.Title, e.Note, preview(100, message.Message{Body: e.Body, ContentType: e.ContentType})})
 	}
 	return events, err
 }

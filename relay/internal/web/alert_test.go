@@ -15,7 +15,7 @@ func TestAlertPages(t *testing.T) {
 	app := b.app("alpha", room)
 	say := func(title string, change intake.Change) string {
 		t.Helper()
-		a, err := b.service.Accept(context.Background(), intake.Request{Token: app.Token, Title: title, Message: "text", Key: "k", Change: change, Source: "test"})
+		a, err := b.service.Accept(context.Background(), intake.Request{Token: app.Token, Title: title, Message: "**text**", Key: "k", Change: change, Source: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestAlertPages(t *testing.T) {
 	b.get("/ui/")
 	b.want(200, "Open alerts", "Disk fuller", "-acknowledged by")
 	b.until(page, "Edited")
-	b.want(200, "and is open.", "History", "Acknowledge")
+	b.want(200, "and is open.", "History", "Acknowledge", `<span class="muted">text</span>`)
 	b.post(page + "/acknowledge")
 	b.want(200, "The alert is acknowledged", "Acknowledged by admin.", "-Nobody has")
 	b.post(page + "/acknowledge")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -288,6 +289,10 @@ type applicationPage struct {
 	Room   *standing
 	Recent []message.Message
 
+	Current string         // address of the application's room, "" if there is none yet
+	Others  []account.Room // rooms of other applications
+	Typed   string         // room that a failed attempt named
+
 	Preview *account.Preview // nil unless it was asked for
 	Payload string           // …over this
 
@@ -318,14 +323,26 @@ func (web *Web) showPreview(w http.ResponseWriter, v *sessionRequest, form url.V
 	if p.Form, err = formFrom(a); err != nil {
 		return err
 	}
+	if p.Current = p.Form.Get("room_id"); form != nil {
+		p.Typed = form.Get("room_id")
+	}
 	maps.Copy(p.Form, form)
 	p.Room = web.standing(v, a)
+	if p.Others, err = web.otherRooms(v, a); err != nil {
+		return err
+	}
 	page, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{ApplicationID: a.ID, Limit: shownRecent})
 	if err != nil {
 		return err
 	}
 	p.Recent = page.Messages
 	return web.show(w, status, "application", p)
+}
+
+// otherRooms lists the rooms of the user's applications, without that of a.
+func (web *Web) otherRooms(v *sessionRequest, a account.Application) ([]account.Room, error) {
+	all, err := web.service.Rooms(v.ctx(), v.Principal)
+	return slices.DeleteFunc(all, func(r account.Room) bool { return r.RoomID == "" || r.RoomID == a.RoomID || r.Address == a.Room }), err
 }
 
 // formFrom returns the settings of an application as fields of a form.
@@ -352,6 +369,10 @@ func formFrom(a account.Application) (url.Values, error) {
 func (web *Web) postApplication(w http.ResponseWriter, v *sessionRequest) error {
 	form := v.PostForm
 	in, err := settingsOf(form)
+	if typed := strings.TrimSpace(form.Get("room_id")); typed == "" && form.Has("joined") {
+		room := form.Get("joined")
+		in.Room = &room
+	}
 	if err == nil {
 		_, err = web.service.UpdateApplication(v.ctx(), v.Principal, idOf(v), in)
 	}

@@ -590,3 +590,26 @@ func TestMessage_Attachments(t *testing.T) {
 		t.Errorf("the page doesn't name the attachment: %s", b.page)
 	}
 }
+
+// An application's room is chosen from those of the others, or typed.
+func TestRoomOfAnApplication(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("renamed", room)
+	other := b.app("elsewhere", "!elsewhere:hs").Application.Room
+	b.get("/ui/applications/1")
+	b.want(200, `<option value="`+room+`">`, `<option value="`+other+`">`)
+	b.post("/ui/applications/1", "name", "renamed", "joined", other, "room_id", "", "priority_scale", "gotify")
+	b.want(200, "Saved.", `<option value="`+other+`">`)
+	v, err := b.service.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := b.service.Application(t.Context(), v, 1); err != nil || a.Room != other {
+		t.Errorf("the room is %q, %v", a.Room, err)
+	}
+	b.post("/ui/applications/1", "name", "renamed", "joined", other, "room_id", "nonsense", "priority_scale", "gotify")
+	b.want(400, `role="alert"`, `value="nonsense"`)
+	b.post("/ui/applications/1", "name", "renamed", "joined", other, "room_id", room, "priority_scale", "gotify")
+	b.want(200, "Saved.", `<option value="`+room+`">`)
+}
