@@ -43,7 +43,7 @@ func (c Configuration) check() *cobra.Command {
 	var skip bool
 	cmd := c.reading(&cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Say what is wrong with the configuration",
+		Short: "List the errors of the configuration",
 		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and lists every problem.", c.Service, c.Sources),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := c.load(cmd, args)
@@ -72,7 +72,7 @@ func (c Configuration) check() *cobra.Command {
 func (c Configuration) show() *cobra.Command {
 	return c.reading(&cobra.Command{
 		Use:   "show [FILE]",
-		Short: "Show every setting in force and where it comes from",
+		Short: "Show the effective settings and where they come from",
 		Long: fmt.Sprintf("Shows as YAML the configuration that `%s serve` would use. A comment names the origin of each value: "+
 			"the line of the file, the variable, or the default. Secrets are hidden.", c.Service),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,7 +111,7 @@ func Warn(cmd *cobra.Command, report *config.Report) {
 func (c Configuration) reference() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reference",
-		Short: "Write every setting there is, as Markdown",
+		Short: "Write a reference of all settings as Markdown",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return c.Reference(cmd.OutOrStdout()) },
 	}

@@ -25,7 +25,7 @@ func newHealthCommand() *cobra.Command {
 		Use:   "health [FILE]",
 		Short: "Ask the running registry on this machine whether it is healthy",
 		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without FILE: " +
-			"the one that runs as process 1 of a container, else that of REGISTRY_CONFIGURATION_PATH.",
+			"the one running as process 1 of a container, otherwise that of REGISTRY_CONFIGURATION_PATH.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := fileArgument(args)

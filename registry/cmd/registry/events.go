@@ -24,9 +24,9 @@ func newEventsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "events [FILE]",
-		Short: "Show which events wait for the endpoints of notifications, and why",
-		Long: "Shows for each endpoint how many events wait, since when, why the last delivery failed and when the next is tried. " +
-			"It asks the registries that run on this machine, and reads the queues of those that don't run. Replicas have a queue each.",
+		Short: "Show waiting events of each notification endpoint, and why they wait",
+		Long: "Shows for each endpoint how many events wait, since when, why the last delivery failed, and when the next attempt is. " +
+			"It asks running registries on this machine, and reads the queues of stopped ones. Each replica has its own queue.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, base, err := eventsConfig(fileArgument(args))
@@ -52,7 +52,7 @@ func newEventsDropCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop ENDPOINT [FILE]",
 		Short: "Drop the events that wait for an endpoint",
-		Long:  "Drops the events that wait for an endpoint now. It asks the registry if one runs.",
+		Long:  "Drops the events that wait for an endpoint, through the registry if one runs.",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, base, err := eventsConfig(fileArgument(args[1:]))

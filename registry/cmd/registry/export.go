@@ -17,9 +17,9 @@ func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export FILE REPOSITORY[:TAG|@DIGEST]... TARGET",
 		Short: "Write repositories as an OCI layout",
-		Long: "Writes all tags of the repositories, or those given, with the images of indexes and with signatures and all else that refers to them, " +
-			"as an OCI layout: into a file if TARGET ends in .tar, else into a directory. The entries are named by their tags, with several repositories REPOSITORY:TAG. " +
-			"Each blob is checked against its digest. It may run beside a server.",
+		Long: "Writes the given tags or all tags of the repositories, with the images of indexes, signatures and other referrers, " +
+			"as an OCI layout: a tar file if TARGET ends in .tar, otherwise a directory. Entries are named by tag or, with several repositories, REPOSITORY:TAG. " +
+			"Each blob is checked against its digest. A registry may serve meanwhile.",
 		Args: cobra.MinimumNArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var items []ocilayout.Item

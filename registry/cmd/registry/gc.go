@@ -37,10 +37,10 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "garbage-collect [FILE]",
 		Short: "Free the bytes that no manifest needs any more",
-		Long: "Deletes blobs that no manifest needs any more, from the storage of the configuration: FILE, or the file that " + config.PathVariable +
-			" names. Registries may run and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
-			"Beside a registry that serves, what a client has pushed or asked for with HEAD is kept for two minutes, and for " +
-			"storage.maintenance.gc.age where an upload is under way. While no registry serves a file system, everything that nothing needs is freed.",
+		Long: "Deletes unneeded blobs from the storage of the configuration FILE, or of the file that " + config.PathVariable +
+			" names. Registries may serve and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
+			"While a registry serves, blobs that clients pushed or requested with HEAD are kept for two minutes, or for " +
+			"storage.maintenance.gc.age in repositories with an upload under way. While none serves a file system, everything unneeded is freed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notNegative("--age", flags.age); err != nil {
@@ -65,7 +65,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&flags.dryRun, "dry-run", "d", false, "only show what would be freed; nothing on the storage is changed")
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
-	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what was deleted and could still be restored")
+	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what could still be restored")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
 	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for (default: see above)")

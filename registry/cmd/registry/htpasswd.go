@@ -35,9 +35,9 @@ func newHtpasswdCommand(stdin io.Reader, stdout, stderr io.Writer) *cobra.Comman
 		Short: "Set or delete a user's password in an htpasswd file",
 		Long: `Set or delete a user's password in an htpasswd file.
 
-The password is asked for on the terminal, or read as one line from standard
-input. The file is made if it does not exist, readable by its owner only. A
-running registry takes up the change within a second.`,
+Prompts for the password on a terminal, otherwise reads one line from standard
+input. Creates the file if necessary, readable by its owner only. A running
+registry sees the change within a second.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return h.run(cmd.Context(), args[0], args[1]) },
 	}

@@ -17,9 +17,9 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE SOURCE REPOSITORY",
 		Short: "Import an OCI layout into a repository",
-		Long: "Imports all that is in the OCI layout, a directory or a tar file, into the repository. What a push may not do, such as moving " +
-			"an immutable tag, an import may not do either. Blobs that are stored already are not copied. It may run beside a server.\n\n" +
-			"A layout of several repositories is refused unless --merge is set: tags of one name would replace each other.",
+		Long: "Imports an OCI layout, a directory or a tar file, into the repository. The rules of pushes apply: an import can't move " +
+			"an immutable tag. Stored blobs are not copied again. A registry may serve meanwhile.\n\n" +
+			"A layout of several repositories is refused unless --merge is set, because equal tags would replace each other.",
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := oci.ParseName(args[2])

@@ -22,7 +22,7 @@ import (
 func newMirrorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror",
-		Short: "Fill the caches of other registries",
+		Short: "Fill the caches of upstream registries",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -36,8 +36,8 @@ func newMirrorSyncCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync FILE [IMAGE…]",
 		Short: "Fetch images from upstreams ahead of time",
-		Long: "Fetches the images of proxy.sync.images, or those given, into the caches, as pulls would, except those it has. " +
-			"An IMAGE is a repository here and perhaps a tag, such as hub/library/alpine:3.20. It may run beside a server.",
+		Long: "Fetches the given images or those of proxy.sync.images into the caches, except those already there. " +
+			"An IMAGE is a repository of this registry with an optional tag, such as hub/library/alpine:3.20. A registry may serve meanwhile.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := openEnvironment(cmd, args[0], true)

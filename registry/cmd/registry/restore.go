@@ -26,9 +26,9 @@ func newRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE REPOSITORY[:TAG][@DIGEST]",
 		Short: "Undo the deletion of a tag, an image or a repository",
-		Long: "Restores what was deleted from the repository while storage.delete.keep was set, until that time is over: a tag with its image, " +
-			"an image with the tags that pointed at it, or all of a deleted repository. It undoes the latest deletion that matches, or the one that --deletion names. " +
-			"With TAG@DIGEST it points the tag at an earlier image that the repository still has, even if the tag exists. It may run beside a server.",
+		Long: "Restores, within storage.delete.keep of the deletion, a tag with its image, " +
+			"an image with the tags that pointed at it, or a deleted repository. It undoes the latest matching deletion, or the one named by --deletion. " +
+			"With TAG@DIGEST it points the tag at an earlier image that the repository still has, even if the tag exists. A registry may serve meanwhile.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, selected, err := parseSelection(args[1])
@@ -56,7 +56,7 @@ func newRestoreCommand() *cobra.Command {
 			return errors.Join(err, e.close())
 		},
 	}
-	cmd.Flags().BoolVarP(&list, "list", "l", false, "only show what can be restored; of a tag, what it has pointed at")
+	cmd.Flags().BoolVarP(&list, "list", "l", false, "only show what can be restored; for a tag, its earlier images")
 	cmd.Flags().StringVar(&id, "deletion", "", "ID of the deletion to undo, as --list shows it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

@@ -60,7 +60,7 @@ func newRetentionApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
 		Short: "Delete the tags that the rules select for deletion",
-		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled, also beside a server. A tag that is pushed meanwhile stays.",
+		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled. A registry may serve meanwhile; a tag pushed meanwhile stays.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := openEnvironment(cmd, fileArgument(args), true)

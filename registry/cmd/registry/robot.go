@@ -21,8 +21,8 @@ func newRobotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "robot",
 		Short: "Create, list and revoke robot accounts",
-		Long: "Robot accounts are credentials for machines, with rights of their own. They are kept in the storage: all replicas know of a change " +
-			"within two seconds. They log in where auth.service is set.",
+		Long: "Robot accounts are credentials for programs, with rights of their own. They are stored with the images, so all replicas see a change " +
+			"within two seconds. Logging in as a robot requires auth.service.",
 	}
 	cmd.AddCommand(newRobotCreateCommand(), newRobotListCommand(), newRobotRevokeCommand())
 	return cmd
@@ -35,8 +35,8 @@ func newRobotCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME [FILE]",
 		Short: "Create a robot and show its password, once",
-		Long: "Creates a robot account that has the rights in the repositories, beside those that access rules give to robot:NAME; rules that deny bind it, too. " +
-			"Its password is shown once and kept as a hash.",
+		Long: "Creates a robot account with these rights in the repositories, in addition to those that access rules give to robot:NAME. Rules that deny apply to it. " +
+			"Its password is shown once and stored as a hash.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[0]

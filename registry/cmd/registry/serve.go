@@ -19,8 +19,8 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Serve the registry",
 		Long: "Serves the registry with the configuration FILE, or the one that " + config.PathVariable + " names. REGISTRY_ variables take precedence " +
-			"over the file. Ends after SIGTERM or SIGINT, when the requests under way are answered. " +
-			"SIGHUP reloads certificates, the password file, access rules, workloads, keys of tokens and the level of the log.",
+			"over the file. SIGTERM or SIGINT stops it after the requests under way. " +
+			"SIGHUP reloads certificates, the password file, access rules, workloads, token keys and the log level.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: serve,
 	}

@@ -36,7 +36,7 @@ func newUploadsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [FILE]",
 		Short: "List unfinished uploads",
-		Long:  "Lists the uploads that were begun and not finished, with the bytes that they have and the time of their last byte. It may run beside a server and changes nothing.",
+		Long:  "Lists unfinished uploads with their size and the time of their last byte. It changes nothing, and a registry may serve meanwhile.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := openEnvironment(cmd, fileArgument(args), false)
@@ -99,8 +99,8 @@ func newUploadsPurgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge [FILE]",
 		Short: "Remove abandoned uploads",
-		Long: "Removes the uploads to which nothing was added for storage.maintenance.uploadpurging.age, or for --age, whether or not uploadpurging is enabled. " +
-			"It may run beside a server: with --age 0, uploads that are under way there fail.",
+		Long: "Removes uploads that received nothing for storage.maintenance.uploadpurging.age or --age, whether or not uploadpurging is enabled. " +
+			"A registry may serve meanwhile; with --age 0, its uploads under way fail.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notNegative("--age", age); err != nil {

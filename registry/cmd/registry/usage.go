@@ -21,9 +21,9 @@ func newUsageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage [FILE]",
 		Short: "Show how many bytes each repository takes",
-		Long: "Shows for each repository the bytes of all its blobs and manifests, and OWN, the bytes unique to this repository, " +
-			"and RESTORABLE, those that only what was deleted and can be restored needs. " +
-			"In the sum and under a quota, what several repositories have is counted once. Repositories that hold nothing are not listed.",
+		Long: "Shows for each repository the bytes of its blobs and manifests; OWN, the bytes unique to this repository; " +
+			"and RESTORABLE, the bytes that only restorable deletions need. " +
+			"The sum counts shared content once. Empty repositories are not listed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := openEnvironment(cmd, fileArgument(args), false)

@@ -26,8 +26,8 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check all blobs against their digests and all links",
-		Long: "Checks each blob against its digest, and finds links and tags that lead nowhere and manifests that lack something. " +
-			"It may run beside a server. The next run resumes an interrupted one. Exits with 1 if problems remain.",
+		Long: "Checks each blob against its digest, and finds dangling links and tags and incomplete manifests. " +
+			"A registry may serve meanwhile. The next run resumes an interrupted one. Exits with 1 if problems remain.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var limit settings.Size

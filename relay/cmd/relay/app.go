@@ -36,7 +36,7 @@ func newAppCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "app",
 		Short: "Create, list, change and delete applications, create new tokens and webhook secrets",
-		Long:  "Manages applications as the administrator that the configuration names: through the running relay, or in its database when none runs.",
+		Long:  "Manages applications as the configured administrator, through the running relay or, if none runs, in its database.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -73,7 +73,7 @@ func newAppCreateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot creates one and invites the administrator")
 	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that have none, -2 to 2")
 	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "create a short token, for clients that check Gotify's form (Watchtower)")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the token")
 	return cmd
 }
 
@@ -156,7 +156,7 @@ func newAppTokenCommand() *cobra.Command {
 	}
 	t.addFlags(cmd)
 	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the current token stays valid")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the token")
 	return cmd
 }
 
@@ -176,7 +176,7 @@ func newAppSecretCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret ID|NAME",
 		Short: "Set the secret that verifies signed webhooks; without --secret-stdin one is generated and shown, once",
-		Long:  "Sets the secret that senders sign their webhooks to the application with. The relay stores it encrypted and from then on refuses webhooks that should be signed and aren't.",
+		Long:  "Sets the secret with which senders sign webhooks to the application. The relay stores it encrypted, and then refuses unsigned webhooks of protocols that have signatures.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if remove {
@@ -222,7 +222,7 @@ func newAppDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID|NAME",
 		Short: "Delete an application with its history",
-		Long:  "Deletes an application: its token stops working at once, its history is removed and messages that wait are not delivered. What is in its room stays there.",
+		Long:  "Deletes an application: its token stops working at once, its history is removed, and waiting messages are not delivered. Its room and the messages there stay.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.change(cmd, http.MethodDelete, "application", args[0], nil, "deleted")

@@ -22,12 +22,12 @@ func newAppSetCommand() *cobra.Command {
 	for _, name := range []string{"title", "text", "priority", "link"} {
 		settings.String("template-"+name, "", "template of the "+name+"; empty leaves it as it is")
 	}
-	settings.String("digest", "", "for how long after a message further ones of priority 0 or less are collected in one, such as 10m; 0 means never")
+	settings.String("digest", "", "how long after a message to collect further ones of priority 0 or less in one, such as 10m; 0 means never")
 	settings.String("quiet-hours", "", "when priority 1 mentions nobody, such as 22:00-07:00")
 	settings.String("time-zone", "", "time zone of the quiet hours, such as Europe/Berlin; UTC if empty")
 	settings.Bool("quiet-summary", false, "list the messages that mentioned nobody when the quiet hours end")
-	settings.String("heartbeat", "", "how long the application may give no sign of life, such as 5m; 0 means forever")
-	settings.String("heartbeat-grace", "", "how much later than that the alarm comes")
+	settings.String("heartbeat", "", "longest silence before an alarm, such as 5m; 0 means no alarm")
+	settings.String("heartbeat-grace", "", "additional time before the alarm")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in := map[string]any{}
 		cmd.Flags().Visit(func(f *pflag.Flag) {

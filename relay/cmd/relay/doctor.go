@@ -15,8 +15,8 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything that a delivery needs",
-		Long: "Checks whether the relay runs, the database, the homeserver, the bot's login and each application's room and prints one line for each. " +
-			"Asks the running relay, or checks by itself when none runs. Exits with 1 if a check fails.",
+		Long: "Checks the relay, the database, the homeserver, the bot's login and each application's room, and prints one line for each. " +
+			"Asks the running relay, or checks by itself if none runs. Exits with 1 if a check fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.use(cmd, func(r *remote) error {

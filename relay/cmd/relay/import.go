@@ -21,7 +21,7 @@ import (
 func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Take over users and applications of another server",
+		Short: "Import users and applications from another server",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,10 +34,10 @@ func newImportPushBitsCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "pushbits DATABASE",
-		Short: "Take over users, applications, tokens, rooms and passwords from PushBits' SQLite file",
+		Short: "Import users, applications, tokens, rooms and passwords from PushBits' SQLite file",
 		Long: "Reads PushBits' database without changing it and creates its users and applications here: tokens and passwords stay valid, messages go to the same rooms. " +
-			"The import is one transaction; what exists already, or was imported earlier, is left as it is. The relay must not run meanwhile. " +
-			"The bot has to be in the rooms: let matrix.username be the account that PushBits used, and ask `relay doctor` afterwards.",
+			"The import is one transaction; what already exists is skipped. The relay must not run meanwhile. " +
+			"The bot must be in the rooms: set matrix.username to the account that PushBits used, and run `relay doctor` afterwards.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			old, err := pushbits.Read(cmd.Context(), args[0])

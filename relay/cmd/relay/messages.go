@@ -19,7 +19,7 @@ func newMessagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "messages",
 		Short: "List and show messages, cancel them or deliver them again",
-		Long:  "Shows and changes messages as the administrator that the configuration names: through the running relay, or in its database when none runs.",
+		Long:  "Shows and changes messages as the configured administrator, through the running relay or, if none runs, in its database.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -131,7 +131,7 @@ func newMessagesListCommand() *cobra.Command {
 	}
 	t.addFlags(cmd)
 	f.addFlags(cmd)
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most so many, 1 to 200")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "number of messages, 1 to 200")
 	return cmd
 }
 

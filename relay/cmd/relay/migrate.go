@@ -19,9 +19,9 @@ func newMigrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Copy everything into another database: SQLite to PostgreSQL, or back",
-		Long: "Copies users, applications, messages and all else from one database to another, which must be empty. No relay may run on either of them meanwhile. " +
-			"The source is not changed. Interrupted, it leaves the new database empty; run it again. Afterwards give the new database to the relay (database.dialect and database.connection); " +
-			"the bot's session moves along, so that nothing is sent twice.",
+		Long: "Copies everything from one database to another, which must be empty. No relay may use either of them meanwhile. " +
+			"The source is not changed. An interrupted run leaves the new database empty; run it again. Then configure the relay for the new database (database.dialect and database.connection). " +
+			"The bot's session is copied too, so nothing is sent twice.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			password, err := readPassword(passwordFile)

@@ -13,8 +13,8 @@ func newRecoveryKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recovery-key",
 		Short: "Show the recovery key of the bot's identity in encrypted rooms",
-		Long: "Shows the recovery key of the identity that the relay has made for the bot, or has recovered. With it another client of the bot is verified, " +
-			"and a relay that has lost its keys takes the identity over (matrix.recovery_key). Keep it apart from the database.",
+		Long: "Shows the recovery key of the bot's identity. It verifies other clients of the bot, " +
+			"and lets a relay that has lost its keys recover the identity (matrix.recovery_key). Store it apart from the database.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.use(cmd, func(r *remote) error {

@@ -26,12 +26,12 @@ func newSendCommand() *cobra.Command {
 		Use:   "send [MESSAGE]",
 		Short: "Send a message; without one it is read from stdin",
 		Long: "Sends a message to a relay as an application does. $RELAY_URL and $RELAY_TOKEN give the address and the token. " +
-			"While the relay cannot be reached, as during a restart, it tries again; the idempotency key keeps that from sending twice.",
+			"While the relay can't be reached, such as during a restart, it retries; the idempotency key prevents duplicates.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	cmd.Flags().StringVar(&o.url, "url", "", "address of the relay (default $RELAY_URL, or http://127.0.0.1:8080)")
-	cmd.Flags().StringVar(&o.token, "token", "", "the application's token (default $RELAY_TOKEN, which does not show in the list of processes)")
+	cmd.Flags().StringVar(&o.token, "token", "", "the application's token (default $RELAY_TOKEN, which process lists don't show)")
 	cmd.Flags().StringVarP(&o.title, "title", "t", "", "title")
 	cmd.Flags().IntVarP(&o.priority, "priority", "p", 0, "priority, -2 to 2 (default: the application's)")
 	cmd.Flags().StringVar(&o.key, "idempotency-key", "", "the same key with the same message is one message, for 7 days (default: a new one)")

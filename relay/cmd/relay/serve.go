@@ -24,7 +24,7 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the relay",
-		Long: "Runs the relay with the configuration of FILE, or --config FILE, and the RELAY_ variables, which take precedence. It starts without the homeserver: accepted messages wait for it. " +
+		Long: "Runs the relay with the configuration FILE, or --config FILE, and the RELAY_ variables, which take precedence. It also starts while the homeserver is down: accepted messages wait. " +
 			"SIGTERM or SIGINT stops it after the requests and deliveries under way; the rest is delivered after the next start.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

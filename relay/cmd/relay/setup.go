@@ -28,10 +28,10 @@ func newSetupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Create the secrets, accounts, room and application that are missing",
-		Long: "Prepares a relay with a Synapse homeserver and a registry beside it: makes the secrets that are missing as files of mode 0600, " +
-			"waits for the homeserver, makes the bot, removes the homeserver's rate limit for it, makes the administrator's Matrix account, an application with its room, " +
-			"and writes the application's token, the header that the registry sends with its notifications and the secret that it signs them with. " +
-			"It prints a line for each step. After an interruption a second run continues; what exists is kept.",
+		Long: "Prepares a relay with a Synapse homeserver and a registry: creates missing secrets as files of mode 0600, " +
+			"waits for the homeserver, creates the bot without a rate limit, the administrator's Matrix account, and an application with its room, " +
+			"and writes the application's token, and the header and secret for the registry's notifications. " +
+			"It prints a line for each step. Run it again after an interruption: existing parts are kept.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSetup(cmd, o) },
 	}
@@ -40,12 +40,12 @@ func newSetupCommand() *cobra.Command {
 	addSecretsFlag(cmd, &o.secrets)
 	flags := cmd.Flags()
 	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret, registry_headers and a copy of hook_secret (default: that of the secrets)")
-	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are made")
-	flags.StringVar(&o.relay, "relay", "", "address of the relay, in case it runs already (default: what the configuration says)")
+	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are created")
+	flags.StringVar(&o.relay, "relay", "", "address of a running relay (default: from the configuration)")
 	flags.StringVar(&o.app, "app", "registry", "name of the application")
 	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
-	flags.BoolVar(&o.reset, "reset-passwords", false, "give accounts that exist already the passwords of the files")
-	flags.BoolVar(&o.newRoom, "new-room", false, "if the homeserver has lost the application's room, make another application of its name; the old one is renamed and keeps its messages")
+	flags.BoolVar(&o.reset, "reset-passwords", false, "set the passwords of existing accounts to those of the files")
+	flags.BoolVar(&o.newRoom, "new-room", false, "if the homeserver has lost the application's room, create another application of that name; the old one is renamed and keeps its messages")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func newSetupShowCommand() *cobra.Command {
 	var file, dir string
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show who logs in where with which password",
+		Short: "Show accounts, addresses and passwords",
 		Long:  "Shows the names and passwords that `relay setup` made, read from its files. It contacts no server and changes nothing.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

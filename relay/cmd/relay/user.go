@@ -18,7 +18,7 @@ func newUserCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "user",
 		Short: "Create, list, change and delete users",
-		Long:  "Manages users as the administrator that the configuration names: through the running relay, or in its database when none runs.",
+		Long:  "Manages users as the configured administrator, through the running relay or, if none runs, in its database.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
