@@ -17,6 +17,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
 	"slipway/shared/build"
@@ -50,7 +51,8 @@ type App struct {
 	gate       *gate
 	checks     *health.Monitor
 	servers    []*server.Server
-	index      *index.Index // nil = none
+	index      *index.Index   // nil = none
+	board      schedule.Board // of the scheduled jobs
 	background []func(context.Context)
 	closers    []func() error
 	reloader   reloader
@@ -90,7 +92,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer stop()
 	maintenance.Start(working, &group, maintenance.Options{
 		Config: a.Config, Store: a.Store, Replicas: a.Store.replicas, Remote: a.Store.Remote, Cache: a.Cache, Rules: a.Rules,
-		Pulls: a.Pulls, Log: a.Log, Metrics: a.metrics, Audit: a.audit,
+		Pulls: a.Pulls, Log: a.Log, Metrics: a.metrics, Audit: a.audit, Board: &a.board,
 	})
 	for _, work := range a.background {
 		group.Go(func() { work(working) })

@@ -13,6 +13,7 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -28,7 +29,7 @@ func TestSchedules_AreAudited(t *testing.T) {
 	lines := make(lineSink)
 	acts := audit.New(zap.NewNop(), lines)
 	o := newOptions(t, &cfg, store)
-	o.Audit = acts
+	o.Audit, o.Board = acts, &schedule.Board{}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	Start(ctx, &group, o)
@@ -57,6 +58,16 @@ func TestSchedules_AreAudited(t *testing.T) {
 	}()
 	for range lines {
 		continue
+	}
+	did := map[string]schedule.Job{}
+	for _, job := range o.Board.Jobs() {
+		did[job.Name] = job
+		if job.Ended.IsZero() || !job.Begun.IsZero() || job.Did == "" || job.Next.IsZero() {
+			t.Errorf("on the board: %+v", job)
+		}
+	}
+	if len(did) != 5 || !did["mirror sync"].Failed && did["mirror sync"].Did != "0 images, 0 blobs fetched, 0 failed" {
+		t.Errorf("on the board: %+v", did)
 	}
 }
 

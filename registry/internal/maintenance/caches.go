@@ -3,12 +3,14 @@ package maintenance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/proxy"
+	"slipway/shared/plural"
 )
 
 // evictionCheck is the time between two checks whether the caches need a search. Most checks
@@ -71,6 +73,7 @@ func (j *jobs) syncMirror(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	j.Board.Note(syncing, fmt.Sprintf("%s, %s fetched, %d failed", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), report.Failed), report.Bytes)
 	fields := []zap.Field{zap.Int("images", report.Images), zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("failed", report.Failed), zap.Error(err)}
 	if err != nil {
 		j.Log.Warn("mirror sync is not complete", fields...)

@@ -1,10 +1,13 @@
 package web
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 )
 
@@ -28,6 +31,44 @@ type statePage struct {
 	NoMetrics  bool
 	HasQueues  bool
 	QueueError string
+	Jobs       []schedule.Job
+	Uploads    uploadState
+}
+
+// uploadState is what unfinished uploads come to.
+type uploadState struct {
+	Count  int
+	Bytes  int64
+	Oldest time.Time // when one that has waited longest got its last bytes
+	More   bool      // not all were counted
+}
+
+const (
+	maxUploads     = 10_000
+	uploadsTimeout = 2 * time.Second
+)
+
+// uploads counts unfinished uploads, as many as it can in a short time.
+func (web *Web) uploads(ctx context.Context) (s uploadState) {
+	ctx, cancel := context.WithTimeout(ctx, uploadsTimeout)
+	defer cancel()
+	failed := false
+	for u, err := range web.o.Registry.Uploads(ctx) {
+		if s.More = ctx.Err() != nil || s.Count == maxUploads; s.More {
+			return s
+		}
+		if err != nil {
+			failed = true
+			continue
+		}
+		s.Count++
+		s.Bytes += u.Size
+		if s.Oldest.IsZero() || u.Modified.Before(s.Oldest) {
+			s.Oldest = u.Modified
+		}
+	}
+	s.More = failed || ctx.Err() != nil
+	return s
 }
 
 // administers reports whether the visitor administers the registry as a whole.
@@ -51,6 +92,10 @@ func (web *Web) getState(w http.ResponseWriter, v *visit) error {
 			p.QueueError = "Some queues cannot be read; the log has the cause."
 		}
 	}
+	if web.o.Jobs != nil {
+		p.Jobs = web.o.Jobs()
+	}
+	p.Uploads = web.uploads(v.Context())
 	if err := web.measure(&p); err != nil {
 		return err
 	}

@@ -4,11 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/oci"
 	"slipway/shared/health"
 )
 
@@ -29,7 +33,14 @@ not json
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, func(c *setup) { c.pages.Metrics, c.pages.Health, c.pages.AuditFile = metrics, checks, file })
+	var board schedule.Board
+	board.Plan("verify", time.Hour)
+	board.Begin("verify")
+	board.Plan("garbage-collect", time.Hour)
+	board.Begin("garbage-collect")
+	board.Note("garbage-collect", "3 blobs <freed>", 7000)
+	board.End("garbage-collect", true)
+	s := newSite(t, func(c *setup) { c.pages.Jobs = board.Jobs }, func(c *setup) { c.pages.Metrics, c.pages.Health, c.pages.AuditFile = metrics, checks, file })
 	for _, who := range []string{"", "bob", "alice", "lead"} {
 		b := s.browser()
 		if who != "" {
@@ -42,6 +53,19 @@ not json
 	}
 	b := s.as("owner")
 	b.get("/ui/state")
+	b.want(200, "0 uploads.", `running</span> since`, "not since the start", "next before", "failed", "3 blobs &lt;freed&gt;, 7.0 kB")
+	for _, content := range []string{"abc", "defgh"} {
+		up, err := s.rules.Repository("web/app").StartUpload(t.Context(), oci.SHA256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer up.Close()
+		if _, err := up.Append(t.Context(), strings.NewReader(content), int64(len(content))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.get("/ui/state")
+	b.want(200, "2 uploads with 8 B; the one that has waited longest")
 	b.want(200, "storage", "hub", "1\u202f234", ">State<", ">Audit<")
 	b.get("/ui/audit")
 	b.want(200, "alice", "web/app", "&lt;b&gt;v1", "-<b>v1", "403")

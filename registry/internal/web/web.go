@@ -18,6 +18,7 @@ import (
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/index"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -45,15 +46,16 @@ type Options struct {
 	Registry *registry.Registry
 	Auth     *auth.Authorizer // nil = everybody may do everything
 	API      API
-	Index    *index.Index        // sizes and dates for lists; nil = lists show none
-	Caches   func(oci.Name) bool // whether a repository is a cache of another registry; nil = none is
-	Provider *signin.Provider    // where people log in; nil = at no provider
-	Robots   *robot.Accounts     // nil = there are none
-	Health   *health.Monitor     // nil = there are no checks
-	Events   *notify.Notifier    // nil = there are none
-	Metrics  prometheus.Gatherer // nil = none
-	Audit    *audit.Log          // nil = none
-	Secret   []byte              // signs sessions, the same at all replicas
+	Index    *index.Index          // sizes and dates for lists; nil = lists show none
+	Caches   func(oci.Name) bool   // whether a repository is a cache of another registry; nil = none is
+	Provider *signin.Provider      // where people log in; nil = at no provider
+	Robots   *robot.Accounts       // nil = there are none
+	Health   *health.Monitor       // nil = there are no checks
+	Events   *notify.Notifier      // nil = there are none
+	Metrics  prometheus.Gatherer   // nil = none
+	Audit    *audit.Log            // nil = none
+	Jobs     func() []schedule.Job // nil = there are none
+	Secret   []byte                // signs sessions, the same at all replicas
 	Log      *zap.Logger
 	Version  string
 

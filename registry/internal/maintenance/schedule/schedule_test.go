@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,37 @@ func TestSlot(t *testing.T) {
 			if runs[i] < 10 {
 				t.Errorf("job %d ran %d times", i, runs[i])
 			}
+		}
+	})
+}
+
+func TestBoard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var none *Board
+		none.Plan("gc", time.Hour)
+		none.Begin("gc")
+		if got := none.Jobs(); got != nil {
+			t.Errorf("no board: %v", got)
+		}
+		b := &Board{}
+		start := time.Now()
+		b.Plan("gc", time.Minute)
+		b.Plan("verify", time.Minute)
+		time.Sleep(time.Second)
+		b.Begin("gc")
+		time.Sleep(time.Second)
+		b.Note("gc", "freed", 7)
+		if got := b.Jobs()[0]; got.Begun != start.Add(time.Second) || !got.Ended.IsZero() {
+			t.Errorf("while it runs: %+v", got)
+		}
+		b.End("gc", true)
+		b.Plan("gc", time.Hour)
+		want := []Job{
+			{Name: "gc", Next: start.Add(time.Hour + 2*time.Second), Ended: start.Add(2 * time.Second), Took: time.Second, Failed: true, Did: "freed", Bytes: 7},
+			{Name: "verify", Next: start.Add(time.Minute)},
+		}
+		if got := b.Jobs(); !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 }

@@ -56,11 +56,11 @@ func (m *Metrics) ran(r *Report, err error) {
 
 // RunScheduled verifies once, as a schedule does: with a summary in the log. The next
 // run resumes one that ctx interrupts.
-func RunScheduled(ctx context.Context, o Options, metrics *Metrics) error {
+func RunScheduled(ctx context.Context, o Options, metrics *Metrics) (*Report, error) {
 	start := time.Now()
 	report, err := Run(ctx, o)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return report, ctx.Err()
 	}
 	metrics.ran(report, err)
 	level := zapcore.InfoLevel
@@ -70,5 +70,5 @@ func RunScheduled(ctx context.Context, o Options, metrics *Metrics) error {
 	o.Log.Log(level, "verification finished", zap.Int("repositories", report.Repositories), zap.Int("manifests", report.Manifests),
 		zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("open", report.Open()), zap.Int("quarantined", report.Quarantined),
 		zap.Duration("duration", time.Since(start)), zap.Error(err))
-	return err
+	return report, err
 }
