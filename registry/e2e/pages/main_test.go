@@ -182,7 +182,7 @@ func minIO(t *testing.T) string {
 		server.URL(), s3test.AccessKey, s3test.SecretKey, undo)
 }
 
-const undo = "delete: {enabled: true, keep: 48h}, maintenance: {immutable: [{repositories: ['public/**'], tags: ['1[.]0']}]}"
+const undo = "delete: {enabled: true, keep: 48h}, maintenance: {immutable: [{repositories: ['public/**'], tags: ['1[.]0']}], retention: {rules: [{repositories: ['web/**'], tags: ['1[.]1'], action: delete}]}}"
 
 // start serves a storage. more is what the auth section has beside the password file, by the address.
 func start(t *testing.T, storage string, more func(addr string) string) *harness.Process {

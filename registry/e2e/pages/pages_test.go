@@ -72,6 +72,12 @@ func TestTeam(t *testing.T) {
 			b.Sees("secret/plans")
 			b.Get("/ui/access?repository=web/app&who=bob")
 			b.Sees("Why bob may or may not")
+			b.Get("/ui/state")
+			b.Sees("uploads purge")
+			b.Get("/ui/retention")
+			b.Sees("web/app:1.1")
+			b.Get("/ui/tokens")
+			b.Sees("Nobody has a token.")
 			b.Get("/ui/robots")
 			b.Fill("#name", "ci")
 			b.Fill("#repositories", "web/**")
@@ -166,7 +172,7 @@ func TestForEverybody(t *testing.T) {
 	pages := []string{
 		"/ui/", "/ui/?q=nothing", "/ui/?in=web/", "/ui/repository/web/app", "/ui/repository/web/app?sort=size", "/ui/image/web/app:1.0", "/ui/image/web/app:evil", "/ui/image/web/app:sbom",
 		"/ui/compare/web/app?a=1.0&b=1.1", "/ui/compare/web/app?a=1.0&b=evil", "/ui/history/web/app:1.0", "/ui/delete/web/app:1.0", "/ui/delete/web/app", "/ui/trash", "/ui/trash/public/base",
-		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
+		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/retention", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
 	}
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {

@@ -1,8 +1,12 @@
 package app
 
 import (
+	"context"
+
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/identity/signin"
+	"slipway/registry/internal/maintenance"
+	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/web"
 )
 
@@ -14,6 +18,10 @@ func (a *App) openPages(handler *api.API, secret []byte) error {
 	o := web.Options{
 		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Health: a.checks, Events: a.events, Audit: a.audit, Jobs: a.board.Jobs, Secret: secret, Log: a.Log, Version: a.Build.Version,
 		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
+	}
+	if rules := maintenance.RetentionRules(a.Config.Storage.Maintenance.Retention.Rules); len(rules) > 0 {
+		plan := retention.Options{Store: a.Store, Registry: a.Rules, Rules: rules, Pulls: a.Pulls}
+		o.Plan = func(ctx context.Context) (*retention.Plan, error) { return retention.Make(ctx, plan) }
 	}
 	if a.metrics != nil {
 		o.Metrics = a.metrics

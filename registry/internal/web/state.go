@@ -32,6 +32,7 @@ type statePage struct {
 	HasQueues  bool
 	QueueError string
 	Jobs       []schedule.Job
+	Plans      bool // retention has a plan
 	Uploads    uploadState
 }
 
@@ -79,7 +80,7 @@ func (web *Web) getState(w http.ResponseWriter, v *visit) error {
 	if !web.administers(v) {
 		return errNoPage
 	}
-	p := statePage{frame: web.frame(v, "state", "State"), NoMetrics: web.o.Metrics == nil, HasQueues: web.o.Events != nil}
+	p := statePage{frame: web.frame(v, "state", "State"), NoMetrics: web.o.Metrics == nil, HasQueues: web.o.Events != nil, Plans: web.o.Plan != nil}
 	if web.o.Health != nil {
 		failures := web.o.Health.Failures()
 		for _, name := range slices.Sorted(maps.Keys(web.o.Health.Status())) {

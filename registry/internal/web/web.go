@@ -3,6 +3,7 @@
 package web
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"embed"
@@ -18,6 +19,7 @@ import (
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/index"
+	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
@@ -29,7 +31,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -46,16 +48,17 @@ type Options struct {
 	Registry *registry.Registry
 	Auth     *auth.Authorizer // nil = everybody may do everything
 	API      API
-	Index    *index.Index          // sizes and dates for lists; nil = lists show none
-	Caches   func(oci.Name) bool   // whether a repository is a cache of another registry; nil = none is
-	Provider *signin.Provider      // where people log in; nil = at no provider
-	Robots   *robot.Accounts       // nil = there are none
-	Health   *health.Monitor       // nil = there are no checks
-	Events   *notify.Notifier      // nil = there are none
-	Metrics  prometheus.Gatherer   // nil = none
-	Audit    *audit.Log            // nil = none
-	Jobs     func() []schedule.Job // nil = there are none
-	Secret   []byte                // signs sessions, the same at all replicas
+	Index    *index.Index                                   // sizes and dates for lists; nil = lists show none
+	Caches   func(oci.Name) bool                            // whether a repository is a cache of another registry; nil = none is
+	Provider *signin.Provider                               // where people log in; nil = at no provider
+	Robots   *robot.Accounts                                // nil = there are none
+	Health   *health.Monitor                                // nil = there are no checks
+	Events   *notify.Notifier                               // nil = there are none
+	Metrics  prometheus.Gatherer                            // nil = none
+	Audit    *audit.Log                                     // nil = none
+	Jobs     func() []schedule.Job                          // nil = there are none
+	Plan     func(context.Context) (*retention.Plan, error) // what retention would delete; nil = it has no rules
+	Secret   []byte                                         // signs sessions, the same at all replicas
 	Log      *zap.Logger
 	Version  string
 
@@ -75,6 +78,8 @@ type Web struct {
 	names   *names
 	images  *images
 	handler http.Handler
+
+	planning planning
 }
 
 // New makes the pages.
@@ -159,6 +164,7 @@ func (web *Web) router() http.Handler {
 
 	page(get, "/usage", web.getUsage)
 	page(get, "/state", web.getState)
+	page(get, "/retention", web.getRetention)
 	page(get, "/audit", web.getActs)
 	page(get, "/access", web.getAccess)
 	page(get, "/robots", web.getRobots)

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/oci"
 )
 
@@ -19,6 +20,7 @@ func words(base string) template.FuncMap {
 		"downloadURL": func(name oci.Name, d oci.Digest) string { return base + "/download/" + string(name) + "@" + string(d) },
 		"short":       short,
 		"kind":        kindOf,
+		"ruleKey":     retention.RuleKey,
 	}
 }
 

@@ -1,0 +1,56 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/maintenance/retention"
+)
+
+const (
+	maxVerdicts = 500 // tags that the page of the plan shows
+	maxProblems = 20
+	planTimeout = 50 * time.Second
+)
+
+// planning lets one plan be made at a time: each reads the whole storage.
+type planning struct{ sync.Mutex }
+
+type retentionPage struct {
+	frame
+	Plan     *retention.Plan // nil = it takes too long
+	Verdicts []*retention.Verdict
+	Problems []string
+	Left     int // tags that go and the page leaves out
+}
+
+// getRetention shows what retention would delete now, to those who administer the registry.
+func (web *Web) getRetention(w http.ResponseWriter, v *visit) error {
+	if web.o.Plan == nil || !web.administers(v) {
+		return errNoPage
+	}
+	if !web.planning.TryLock() {
+		return &refusal{http.StatusServiceUnavailable, "A plan is being made for somebody else. Try again in a minute."}
+	}
+	defer web.planning.Unlock()
+	ctx, cancel := context.WithTimeout(v.Context(), planTimeout)
+	defer cancel()
+	p := retentionPage{frame: web.frame(v, "state", "Retention plan")}
+	plan, err := web.o.Plan(ctx)
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	if err == nil {
+		p.Plan, p.Problems = plan, plan.Problems[:min(len(plan.Problems), maxProblems)]
+		for _, verdict := range plan.Verdicts {
+			if verdict.Delete && len(p.Verdicts) < maxVerdicts {
+				p.Verdicts = append(p.Verdicts, verdict)
+			}
+		}
+		p.Left = plan.Deleted - len(p.Verdicts)
+	}
+	return web.pages.Show(w, http.StatusOK, "retention", p)
+}

@@ -1,0 +1,44 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"slipway/registry/internal/maintenance/pulls"
+	"slipway/registry/internal/maintenance/retention"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+)
+
+// TestRetention: those who administer the registry see what retention would delete, and nothing is deleted.
+func TestRetention(t *testing.T) {
+	var o retention.Options
+	plan := func(ctx context.Context) (*retention.Plan, error) { return retention.Make(ctx, o) }
+	s := newSite(t, func(c *setup) { c.pages.Plan, o.Store = plan, c.store })
+	o.Registry, o.Pulls = s.rules, pulls.NewFile(o.Store)
+	o.Rules = []retention.Rule{{Repositories: pattern.MustNames([]string{"web/**"}), Tags: pattern.MustTags([]string{"ci-.*"}), Delete: true}}
+	m := s.image("web/app", "v1", nil, "x")
+	for i := range maxVerdicts + 3 {
+		raw, err := s.rules.Repository("web/app").Peek(t.Context(), oci.Reference{Digest: m.Digest})
+		if err == nil {
+			_, err = s.rules.Repository("web/app").PutManifest(t.Context(), oci.Reference{Tag: oci.Tag(fmt.Sprintf("ci-%03d", i))}, raw.MediaType, raw.Bytes, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, who := range []string{"alice", "lead"} {
+		b := s.as(who)
+		b.get("/ui/retention")
+		b.want(404, "-ci-")
+	}
+	b := s.as("owner")
+	b.get("/ui/state")
+	b.want(200, `href="/ui/retention"`)
+	b.get("/ui/retention")
+	b.want(200, "503 tags would be deleted now", "web/app:ci-000<", "rules[0]", "3 more tags", "-web/app:v1<")
+	if _, err := s.rules.Repository("web/app").Peek(t.Context(), oci.Reference{Tag: "ci-000"}); err != nil {
+		t.Errorf("the plan has deleted a tag: %v", err)
+	}
+}
