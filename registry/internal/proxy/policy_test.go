@@ -15,7 +15,7 @@ var policyTests = map[string][]string{
 	"a digest":                                 {"TestPolicy_UpstreamFails", "TestPolicy_Digest"},
 	"the upstream is down, or breaks off":      {"TestPolicy_UpstreamFails", "TestBlob_BrokenTransfer", "TestBlob_LongOutage"},
 	"no answer within 3 seconds":               {"TestPolicy_SlowCheck", "TestPolicy_UpstreamFails"},
-	"a blob comes with less than":              {"upstream/TestTrickles", "TestBlob_ResumesAreBounded"},
+	"a blob arrives slower than":               {"upstream/TestTrickles", "TestBlob_ResumesAreBounded"},
 	"5xx":                                      {"TestPolicy_UpstreamFails"},
 	"429, or":                                  {"TestPolicy_UpstreamFails", "TestPolicy_RetryAfter", "TestPolicy_PullsPerHour"},
 	"401, 403":                                 {"TestPolicy_UpstreamFails"},
