@@ -36,7 +36,7 @@ test-unit: tools ## unit tests, without those that need a homeserver or a databa
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
 
 test-race:
-	@CGO_ENABLED=1 go test -race $(UNWATCHED) $$(go list $(MODULES) | grep -v /e2e)
+	@CGO_ENABLED=1 go test -race -timeout 20m $(UNWATCHED) $$(go list $(MODULES) | grep -v /e2e)
 	@go test -run Bounds ./relay/internal/format # the memory and time of rendering, without the race detector
 
 test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,6 +29,7 @@ type watcher struct {
 	s      *Service
 	since  time.Time       // since then senders could be heard
 	looked time.Time       // at the database
+	idle   bool            // the last look found nothing to watch
 	late   map[int64]int64 // the episode of the last alarm, by application
 	summed map[int64]int64 // the end of the quiet hours that were summed up last, by application
 }
@@ -43,7 +45,12 @@ func (s *Service) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := errors.Join(w.look(ctx), w.sumUp(ctx)); err != nil && ctx.Err() == nil {
+		if w.idle && !w.expectsHeartbeats() {
+			w.looked = time.Now()
+		} else if err := w.look(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot watch the applications", zap.Error(err))
+		}
+		if err := w.sumUp(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("cannot watch the applications", zap.Error(err))
 		}
 	}
@@ -59,7 +66,7 @@ func (w *watcher) look(ctx context.Context) error {
 	if now.Sub(w.looked) > blindAfter {
 		w.since = now
 	}
-	w.looked = now
+	w.looked, w.idle = now, len(all) == 0
 	var failed error
 	for _, a := range all {
 		heard := max(a.LastUsed, a.HeartbeatSince)
@@ -78,6 +85,11 @@ func (w *watcher) look(ctx context.Context) error {
 		failed = errors.Join(failed, err)
 	}
 	return failed
+}
+
+// expectsHeartbeats reports whether an application has an interval of heartbeats.
+func (w *watcher) expectsHeartbeats() bool {
+	return slices.ContainsFunc(w.s.Apps(), func(app *account.App) bool { return app.Row().Heartbeat != 0 })
 }
 
 // late reports whether an application was silent for too long. It has an interval of time from the moment that the relay listens.
