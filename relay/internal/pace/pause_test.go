@@ -43,11 +43,17 @@ func TestPause(t *testing.T) {
 			t.Error("paused because of two rooms")
 		}
 		p.Succeeded()
+		away.Store(&matrix.SendError{Class: matrix.ClassAway, Reason: "gone"}) // until the pause was seen
 		for room := range int64(awayRooms) {
 			p.Failed(room, "slow")
 		}
-		if !p.Closed() || !p.Pass(stopping) {
-			t.Error("not paused, or for good")
+		synctest.Wait()
+		if !p.Closed() {
+			t.Error("not paused")
+		}
+		away.Store(nil)
+		if !p.Pass(stopping) {
+			t.Error("paused for good")
 		}
 		p.Suspect("sync hears nothing")
 		synctest.Wait()
