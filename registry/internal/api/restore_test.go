@@ -71,17 +71,17 @@ func TestTagHistory(t *testing.T) {
 // A caller who may only pull gets no names of pushers.
 func TestHistoryWithoutNames(t *testing.T) {
 	s := newServer(t, fill(t, "a"), withRules(t, allow("anyone", "a", "pull"), allow("u", "a", "push")))
-	for who, sees := range map[string]bool{"": false, "u": true} {
+	for user, sees := range map[string]bool{"": false, "u": true} {
 		var header []string
-		if who != "" {
-			header = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(who+":p"))}
+		if user != "" {
+			header = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":p"))}
 		}
 		a := s.do("GET", "/v2/a/_slipway/tags/v1/history", nil, header...).want(t, 200)
 		if got := strings.Contains(string(a.body), `"by":"anonymous"`); got != sees {
-			t.Errorf("%q sees names: %v: %s", who, got, a.body)
+			t.Errorf("%q sees names: %v: %s", user, got, a.body)
 		}
 		if a := s.do("GET", "/v2/a/_slipway/deleted", nil, header...); (a.StatusCode == 200) != sees {
-			t.Errorf("%q lists what was deleted: %d", who, a.StatusCode)
+			t.Errorf("%q lists what was deleted: %d", user, a.StatusCode)
 		}
 	}
 }

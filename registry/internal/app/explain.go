@@ -18,9 +18,9 @@ import (
 	"slipway/registry/internal/proxy"
 )
 
-// Explain describes whether the caller called who has a right in the repository, and which rule
-// decides. groups are those that the identity provider has a person in. An empty name stands for
-// the registry as a whole. robots is called if who is a robot.
+// Explain reports whether a caller has a right in a repository, and which rule decides. groups are a
+// person's groups at the identity provider. An empty name stands for the registry as a whole. robots
+// is called only if the caller is a robot.
 func Explain(cfg *config.Config, who string, groups []string, right access.Rights, name oci.Name, robots func() ([]robot.Robot, error)) (string, error) {
 	cache, err := CacheNames(cfg)
 	if err != nil {

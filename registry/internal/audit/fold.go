@@ -27,7 +27,7 @@ type refusals struct {
 	since   time.Time
 	written int
 	folded  int
-	last    Record // what its line will tell of the last that was folded; long fields are cut
+	last    Record // the last folded refusal, with long fields cut
 }
 
 // take reports whether the refusal gets a line of its own.

@@ -60,7 +60,7 @@ func TestRobot_IsBoundedByItsMaker(t *testing.T) {
 		t.Error("a rule for a robot of the command line does not count")
 	}
 	if may("narrow", Push, "open/a") || may("narrow", Catalog, "") {
-		t.Error("a robot does what its maker, who has no rights, may not")
+		t.Error("a robot exceeds the rights of its maker")
 	}
 	if _, err := s.Authorize(basic("robot+orphan", secrets["orphan"]), Access{Action: Ping}); refusal(t, err).Reason != MakerGone {
 		t.Errorf("a robot of somebody who does not exist: %v", err)

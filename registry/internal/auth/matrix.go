@@ -99,7 +99,7 @@ func (a *Authorizer) equip(c *access.Caller) (ok bool) {
 	case c.Kind == access.Person && l != nil && l.People != nil:
 		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 		defer cancel()
-		_ = l.addGroups(ctx, c) // nobody who has not logged in yet has groups
+		_ = l.addGroups(ctx, c) // without a login there are no groups
 		return true
 	default:
 		return true

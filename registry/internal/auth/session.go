@@ -7,7 +7,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Session is a caller who has proven who they are before. The pages keep it, signed, in a cookie.
+// Session identifies a caller that has logged in. The pages keep it in a signed cookie.
 type Session struct {
 	Kind  access.Kind
 	Name  string

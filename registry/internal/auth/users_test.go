@@ -36,7 +36,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestLastLineOfAUserCounts: a user who is locked by a later line stays out.
+// TestLastLineOfAUserCounts: a later line that locks a user wins.
 func TestLastLineOfAUserCounts(t *testing.T) {
 	for _, last := range []string{"alice:!\n", "alice:\n", line(t, "alice", "other")} {
 		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "secret"), last)

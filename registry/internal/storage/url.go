@@ -6,8 +6,8 @@ import "context"
 type URLSigner interface {
 	// Redirects reports whether SignedURL can succeed. It does no I/O.
 	Redirects() bool
-	// SignedURL returns a URL by which GET of the object at key works for some minutes, for
-	// anyone who has it: it is a secret. The answer has the content type. Whether there
-	// is an object is not looked at.
+	// SignedURL returns a URL that anyone can use to GET the object at key for some minutes. The
+	// URL is a secret. The answer has the content type. SignedURL doesn't check that the object
+	// exists.
 	SignedURL(ctx context.Context, key, contentType string) (string, error)
 }

@@ -24,23 +24,23 @@ func TestHidden(t *testing.T) {
 	s.image("public/base", "v1", nil, "base")
 	layer := oci.SHA256.FromBytes([]byte("layer"))
 	paths := []string{"/repository/web/app", "/image/web/app:v1", "/image/web/app@" + string(m.Digest), "/compare/web/app?a=v1&b=v2", "/download/web/app@" + string(layer)}
-	for who, sees := range map[string]bool{"": false, "nobody": false, "bob": true, "alice": true, "owner": true} {
+	for user, sees := range map[string]bool{"": false, "nobody": false, "bob": true, "alice": true, "owner": true} {
 		b := s.browser()
-		if who != "" {
-			b = s.as(who)
+		if user != "" {
+			b = s.as(user)
 		}
 		b.get("/ui/")
 		wants := []string{"public/base", "-web/app", "-secret/plans"}
 		if sees {
 			wants[1] = "web/app"
 		}
-		if who == "owner" {
+		if user == "owner" {
 			wants[2] = "secret/plans"
 		}
 		b.want(200, wants...)
 		b.get("/ui/?q=app")
 		if found := strings.Contains(b.page, ">web/app<"); found != sees {
-			t.Errorf("%q finds web/app: %v", who, found)
+			t.Errorf("%q finds web/app: %v", user, found)
 		}
 		for _, path := range paths {
 			b.get("/ui" + path)

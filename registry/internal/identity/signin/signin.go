@@ -116,8 +116,8 @@ func (p *Provider) Begin(ctx context.Context, callback string) (to string, a Att
 	return p.config(found, callback).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
-// Finish returns who has logged in, by the parameters with which the browser has come back. The
-// error is ErrUnavailable or a *RefusedError.
+// Finish completes the login from the parameters of the provider's redirect and returns the person.
+// The error is ErrUnavailable or a *RefusedError.
 func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get func(string) string) (Person, error) {
 	if a.State == "" || get("state") != a.State {
 		return Person{}, &RefusedError{Reason: "This login was not begun in this browser, or too long ago."}

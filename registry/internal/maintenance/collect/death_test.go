@@ -75,7 +75,7 @@ func (x volume) consistent(repo oci.Name) {
 	}
 }
 
-// garbage fills a repository with an image that stays, what a client was just told of, and
+// garbage fills a repository with an image that stays, what was just confirmed to a client, and
 // garbage in which manifests need each other.
 func (x volume) garbage() (check func(x volume, freed bool)) {
 	kept, keptBlobs := x.image("a", "v1", "kept")
@@ -89,8 +89,8 @@ func (x volume) garbage() (check func(x volume, freed bool)) {
 	return func(x volume, freed bool) {
 		x.t.Helper()
 		x.whole("kept", "a", kept, keptBlobs)
-		x.want("link that a client was told of", layout.LayerLink("a", told), true)
-		x.want("bytes that a client was told of", layout.BlobData(told), true)
+		x.want("link that was confirmed to a client", layout.LayerLink("a", told), true)
+		x.want("bytes that were confirmed to a client", layout.BlobData(told), true)
 		x.consistent("a")
 		if freed {
 			x.gone("index", "a", index, nil)

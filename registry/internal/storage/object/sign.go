@@ -15,8 +15,8 @@ const signTime = 3 * time.Second
 // Redirects reports whether SignedURL can succeed. It does no I/O.
 func (s *Store) Redirects() bool { return s.b.Redirects() }
 
-// SignedURL returns a URL by which GET of the object at key works for some minutes, for
-// anyone who has it: it is a secret. The answer has the content type. It doesn't check that the
+// SignedURL returns a URL that anyone can use to GET the object at key for some minutes. The URL
+// is a secret. The answer has the content type. It doesn't check that the
 // object exists, and is tried once: a client that cannot be redirected is served from here.
 func (s *Store) SignedURL(ctx context.Context, key, contentType string) (string, error) {
 	if err := valid(key); err != nil {
