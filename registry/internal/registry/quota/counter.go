@@ -98,8 +98,9 @@ func (c *counter) count(ctx context.Context) error {
 }
 
 // recount takes what this process holds from its holds and the rest from the storage, and adds
-// what any process charges meanwhile. It never finds less than what this process has stored
-// and is storing; it misses what another has charged before and stores later.
+// what any process charges meanwhile. It misses what another process has charged before and
+// stores later, and an upload whose bytes it looks for just as they become a blob. The next
+// count finds both.
 func (c *counter) recount() error {
 	ctx, cancel := context.WithTimeout(c.ctx, countTimeout)
 	defer cancel()
