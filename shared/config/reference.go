@@ -151,15 +151,15 @@ func scalarText(v reflect.Value) string {
 
 // Reference writes introduction, and then every setting of target, a pointer to
 // a struct that holds the defaults, as Markdown: a list for each section and one for the keys without
-// a section. An entry has a key, its default or else its kind, and its meaning. Keys without effect are
-// listed at the end.
+// a section. An entry has a key, its default or else its kind unless that is string, and its meaning. Keys with
+// the same text share an entry. Keys without effect are listed at the end.
 func Reference(w io.Writer, introduction string, target any, prefix string) error {
 	v := reflect.ValueOf(target).Elem()
 	var out, alone strings.Builder
 	out.WriteString(introduction)
 	var ineffective []string
 	for _, f := range schemaOf(v.Type()).children {
-		part := &alone
+		part, entries := &alone, entryList{}
 		if f.kind == section {
 			part = &out
 			fmt.Fprintf(part, "\n## %s\n\n", f.name)
@@ -171,9 +171,10 @@ func Reference(w io.Writer, introduction string, target any, prefix string) erro
 			if leaf.field.kind == dead {
 				ineffective = append(ineffective, leaf.Path)
 			} else {
-				leaf.writeEntry(part)
+				entries.add(leaf.Path, leaf.entry())
 			}
 		}
+		entries.writeTo(part)
 		if chosen := f.choices(); f.kind == section && len(chosen) > 0 {
 			fmt.Fprintf(part, "\nOptional sections, turned on by their presence: %s.\n", code(chosen...))
 		}
@@ -200,10 +201,37 @@ func (f *field) choices() []string {
 	return paths
 }
 
-func (l Leaf) writeEntry(out *strings.Builder) {
-	fmt.Fprintf(out, "- %s", code(l.Path))
-	if kind := cmp.Or(code(l.Default), strings.ReplaceAll(l.Type, " of string", "")); kind != "" {
-		fmt.Fprintf(out, " (%s)", kind)
+// entryList is a list of entries in which keys with the same text share one.
+type entryList struct {
+	texts []string            // in order
+	keys  map[string][]string // by text
+}
+
+func (e *entryList) add(key, text string) {
+	if e.keys == nil {
+		e.keys = map[string][]string{}
+	}
+	if e.keys[text] == nil {
+		e.texts = append(e.texts, text)
+	}
+	e.keys[text] = append(e.keys[text], key)
+}
+
+func (e *entryList) writeTo(out *strings.Builder) {
+	for _, text := range e.texts {
+		fmt.Fprintf(out, "- %s%s\n", code(e.keys[text]...), text)
+	}
+}
+
+// entry is what the reference says of a key.
+func (l Leaf) entry() string {
+	var out strings.Builder
+	kind := strings.ReplaceAll(l.Type, " of string", "")
+	if kind == "string" {
+		kind = ""
+	}
+	if kind = cmp.Or(code(l.Default), kind); kind != "" {
+		fmt.Fprintf(&out, " (%s)", kind)
 	}
 	doc := markdown(l.Doc)
 	if l.field.kind == refused {
@@ -216,9 +244,9 @@ func (l Leaf) writeEntry(out *strings.Builder) {
 		doc += " Also " + code(aliases...) + "."
 	}
 	if doc != "" {
-		fmt.Fprintf(out, ": %s", doc)
+		fmt.Fprintf(&out, ": %s", doc)
 	}
-	out.WriteString("\n")
+	return out.String()
 }
 
 // code sets each text in backticks.

@@ -17,7 +17,7 @@ func TestReference(t *testing.T) {
 		"- `storage.s3`: **Refused**: there is none.",
 		"- `storage.swift`: **Refused**: it was removed.\n",
 		"\n## Other keys\n",
-		"- `version` (string)\n",
+		"- `version`\n",
 		"\n## Without effect\n\nAccepted with a warning: `bugs`",
 		"\nOptional sections, turned on by their presence: `auth`, `auth.htpasswd`.\n",
 		"- `checks[].every` (`10s`)",
