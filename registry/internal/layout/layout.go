@@ -7,22 +7,21 @@
 //	    _layers/<alg>/<hex>/link                         the repository has the blob
 //	    _manifests/revisions/<alg>/<hex>/link            the repository has the manifest
 //	    _manifests/tags/<tag>/current/link               what the tag points at
-//	    _manifests/tags/<tag>/index/<alg>/<hex>/link     what it ever pointed at
+//	    _manifests/tags/<tag>/index/<alg>/<hex>/link     each manifest it has pointed at
 //	    _manifests/tags/<tag>/pushed                     its last pushes; unknown to distribution
 //	    _uploads/<uuid>/data                             bytes so far
 //	    _uploads/<uuid>/startedat                        when it began
-//	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash behind that many bytes; distribution's alone
+//	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash after offset bytes; only distribution uses it
 //	  slipway/trash/<name>/_deleted/<id>/<part>          what was deleted and can be restored; unknown to distribution
 //
 // # Digests other than sha256
 //
-// Content pushed by its sha512 digest lies under blobs/sha512, and its links
-// contain that very digest: one hash, one identity. Distribution makes nothing
-// of the kind, but reads it, because its paths and links take any algorithm,
-// and its garbage collection keeps what a manifest's descriptor marks. What
-// distribution itself writes for a layer known by two digests is an alias: a
-// link under _layers/sha512 that contains the sha256 digest. So a link may
-// contain another digest than its path says, and leads to that one's bytes.
+// Content pushed by its sha512 digest is under blobs/sha512, and its links
+// contain that digest. Distribution never writes such paths, but it reads them
+// and its garbage collection keeps them. For a layer known by two digests
+// distribution writes an alias: a link under _layers/sha512 that contains the
+// sha256 digest. So a link may contain another digest than its path; the
+// digest that it contains names the bytes.
 package layout
 
 import (
@@ -32,29 +31,29 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Roots of the two trees. Names beside them are never walked by anybody.
+// Roots of the two trees. Neither registry walks anything beside them.
 const (
 	Root         = "/docker/registry/v2"
 	Blobs        = Root + "/blobs"
 	Repositories = Root + "/repositories"
 
-	// Own is what this registry keeps beside the trees for itself.
+	// Own holds this registry's own files, beside the trees.
 	Own = Root + "/slipway"
 )
 
 // Below Own.
 const (
 	Pulls      = Own + "/pulls"           // when manifests were last pulled
-	Verified   = Own + "/verify/progress" // how far the verification has come
-	Quarantine = Own + "/quarantine"      // what was damaged or led nowhere
-	Events     = Own + "/events"          // notifications that wait to be sent
-	Auth       = Own + "/auth"            // what tokens are made and robots known by, for the registry alone
+	Verified   = Own + "/verify/progress" // progress of the verification
+	Quarantine = Own + "/quarantine"      // damaged blobs and dangling links
+	Events     = Own + "/events"          // undelivered notifications
+	Auth       = Own + "/auth"            // keys, robots and personal access tokens
 	Robots     = Auth + "/robots"         // robot accounts, one object each
 	People     = Auth + "/people"         // personal access tokens, below a folder for each owner
-	Keys       = Auth + "/keys"           // what tokens are signed with
-	ProxySpool = Own + "/proxy/spool"     // files of blobs that are being fetched; no objects
+	Keys       = Auth + "/keys"           // keys that sign tokens
+	ProxySpool = Own + "/proxy/spool"     // blobs being fetched from an upstream; local files, never objects
 	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
-	Trash      = Own + "/trash"           // records of deletions that can be undone, by repository
+	Trash      = Own + "/trash"           // records of restorable deletions, by repository
 )
 
 // Quota is where the bytes of the repositories at and below n are counted.

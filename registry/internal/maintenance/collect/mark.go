@@ -11,15 +11,15 @@ import (
 type reason uint8
 
 const (
-	inUse      reason = 1 << iota // a manifest needs them to which a tag leads
-	byUntagged                    // a manifest needs them to which none leads
-	restorable                    // a manifest needs them that was deleted and can be restored
+	inUse      reason = 1 << iota // needed by a manifest that a tag leads to
+	byUntagged                    // needed by a manifest that no tag leads to
+	restorable                    // needed by a deleted manifest that can be restored
 	recent                        // a client may rely on them
-	unreadable                    // a repository that is skipped may need them
+	unreadable                    // a repository that can't be read may need them
 )
 
-// marks are the digests whose bytes stay, by their hash: a large registry has
-// millions, and their text would take three times the memory.
+// marks holds why bytes stay, by the hash of their digest: a large registry has
+// millions, and the digests' text would take three times the memory.
 type marks map[[sha256.Size]byte]reason
 
 func (m marks) add(why reason, all ...oci.Digest) {
