@@ -176,7 +176,7 @@ func Reference(w io.Writer, introduction string, target any, prefix string) erro
 		}
 		entries.writeTo(part)
 		if chosen := f.choices(); f.kind == section && len(chosen) > 0 {
-			fmt.Fprintf(part, "\nOptional sections, turned on by their presence: %s.\n", code(chosen...))
+			fmt.Fprintf(part, "\nOptional: %s.\n", code(chosen...))
 		}
 	}
 	if alone.Len() > 0 {

@@ -19,7 +19,7 @@ func TestReference(t *testing.T) {
 		"\n## Other keys\n",
 		"- `version`\n",
 		"\n## Without effect\n\nAccepted with a warning: `bugs`",
-		"\nOptional sections, turned on by their presence: `auth`, `auth.htpasswd`.\n",
+		"\nOptional: `auth`, `auth.htpasswd`.\n",
 		"- `checks[].every` (`10s`)",
 	} {
 		if !strings.Contains(out.String(), want) {
