@@ -28,7 +28,8 @@ func (r *request) audit(status int) {
 }
 
 // auditEvent is "" for what is no act: reads of lists, what a client asks before it
-// uploads, and requests that only learn that a login is needed.
+// uploads, and requests that only learn that a login is needed or fail before that, such as
+// those with an invalid name: anybody can send any number of them.
 func (r *request) auditEvent(status int) string {
 	switch {
 	case r.refusal == auth.NoCredentials && status == http.StatusUnauthorized:
@@ -37,7 +38,7 @@ func (r *request) auditEvent(status int) string {
 		return "refused"
 	case r.event == "pull" && status == http.StatusNotFound:
 		return ""
-	case r.event != "":
+	case r.event != "" && r.admitted:
 		return r.event
 	case r.fresh:
 		return "login"

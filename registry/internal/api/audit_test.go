@@ -78,6 +78,8 @@ func TestAudit(t *testing.T) {
 	second := push("v1", "two")
 	s.do("GET", "/v2/public/a/manifests/v1", nil).want(t, 200)
 	s.do("GET", "/v2/public/a/manifests/gone", nil).want(t, 404)
+	s.do("PUT", "/v2/INVALID/manifests/v1", []byte("{}")).want(t, 400) // by anybody
+	s.do("DELETE", "/v2/INVALID/manifests/v1", nil).want(t, 400)
 	s.do("HEAD", "/v2/public/a/manifests/v1", nil).want(t, 200)
 	s.do("PUT", "/v2/public/a/manifests/v2", []byte("{"), append(user, "Content-Type", oci.MediaTypeManifest)...).want(t, 400)
 	s.do("DELETE", "/v2/public/a/manifests/v1", nil, user...).want(t, 202)

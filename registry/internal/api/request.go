@@ -13,24 +13,25 @@ import (
 // about it: handlers read it, and the log line at its end tells it.
 type request struct {
 	*http.Request
-	rec     *logging.Recorder
-	row     *row
-	name    oci.Name // "" outside repositories
-	last    string   // tag, digest or upload id as in the path, unchecked
-	user    string   // the authenticated caller; "" is anonymous
-	claimed string   // the name that a refused login gave
-	event   string   // "pull", "push", "mount", "delete", "restore": logged when it succeeds
-	digest  oci.Digest
-	change  string            // the rights of a new robot, for the audit log
-	moved   map[string]string // tags of a push that pointed elsewhere, for the audit log
-	grant   *auth.Grant       // who sends it and what they may do; nil = everybody may do everything
-	refusal auth.Reason       // why it may not pass, "" if it may
-	cause   error             // of the refusal, for the log
-	fresh   bool              // its password was compared, not remembered
-	err     error
-	gone    bool // the client hung up, or was cut off
-	stalled bool // it was cut off because it was too slow
-	query   url.Values
+	rec      *logging.Recorder
+	row      *row
+	name     oci.Name // "" outside repositories
+	last     string   // tag, digest or upload id as in the path, unchecked
+	user     string   // the authenticated caller; "" is anonymous
+	claimed  string   // the name that a refused login gave
+	event    string   // "pull", "push", "mount", "delete", "restore": logged when it succeeds
+	digest   oci.Digest
+	change   string            // the rights of a new robot, for the audit log
+	moved    map[string]string // tags of a push that pointed elsewhere, for the audit log
+	admitted bool              // the caller may do what the row does
+	grant    *auth.Grant       // who sends it and what they may do; nil = everybody may do everything
+	refusal  auth.Reason       // why it may not pass, "" if it may
+	cause    error             // of the refusal, for the log
+	fresh    bool              // its password was compared, not remembered
+	err      error
+	gone     bool // the client hung up, or was cut off
+	stalled  bool // it was cut off because it was too slow
+	query    url.Values
 }
 
 // param is a parameter of the query string, "" if it is absent.

@@ -236,6 +236,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if err := a.authorize(w, r); err != nil {
 		return err
 	}
+	r.admitted = true
 	endUser, err := a.opts.Limits.User(r.user, row.sends())
 	if err != nil {
 		return a.tooMany(w, r, err)
