@@ -155,6 +155,15 @@ func TestNginx(t *testing.T) {
 	}
 }
 
+// The balancer of docker-compose.replicas.yml is trusted, so what it forwards must not be the client's.
+func TestBalancer_OverwritesHosts(t *testing.T) {
+	for _, header := range []string{"Host $http_host", "X-Forwarded-Host $http_host", "X-Forwarded-Proto $scheme", "X-Forwarded-For $remote_addr", `Forwarded ""`} {
+		if !strings.Contains(harness.Read(t, "../compose/balancer.conf"), "proxy_set_header "+header+";") {
+			t.Errorf("%s isn't set", header)
+		}
+	}
+}
+
 // There is no Traefik to run here: its files are YAML, and nothing cuts long uploads
 // or downloads.
 func TestTraefik(t *testing.T) {
