@@ -1,9 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,10 +19,7 @@ type Problem struct {
 
 // Error is the key, what is wrong, and where.
 func (p *Problem) Error() string {
-	text := p.Text
-	if p.Key != "" {
-		text = p.Key + ": " + text
-	}
+	text := strings.TrimPrefix(p.Key+": "+p.Text, ": ")
 	if p.Origin != "" {
 		text += " (" + p.Origin + ")"
 	}
@@ -48,94 +45,23 @@ func (p *Problems) Err() error {
 	return errors.Join(all...)
 }
 
-// hint follows "is not a setting": the key most likely meant, or those of the section. A key
-// outside its section is looked for in all.
-func (f *field) hint(name string) string {
-	near := f.nearest(name)
-	if f.parent == nil && (near == nil || !strings.EqualFold(near.name, name)) {
-		near = cmp.Or(f.find(name), near)
+// validate asks the target what is wrong with its values, leaving out what only follows from a
+// mistake that was found before.
+func (l *loader) validate(target any) {
+	v, ok := target.(interface{ Validate(*Problems) })
+	if !ok {
+		return
 	}
-	if near == nil {
-		return f.contents()
-	}
-	return "; did you mean " + near.path + "?"
-}
-
-// find returns the first key below that has the name, or nil.
-func (f *field) find(name string) *field {
-	below := f.children
-	if f.elem != nil {
-		below = f.elem.children
-	}
-	for _, c := range below {
-		if c.name == name {
-			return c
+	var found Problems
+	v.Validate(&found)
+	known := slices.Clone(l.problems.list)
+	for _, p := range found.list {
+		if slices.ContainsFunc(known, func(k *Problem) bool { return strings.HasPrefix(p.Key, k.Key) || strings.HasPrefix(k.Key, p.Key) }) {
+			continue
 		}
-	}
-	for _, c := range below {
-		if found := c.find(name); found != nil {
-			return found
+		for at := p.Key; p.Origin == "" && at != ""; at = at[:max(0, strings.LastIndexAny(at, ".["))] {
+			p.Origin = l.report.Origins[at]
 		}
+		l.problems.list = append(l.problems.list, p)
 	}
-	return nil
-}
-
-// contents lists the keys of a section.
-func (f *field) contents() string {
-	names := make([]string, len(f.children))
-	for i, c := range f.children {
-		names[i] = c.name
-	}
-	if f.path == "" {
-		return "; there are " + strings.Join(names, ", ")
-	}
-	return "; " + f.path + " has " + strings.Join(names, ", ")
-}
-
-// nearest returns the key of the section that resembles name most, or nil.
-func (f *field) nearest(name string) (best *field) {
-	name = strings.ToLower(name)
-	distance := max(1, len(name)/3) + 1
-	for _, c := range f.children {
-		for _, known := range append([]string{c.name}, c.words("alias")...) {
-			d := editDistance(name, known)
-			if len(name) > 2 && strings.HasPrefix(known, name) {
-				d = min(d, 1)
-			}
-			if d < distance {
-				best, distance = c, d
-			}
-		}
-	}
-	return best
-}
-
-// maxName is the length from which a name resembles no key.
-const maxName = 64
-
-// editDistance counts the letters to insert, drop, change or swap with their neighbor to get
-// from a to b.
-func editDistance(a, b string) int {
-	if len(a) > maxName {
-		return len(a)
-	}
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		for j := range d[i] {
-			if i == 0 || j == 0 {
-				d[i][j] = i + j
-				continue
-			}
-			same := 1
-			if a[i-1] == b[j-1] {
-				same = 0
-			}
-			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+same)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
 }

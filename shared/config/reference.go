@@ -17,14 +17,10 @@ type Leaf struct {
 	// Path is the key in the file: health.http[].uri, http.headers.<name>.
 	Path string
 	// Type is a word for the kind of value: string, duration, list of string; empty for a
-	// key that has no value: one that is dead, refused or moved.
+	// key that has no value: one that is dead or refused.
 	Type string
 	// Default is the value without file and environment; empty for none.
 	Default string
-	// Env is the name of the variable; empty for none.
-	Env string
-	// Doc is the text of the doc tag.
-	Doc string
 	// Choices are the values allowed, when they are a closed set.
 	Choices []string
 
@@ -32,14 +28,13 @@ type Leaf struct {
 }
 
 // Walk lists every setting of target, a pointer to a struct that holds the
-// defaults, in the order of the struct, with its variable under prefix. The files of secrets
-// are left out.
-func Walk(target any, prefix string) []Leaf {
+// defaults, in the order of the struct. The files of secrets are left out.
+func Walk(target any) []Leaf {
 	v := reflect.ValueOf(target).Elem()
-	return schemaOf(v.Type()).leaves(v, prefix)
+	return schemaOf(v.Type()).leaves(v)
 }
 
-func (f *field) leaves(v reflect.Value, prefix string) (all []Leaf) {
+func (f *field) leaves(v reflect.Value) (all []Leaf) {
 	if f.kind == list && f.elem.kind == section {
 		if f = f.elem; v.IsValid() && v.Len() > 0 {
 			v = v.Index(0)
@@ -47,23 +42,15 @@ func (f *field) leaves(v reflect.Value, prefix string) (all []Leaf) {
 			v = reflect.Value{}
 		}
 	}
-	if f.kind == section && len(f.children) > 0 {
-		for _, c := range f.children {
-			if c.kind != secretFile {
-				all = append(all, c.leaves(fieldOf(v, c), prefix)...)
-			}
+	if f.kind != section || len(f.children) == 0 {
+		return []Leaf{{Path: f.path, Type: f.typeName(), Default: defaultText(v), Choices: words(f.tag, "choices"), field: f}}
+	}
+	for _, c := range f.children {
+		if c.kind != secretFile {
+			all = append(all, c.leaves(fieldOf(v, c))...)
 		}
-		return all
 	}
-	doc := cmp.Or(f.tag.Get("doc"), f.tag.Get("why"))
-	if f.kind == moved {
-		doc = "Old name of " + f.tag.Get("to") + "."
-	}
-	env := envName(prefix, f.path)
-	if f.envNames() == nil {
-		env = ""
-	}
-	return []Leaf{{Path: f.path, Type: f.typeName(), Default: defaultText(v), Env: env, Doc: doc, Choices: f.words("choices"), field: f}}
+	return all
 }
 
 // fieldOf returns the value of a section's key, without the pointer of an
@@ -77,12 +64,6 @@ func fieldOf(v reflect.Value, f *field) reflect.Value {
 		return v.Elem()
 	}
 	return v
-}
-
-// envName is the variable for a path: health.tcp[].addr is
-// REGISTRY_HEALTH_TCP_<n>_ADDR.
-func envName(prefix, path string) string {
-	return prefix + "_" + strings.ReplaceAll(variableName(strings.ReplaceAll(path, "[]", ".<n>")), "<N>", "<n>")
 }
 
 func (f *field) typeName() string {
@@ -109,8 +90,6 @@ func (f *field) typeName() string {
 		return "boolean"
 	case reflect.Int, reflect.Int64:
 		return "integer"
-	case reflect.Float64:
-		return "number"
 	}
 	return "string"
 }
@@ -127,7 +106,7 @@ func defaultText(v reflect.Value) string {
 		}
 		return strings.Join(items, ", ")
 	case v.Kind() == reflect.Map:
-		n := encodeNode(v.Interface())
+		n := encoded(v.Interface())
 		n.Style = yaml.FlowStyle
 		text, err := yaml.Marshal(n)
 		if err != nil {
@@ -153,7 +132,7 @@ func scalarText(v reflect.Value) string {
 // a struct that holds the defaults, as Markdown: a list for each section and one for the keys without
 // a section. An entry has a key, its default or else its kind unless that is string, and its meaning. Keys with
 // the same text share an entry. Keys without effect are listed at the end.
-func Reference(w io.Writer, introduction string, target any, prefix string) error {
+func Reference(w io.Writer, introduction string, target any) error {
 	v := reflect.ValueOf(target).Elem()
 	var out, alone strings.Builder
 	out.WriteString(introduction)
@@ -167,7 +146,7 @@ func Reference(w io.Writer, introduction string, target any, prefix string) erro
 				fmt.Fprintf(part, "%s\n\n", markdown(doc))
 			}
 		}
-		for _, leaf := range f.leaves(fieldOf(v, f), prefix) {
+		for _, leaf := range f.leaves(fieldOf(v, f)) {
 			if leaf.field.kind == dead {
 				ineffective = append(ineffective, leaf.Path)
 			} else {
@@ -233,14 +212,14 @@ func (l Leaf) entry() string {
 	if kind = cmp.Or(code(l.Default), kind); kind != "" {
 		fmt.Fprintf(&out, " (%s)", kind)
 	}
-	doc := markdown(l.Doc)
+	doc := markdown(l.field.tag.Get("doc"))
 	if l.field.kind == refused {
-		doc = "**Refused**: " + doc + "."
+		doc = "**Refused**: " + markdown(l.field.tag.Get("why")) + "."
 	}
 	if len(l.Choices) > 1 {
 		doc = strings.TrimSpace(doc + " One of " + code(l.Choices...) + ".")
 	}
-	if aliases := l.field.words("alias"); len(aliases) > 0 && l.field.kind != refused {
+	if aliases := words(l.field.tag, "alias"); len(aliases) > 0 && l.field.kind != refused {
 		doc += " Also " + code(aliases...) + "."
 	}
 	if doc != "" {

@@ -8,13 +8,13 @@ import (
 func TestReference(t *testing.T) {
 	s := defaults()
 	var out strings.Builder
-	if err := Reference(&out, "# Settings\n", &s, "REGISTRY"); err != nil {
+	if err := Reference(&out, "# Settings\n", &s); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"# Settings\n\n## log\n\n- `log.level`",
 		"- `log.level` (`info`): How much to say. One of `debug`, `info`.\n",
-		"- `storage.s3`: **Refused**: there is none.",
+		"- `storage.s3`: **Refused**: there is none.\n",
 		"- `storage.swift`: **Refused**: it was removed.\n",
 		"\n## Other keys\n",
 		"- `version`\n",

@@ -2,9 +2,11 @@ package config
 
 import (
 	"reflect"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 type kind int
@@ -17,7 +19,6 @@ const (
 	secretFile // names the file of the secret before it
 	dead
 	refused
-	moved
 )
 
 // Dead is the type of a key that only a part without successor had: giving it
@@ -25,23 +26,19 @@ const (
 type Dead struct{}
 
 // Refused is the type of a key that is known and will not be supported: giving
-// it is an error with the reason of its "why" tag.
+// it content is an error with the reason of its "why" tag.
 type Refused struct{}
-
-// Moved is the type of a key that has another name now: its value is used for
-// the path of its "to" tag unless that one is given as well.
-type Moved struct{}
 
 // field is what the struct tree says about one key.
 type field struct {
 	name     string
+	names    []string // name and its aliases
 	path     string
 	kind     kind
 	typ      reflect.Type
 	tag      reflect.StructTag
 	index    int
 	optional bool
-	parent   *field
 	children []*field
 	elem     *field
 }
@@ -54,8 +51,8 @@ var (
 
 // schemaOf reads the struct type into a tree of fields.
 func schemaOf(t reflect.Type) *field {
-	root := &field{kind: section, typ: t}
-	root.addChildren()
+	root := &field{}
+	root.setType(t)
 	return root
 }
 
@@ -66,20 +63,21 @@ func (f *field) addChildren() {
 		if name == "" {
 			continue
 		}
-		child := &field{name: name, path: joinPath(f.path, name), tag: sf.Tag, index: i, parent: f}
+		child := &field{name: name, names: append([]string{name}, words(sf.Tag, "alias")...), path: joinPath(f.path, name), tag: sf.Tag, index: i}
 		child.setType(sf.Type)
 		f.children = append(f.children, child)
 		if child.typ == secretType {
-			f.children = append(f.children, &field{
-				name: name + "_file", path: child.path + "_file", kind: secretFile, typ: reflect.TypeFor[string](), tag: sf.Tag, index: i, parent: f,
-			})
+			file := *child
+			file.name, file.path, file.kind = name+"_file", child.path+"_file", secretFile
+			file.names = []string{file.name}
+			f.children = append(f.children, &file)
 		}
 	}
 }
 
 // setType decides what kind of key a Go type stands for.
 func (f *field) setType(t reflect.Type) {
-	if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+	if t.Kind() == reflect.Pointer {
 		f.optional, t = true, t.Elem()
 	}
 	f.typ = t
@@ -88,26 +86,22 @@ func (f *field) setType(t reflect.Type) {
 		f.kind = dead
 	case t == reflect.TypeFor[Refused]():
 		f.kind = refused
-	case t == reflect.TypeFor[Moved]():
-		f.kind = moved
 	case t == secretType:
 		f.kind = leaf
 	case t.Kind() == reflect.Struct:
 		f.kind = section
 		f.addChildren()
 	case t.Kind() == reflect.Slice:
-		f.kind = list
-		f.elem = f.element(f.path + "[]")
+		f.kind, f.elem = list, f.element("[]")
 	case t.Kind() == reflect.Map:
-		f.kind = dict
-		f.elem = f.element(f.path + ".<name>")
+		f.kind, f.elem = dict, f.element(".<name>")
 	}
 }
 
 // element describes what a list or map holds; it shares the tag, so that
 // choices apply to each element.
-func (f *field) element(path string) *field {
-	e := &field{path: path, tag: f.tag, parent: f}
+func (f *field) element(suffix string) *field {
+	e := &field{path: f.path + suffix, tag: f.tag}
 	e.setType(f.typ.Elem())
 	return e
 }
@@ -115,31 +109,40 @@ func (f *field) element(path string) *field {
 // child returns the key called name, by its own name or another one.
 func (f *field) child(name string) *field {
 	for _, c := range f.children {
-		if c.name == name || slices.Contains(c.words("alias"), name) {
-			return c
+		for _, n := range c.names {
+			if n == name {
+				return c
+			}
 		}
 	}
 	return nil
 }
 
-// words splits a tag with several values.
-func (f *field) words(tag string) []string {
-	value := f.tag.Get(tag)
-	if value == "" {
-		return nil
+// in returns the value of the key in the section n, nil if it isn't given.
+func (f *field) in(n *yaml.Node) *yaml.Node {
+	for _, name := range f.names {
+		if given := valueOf(n, name); given != nil {
+			return given
+		}
 	}
-	return strings.Split(value, ",")
+	return nil
 }
 
-// envNames are the upper-case names of the key in a variable.
-func (f *field) envNames() []string {
-	env := f.words("env")
-	if slices.Contains(env, "-") {
-		return nil
+// open turns the name of an optional section, which stands for the section around it, into that.
+func (f *field) open(n *yaml.Node) {
+	if c := f.child(n.Value); n.Kind == yaml.ScalarNode && c != nil && c.optional {
+		*n = yaml.Node{Kind: yaml.MappingNode, HeadComment: n.HeadComment, Content: []*yaml.Node{text(c.name, ""), null(n.HeadComment)}}
 	}
-	names := append([]string{strings.ToUpper(f.name)}, env...)
-	for _, alias := range f.words("alias") {
-		names = append(names, strings.ToUpper(alias))
-	}
-	return names
 }
+
+// words splits a tag with several values.
+func words(tag reflect.StructTag, key string) []string {
+	if value := tag.Get(key); value != "" {
+		return strings.Split(value, ",")
+	}
+	return nil
+}
+
+func joinPath(parent, name string) string { return strings.TrimPrefix(parent+"."+name, ".") }
+
+func itemPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

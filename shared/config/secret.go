@@ -1,14 +1,21 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"slipway/shared/fileerror"
+)
 
 // mask is what every printed secret looks like.
 const mask = "***"
 
 // Secret is a value that must not be seen: whatever prints, logs or encodes
 // it, alone or inside another value, gets *** (and nothing for an empty one).
-// A setting of this type has a twin with the suffix _file that names a file to
-// read it from.
+// The key of such a setting with the suffix _file names a file to read it from.
 //
 // The text is behind a pointer because fmt does not call methods of a value in
 // an unexported field and would print its text otherwise.
@@ -49,3 +56,29 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // MarshalYAML serves the YAML encoder.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
+
+// readSecret reads the file that a key with _file names, unless the section in holds the
+// secret itself.
+func (l *loader) readSecret(in, file *yaml.Node, path string) any {
+	key := strings.TrimSuffix(path, "_file")
+	if !isNull(valueOf(in, key[strings.LastIndexByte(key, '.')+1:])) {
+		return l.wrong(file, path, "is given beside %s; keep one", key)
+	}
+	name := file.Value
+	if l.Expand && file.Line > 0 {
+		name = l.expand(file, path)
+	}
+	if name == "" {
+		return nil
+	}
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return l.wrong(file, path, "cannot be read: %v", fileerror.Explain(name, err))
+	}
+	secret := NewSecret(strings.TrimRight(string(content), "\r\n"))
+	if secret.Empty() {
+		return l.wrong(file, path, "%s is empty", name)
+	}
+	l.report.Origins[key] = name
+	return secret
+}

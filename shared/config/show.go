@@ -3,10 +3,10 @@ package config
 import (
 	"cmp"
 	"io"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,59 +17,42 @@ func (r *Report) Show(w io.Writer, target any) error {
 	v := reflect.ValueOf(target).Elem()
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	if err := enc.Encode(r.sectionNode(schemaOf(v.Type()), v, "")); err != nil {
+	if err := enc.Encode(r.node(schemaOf(v.Type()), v, "")); err != nil {
 		return err
 	}
 	return enc.Close()
 }
 
-func (r *Report) sectionNode(f *field, v reflect.Value, path string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, c := range f.children {
-		if c.kind > dict {
-			continue
-		}
-		if fv := fieldOf(v, c); fv.IsValid() {
-			n.Content = append(n.Content, textNode(c.name), r.valueNode(c, fv, joinPath(path, c.name)))
-		}
-	}
-	return r.withOrigin(n, path)
-}
-
-func (r *Report) valueNode(f *field, v reflect.Value, path string) *yaml.Node {
+func (r *Report) node(f *field, v reflect.Value, path string) *yaml.Node {
+	n := new(yaml.Node)
 	switch f.kind {
 	case section:
-		return r.sectionNode(f, v, path)
-	case list:
-		n := &yaml.Node{Kind: yaml.SequenceNode}
-		for i := range v.Len() {
-			n.Content = append(n.Content, r.valueNode(f.elem, v.Index(i), itemPath(path, i)))
+		n.Kind = yaml.MappingNode
+		for _, c := range f.children {
+			if value := fieldOf(v, c); c.kind <= dict && value.IsValid() {
+				n.Content = append(n.Content, text(c.name, ""), r.node(c, value, joinPath(path, c.name)))
+			}
 		}
-		return r.withOrigin(n, path)
+	case list:
+		n.Kind = yaml.SequenceNode
+		for i := range v.Len() {
+			n.Content = append(n.Content, r.node(f.elem, v.Index(i), itemPath(path, i)))
+		}
 	case dict:
-		return r.dictNode(f, v, path)
+		n.Kind = yaml.MappingNode
+		entries := map[string]reflect.Value{}
+		for key, value := range v.Seq2() {
+			entries[key.String()] = value
+		}
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			n.Content = append(n.Content, encoded(key), r.node(f.elem, entries[key], joinPath(path, key)))
+		}
+	default:
+		n = leafNode(f, v)
 	}
-	n := leafNode(f, v)
-	n.LineComment = cmp.Or(r.origins[path], "default")
-	return n
-}
-
-func (r *Report) dictNode(f *field, v reflect.Value, path string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	keys := v.MapKeys()
-	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
-	for _, key := range keys {
-		value := r.valueNode(f.elem, v.MapIndex(key), joinPath(path, key.String()))
-		n.Content = append(n.Content, textNode(key.String()), value)
-	}
-	return r.withOrigin(n, path)
-}
-
-// withOrigin gives a value without content its origin; one with content has
-// it on each line below.
-func (r *Report) withOrigin(n *yaml.Node, path string) *yaml.Node {
-	if len(n.Content) == 0 && path != "" {
-		n.Style, n.LineComment = yaml.FlowStyle, cmp.Or(r.origins[path], "default")
+	if len(n.Content) == 0 || f.kind == leaf {
+		n.Style |= yaml.FlowStyle
+		n.LineComment = cmp.Or(r.Origins[path], "default")
 	}
 	return n
 }
@@ -77,59 +60,35 @@ func (r *Report) withOrigin(n *yaml.Node, path string) *yaml.Node {
 // leafNode is the value as YAML writes it: text that could be taken for
 // something else in quotes, a structure of any kind on one line.
 func leafNode(f *field, v reflect.Value) *yaml.Node {
-	value := v.Interface()
 	switch f.typeName() {
-	case "boolean", "number", "integer", "any value":
-	default:
-		value = WithoutCredentials(scalarText(v))
+	case "boolean", "integer", "any value":
+		return encoded(v.Interface())
+	case "size":
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: scalarText(v)}
 	}
-	n := encodeNode(value)
-	n.Style |= yaml.FlowStyle
-	if f.typ == sizeType {
-		n.Tag, n.Style = "", 0 // a size may look like a number
-	}
-	return n
+	return encoded(WithoutCredentials(scalarText(v)))
 }
 
-// WithoutCredentials hides the password of a URL and the values of its query,
-// where tokens are often given; other text stays as it is.
+// WithoutCredentials hides the password of a URL and its query, where tokens are often given; other
+// text stays as it is.
 func WithoutCredentials(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return text
 	}
-	_, password := u.User.Password()
-	if !password && u.RawQuery == "" {
+	if _, password := u.User.Password(); !password && u.RawQuery == "" {
 		return text
 	}
-	parameters := strings.Split(u.RawQuery, "&")
-	for i, p := range parameters {
-		name, _, named := strings.Cut(p, "=")
-		switch {
-		case named:
-			parameters[i] = name + "=" + mask
-		case p != "":
-			parameters[i] = mask
-		}
+	if u.RawQuery != "" {
+		u.RawQuery = mask
 	}
-	u.RawQuery = strings.Join(parameters, "&")
 	return u.Redacted()
 }
 
-// shownText is a value as a message may repeat it.
-func shownText(f *field, text string) string {
-	if f.typ == secretType {
-		return mask
-	}
-	return WithoutCredentials(text)
-}
-
-func textNode(text string) *yaml.Node { return encodeNode(text) }
-
-// encodeNode writes plain values, which cannot fail.
-func encodeNode(v any) *yaml.Node {
+// encoded writes plain values, which cannot fail.
+func encoded(value any) *yaml.Node {
 	n := new(yaml.Node)
-	if err := n.Encode(v); err != nil {
+	if err := n.Encode(value); err != nil {
 		n.SetString(err.Error())
 	}
 	return n

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -53,8 +54,8 @@ func redisOptions(r *config.Redis) (*client.UniversalOptions, error) {
 		ContextTimeoutEnabled: true, DialerRetries: 1,
 		MaxRetries: r.MaxRetries, MinRetryBackoff: r.MinRetryBackoff, MaxRetryBackoff: r.MaxRetryBackoff,
 		PoolSize: r.PoolSize, PoolFIFO: r.PoolFIFO, PoolTimeout: r.PoolTimeout,
-		MinIdleConns: r.MinIdleConns, MaxIdleConns: r.MaxIdleConns, MaxActiveConns: r.MaxActiveConns,
-		ConnMaxIdleTime: r.ConnMaxIdleTime, ConnMaxLifetime: r.ConnMaxLifetime,
+		MinIdleConns: r.MinIdleConns, MaxIdleConns: cmp.Or(r.MaxIdleConns, r.Pool.MaxIdle), MaxActiveConns: cmp.Or(r.MaxActiveConns, r.Pool.MaxActive),
+		ConnMaxIdleTime: cmp.Or(r.ConnMaxIdleTime, r.Pool.IdleTimeout), ConnMaxLifetime: r.ConnMaxLifetime,
 		MaxRedirects: r.MaxRedirects, ReadOnly: r.ReadOnly, RouteByLatency: r.RouteByLatency, RouteRandomly: r.RouteRandomly,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

@@ -28,8 +28,8 @@ type AccessRule struct {
 
 // AccessFile is what a file of rules holds.
 type AccessFile struct {
-	Groups map[string][]string `key:"groups" env:"-"`
-	Rules  []AccessRule        `key:"rules" env:"-"`
+	Groups map[string][]string `key:"groups"`
+	Rules  []AccessRule        `key:"rules"`
 }
 
 // LoadAccess reads the content of a file of rules; name is for messages.

@@ -12,7 +12,7 @@ type Auth struct {
 	OIDC     *OIDC          `key:"oidc"`
 	None     *None          `key:"none" doc:"Allow everything without a login."`
 	Token    *TokenAuth     `key:"token"`
-	Service  *TokenService  `key:"service" scalar:"kind" doc:"The token service inside the registry: auth: {service: builtin}."`
+	Service  *TokenService  `key:"service" doc:"The token service inside the registry: auth: {service: builtin}."`
 	Silly    config.Refused `key:"silly" why:"it accepts any Authorization header; use htpasswd or none"`
 }
 

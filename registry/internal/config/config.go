@@ -13,11 +13,11 @@ const PathVariable = "REGISTRY_CONFIGURATION_PATH"
 
 // Config is the whole configuration.
 type Config struct {
-	Version       string        `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
+	Version       string        `key:"version" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
 	Log           Log           `key:"log" doc:"The log goes to stderr, the access log to stdout."`
-	Loglevel      config.Moved  `key:"loglevel" to:"log.level"`
-	Storage       Storage       `key:"storage" scalar:"driver" doc:"Exactly one driver: filesystem, inmemory, s3, azure or gcs."`
-	Auth          *Auth         `key:"auth" scalar:"kind" doc:"Authentication. Without this section everyone may do everything."`
+	Loglevel      string        `key:"loglevel" choices:"error,warn,info,debug" doc:"Old name of log.level."`
+	Storage       Storage       `key:"storage" doc:"Exactly one driver: filesystem, inmemory, s3, azure or gcs."`
+	Auth          *Auth         `key:"auth" doc:"Authentication. Without this section everyone may do everything."`
 	Access        *Access       `key:"access"`
 	Audit         *Audit        `key:"audit"`
 	HTTP          HTTP          `key:"http" doc:"The server for clients, and the one for health and metrics."`

@@ -144,10 +144,10 @@ redis:
   writetimeout: 12ms
   pool: {maxidle: 16, maxactive: 64, idletimeout: 300s}
 `,
-			[]string{"pool.maxidle", "pool.maxactive", "pool.idletimeout"},
+			nil,
 			func(c *Config) []any {
 				r := c.Redis
-				return []any{r.Addresses(), r.Password.Reveal(), r.DB, r.DialTimeout, r.ReadTimeout, r.WriteTimeout, r.MaxIdleConns, r.MaxActiveConns, r.ConnMaxIdleTime}
+				return []any{r.Addresses(), r.Password.Reveal(), r.DB, r.DialTimeout, r.ReadTimeout, r.WriteTimeout, r.Pool.MaxIdle, r.Pool.MaxActive, r.Pool.IdleTimeout}
 			},
 			[]any{[]string{"r:6379"}, "P", 1, 10 * time.Millisecond, 11 * time.Millisecond, 12 * time.Millisecond, 16, 64, 300 * time.Second},
 		},

@@ -53,10 +53,10 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
-	for _, leaf := range config.Walk(&defaults, Prefix) {
+	required := regexp.MustCompile(`^(version|loglevel|redis.pool.*|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	for _, leaf := range config.Walk(&defaults) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
-		if leaf.Type != "" && !required.MatchString(path) && report.Origin(path) == "" {
+		if leaf.Type != "" && !required.MatchString(path) && report.Origins[path] == "" {
 			t.Errorf("%s is not in the example", leaf.Path)
 		}
 	}
@@ -130,8 +130,8 @@ func TestExampleDrivers(t *testing.T) {
 			continue
 		}
 		defaults := Default()
-		for _, leaf := range config.Walk(&defaults, Prefix) {
-			if strings.HasPrefix(leaf.Path, "storage."+cfg.Storage.Drivers()[0]+".") && leaf.Type != "" && report.Origin(leaf.Path) == "" {
+		for _, leaf := range config.Walk(&defaults) {
+			if strings.HasPrefix(leaf.Path, "storage."+cfg.Storage.Drivers()[0]+".") && leaf.Type != "" && report.Origins[leaf.Path] == "" {
 				t.Errorf("%s is not in the example", leaf.Path)
 			}
 		}

@@ -10,9 +10,9 @@ import (
 // Health describes what is checked.
 type Health struct {
 	StorageDriver StorageCheck `key:"storagedriver"`
-	Files         []FileCheck  `key:"file" env:"FILECHECKERS"`
-	HTTP          []HTTPCheck  `key:"http" env:"HTTPCHECKERS"`
-	TCP           []TCPCheck   `key:"tcp" env:"TCPCHECKERS"`
+	Files         []FileCheck  `key:"file" alias:"filecheckers"`
+	HTTP          []HTTPCheck  `key:"http" alias:"httpcheckers"`
+	TCP           []TCPCheck   `key:"tcp" alias:"tcpcheckers"`
 }
 
 // StorageCheck reads and, unless read-only, writes the storage.

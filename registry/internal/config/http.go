@@ -40,7 +40,7 @@ type TLS struct {
 	ClientAuth   string         `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates. Default: require-and-verify-client-cert with clientcas."`
 	MinimumTLS   string         `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
 	CipherSuites []string       `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names."`
-	LetsEncrypt  config.Refused `key:"letsencrypt" empty:"ok" why:"use a reverse proxy or an ACME client; certificate files are reloaded when they change"`
+	LetsEncrypt  config.Refused `key:"letsencrypt" why:"use a reverse proxy or an ACME client; certificate files are reloaded when they change"`
 }
 
 // Debug is the plain HTTP server for health and metrics.

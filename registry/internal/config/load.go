@@ -34,18 +34,21 @@ func Read(file string, environ []string) (*Config, *config.Report, error) {
 }
 
 func load(o config.Options) (*Config, *config.Report, error) {
-	o.Prefix, o.Ignore = Prefix, []string{PathVariable}
+	o.Prefix, o.Ignore = Prefix, []string{PathVariable, "REGISTRY_VERSION"}
 	cfg := Default()
 	report, err := config.Load(&cfg, o)
 	switch {
 	case o.File == "" && len(cfg.Storage.Drivers()) == 0 && onlyStorageMissing(err):
 		return nil, report, ErrNothing
-	case report.Origin("") != "" && report.Origin("version") == "":
+	case report.Origins[""] != "" && report.Origins["version"] == "":
 		missing := &config.Problem{Key: "version", Text: "is missing; write `version: 0.1`", Origin: o.File}
 		err = errors.Join(missing, err)
 	}
 	if err != nil {
 		return &cfg, report, err
+	}
+	if cfg.Loglevel != "" && report.Origins["log.level"] == "" {
+		cfg.Log.Level, report.Origins["log.level"] = cfg.Loglevel, report.Origins["loglevel"]
 	}
 	report.Warnings = append(report.Warnings, cfg.warnings()...)
 	return &cfg, report, nil

@@ -192,7 +192,7 @@ func TestDistributionVariables(t *testing.T) {
 		{[]string{"REGISTRY_NOTIFICATIONS_ENDPOINTS=[{name: n, url: 'http://h/'}]"}, endpoint, []string{"n", "http://h/"}},
 		{[]string{"REGISTRY_NOTIFICATIONS_ENDPOINTS_0_NAME=n", "REGISTRY_NOTIFICATIONS_ENDPOINTS_0_URL=http://h/"}, endpoint, []string{"n", "http://h/"}},
 		{[]string{"REGISTRY_PROXY_REMOTEURL=http://h", "REGISTRY_PROXY_TTL=1h", "REGISTRY_PROXY_EXEC_COMMAND=c"}, func(c *Config) any { return []any{c.Proxy.TTL, c.Proxy.Exec.Command} }, []any{time.Hour, "c"}},
-		{[]string{"REGISTRY_REDIS_ADDRS=['h:6379']", "REGISTRY_REDIS_POOL_MAXIDLE=3"}, func(c *Config) any { return []any{c.Redis.Addrs[0], c.Redis.MaxIdleConns} }, []any{"h:6379", 3}},
+		{[]string{"REGISTRY_REDIS_ADDRS=['h:6379']", "REGISTRY_REDIS_POOL_MAXIDLE=3"}, func(c *Config) any { return []any{c.Redis.Addrs[0], c.Redis.Pool.MaxIdle} }, []any{"h:6379", 3}},
 		{[]string{"REGISTRY_STORAGE=s3", "REGISTRY_STORAGE_S3_BUCKET=b", "REGISTRY_STORAGE_S3AWS_REGION=r"}, func(c *Config) any { return []string{c.Storage.S3.Bucket, c.Storage.S3.Region} }, []string{"b", "r"}},
 		{[]string{"REGISTRY_HTTP_HEADERS_X-CONTENT-TYPE-OPTIONS=[a]"}, func(c *Config) any { return c.HTTP.Headers }, map[string][]string{"X-Content-Type-Options": {"a"}}},
 		{[]string{"REGISTRY_LOG_HOOKS_0_MAILOPTIONS_FROM=x", "REGISTRY_COMPATIBILITY_SCHEMA1_TRUSTKEY=/k", "REGISTRY_OTHER=y", "REGISTRY_VERSION=0.2"}, func(c *Config) any { return c.Version }, "0.1"},
@@ -214,7 +214,7 @@ func TestEveryLeafByVariable(t *testing.T) {
 		"list of string": "[/s]", "map of any value": "{a: b}", "map of string": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "map of secret": "{a: b}", "section": "{}",
 	}
 	defaults := Default()
-	for _, leaf := range config.Walk(&defaults, Prefix) {
+	for _, leaf := range config.Walk(&defaults) {
 		if leaf.Type == "" || leaf.Path == "version" {
 			continue
 		}
@@ -225,10 +225,10 @@ func TestEveryLeafByVariable(t *testing.T) {
 		if len(leaf.Choices) > 0 {
 			value = leaf.Choices[0]
 		}
-		name := strings.ReplaceAll(leaf.Env, "<n>", "0")
+		name := Prefix + "_" + strings.ToUpper(strings.NewReplacer(".", "_", "[]", "_0").Replace(leaf.Path))
 		_, report, err := loadText(t, minimal, name+"="+value)
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
-		if got := report.Origin(path); got != name {
+		if got := report.Origins[path]; got != name {
 			t.Errorf("%s: origin %q, %v", name, got, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "is not a setting") {
@@ -255,14 +255,14 @@ func TestRefused(t *testing.T) {
 		{minimal + "auth:\n  htpasswd:\n", nil, "auth.htpasswd.realm: is required; any name, such as \"Registry\" (c.yml:4)\nauth.htpasswd.path: is required (c.yml:4)"},
 		{minimal + "auth: {htpasswd: {realm: r}}", nil, "auth.htpasswd.path: is required"},
 		{minimal + "auth: {htpasswd: {realm: r, path: p}, none: {}}", nil, "auth: names both"},
-		{minimal + "path: p", nil, "path: is not a setting; did you mean auth.htpasswd.path? (c.yml:3)"},
-		{minimal + "slipway: {quotas: [{prefix: a, repositories: [a], limit: 1}]}", nil, "slipway.quotas[0].repositories: is not a setting; slipway.quotas[] has prefix, limit (c.yml:3)"},
-		{minimal + "access: {rules: [{who: [users], repositories: [a], actions: [pull]}]}", nil, "access.rules[0].actions: is not a setting; access.rules[] has who, repositories, allow, deny"},
-		{minimal + "auth: {htpasswd: {realm: r, path: p, user: u}}", nil, "auth.htpasswd.user: is not a setting; auth.htpasswd has realm, path,"},
-		{minimal, []string{"REGISTRY_AUTH_HTPASSWORD_PATH=p"}, "REGISTRY_AUTH_HTPASSWORD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
+		{minimal + "path: p", nil, "path: is not a setting; did you mean auth? (c.yml:3)"},
+		{minimal + "slipway: {quotas: [{prefix: a, repositories: [a], limit: 1}]}", nil, "slipway.quotas[0].repositories: is not a setting (c.yml:3)"},
+		{minimal + "access: {rules: [{who: [users], repositories: [a], actions: [pull]}]}", nil, "access.rules[0].actions: is not a setting (c.yml:3)"},
+		{minimal + "auth: {htpasswd: {realm: r, path: p, user: u}}", nil, "auth.htpasswd.user: is not a setting (c.yml:3)"},
+		{minimal, []string{"REGISTRY_AUTH_HTPASSWORD_PATH=p"}, "REGISTRY_AUTH_HTPASSWORD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?\nauth: names nothing"},
 		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; did you mean auth.htpasswd? (c.yml:3)"},
 		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; did you mean auth? (c.yml:3)"},
-		{minimal + "auth: silly", nil, "auth.silly: is not supported: it accepts any Authorization header"},
+		{minimal + "auth: {silly: {realm: r}}", nil, "auth.silly: is not supported: it accepts any Authorization header"},
 		{minimal + "auth: {token: {realm: r, service: s, issuer: i}}", nil, "auth.token: needs rootcertbundle or jwks"},
 		{minimal + "auth: {token: {jwks: f}}", nil, "auth.token.realm: is required (c.yml:3)\nauth.token.service: is required (c.yml:3)\nauth.token.issuer: is required"},
 		{minimal + "auth: {token: {autoredirect: true, autoredirectpath: x, service: s, issuer: i, jwks: f}}", nil, "auth.token.autoredirectpath: must begin with a slash"},
@@ -286,7 +286,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "access: {rules: [{who: [users], repositories: [a]}]}", nil, "access: rules[0]: allow or deny is required"},
 		{minimal + "access: {rules: [{who: [users], repositories: [a], allow: [pull], deny: [pull]}]}", nil, "access: rules[0]: pull is allowed and denied"},
 		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
-		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr, net,"},
+		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting"},
 		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},
 		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {uploadpurging: {enabled: false, age: -1h}}}", nil, "storage.maintenance.uploadpurging.age: must not be negative"},
 		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {gc: {age: -1h}}}", nil, "storage.maintenance.gc.age: must not be negative"},
@@ -305,8 +305,8 @@ func TestRefused(t *testing.T) {
 		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, accountkey: k, rootdirectory: a/../b}}", nil, "storage.azure.rootdirectory:"},
 		{"version: 0.1\nstorage: {gcs: {}}", nil, "storage.gcs.bucket: is required"},
 		{"version: 0.1\nstorage: {gcs: {bucket: b, keyfile: k, credentials: {type: service_account}}}", nil, "storage.gcs.keyfile: is given beside credentials; keep one"},
-		{"version: 0.1\nstorage: {swift: {}}", nil, "storage.swift: is not supported"},
-		{"version: 0.1\nstorage: {oss: {}}", nil, "storage.oss: is not supported"},
+		{"version: 0.1\nstorage: {swift: {a: b}, inmemory: }", nil, "storage.swift: is not supported"},
+		{"version: 0.1\nstorage: {oss: {a: b}, inmemory: }", nil, "storage.oss: is not supported"},
 		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "storage: names several drivers: inmemory, s3; REGISTRY_STORAGE=<driver> would replace the section of the file (c.yml:2)\nstorage.s3.region: is missing (REGISTRY_STORAGE_S3_BUCKET)"},
 		{minimal + "proxy: {remoteurl: registry-1.docker.io}", nil, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io"},
 		{minimal, []string{"REGISTRY_PROXY_REMOTEURL=ftp://x"}, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io (REGISTRY_PROXY_REMOTEURL)"},
@@ -335,9 +335,9 @@ func TestRefused(t *testing.T) {
 		{minimal + "proxy: {upstreams: [{prefix: a, remoteurl: https://x}], sync: {images: [{repository: a/b, platforms: [linux]}]}}", nil, `proxy.sync.images[0].platforms: "linux" is not a platform`},
 		{minimal + "redis: {addr: h}", nil, `redis.addrs: "h" is not an address`},
 		{minimal + "redis: {addr: 'h:1', addrs: ['i:1'], db: 1}", nil, "redis.db: must be 0"},
-		{minimal + "redis: {addr: 'h:1', readtimeout: 10}", nil, "redis.readtimeout: 10 has no unit; write 10s"},
+		{minimal + "redis: {addr: 'h:1', readtimeout: 10}", nil, "redis.readtimeout: \"10\" is not a duration such as 10s, 5m or 168h"},
 		{minimal + "redis: {addr: 'h:1', dialtimeout: 0}", nil, "redis.dialtimeout: must be above 0"},
-		{minimal + "redis: {addr: 'h:1', pool: {maxactive: -1}}", nil, "redis.maxactiveconns: must not be negative"},
+		{minimal + "redis: {addr: 'h:1', pool: {maxactive: -1}}", nil, "redis.pool.maxactive: must not be negative"},
 		{minimal + "redis: {addr: 'h:1', protocol: 4}", nil, "redis.protocol: must be 2 or 3"},
 		{minimal + "redis: {addr: 'h:1', tls: {key: k}}", nil, "redis.tls: needs certificate and key together"},
 		{minimal + "middleware: {storage: [{name: fastly}]}", nil, `middleware.storage[0].name: "fastly" is not one of redirect, rewrite, cloudfront (c.yml:3)`},
@@ -367,14 +367,14 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {debug: {addr: x}}", nil, "http.debug.addr:"},
 		{minimal + "http: {host: registry.example.org}", nil, "http.host:"},
 		{minimal + "http: {prefix: reg}", nil, "http.prefix: must begin with a slash"},
-		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: 5 has no unit; write 5s"},
+		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: \"5\" is not a duration such as 10s, 5m or 168h"},
 		{minimal + "http: {trustedproxies: [10.0.0.0/8, proxy]}", nil, `http.trustedproxies: "proxy" must be an address, a network such as 10.0.0.0/8, or unix (c.yml:3)`},
 		{minimal + "http: {draintimeout: -5s}", nil, "http.draintimeout: must not be negative"},
 		{minimal + "http: {headers: {'X Y': [a]}}", nil, `http.headers.X Y: "X Y" cannot be the name of a header`},
 		{minimal + "http: {headers: {X: [\"a\\nb\"]}}", nil, "http.headers.X: holds what a header cannot"},
 		{minimal + "log: {level: trace}", nil, `log.level: "trace" is not one of error, warn, info, debug`},
 		{minimal + "log: {formatter: xml}", nil, "log.formatter:"},
-		{minimal + "storage: {inmemory: {}}", nil, "storage: is given twice"},
+		{minimal + "storage: {inmemory: {}}", nil, "c.yml: not YAML: line 3: mapping key \"storage\" already defined at line 2"},
 		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: redis}}", nil, "storage.cache.blobdescriptor: redis needs an address"},
 		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: x}}", nil, "storage.cache.blobdescriptor:"},
 		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {immutable: [{repositories: [Prod], tags: [v1]}]}}", nil, `storage.maintenance.immutable[0].repositories: "Prod" is not a pattern of repositories`},
@@ -403,7 +403,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', headers: {'a b': [c]}}]}", nil, `notifications.endpoints[0].headers.a b: "a b" cannot be the name of a header`},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', headers: {content-length: ['1']}}]}", nil, "notifications.endpoints[0].headers.content-length: follows from the body"},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', ignore: {actions: [puhs]}}]}", nil, "notifications.endpoints[0].ignore.actions[0]:"},
-		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', timeout: 5}]}", nil, "notifications.endpoints[0].timeout: 5 has no unit; write 5s"},
+		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', timeout: 5}]}", nil, "notifications.endpoints[0].timeout: \"5\" is not a duration such as 10s, 5m or 168h"},
 		{minimal + "notifications: {events: {version: v3}}", nil, "notifications.events.version:"},
 		{minimal + "notifications: {queue: {maxsize: 1kB}}", nil, "notifications.queue.maxsize: must be 1MiB or more"},
 		{minimal + "notifications: {queue: {directory: queue}}", nil, `notifications.queue.directory: "queue" is not an absolute path`},
@@ -411,7 +411,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.debug.addr: http.addr and http.debug.addr are equal (c.yml:3)"},
 		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:05000'}}", nil, "http.addr and http.debug.addr are equal"},
 		{minimal + "http: {addr: ':5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.addr and http.debug.addr are equal"},
-		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "http.draintimeout: 5 has no unit; write 5s, 5m or 5h (c.yml:3)\nlog.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.addr:"},
+		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "log.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.draintimeout: \"5\" is not a duration such as 10s, 5m or 168h (c.yml:3)\nhttp.addr:"},
 		{minimal + "slipway: {http: {stalltimeout: 0}}", nil, "slipway.http.stalltimeout: must be above 0"},
 	}
 	for _, tt := range tests {
@@ -430,7 +430,7 @@ func TestAccepted(t *testing.T) {
 	}{
 		{"reporting: {bugsnag: {apikey: x}, newrelic: {licensekey: y}}", []string{"reporting does nothing"}},
 		{"compatibility: {schema1: {enabled: true, signingkeyfile: /k}}", []string{"compatibility does nothing"}},
-		{"loglevel: debug", []string{"loglevel is an old name of log.level"}},
+		{"loglevel: debug", nil},
 		{"log: {hooks: [{type: mail, levels: [panic], options: {smtp: {addr: h}}}]}", []string{"log.hooks does nothing"}},
 		{"validation: {enabled: true}", []string{"validation.enabled does nothing"}},
 		{"proxy: {remoteurl: '', username: ''}", nil},
@@ -443,7 +443,7 @@ func TestAccepted(t *testing.T) {
 		{"redis: {}\nmiddleware: {storage: []}", nil},
 		{"middleware: {registry: [], storage: [{name: redirect, options: {baseurl: https://cdn.example.com/x}}, {name: rewrite, options: {host: 'h:1', scheme: http, trimpathprefix: /x}}]}", nil},
 		{"policy: {repository: {classes: []}}", nil},
-		{"redis: {addr: 'r:1', password: p, db: 1, dialtimeout: 10ms, readtimeout: 10ms, writetimeout: 10ms, pool: {maxidle: 16, maxactive: 64, idletimeout: 300s}, tls: {enabled: false}}", []string{"redis.pool.maxidle is an old name", "redis.pool.maxactive is an old name", "redis.pool.idletimeout is an old name"}},
+		{"redis: {addr: 'r:1', password: p, db: 1, dialtimeout: 10ms, readtimeout: 10ms, writetimeout: 10ms, pool: {maxidle: 16, maxactive: 64, idletimeout: 300s}, tls: {enabled: false}}", nil},
 		{"redis: {addrs: ['r:1', 'r:2'], mastername: m, username: u, sentinelpassword: p, contexttimeoutenabled: true}", []string{"redis.contexttimeoutenabled does nothing"}},
 	}
 	for _, tt := range tests {

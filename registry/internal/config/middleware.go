@@ -11,8 +11,8 @@ import (
 // Middleware changes where clients are redirected to.
 type Middleware struct {
 	Storage    []StorageMiddleware `key:"storage"`
-	Registry   config.Refused      `key:"registry" empty:"ok" why:"there is none; distribution has one only if it is built in"`
-	Repository config.Refused      `key:"repository" empty:"ok" why:"there is none; distribution has one only if it is built in"`
+	Registry   config.Refused      `key:"registry" why:"there is none; distribution has one only if it is built in"`
+	Repository config.Refused      `key:"repository" why:"there is none; distribution has one only if it is built in"`
 }
 
 // StorageMiddleware is one of them; they change what the ones before made.

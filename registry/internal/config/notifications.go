@@ -15,7 +15,7 @@ import (
 
 // Notifications lists the receivers of events.
 type Notifications struct {
-	Events    Events     `key:"events" env:"EVENTCONFIG"`
+	Events    Events     `key:"events" alias:"eventconfig"`
 	Queue     EventQueue `key:"queue"`
 	Endpoints []Endpoint `key:"endpoints"`
 }

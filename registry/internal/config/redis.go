@@ -52,9 +52,9 @@ type Redis struct {
 
 // RedisPool has the names that distribution 2.8 gives to the pool's limits.
 type RedisPool struct {
-	MaxIdle     config.Moved `key:"maxidle" to:"redis.maxidleconns"`
-	MaxActive   config.Moved `key:"maxactive" to:"redis.maxactiveconns"`
-	IdleTimeout config.Moved `key:"idletimeout" to:"redis.connmaxidletime"`
+	MaxIdle     int           `key:"maxidle" min:"0" doc:"Old name of redis.maxidleconns."`
+	MaxActive   int           `key:"maxactive" min:"0" doc:"Old name of redis.maxactiveconns."`
+	IdleTimeout time.Duration `key:"idletimeout" min:"0" doc:"Old name of redis.connmaxidletime."`
 }
 
 // RedisTLS is for servers that speak TLS.

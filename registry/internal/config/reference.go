@@ -13,5 +13,5 @@ var introduction string
 // Reference writes docs/configuration/registry.md: every setting there is.
 func Reference(w io.Writer) error {
 	defaults := Default()
-	return config.Reference(w, introduction, &defaults, Prefix)
+	return config.Reference(w, introduction, &defaults)
 }

@@ -19,36 +19,34 @@ import (
 
 const noDriver = "names no driver: filesystem, s3, azure, gcs or inmemory"
 
-// Validate returns everything that is wrong with the values, joined.
-func (c *Config) Validate() error {
-	var p config.Problems
-	c.Storage.validate(&p)
+// Validate adds everything that is wrong with the values.
+func (c *Config) Validate(p *config.Problems) {
+	c.Storage.validate(p)
 	if c.Redis != nil {
-		c.Redis.validate(&p)
+		c.Redis.validate(p)
 	}
 	if c.Storage.Cache.BlobDescriptor == "redis" && (c.Redis == nil || len(c.Redis.Addresses()) == 0) {
 		p.Addf("storage.cache.blobdescriptor", "redis needs an address: redis: {addrs: [redis:6379]}")
 	}
 	if c.Auth != nil {
-		c.Auth.validate(&p, c.Access != nil)
+		c.Auth.validate(p, c.Access != nil)
 		if c.Auth.OIDC != nil && !c.HTTP.UI.Enabled {
 			p.Addf("auth.oidc", "is for the pages, which http.ui.enabled switches off")
 		}
 	}
 	if c.Access != nil {
-		c.Access.validate(&p)
+		c.Access.validate(p)
 	}
 	if c.Audit != nil {
-		c.Audit.validate(&p)
+		c.Audit.validate(p)
 	}
-	c.Middleware.validate(&p, c.Storage.S3 != nil)
-	c.HTTP.validate(&p)
-	c.Health.validate(&p)
-	c.Validation.validate(&p)
-	c.Notifications.validate(&p)
-	c.Slipway.validate(&p)
-	c.Proxy.validate(&p, c.open())
-	return p.Err()
+	c.Middleware.validate(p, c.Storage.S3 != nil)
+	c.HTTP.validate(p)
+	c.Health.validate(p)
+	c.Validation.validate(p)
+	c.Notifications.validate(p)
+	c.Slipway.validate(p)
+	c.Proxy.validate(p, c.open())
 }
 
 // open reports whether everybody may pull everything.

@@ -34,7 +34,7 @@ type Config struct {
 	Debug          config.Dead    `key:"debug" why:"write logging.level: debug"`
 	Crypto         config.Dead    `key:"crypto" why:"passwords are hashed with argon2id and parameters that fit a small machine"`
 	RepairBehavior config.Dead    `key:"repairbehavior" why:"names and topics of rooms are set when the bot makes them and never again"`
-	Alertmanager   config.Refused `key:"alertmanager" empty:"ok" why:"titles and texts come from the usual annotations; leave it out"`
+	Alertmanager   config.Refused `key:"alertmanager" why:"titles and texts come from the usual annotations; leave it out"`
 }
 
 // HTTP is where and how the relay listens.
@@ -91,7 +91,7 @@ type Admin struct {
 // Security is about tokens.
 type Security struct {
 	CheckToken bool           `key:"checktoken" doc:"Refuse tokens with white space around them, and the old token right after its grace period; false keeps it for a day."`
-	CheckHIBP  config.Refused `key:"checkhibp" empty:"ok" why:"new passwords are not sent to Have I Been Pwned"`
+	CheckHIBP  config.Refused `key:"checkhibp" why:"new passwords are not sent to Have I Been Pwned"`
 }
 
 // Hook is about what other programs post by themselves.

@@ -37,7 +37,7 @@ func TestExampleShowsEverything(t *testing.T) {
 	}
 	on := regexp.MustCompile(`(?m)^#( +\w+:)`).ReplaceAll(text, []byte("$1"))
 	target := Default()
-	for _, leaf := range config.Walk(&target, Prefix) {
+	for _, leaf := range config.Walk(&target) {
 		name := leaf.Path[strings.LastIndexByte(leaf.Path, '.')+1:]
 		if leaf.Type != "" && !regexp.MustCompile(`(?m)^ +`+name+`:`).Match(on) {
 			t.Errorf("%s is not in the example", leaf.Path)

@@ -89,7 +89,7 @@ const noPickleKey = "matrix.pickle_key is not set, so the rooms that the bot mak
 
 // joinPort brings PushBits' separate port into the address.
 func (h *HTTP) joinPort(report *config.Report) error {
-	if h.Port != 0 && report.Origin("http.listenaddress") == "" {
+	if h.Port != 0 && report.Origins["http.listenaddress"] == "" {
 		h.ListenAddress = "0.0.0.0"
 	}
 	port := "8080"
@@ -100,7 +100,7 @@ func (h *HTTP) joinPort(report *config.Report) error {
 		h.ListenAddress = net.JoinHostPort(strings.Trim(h.ListenAddress, "[]"), port)
 	} else if h.Port != 0 && given != port {
 		text := "is " + port + ", but http.listenaddress has the port " + given + "; leave one of them out"
-		return &config.Problem{Key: "http.port", Origin: report.Origin("http.port"), Text: text}
+		return &config.Problem{Key: "http.port", Origin: report.Origins["http.port"], Text: text}
 	}
 	return nil
 }

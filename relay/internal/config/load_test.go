@@ -114,12 +114,12 @@ func TestRefused(t *testing.T) {
 		{"security: {checktoken: perhaps}", []string{"security.checktoken", "perhaps"}},
 		{"logging: {level: loud}", []string{"logging.level", "loud"}},
 		{"matrix: {homeserver: matrix.example.org}", nil}, // the variable wins
-		{"matrix: {password: '${NOT_SET}'}", []string{"matrix.password", "NOT_SET"}},
+		{"hook: {registry: {secret: '${NOT_SET}'}}", []string{"hook.registry.secret", "NOT_SET"}},
 		{"matrix: {invites: {servers: ['@a:b']}}", []string{"matrix.invites.servers"}},
 		{"admin: {name: 'a:b'}", []string{"admin.name"}},
 		{"admin: {matrixid: me}\ndelivery: {maxage: 72}\nlimits: {waiting: 0}\nhttp: {listenaddress: 'a:1', port: 2}\nhistory: {retention: 30}", []string{"delivery.maxage", "limits.waiting", "http.port", "history.retention"}},
 		{"http: {trustedProxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
-		{"history: {retention: 30}", []string{"history.retention", "write 30s"}},
+		{"history: {retention: 30}", []string{"history.retention", "is not a duration"}},
 		{"history: {retention: -1s}", []string{"history.retention"}},
 		{"limits: {rateperminute: -1}", []string{"limits.rateperminute: must not be negative"}},
 		{"limits: {burst: -1}", []string{"limits.burst: must not be negative"}},
@@ -221,7 +221,7 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more", "admin.password": "8 or more", "matrix.pickle_key": "thirty-two characters, or a few more",
 	}
 	target := Default()
-	for _, leaf := range config.Walk(&target, Prefix) {
+	for _, leaf := range config.Walk(&target) {
 		if leaf.Type == "" {
 			continue
 		}
@@ -232,15 +232,16 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 		if !ok {
 			value = "text"
 		}
-		environ := with(leaf.Env + "=" + value)
+		name := Prefix + "_" + strings.ToUpper(strings.ReplaceAll(leaf.Path, ".", "_"))
+		environ := with(name + "=" + value)
 		if strings.HasPrefix(leaf.Path, "http.certfile") || strings.HasPrefix(leaf.Path, "http.keyfile") {
 			environ = with("RELAY_HTTP_CERTFILE=text", "RELAY_HTTP_KEYFILE=text")
 		}
 		_, report, err := load(config.Options{Environ: environ})
 		if err != nil {
-			t.Errorf("%s=%s: %v", leaf.Env, value, err)
-		} else if report.Origin(leaf.Path) == "" {
-			t.Errorf("%s does not set %s", leaf.Env, leaf.Path)
+			t.Errorf("%s=%s: %v", name, value, err)
+		} else if report.Origins[leaf.Path] == "" {
+			t.Errorf("%s does not set %s", name, leaf.Path)
 		}
 	}
 }

@@ -13,25 +13,23 @@ import (
 	"slipway/shared/plural"
 )
 
-// Validate returns everything that is wrong with the values, joined.
-func (c *Config) Validate() error {
-	var p config.Problems
-	c.HTTP.validate(&p)
-	c.Database.validate(&p)
-	c.Matrix.validate(&p)
-	c.Admin.validate(&p)
-	c.Hook.validate(&p)
-	c.SMTP.validate(&p, c.HTTP.CertFile != "")
+// Validate adds everything that is wrong with the values.
+func (c *Config) Validate(p *config.Problems) {
+	c.HTTP.validate(p)
+	c.Database.validate(p)
+	c.Matrix.validate(p)
+	c.Admin.validate(p)
+	c.Hook.validate(p)
+	c.SMTP.validate(p, c.HTTP.CertFile != "")
 	if n := c.Formatting.MaxEvents; n < 1 || n > 50 {
 		p.Addf("formatting.maxevents", "must be from 1 to 50")
 	}
-	c.Delivery.validate(&p)
-	c.Limits.validate(&p)
-	notNegative(&p, "history.retention", c.History.Retention)
+	c.Delivery.validate(p)
+	c.Limits.validate(p)
+	notNegative(p, "history.retention", c.History.Retention)
 	if a := c.Metrics.ListenAddress; a != "" {
-		address(&p, "metrics.listenaddress", a)
+		address(p, "metrics.listenaddress", a)
 	}
-	return p.Err()
 }
 
 func (h *HTTP) validate(p *config.Problems) {
