@@ -10,7 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 )
 

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/maintenance/pulls"
-	"slipway/registry/internal/maintenance/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )

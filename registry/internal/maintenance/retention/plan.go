@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/maintenance/pulls"
-	"slipway/registry/internal/maintenance/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/storage"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"

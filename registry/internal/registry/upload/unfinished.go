@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )

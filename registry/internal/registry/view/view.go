@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"slipway/registry/internal/cache"
-	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
