@@ -1,9 +1,10 @@
-// Package index keeps what pages show of repositories: tags, sizes, platforms and dates, in a
-// file beside the storage, so that a view needs no scan. It is a cache, rebuilt from the tree when it is
+// Package index keeps what pages show of repositories: counts, sizes and dates, in a file
+// beside the storage, so that a view needs no scan. It is a cache, rebuilt from the tree when it is
 // missing or foreign and revalidated in the background, and never decides what exists.
 package index
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -58,16 +59,14 @@ type Index struct {
 }
 
 // format changes when files of before can't be read.
-const format = "1"
+const format = "2"
 
-// Buckets. Blobs and manifests have the keys of keyOf.
+// Buckets. Blobs have the keys of keyOf.
 var (
 	metaBucket         = []byte("meta")
 	repositoriesBucket = []byte("repositories") // by name
-	tagsBucket         = []byte("tags")         // by name, a zero byte and the tag
 	contentsBucket     = []byte("contents")     // by name: the keys of its blobs and manifests
 	blobsBucket        = []byte("blobs")
-	manifestsBucket    = []byte("manifests")
 
 	completeKey = []byte("complete")
 )
@@ -114,10 +113,17 @@ func (x *Index) open(path string) (err error) {
 		if meta := tx.Bucket(metaBucket); meta != nil && string(meta.Get(metaBucket)) == string(stamp) {
 			return nil
 		}
-		for _, name := range [][]byte{metaBucket, repositoriesBucket, tagsBucket, contentsBucket, blobsBucket, manifestsBucket} {
-			if err := tx.DeleteBucket(name); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+		var old [][]byte
+		_ = tx.ForEach(func(name []byte, _ *bolt.Bucket) error { // never fails
+			old = append(old, bytes.Clone(name))
+			return nil
+		})
+		for _, name := range old {
+			if err := tx.DeleteBucket(name); err != nil {
 				return err
 			}
+		}
+		for _, name := range [][]byte{metaBucket, repositoriesBucket, contentsBucket, blobsBucket} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package index
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -18,8 +17,8 @@ type Repository struct {
 	Blobs     int       // and manifests, each once
 	Bytes     int64     // of them
 	Own       int64     // of those that no other repository has
-	Pushed    time.Time // when a tag was last pushed; zero = never
-	Pulled    time.Time // when a manifest of a tag was last pulled; zero = nobody knows
+	Pushed    time.Time // of the storage's last write to a tag; zero = never
+	Pulled    time.Time // when a manifest was last pulled; zero = nobody knows
 	Read      time.Time // when the storage was read
 }
 
@@ -66,29 +65,6 @@ func date(n uint64) time.Time {
 	return time.Unix(0, int64(n)).UTC()
 }
 
-// Tag is what the index knows of one.
-type Tag struct {
-	Name         oci.Tag
-	Digest       oci.Digest
-	MediaType    string   `json:",omitempty"` // "" if the manifest can't be read
-	ArtifactType string   `json:",omitempty"`
-	Platforms    []string `json:",omitempty"` // such as linux/amd64
-	Size         int64    // of the manifest and all that it needs, each once
-	Pushed       time.Time
-	By           string    `json:",omitempty"` // "" if nobody knows
-	Pulled       time.Time `json:",omitzero"`
-	Referrers    int       `json:",omitempty"` // manifests whose subject it is
-
-	// What was read, so that it isn't read again while it is the same.
-	LinkVersion   string `json:",omitempty"`
-	PushedVersion string `json:",omitempty"`
-}
-
-func tagKey(name oci.Name, tag oci.Tag) []byte { return append(tagsOf(name), tag...) }
-
-// tagsOf begins the keys of a repository's tags. No name has a zero byte.
-func tagsOf(name oci.Name) []byte { return append([]byte(name), 0) }
-
 // key stands for a digest.
 type key [sha256.Size]byte
 
@@ -114,20 +90,4 @@ func decodeBlob(v []byte) (b blob, ok bool) {
 	return blob{int64(binary.BigEndian.Uint64(v)), binary.BigEndian.Uint64(v[8:]), binary.BigEndian.Uint32(v[16:])}, true
 }
 
-// manifest is what matters of one. It never changes.
-type manifest struct {
-	MediaType    string       `json:",omitempty"`
-	ArtifactType string       `json:",omitempty"`
-	Subject      oci.Digest   `json:",omitempty"`
-	Platforms    []string     `json:",omitempty"`
-	Needs        []oci.Digest `json:",omitempty"`
-}
-
 var errForeign = errors.New("the index holds something foreign")
-
-func decode[T any](v []byte) (x T, err error) {
-	if json.Unmarshal(v, &x) != nil {
-		err = errForeign
-	}
-	return x, err
-}

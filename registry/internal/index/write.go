@@ -1,26 +1,11 @@
 package index
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
-
-	"slipway/registry/internal/oci"
 )
-
-// snapshot is a repository as it was read.
-type snapshot struct {
-	name      oci.Name
-	read      time.Time
-	tags      []Tag
-	manifests int
-	contents  map[key]int64 // blobs and manifests that exist, with their sizes
-	news      map[key]manifest
-}
 
 // put replaces what is known of a repository. One that has nothing is forgotten.
 func (x *Index) put(s *snapshot) error {
@@ -33,34 +18,19 @@ func (x *Index) put(s *snapshot) error {
 		if err := w.contents(&r, s); err != nil {
 			return err
 		}
-		if err := w.tags(s); err != nil {
-			return err
-		}
 		r.Own += w.changed[r.id]
 		delete(w.changed, r.id)
-		if len(s.tags)+s.manifests+len(s.contents) == 0 {
-			if err = tx.Bucket(repositoriesBucket).Delete([]byte(s.name)); err == nil {
+		if s.Tags+s.Manifests+len(s.contents) == 0 {
+			if err = tx.Bucket(repositoriesBucket).Delete([]byte(s.Name)); err == nil {
 				err = tx.Bucket(metaBucket).Delete(idKey(r.id))
 			}
 		} else {
-			err = tx.Bucket(repositoriesBucket).Put([]byte(s.name), r.encode())
+			err = tx.Bucket(repositoriesBucket).Put([]byte(s.Name), r.encode())
 		}
 		if err != nil {
 			return err
 		}
-		if err := w.others(); err != nil {
-			return err
-		}
-		for k, m := range s.news {
-			v, err := json.Marshal(m)
-			if err == nil {
-				err = tx.Bucket(manifestsBucket).Put(k[:], v)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.others()
 	})
 }
 
@@ -72,21 +42,19 @@ type writer struct {
 
 // repository is the new record, with the ID and the own bytes of the old one.
 func (w *writer) repository(s *snapshot) (r repositoryRecord, err error) {
-	r = decodeRepository([]byte(s.name), w.tx.Bucket(repositoriesBucket).Get([]byte(s.name)))
+	r = decodeRepository([]byte(s.Name), w.tx.Bucket(repositoriesBucket).Get([]byte(s.Name)))
 	if r.id == 0 {
 		meta := w.tx.Bucket(metaBucket)
 		if r.id, err = meta.NextSequence(); err != nil {
 			return r, err
 		}
-		if err := meta.Put(idKey(r.id), []byte(s.name)); err != nil {
+		if err := meta.Put(idKey(r.id), []byte(s.Name)); err != nil {
 			return r, err
 		}
 	}
-	r.Name, r.Tags, r.Manifests, r.Blobs, r.Bytes, r.Read = s.name, len(s.tags), s.manifests, len(s.contents), 0, s.read
-	r.Pushed, r.Pulled = time.Time{}, time.Time{}
-	for _, t := range s.tags {
-		r.Pushed, r.Pulled = later(r.Pushed, t.Pushed), later(r.Pulled, t.Pulled)
-	}
+	own := r.Own
+	r.Repository = s.Repository
+	r.Blobs, r.Own = len(s.contents), own
 	for _, size := range s.contents {
 		r.Bytes += size
 	}
@@ -95,16 +63,9 @@ func (w *writer) repository(s *snapshot) (r repositoryRecord, err error) {
 
 func idKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte("id"), id) }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // contents compares what the repository has with what it had.
 func (w *writer) contents(r *repositoryRecord, s *snapshot) error {
-	old := w.tx.Bucket(contentsBucket).Get([]byte(s.name))
+	old := w.tx.Bucket(contentsBucket).Get([]byte(s.Name))
 	had := make(map[key]bool, len(old)/len(key{}))
 	for k := range slices.Chunk(old, len(key{})) {
 		had[key(k)] = true
@@ -126,9 +87,9 @@ func (w *writer) contents(r *repositoryRecord, s *snapshot) error {
 		}
 	}
 	if len(now) == 0 {
-		return w.tx.Bucket(contentsBucket).Delete([]byte(s.name))
+		return w.tx.Bucket(contentsBucket).Delete([]byte(s.Name))
 	}
-	return w.tx.Bucket(contentsBucket).Put([]byte(s.name), now)
+	return w.tx.Bucket(contentsBucket).Put([]byte(s.Name), now)
 }
 
 func (w *writer) add(k key, size int64, id uint64) error {
@@ -154,9 +115,6 @@ func (w *writer) remove(k key, id uint64) error {
 	}
 	if b.count == 1 {
 		w.changed[id] -= b.size
-		if err := w.tx.Bucket(manifestsBucket).Delete(k[:]); err != nil {
-			return err
-		}
 		return blobs.Delete(k[:])
 	}
 	b.owners, b.count = b.owners^id, b.count-1
@@ -177,40 +135,6 @@ func (w *writer) others() error {
 		}
 		r.Own += n
 		if err := repositories.Put(name, r.encode()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tags replaces the tags of the repository.
-func (w *writer) tags(s *snapshot) error {
-	tags := w.tx.Bucket(tagsBucket)
-	known := map[string]bool{}
-	for i := range s.tags {
-		v, err := json.Marshal(&s.tags[i])
-		if err != nil {
-			return err
-		}
-		k := tagKey(s.name, s.tags[i].Name)
-		known[string(k)] = true
-		if bytes.Equal(tags.Get(k), v) {
-			continue
-		}
-		if err := tags.Put(k, v); err != nil {
-			return err
-		}
-	}
-	prefix := tagsOf(s.name)
-	var gone [][]byte
-	c := tags.Cursor()
-	for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		if !known[string(k)] {
-			gone = append(gone, bytes.Clone(k))
-		}
-	}
-	for _, k := range gone {
-		if err := tags.Delete(k); err != nil {
 			return err
 		}
 	}
