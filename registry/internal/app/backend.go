@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -27,6 +29,7 @@ import (
 type Backend struct {
 	storage.Store
 	driver   string            // its key in the configuration
+	identity string            // tells the storage from others
 	Root     string            // of files, else ""
 	Remote   bool              // it is reached by a network
 	replicas bool              // several processes may serve it
@@ -57,16 +60,16 @@ func OpenBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, info 
 		if err != nil {
 			return nil, fmt.Errorf("storage.filesystem.rootdirectory: %w", err)
 		}
-		return &Backend{Store: files, driver: "filesystem", Root: root}, nil
+		return &Backend{Store: files, driver: "filesystem", identity: "filesystem " + root, Root: root}, nil
 	case s.InMemory != nil:
-		return &Backend{Store: memory.New(), driver: "inmemory"}, nil
+		return &Backend{Store: memory.New(), driver: "inmemory", identity: "inmemory " + rand.Text()}, nil
 	}
-	bucket, driver, root, err := openBucket(ctx, s, log, "slipway-registry/"+info.Version)
+	bucket, err := openBucket(ctx, s, log, "slipway-registry/"+info.Version)
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{driver: driver, Remote: true}
-	if err := b.useBucket(ctx, bucket, root, cfg, log); err != nil {
+	b := &Backend{driver: bucket.driver, identity: strings.Join([]string{bucket.driver, bucket.place, bucket.root}, " "), Remote: true}
+	if err := b.useBucket(ctx, bucket, cfg, log); err != nil {
 		return nil, err
 	}
 	return b, nil

@@ -2,13 +2,10 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/config"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/registry"
 )
@@ -30,7 +27,7 @@ func (a *App) openIndex(o *registry.Options) {
 		interval = passRemote
 	}
 	x, err := index.Open(index.Options{
-		Path: a.Config.HTTP.UI.Index, Identity: identity(&a.Config.Storage, a.Store.Root), Store: a.Store, Remote: a.Store.Remote, Interval: interval, Log: a.Log,
+		Path: a.Config.HTTP.UI.Index, Identity: a.Store.identity, Store: a.Store, Remote: a.Store.Remote, Interval: interval, Log: a.Log,
 		Pulls: func(ctx context.Context) (index.Pulls, error) { return a.Pulls.Read(ctx) },
 	})
 	if err != nil {
@@ -41,20 +38,4 @@ func (a *App) openIndex(o *registry.Options) {
 	a.onClose(x.Close)
 	a.background = append(a.background, x.Run)
 	o.Changed = x.Touch
-}
-
-// identity tells the storage from others whose index may lie in the same file.
-func identity(s *config.Storage, root string) string {
-	switch {
-	case s.S3 != nil:
-		return strings.Join([]string{"s3", s.S3.RegionEndpoint, s.S3.Bucket, s.S3.RootDirectory}, " ")
-	case s.Azure != nil:
-		return strings.Join([]string{"azure", s.Azure.AccountName, s.Azure.Container, s.Azure.RootDirectory}, " ")
-	case s.GCS != nil:
-		return strings.Join([]string{"gcs", s.GCS.Bucket, s.GCS.RootDirectory}, " ")
-	case s.InMemory != nil:
-		return "inmemory " + rand.Text()
-	default:
-		return "filesystem " + root
-	}
 }

@@ -19,26 +19,35 @@ import (
 // probeTime bounds the probe of a store.
 const probeTime = time.Minute
 
-// openBucket opens the bucket that the configuration names. root is the prefix of its keys.
-func openBucket(ctx context.Context, s *config.Storage, log *zap.Logger, userAgent string) (bucket object.Bucket, driver, root string, err error) {
-	switch {
-	case s.S3 != nil:
-		bucket, err = openS3(ctx, s.S3, log)
-		return bucket, "s3", s.S3.RootDirectory, err
-	case s.Azure != nil:
-		bucket, err = openAzure(ctx, s.Azure, log, userAgent)
-		return bucket, "azure", s.Azure.RootDirectory, err
-	case s.GCS != nil:
-		bucket, err = openGCS(ctx, s.GCS, log, userAgent)
-		return bucket, "gcs", s.GCS.RootDirectory, err
-	default:
-		return nil, "", "", errors.New("the configuration names no storage")
-	}
+// bucket is where the configuration puts everything in an object store.
+type bucket struct {
+	object.Bucket
+	driver string // its key in the configuration
+	place  string // tells the bucket from others of the driver
+	root   string // the prefix of its keys
 }
 
-// useBucket stores everything in a bucket, below root.
-func (b *Backend) useBucket(ctx context.Context, bucket object.Bucket, root string, cfg *config.Config, log *zap.Logger) error {
-	client := object.NewClient(bucket, strings.Trim(root, "/"), bucket.Limits(), object.Timing{})
+// openBucket opens the bucket that the configuration names.
+func openBucket(ctx context.Context, s *config.Storage, log *zap.Logger, userAgent string) (b bucket, err error) {
+	switch {
+	case s.S3 != nil:
+		b = bucket{driver: "s3", place: s.S3.RegionEndpoint + " " + s.S3.Bucket, root: s.S3.RootDirectory}
+		b.Bucket, err = openS3(ctx, s.S3, log)
+	case s.Azure != nil:
+		b = bucket{driver: "azure", place: s.Azure.AccountName + " " + s.Azure.Container, root: s.Azure.RootDirectory}
+		b.Bucket, err = openAzure(ctx, s.Azure, log, userAgent)
+	case s.GCS != nil:
+		b = bucket{driver: "gcs", place: s.GCS.Bucket, root: s.GCS.RootDirectory}
+		b.Bucket, err = openGCS(ctx, s.GCS, log, userAgent)
+	default:
+		err = errors.New("the configuration names no storage")
+	}
+	return b, err
+}
+
+// useBucket stores everything in a bucket.
+func (b *Backend) useBucket(ctx context.Context, bucket bucket, cfg *config.Config, log *zap.Logger) error {
+	client := object.NewClient(bucket.Bucket, strings.Trim(bucket.root, "/"), bucket.Limits(), object.Timing{})
 	if !cfg.Storage.Maintenance.ReadOnly.Enabled {
 		if err := b.probe(ctx, client, log); err != nil {
 			return errors.Join(err, bucket.Close())
