@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
 )
@@ -82,7 +83,7 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 }
 
 func (a *API) revokeRobot(w http.ResponseWriter, r *request) error {
-	if err := a.managed(w, r); err != nil {
+	if _, err := a.managed(w, r); err != nil {
 		return err
 	}
 	err := a.opts.Robots.Revoke(r.Context(), r.last)
@@ -97,14 +98,19 @@ func (a *API) revokeRobot(w http.ResponseWriter, r *request) error {
 }
 
 // rotateRobot gives a robot another secret. The caller then bounds its rights like its maker:
-// else a robot of somebody else would lend its rights.
+// else a robot of somebody else would lend its rights. A robot rotates only itself and those that it
+// made: a robot may not be bounded by a younger one, or by one that it bounds.
 func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
-	if err := a.managed(w, r); err != nil {
+	old, err := a.managed(w, r)
+	if err != nil {
 		return err
 	}
 	by := ""
 	if r.grant != nil {
 		by = r.grant.Caller.String()
+		if r.grant.Caller.Kind == access.Robot && old.Name != r.grant.Caller.Name && old.CreatedBy != by {
+			return oci.NewError(oci.CodeDenied, "a robot can rotate itself and the robots that it made")
+		}
 	}
 	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by)
 	if errors.Is(err, robot.ErrUnknown) {
@@ -116,19 +122,23 @@ func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
 	return sendSecret(w, r, http.StatusOK, r.last, secret)
 }
 
-// managed refuses a change of a robot that the caller does not manage.
-func (a *API) managed(w http.ResponseWriter, r *request) error {
+// managed returns the robot of the path, if the caller manages it.
+func (a *API) managed(w http.ResponseWriter, r *request) (*robot.Robot, error) {
 	if err := a.confirm(w, r); err != nil {
-		return err
+		return nil, err
 	}
 	all, err := a.opts.Robots.List(r.Context())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if i := slices.IndexFunc(all, func(x robot.Robot) bool { return x.Name == r.last }); i >= 0 && !r.administers(&all[i]) {
-		return oci.NewError(oci.CodeDenied, "the robot has rights in repositories that you do not administer")
+	i := slices.IndexFunc(all, func(x robot.Robot) bool { return x.Name == r.last })
+	switch {
+	case i < 0:
+		return nil, noRobot()
+	case !r.administers(&all[i]):
+		return nil, oci.NewError(oci.CodeDenied, "the robot has rights in repositories that you do not administer")
 	}
-	return nil
+	return &all[i], nil
 }
 
 func noRobot() error {

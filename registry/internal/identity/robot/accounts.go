@@ -227,30 +227,12 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 			return "", err
 		}
 	}
-	secret, hash := newSecret()
 	r.ID, r.Created = newID(), now
-	content, err := json.Marshal(record{r, hash})
-	if err != nil {
-		return "", err
-	}
-	if len(content) > maxRecord {
-		return "", fmt.Errorf("%w: it would be larger than %d KiB", ErrInvalid, maxRecord>>10)
-	}
-	err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(r.Name), Content: content, If: storage.IfAbsent()}})
+	secret, err = a.put(ctx, r, storage.IfAbsent())
 	if errors.Is(err, storage.ErrConflict) {
-		return "", ErrExists
+		err = ErrExists
 	}
-	if err != nil {
-		return "", err
-	}
-	account := &Account{Robot: r, hash: hash}
-	if err := account.takeGrant(); err != nil {
-		return "", err
-	}
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	a.learn(r.Name, account)
-	return secret, nil
+	return secret, err
 }
 
 // Rotate gives a robot another secret, which can't be read again; the old one and its tokens end
@@ -261,39 +243,45 @@ func (a *Accounts) Rotate(ctx context.Context, name, by string) (secret string, 
 	if !nameForm.MatchString(name) {
 		return "", ErrUnknown
 	}
-	content, info, err := storage.Read(ctx, a.store, keyOf(name), maxRecord)
-	if errors.Is(err, storage.ErrNotExist) {
-		return "", ErrUnknown
-	}
+	old, err := a.read(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	var r record
-	if err := json.Unmarshal(content, &r); err != nil || r.Name != name {
+	if old.broken {
 		return "", ErrUnknown
 	}
-	secret, r.Hash = newSecret()
+	r := old.Robot
 	r.ID = newID()
 	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by != self {
 		r.CreatedBy = by
 	}
-	if content, err = json.Marshal(r); err != nil {
-		return "", err
-	}
-	err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(name), Content: content, If: storage.IfVersion(info.Version)}})
+	secret, err = a.put(ctx, r, storage.IfVersion(old.version))
 	if errors.Is(err, storage.ErrConflict) {
-		return "", ErrUnknown
+		err = ErrUnknown
 	}
+	return secret, err
+}
+
+// put stores a robot with a new secret, and returns that.
+func (a *Accounts) put(ctx context.Context, r Robot, condition storage.Condition) (secret string, err error) {
+	secret, hash := newSecret()
+	content, err := json.Marshal(record{r, hash})
 	if err != nil {
 		return "", err
 	}
-	account := &Account{Robot: r.Robot, hash: r.Hash}
+	if len(content) > maxRecord {
+		return "", fmt.Errorf("%w: it would be larger than %d KiB", ErrInvalid, maxRecord>>10)
+	}
+	account := &Account{Robot: r, hash: hash}
 	if err := account.takeGrant(); err != nil {
+		return "", err
+	}
+	if err := a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(r.Name), Content: content, If: condition}}); err != nil {
 		return "", err
 	}
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	a.learn(name, account)
+	a.learn(r.Name, account)
 	return secret, nil
 }
 
@@ -316,11 +304,12 @@ func (a *Accounts) Revoke(ctx context.Context, name string) error {
 	} else if err == nil {
 		err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(name), Delete: true}})
 	}
-	if err == nil || errors.Is(err, ErrUnknown) {
-		a.changing.Lock()
-		defer a.changing.Unlock()
-		a.learn(name, nil)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return err
 	}
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	a.learn(name, nil)
 	return err
 }
 
