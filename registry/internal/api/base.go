@@ -14,8 +14,7 @@ func (a *API) getRoot(w http.ResponseWriter, r *request) error {
 	if a.pages != nil {
 		w.Header().Add("Vary", "Accept")
 		if strings.Contains(r.Header.Get("Accept"), "text/html") {
-			http.Redirect(w, r.Request, a.PagesBase()+"/", http.StatusSeeOther)
-			return nil
+			return a.toPages(w, r)
 		}
 	}
 	w.Header().Set("Cache-Control", "no-cache")

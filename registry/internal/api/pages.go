@@ -40,7 +40,13 @@ func (a *API) ServePages(pages http.Handler) {
 	a.pages = http.StripPrefix(a.urls.prefix, pages)
 	rows := []*row{{method: get, handle: a.getPage}, {method: head, handle: a.getPage}, {method: post, handle: a.getPage}}
 	a.router.PathPrefix(a.urls.prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: routePages, rows: rows}))
-	a.router.Path(a.urls.prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.redirect)}))
+	a.router.Path(a.urls.prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.toPages)}))
+}
+
+// toPages leads a browser to the first page.
+func (a *API) toPages(w http.ResponseWriter, r *request) error {
+	http.Redirect(w, r.Request, a.PagesBase()+"/", http.StatusSeeOther)
+	return nil
 }
 
 func (a *API) getPage(w http.ResponseWriter, r *request) error {

@@ -128,6 +128,9 @@ func (a *API) outside() []*endpoint {
 		{name: "root", path: "/", rows: read(0, a.getRoot)},
 		{name: routeNone, path: a.urls.prefix + "/v2", rows: read(0, a.redirect)},
 	}
+	if a.urls.prefix != "" {
+		all = append(all, &endpoint{name: "root", path: a.urls.prefix + "/", rows: read(0, a.getRoot)})
+	}
 	if a.opts.Health != nil {
 		all = append(all, &endpoint{name: routeHealth, path: "/debug/health", rows: read(0, a.getHealth)})
 	}
