@@ -65,7 +65,7 @@ func (a *API) restore(w http.ResponseWriter, r *request) error {
 	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
-	repo := a.repository(r)
+	repo := a.repository(r).OfClasses(r.classes())
 	if !r.may(access.TagMove, r.name) {
 		repo = repo.KeepingTags()
 	}

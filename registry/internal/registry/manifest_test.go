@@ -241,6 +241,19 @@ func TestPutManifest_ClassesOfAToken(t *testing.T) {
 	}
 }
 
+// What a token may not push it may not restore.
+func TestRestore_ClassesOfAToken(t *testing.T) {
+	repo := newRegistry(stores["memory"](t), Options{DeleteEnabled: true, KeepDeleted: time.Hour, Validation: Validation{Classes: []string{"image", "plugin"}}}).Repository("a")
+	m := simpleImage(t, repo, "x")
+	m.MediaType, m.Config.MediaType = oci.MediaTypeDockerManifest, "application/vnd.docker.plugin.v1+json"
+	put(t, repo, tagged("t"), m)
+	check(t, deleteTag(t.Context(), repo, "t"))
+	_, err := repo.OfClasses([]string{""}).Restore(t.Context(), Selection{Tag: "t"})
+	wantCode(t, err, oci.CodeDenied)
+	_, err = repo.OfClasses([]string{"plugin"}).Restore(t.Context(), Selection{Tag: "t"})
+	check(t, err)
+}
+
 func TestEachMissingBlobIsTold(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		repo := r.Repository("a")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strconv"
 
 	"go.uber.org/zap"
 
@@ -167,6 +169,9 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 	if err != nil {
 		return err
 	}
+	if err := x.reg.opts.Validation.checkClass(parsed, x.classes); err != nil {
+		return err
+	}
 	for _, child := range slices.Concat(parsed.Manifests, parsed.Layers) {
 		if x.trash[child.Digest] && !x.done[child.Digest] {
 			x.done[child.Digest] = true
@@ -188,7 +193,8 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 	return nil
 }
 
-// settle takes what is in place again out of the record of the deletion.
+// settle takes what is in place again out of the record of the deletion. The rest becomes new parts
+// before the old ones go, so that a crash loses none of it.
 func (x *restore) settle(ctx context.Context, d *kept) {
 	rest := d.Deletion
 	rest.Tags, rest.Manifests = map[oci.Tag]oci.Digest{}, nil
@@ -207,13 +213,14 @@ func (x *restore) settle(ctx context.Context, d *kept) {
 		}
 	}
 	var puts, removals storage.Stage
-	for i, part := range rest.Split() {
-		puts = append(puts, storage.Change{Key: layout.DeletionPart(x.name, d.ID, i), Content: part.Encode()})
-	}
+	next := 0
 	for _, key := range d.keys {
-		if !slices.ContainsFunc(puts, func(c storage.Change) bool { return c.Key == key }) {
-			removals = append(removals, storage.Change{Key: key, Delete: true})
-		}
+		n, _ := strconv.Atoi(path.Base(key))
+		next = max(next, n+1)
+		removals = append(removals, storage.Change{Key: key, Delete: true})
+	}
+	for i, part := range rest.Split() {
+		puts = append(puts, storage.Change{Key: layout.DeletionPart(x.name, d.ID, next+i), Content: part.Encode()})
 	}
 	if err := x.reg.apply(ctx, nil, puts, removals); err != nil {
 		x.reg.log.Warn("cannot take what was restored out of the record of its deletion; it goes when its time is over",

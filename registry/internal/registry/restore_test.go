@@ -235,6 +235,35 @@ func TestInterruptedDeletion(t *testing.T) {
 	}
 }
 
+// A restore that stops at any of its steps loses nothing of the rest of the deletion, however many
+// parts its record has.
+func TestInterruptedRestore(t *testing.T) {
+	for at, more := 0, true; more; at++ {
+		s := &stopping{both: memory.New(), at: at}
+		repo := newRegistry(s, Options{DeleteEnabled: true, KeepDeleted: time.Hour}).Repository("a")
+		d := pushImage(t, repo, "v1", "one")
+		check(t, deleteTag(t.Context(), repo, "v1"))
+		deletion := wantDeletions(t, repo, 1)[0]
+		for i := range layout.MaxDeleted + 1 {
+			deletion.Tags[oci.Tag(fmt.Sprint("t", i))] = d
+		}
+		for i, part := range deletion.Split() {
+			check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: layout.DeletionPart("a", deletion.ID, i), Content: part.Encode()}}))
+		}
+		s.armed = true
+		_, err := repo.Restore(t.Context(), Selection{Tag: "v1"})
+		s.armed = false
+		rest := wantDeletions(t, repo, 1)[0].Tags
+		delete(rest, "v1")
+		if len(rest) != layout.MaxDeleted+1 {
+			t.Errorf("step %d: %d tags are left in the record", at, len(rest))
+		}
+		if more = s.died; !more && err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // stopping is a store that makes no change any more from one on.
 type stopping struct {
 	both
