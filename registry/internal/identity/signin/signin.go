@@ -178,7 +178,7 @@ func addInfo(ctx context.Context, found *oidc.Provider, token *oauth2.Token, sub
 }
 
 func (p *Provider) missing(claims map[string]any) bool {
-	return claims[p.o.NameClaim] == nil || p.o.GroupsClaim != "" && claims[p.o.GroupsClaim] == nil
+	return claims[p.o.NameClaim] == nil || p.o.NameClaim == "email" && claims["email_verified"] == nil || p.o.GroupsClaim != "" && claims[p.o.GroupsClaim] == nil
 }
 
 func (p *Provider) person(claims map[string]any) (Person, error) {
@@ -187,8 +187,8 @@ func (p *Provider) person(claims map[string]any) (Person, error) {
 	switch {
 	case name == "" || len(name) > maxName || strings.ContainsFunc(name, odd):
 		return Person{}, &RefusedError{Reason: "The identity provider gives you no name that can be used here.", Err: fmt.Errorf("claim %s is %.200q", p.o.NameClaim, fmt.Sprint(claims[p.o.NameClaim]))}
-	case p.o.NameClaim == "email" && claims["email_verified"] != nil && claims["email_verified"] != true:
-		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address."}
+	case p.o.NameClaim == "email" && fmt.Sprint(claims["email_verified"]) != "true": // some write a string
+		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address.", Err: fmt.Errorf("claim email_verified is %v", claims["email_verified"])}
 	}
 	who := Person{Name: name}
 	switch groups := claims[p.o.GroupsClaim].(type) {

@@ -159,6 +159,24 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// A person named by email is let in only if the provider has verified the address.
+func TestPerson_Email(t *testing.T) {
+	p := New(Options{NameClaim: "email"})
+	for _, tt := range []struct {
+		verified any
+		ok       bool
+	}{{true, true}, {"true", true}, {false, false}, {"false", false}, {nil, false}, {1, false}} {
+		claims := map[string]any{"email": "anna@example.org", "email_verified": tt.verified}
+		who, err := p.person(claims)
+		if ok := err == nil && who.Name == "anna@example.org"; ok != tt.ok {
+			t.Errorf("verified %v: %+v, %v", tt.verified, who, err)
+		}
+		if missing := p.missing(claims); missing != (tt.verified == nil) {
+			t.Errorf("verified %v: missing is %v", tt.verified, missing)
+		}
+	}
+}
+
 // TestBegin_Unreachable: a provider that doesn't answer is asked once for all who wait for it.
 func TestBegin_Unreachable(t *testing.T) {
 	var asked atomic.Int32
