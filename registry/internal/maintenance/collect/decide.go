@@ -94,14 +94,17 @@ func (repo *repository) needed() map[oci.Digest]bool {
 }
 
 // cutoffOf returns the cutoff of a repository's links. It looks for uploads when it is
-// first called.
+// first called. One that was idle for Age is abandoned.
 func (r *run) cutoffOf(ctx context.Context, name oci.Name) func() (time.Time, error) {
 	return sync.OnceValues(func() (time.Time, error) {
 		if r.IdleAge <= 0 || r.IdleAge >= r.Age {
 			return r.cutoff(r.Age), nil
 		}
-		for _, err := range r.Store.List(ctx, layout.Uploads(name), storage.ListOptions{Names: true, Max: 1}) {
-			return r.cutoff(r.Age), err
+		long := r.cutoff(r.Age)
+		for info, err := range r.Store.List(ctx, layout.Uploads(name), storage.ListOptions{Flat: true}) {
+			if err != nil || !info.Modified.Before(long) {
+				return long, err
+			}
 		}
 		return r.cutoff(r.IdleAge), nil
 	})

@@ -111,16 +111,19 @@ func TestBytesMountedMeanwhileStay(t *testing.T) {
 	x.want("bytes", layout.BlobData(d), true)
 }
 
-// Where no upload is under way, the shorter grace period counts.
+// Where no upload is under way, or only an abandoned one, the shorter grace period counts.
 func TestIdleAge(t *testing.T) {
 	onStores(t, func(t *testing.T, x volume) {
-		idle, busy := x.blob("idle", "idle"), x.blob("busy", "busy")
+		idle, busy, abandoned := x.blob("idle", "idle"), x.blob("busy", "busy"), x.blob("abandoned", "abandoned")
 		x.put(layout.LayerLink("idle", idle), layout.Link(idle), 10*time.Minute)
 		x.put(layout.LayerLink("busy", busy), layout.Link(busy), 10*time.Minute)
+		x.put(layout.LayerLink("abandoned", abandoned), layout.Link(abandoned), 10*time.Minute)
 		x.put(layout.UploadStartedAt("busy", "id"), layout.StartedAt(time.Now()), time.Minute)
+		x.put(layout.UploadStartedAt("abandoned", "id"), layout.StartedAt(time.Now()), 2*time.Hour)
 		x.run(Options{Age: time.Hour, IdleAge: 2 * time.Minute, KeepAge: true})
 		x.want("blob of an idle repository", layout.BlobData(idle), false)
 		x.want("blob of one with an upload", layout.BlobData(busy), true)
+		x.want("blob of one with an abandoned upload", layout.BlobData(abandoned), false)
 	})
 }
 
