@@ -153,14 +153,9 @@ func (p *comparePage) compare() {
 		}
 	}
 	was, is := p.Before.Config.byKey(), p.After.Config.byKey()
-	keys := slices.Sorted(maps.Keys(was))
-	for key := range is {
-		if _, ok := was[key]; !ok {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if was[key] != is[key] {
 			p.Changes = append(p.Changes, change{key, was[key], is[key]})
 		}
@@ -183,7 +178,7 @@ func (c *config) byKey() map[string]string {
 	for _, s := range c.settings() {
 		switch s.Key {
 		case "Environment":
-			key, value := cut(s.Value)
+			key, value, _ := strings.Cut(s.Value, "=")
 			all["Environment "+key] = value
 		case "Port", "Volume":
 			all[s.Key+" "+s.Value] = "yes"
@@ -195,12 +190,6 @@ func (c *config) byKey() map[string]string {
 		all["Label "+key] = value
 	}
 	return all
-}
-
-// cut splits a variable of the environment.
-func cut(variable string) (key, value string) {
-	key, value, _ = strings.Cut(variable, "=")
-	return key, value
 }
 
 // Difference is how much larger the second image is, in bytes.

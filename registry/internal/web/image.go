@@ -109,11 +109,11 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	if p.Referrers, _, err = repo.Referrers(v.Context(), m.Digest, "", "", maxReferrers); err != nil {
 		return err
 	}
-	tags, _, err := repo.Tags(v.Context(), -1, "")
-	if err != nil {
-		return err
-	}
 	if p.Tag != "" && (p.Kind == "image" || p.Kind == "index") {
+		tags, _, err := repo.Tags(v.Context(), -1, "")
+		if err != nil {
+			return err
+		}
 		for _, tag := range tags {
 			if tag != p.Tag && len(p.Others) < maxOthers && !strings.HasPrefix(tag, "sha256-") {
 				p.Others = append(p.Others, tag)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"slipway/registry/internal/maintenance/retention"
@@ -15,9 +14,6 @@ const (
 	maxProblems = 20
 	planTimeout = 50 * time.Second
 )
-
-// planning lets one plan be made at a time: each reads the whole storage.
-type planning struct{ sync.Mutex }
 
 type retentionPage struct {
 	frame

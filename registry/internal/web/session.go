@@ -239,10 +239,6 @@ func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
 
 // back redirects after a form.
 func (web *Web) back(w http.ResponseWriter, v *visit, path, done string) error {
-	sign := "?"
-	if strings.Contains(path, "?") {
-		sign = "&"
-	}
-	http.Redirect(w, v.Request, web.base+path+sign+"done="+done, http.StatusSeeOther)
+	http.Redirect(w, v.Request, web.base+path+"?done="+done, http.StatusSeeOther)
 	return nil
 }

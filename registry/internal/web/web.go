@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -79,7 +80,7 @@ type Web struct {
 	images  *images
 	handler http.Handler
 
-	planning planning
+	planning sync.Mutex // one plan at a time: each reads the whole storage
 }
 
 // New makes the pages.

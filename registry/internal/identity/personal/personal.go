@@ -85,8 +85,9 @@ type Tokens struct {
 	used   sync.Map                   // id → time.Time of the last use here
 }
 
+// seen is what was read at a key.
 type seen struct {
-	content []byte // nil = there is nothing
+	content []byte
 	at      time.Time
 }
 
@@ -119,16 +120,20 @@ func (t *Tokens) read(ctx context.Context, key string) ([]byte, error) {
 	if errors.Is(err, storage.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil { // guesses must not push out what is used
-		t.known.Put(key, seen{content, now}, 1)
+	if err != nil {
+		return nil, err
 	}
-	return content, err
+	t.known.Put(key, seen{content, now}, 1) // not what is missing: guesses must not push out what is used
+	return content, nil
 }
+
+// validID reports whether Create may have made the ID.
+func validID(id string) bool { return len(id) == 16 && strings.Trim(id, "0123456789abcdef") == "" }
 
 // find returns a token of the owner, as it is stored.
 func (t *Tokens) find(ctx context.Context, owner, id string) (record, error) {
 	var r record
-	if len(id) != 16 || strings.Trim(id, "0123456789abcdef") != "" {
+	if !validID(id) {
 		return r, ErrUnknown
 	}
 	content, err := t.read(ctx, keyOf(owner, id))
@@ -233,7 +238,7 @@ func (t *Tokens) LastUsed(id string) time.Time {
 
 // Revoke removes a token of the owner: it ends here at once, and at other replicas within Fresh. ErrUnknown.
 func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
-	if len(id) != 16 || strings.Trim(id, "0123456789abcdef") != "" {
+	if !validID(id) {
 		return ErrUnknown
 	}
 	key := keyOf(owner, id)

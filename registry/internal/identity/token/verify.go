@@ -37,7 +37,7 @@ var ErrInvalid = errors.New("invalid token")
 // Verifier verifies tokens, and remembers those that were valid, unless they are large or
 // anonymous: anybody may get any number of these.
 type Verifier struct {
-	issuers    []string // empty = any
+	issuer     string // "" = any
 	audience   string
 	algorithms []jose.SignatureAlgorithm
 	keys       func() *Keys
@@ -63,10 +63,7 @@ type VerifierOptions struct {
 
 // NewVerifier makes a verifier.
 func NewVerifier(o VerifierOptions) *Verifier {
-	v := &Verifier{audience: o.Audience, keys: o.Keys, valid: map[string]remembered{}}
-	if o.Issuer != "" {
-		v.issuers = []string{o.Issuer}
-	}
+	v := &Verifier{issuer: o.Issuer, audience: o.Audience, keys: o.Keys, valid: map[string]remembered{}}
 	if o.Algorithms == nil {
 		o.Algorithms = Algorithms()
 	}
@@ -205,7 +202,7 @@ func (k *Keys) certifiedKey(key *jose.JSONWebKey, now time.Time) (public any, un
 
 func (v *Verifier) check(c *Claims, now time.Time) error {
 	switch {
-	case len(v.issuers) > 0 && !slices.Contains(v.issuers, c.Issuer):
+	case v.issuer != "" && c.Issuer != v.issuer:
 		return fmt.Errorf("issued by %.80q", c.Issuer)
 	case !slices.Contains(c.Audience, v.audience):
 		return fmt.Errorf("issued for %.80q", []string(c.Audience))

@@ -7,6 +7,6 @@
 // renewed: manifests before what they need, links before bytes. A manifest that was
 // renewed meanwhile stays with all that it needs.
 //
-// gcmodel has the protocol as a model with every interleaving;
+// model_test.go has the protocol as a model with every interleaving;
 // docs/decisions/0009-garbage-collection.md has the argument.
 package collect

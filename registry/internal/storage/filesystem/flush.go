@@ -14,7 +14,7 @@ import (
 type dirFlusher struct {
 	mu            sync.Mutex
 	running, next map[string]*dirFlush
-	durable       map[string]dirID // an optimization, see above
+	durable       map[string]dirID // by Store.above, an optimization
 	// failures counts the failed flushes of all directories. The kernel reports lost entries
 	// once, so a failure concerns every commit under way.
 	failures atomic.Uint64
