@@ -18,14 +18,10 @@ import (
 const (
 	maxFileSize  = 16 << 20
 	lookInterval = time.Second
-
-	// A file changed twice within the resolution of its time stamp looks the
-	// same after the second change. One so young is read again at the next look.
-	stampResolution = 2 * time.Second
 )
 
-// passwordFile is an htpasswd file that is read again when it changes. It looks
-// at the file at most once a second, and only when somebody asks.
+// passwordFile is an htpasswd file that is read again at most once a second, and only when
+// somebody asks: content is the only proof of a change that every file system gives.
 type passwordFile struct {
 	path  string
 	log   *zap.Logger
@@ -35,8 +31,6 @@ type passwordFile struct {
 	nextLook atomic.Int64          // since start
 
 	mu      sync.Mutex // held while looking
-	info    os.FileInfo
-	readAt  time.Time
 	content []byte
 }
 
@@ -76,26 +70,11 @@ func (f *passwordFile) users() *users {
 	return f.current.Load()
 }
 
-// look reads the file again if it seems to have changed.
+// look reads the file again.
 func (f *passwordFile) look() {
-	info, err := os.Stat(f.path)
-	if err == nil && f.current.Load() != nil && f.same(info) {
-		return
-	}
-	if err == nil {
-		err = f.read()
-	}
-	if err == nil {
-		return
-	}
-	if f.current.Swap(nil) != nil {
+	if err := f.read(); err != nil && f.current.Swap(nil) != nil {
 		f.log.Error("the password file cannot be read; every login is refused until it can", zap.String("file", f.path), zap.Error(err))
 	}
-}
-
-func (f *passwordFile) same(info os.FileInfo) bool {
-	young := f.readAt.Sub(f.info.ModTime()) < stampResolution
-	return !young && os.SameFile(info, f.info) && info.Size() == f.info.Size() && info.ModTime().Equal(f.info.ModTime())
 }
 
 func (f *passwordFile) read() error {
@@ -104,11 +83,6 @@ func (f *passwordFile) read() error {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	readAt := time.Now()
 	content, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
 	if err != nil {
 		return err
@@ -116,7 +90,6 @@ func (f *passwordFile) read() error {
 	if len(content) > maxFileSize {
 		return fmt.Errorf("%s is larger than %d MiB", f.path, maxFileSize>>20)
 	}
-	f.info, f.readAt = info, readAt
 	f.take(content)
 	return nil
 }
