@@ -7,6 +7,38 @@ import (
 	"slipway/shared/config"
 )
 
+// Maintenance is about work on the storage besides serving it.
+type Maintenance struct {
+	UploadPurging UploadPurging `key:"uploadpurging"`
+	ReadOnly      ReadOnly      `key:"readonly"`
+	GC            GC            `key:"gc"`
+	Immutable     []TagRule     `key:"immutable"`
+	Retention     Retention     `key:"retention"`
+	Verify        Verification  `key:"verify"`
+}
+
+// UploadPurging removes uploads that nobody finished.
+type UploadPurging struct {
+	Enabled  bool          `key:"enabled" doc:"Remove abandoned uploads."`
+	Age      time.Duration `key:"age" min:"0" doc:"Idle time until an upload is removed."`
+	Interval time.Duration `key:"interval" doc:"Time between two runs."`
+	DryRun   bool          `key:"dryrun" doc:"Only log what would be removed."`
+}
+
+// ReadOnly refuses every change.
+type ReadOnly struct {
+	Enabled bool `key:"enabled" doc:"Refuse pushes and deletions with 405."`
+}
+
+// GC collects garbage.
+type GC struct {
+	Enabled        bool          `key:"enabled" doc:"Collect garbage while serving."`
+	Interval       time.Duration `key:"interval" doc:"Time between two runs."`
+	Age            time.Duration `key:"age" min:"0" doc:"How long a blob stays after a client pushed or requested it. Must exceed the longest push, and be equal on all replicas."`
+	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete manifests without a tag, unless a tagged index, subject or referrer leads to them."`
+	DryRun         bool          `key:"dryrun" doc:"Only log what would be freed."`
+}
+
 // TagRule selects tags that are never moved or deleted.
 type TagRule struct {
 	Repositories []string `key:"repositories" doc:"Repository patterns."`
@@ -44,6 +76,12 @@ func (u *UploadPurging) validate(p *config.Problems) {
 	if u.Enabled {
 		positive(p, "storage.maintenance.uploadpurging.age", u.Age)
 		positive(p, "storage.maintenance.uploadpurging.interval", u.Interval)
+	}
+}
+
+func (g *GC) validate(p *config.Problems) {
+	if g.Enabled {
+		positive(p, "storage.maintenance.gc.interval", g.Interval)
 	}
 }
 

@@ -50,32 +50,15 @@ type Cache struct {
 	BlobDescriptorSize config.Dead `key:"blobdescriptorsize" why:"what is remembered of blobs is bounded by itself"`
 }
 
-// Maintenance is about work on the storage besides serving it.
-type Maintenance struct {
-	UploadPurging UploadPurging `key:"uploadpurging"`
-	ReadOnly      ReadOnly      `key:"readonly"`
-	GC            GC            `key:"gc"`
-	Immutable     []TagRule     `key:"immutable"`
-	Retention     Retention     `key:"retention"`
-	Verify        Verification  `key:"verify"`
-}
-
-// UploadPurging removes uploads that nobody finished.
-type UploadPurging struct {
-	Enabled  bool          `key:"enabled" doc:"Remove abandoned uploads."`
-	Age      time.Duration `key:"age" min:"0" doc:"Idle time until an upload is removed."`
-	Interval time.Duration `key:"interval" doc:"Time between two runs."`
-	DryRun   bool          `key:"dryrun" doc:"Only log what would be removed."`
-}
-
-// ReadOnly refuses every change.
-type ReadOnly struct {
-	Enabled bool `key:"enabled" doc:"Refuse pushes and deletions with 405."`
-}
-
 // Tag is about tags.
 type Tag struct {
 	ConcurrencyLimit config.Dead `key:"concurrencylimit" why:"the tags of a deleted manifest are looked up one after the other"`
+}
+
+// ObjectStore is how an object store is used.
+type ObjectStore struct {
+	Spool    string      `key:"spool" doc:"Local directory for unfinished uploads. Default: slipway-uploads in the temporary directory."`
+	SpoolMax config.Size `key:"spoolmax" doc:"Limit of one upload there."`
 }
 
 // Drivers are the names of the drivers given.

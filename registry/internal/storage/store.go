@@ -162,6 +162,16 @@ type Change struct {
 	Ephemeral bool
 }
 
+// URLSigner is implemented by stores that can let a client read an object by itself.
+type URLSigner interface {
+	// Redirects reports whether SignedURL can succeed. It does no I/O.
+	Redirects() bool
+	// SignedURL returns a URL that anyone can use to GET the object at key for some minutes. The
+	// URL is a secret. The answer has the content type. SignedURL doesn't check that the object
+	// exists.
+	SignedURL(ctx context.Context, key, contentType string) (string, error)
+}
+
 // Condition describes what must be at a key for a change to be made. The zero value
 // asks for nothing.
 type Condition struct {

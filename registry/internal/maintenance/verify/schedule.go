@@ -46,7 +46,7 @@ func (m *Metrics) ran(r *Report, err error) {
 		return
 	}
 	m.runs.WithLabelValues("success").Inc()
-	for _, k := range Kinds() {
+	for _, k := range kinds() {
 		m.found.WithLabelValues(string(k)).Set(float64(r.Found[k]))
 	}
 	m.blobs.Set(float64(r.Blobs))

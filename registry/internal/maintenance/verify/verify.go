@@ -33,8 +33,8 @@ const (
 	Unreadable       Kind = "unreadable"        // the storage failed
 )
 
-// Kinds are all of them.
-func Kinds() []Kind {
+// kinds are all of them.
+func kinds() []Kind {
 	return []Kind{DamagedBlob, BadLink, DanglingLayer, DanglingManifest, DanglingTag, MissingBlob, MissingManifest, NotManifest, Unreadable}
 }
 
