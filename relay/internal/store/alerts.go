@@ -220,6 +220,5 @@ func (tx *Tx) reply(e, t *outbox.Entry, ring bool) error {
 
 // saveContent stores the content of an entry that was changed.
 func (tx *Tx) saveContent(e *outbox.Entry) error {
-	return tx.exec(`UPDATE outbox SET title = ?, body = ?, content_type = ?, extras = ?, attachments = ?, priority = ?, gotify_scale = ?, note = ?, resolves = ?, revised_at = ? WHERE id = ?`,
-		e.Title, e.Body, e.ContentType, e.Extras, e.Attachments, e.Priority, e.GotifyScale, e.Note, e.Resolves, e.RevisedAt, e.ID)
+	return tx.exec(contentText, append(valuesWritten(e, again), e.ID)...)
 }

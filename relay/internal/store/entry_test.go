@@ -55,3 +55,21 @@ func TestPending_EntryIsWhole(t *testing.T) {
 		t.Errorf("%+v\nwant %+v", *found[0], want)
 	}
 }
+
+// A change of the content writes all of it.
+func TestEntryColumns_ContentIsWrittenAgain(t *testing.T) {
+	var e outbox.Entry
+	written := map[any]bool{}
+	for _, v := range valuesWritten(&e, again) {
+		written[v] = true
+	}
+	content := reflect.ValueOf(&e.Content).Elem()
+	for i := range content.NumField() {
+		if !written[content.Field(i).Addr().Interface()] {
+			t.Errorf("%s isn't written", content.Type().Field(i).Name)
+		}
+	}
+	if !written[&e.Resolves] || !written[&e.RevisedAt] {
+		t.Error("what a change of the content says besides isn't written")
+	}
+}
