@@ -1,8 +1,13 @@
 package web
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,6 +17,62 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/shared/logging"
 )
+
+const (
+	maxActs      = 30
+	maxActsBytes = 1 << 20 // of the end of the file that are read
+)
+
+type actsPage struct {
+	frame
+	Query string
+	Acts  []audit.Record
+}
+
+// getActs shows the last lines of the audit log to those who administer a registry with logins.
+func (web *Web) getActs(w http.ResponseWriter, v *visit) error {
+	if web.o.AuditFile == "" || v.grant == nil || !web.administers(v) {
+		return errNoPage
+	}
+	p := actsPage{frame: web.frame(v, "acts", "Audit"), Query: strings.TrimSpace(v.URL.Query().Get("q"))}
+	lines, err := lastLines(web.o.AuditFile)
+	if err != nil {
+		return err
+	}
+	for i := len(lines) - 1; i >= 0 && len(p.Acts) < maxActs; i-- {
+		var r audit.Record
+		if (p.Query == "" || bytes.Contains(lines[i], []byte(p.Query))) && json.Unmarshal(lines[i], &r) == nil {
+			p.Acts = append(p.Acts, r)
+		}
+	}
+	return web.pages.Show(w, http.StatusOK, "acts", p)
+}
+
+// lastLines reads the end of a file.
+func lastLines(path string) ([][]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) { // it was just rotated
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	start := max(0, info.Size()-maxActsBytes)
+	content, err := io.ReadAll(io.NewSectionReader(f, start, maxActsBytes))
+	if err != nil {
+		return nil, err
+	}
+	lines := bytes.Split(content, []byte("\n"))
+	if start > 0 {
+		lines = lines[1:] // a part of one
+	}
+	return lines, nil
+}
 
 // noteLogin writes a login to the pages, or one that was refused, into the log and the audit log.
 func (web *Web) noteLogin(w http.ResponseWriter, v *visit, who auth.Session, claimed string, err error) {
