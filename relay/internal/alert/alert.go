@@ -4,6 +4,7 @@ package alert
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -89,31 +90,28 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 	}
 	before := a
 	flaps := known && !open && !r.Resolves && at-a.ClosedAt <= FlapWindow.Milliseconds()
-	continues := shown && (open || flaps)
+	continues, begins := shown && (open || flaps), !shown || !open
 	if !continues {
 		a = Alert{ApplicationID: a.ApplicationID, Key: a.Key}
 	}
-	if rises(before, r) || !open || !continues {
-		a.AcknowledgedAt, a.AcknowledgedBy = 0, ""
-	}
-	if !open || !continues {
-		a.Episode, a.BeganAt, a.ClosedAt = r.Began, firstOf(r.Began, r.At, at), 0
+	if begins {
+		a.Episode, a.BeganAt, a.ClosedAt = 0, cmp.Or(r.Began, r.At, at), 0
 		a.Times++
 	}
-	a.Episode = max(a.Episode, r.Began)
-	a.ChangedAt, a.Priority, a.Said = at, r.Priority, r.Digest
-	d := Decision{React: a.insist(r, at)}
+	if begins || rises(before, r) {
+		a.AcknowledgedAt, a.AcknowledgedBy = 0, ""
+	}
+	a.Episode, a.ChangedAt, a.Priority, a.Said = max(a.Episode, r.Began), at, r.Priority, r.Digest
+	d := Decision{Action: Change, Ring: rises(before, r), React: a.insist(r, at)}
 	if r.Resolves {
 		a.ClosedAt, a.NextAt = at, 0
 	}
 	d.Note = note(a, r, at)
 	switch {
 	case !continues || lifecycle == New:
-		d.Action, d.React = Start, a.NextAt != 0
+		d.Action, d.Ring, d.React = Start, false, a.NextAt != 0
 	case lifecycle == Thread:
-		d.Action, d.Ring = Reply, rises(before, r)
-	default:
-		d.Action, d.Ring = Change, rises(before, r)
+		d.Action = Reply
 	}
 	return a, d
 }
@@ -123,21 +121,12 @@ func rises(before Alert, r Report) bool {
 	return !r.Resolves && r.Priority >= 1 && r.Priority > before.Priority
 }
 
-func firstOf(times ...int64) int64 {
-	for _, t := range times {
-		if t != 0 {
-			return t
-		}
-	}
-	return 0
-}
-
 // note returns the line about the state of an alert.
 func note(a Alert, r Report, at int64) string {
 	var parts []string
 	if r.Resolves {
 		text := "✅ Resolved."
-		if took := time.Duration(firstOf(r.At, at)-a.BeganAt) * time.Millisecond; took > 0 {
+		if took := time.Duration(cmp.Or(r.At, at)-a.BeganAt) * time.Millisecond; took > 0 {
 			text = "✅ Resolved after " + Duration(took) + "."
 		}
 		parts = append(parts, text)

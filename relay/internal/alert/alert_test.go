@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -61,7 +60,7 @@ func TestTake(t *testing.T) {
 		for i, lifecycle := range []Lifecycle{Edit, Thread, New} {
 			a, d := Take(tt.alert, !tt.hidden, tt.report, lifecycle, tt.at*minute)
 			ring := tt.ring && d.Action != Start
-			if d.Action != tt.action[i] || d.Ring != ring || !strings.HasPrefix(d.Note, tt.note) || tt.note == "" && d.Note != "" {
+			if d.Action != tt.action[i] || d.Ring != ring || d.Note != tt.note {
 				t.Errorf("%s, %s: %+v", tt.name, lifecycle, d)
 			}
 			if open := a.ClosedAt == 0; open != tt.open {

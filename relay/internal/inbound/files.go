@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -46,22 +47,13 @@ func (r *Request) NameFiles(v fields.Value) (addresses []string, err error) {
 			if err != nil || n < 0 || n >= len(r.Files) {
 				return nil, refusal.Invalid("attachments", "An attachment is not valid base64.")
 			}
-			r.Files[n].Name = firstOf(a.Filename, a.Name, r.Files[n].Name)
-			r.Files[n].Type = firstOf(a.MimeType, a.Type, r.Files[n].Type)
+			r.Files[n].Name = cmp.Or(a.Filename, a.Name, r.Files[n].Name)
+			r.Files[n].Type = cmp.Or(a.MimeType, a.Type, r.Files[n].Type)
 		case markup.IsWeb(a.URL):
 			addresses = append(addresses, a.URL)
 		}
 	}
 	return addresses, nil
-}
-
-func firstOf(all ...string) string {
-	for _, s := range all {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // AddLinks adds addresses to the text of a draft.
@@ -79,7 +71,7 @@ func AddLinks(d *Draft, addresses []string) {
 func (r *Request) FileText() string {
 	names := make([]string, len(r.Files))
 	for i, f := range r.Files {
-		names[i] = markup.Line(firstOf(f.Name, "a file without a name"), 255)
+		names[i] = markup.Line(cmp.Or(f.Name, "a file without a name"), 255)
 	}
 	return "You received " + strings.Join(names, ", ")
 }

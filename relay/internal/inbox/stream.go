@@ -111,7 +111,8 @@ func (s *Inbox) NewStream(ctx context.Context, v account.Principal, after int64)
 		s.hub.join(-1)
 		return nil, refusal.Unreadable(err)
 	}
-	if r.After = horizon; after >= 0 {
+	r.After = horizon
+	if after >= 0 {
 		r.After = min(after, horizon)
 		s.hub.move(horizon)
 	}

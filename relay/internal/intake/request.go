@@ -45,7 +45,7 @@ type Request struct {
 	Source         string
 	Attachments    []outbox.Attachment // stored by [Intake.Attach]
 
-	Note string // a line of the relay's own below the text
+	Note string // a line of plain text above the message
 
 	Thread  string        // the conversation that it belongs to; "" for none
 	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none

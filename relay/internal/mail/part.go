@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"html"
@@ -40,7 +41,7 @@ func (r *reader) part(h textproto.MIMEHeader, body io.Reader, depth int) (t text
 		return r.multipart(multipart.NewReader(body, params["boundary"]), mediaType, depth)
 	}
 	disposition, named, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
-	name := decode(firstOf(named["filename"], params["name"]))
+	name := decode(cmp.Or(named["filename"], params["name"]))
 	content := decoded(h.Get("Content-Transfer-Encoding"), body)
 	if disposition != "attachment" && name == "" && (mediaType == "text/plain" || mediaType == "text/html") {
 		return r.text(content, contentType, mediaType, params["charset"])
@@ -78,7 +79,7 @@ func (r *reader) multipart(parts *multipart.Reader, mediaType string, depth int)
 			return all, err
 		}
 		if mediaType == "multipart/alternative" {
-			all.plain, all.html = firstOf(t.plain, all.plain), firstOf(t.html, all.html)
+			all.plain, all.html = cmp.Or(t.plain, all.plain), cmp.Or(t.html, all.html)
 		} else {
 			all = all.and(t)
 		}
@@ -106,13 +107,6 @@ func join(a, b, between string) string {
 		return a + b
 	}
 	return a + between + b
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // decoded returns content without its transfer encoding.

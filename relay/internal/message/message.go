@@ -35,7 +35,7 @@ type Message struct {
 	EventID     string
 	SentAt      time.Time
 	Target      int64  // the message that this one edits or replies to; 0 for none
-	Note        string // a line of the relay's own beside the body
+	Note        string // a line of the relay's own above the body
 	Removing    bool   // the removal of its event from the room waits
 }
 

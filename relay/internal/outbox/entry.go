@@ -29,7 +29,7 @@ type Content struct {
 	Priority    int
 	GotifyScale int    // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
 	Whom        string // mentioned in place of those whom the application chooses; "" for those
-	Note        string // a line of the relay's own below the body
+	Note        string // a line of the relay's own above the body
 	Attachments string `json:",omitempty"` // JSON of []Attachment; a Media has one
 }
 
@@ -64,7 +64,7 @@ type Entry struct {
 
 	State          State
 	Attempts       int
-	NextAt         int64 // of the next attempt; while a delayed entry is queued, when it is due
+	NextAt         int64 // of the next attempt; of a delayed entry, which is queued, when it is due
 	FirstAttemptAt int64 // the earliest time at which a copy may have reached the homeserver
 	FinalAt        int64
 	Device         string // of the first attempt

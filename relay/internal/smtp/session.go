@@ -22,9 +22,9 @@ type session struct {
 	conn *smtp.Conn
 	host string // address of the client
 
-	login string // the token that has logged in; "" for none
-	token string // of the mail under way
-	app   *account.App
+	login string       // the token that has logged in; "" for none
+	token string       // of the mail under way
+	app   *account.App // of a recipient's token
 }
 
 func (s *Server) session(c *smtp.Conn) (smtp.Session, error) {
@@ -70,7 +70,7 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 }
 
 func (s *session) authenticate(password string) error {
-	app, err := s.sender(password)
+	_, err := s.sender(password)
 	if err != nil {
 		var e *smtp.SMTPError
 		if errors.As(err, &e) && e == errNotHere {
@@ -78,7 +78,7 @@ func (s *session) authenticate(password string) error {
 		}
 		return err
 	}
-	s.login, s.app = password, app
+	s.login = password
 	return nil
 }
 

@@ -144,7 +144,7 @@ CREATE TABLE outbox (
     priority         INTEGER NOT NULL DEFAULT 0,
     gotify_scale     INTEGER NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
     whom             TEXT    NOT NULL DEFAULT '', -- mentioned in place of those whom the application chooses
-    note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own below the body
+    note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own above the body
     txn              TEXT    NOT NULL,
     queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
     state            TEXT    NOT NULL, -- see outbox.State
