@@ -19,19 +19,14 @@ type Bulk struct {
 	More bool // more messages match than one call changes
 }
 
-var (
-	redeliverable = []outbox.State{outbox.StateDead, outbox.StateAmbiguous, outbox.StateCancelled}
-	cancellable   = []outbox.State{outbox.StateQueued, outbox.StateRetryWait, outbox.StateBlocked, outbox.StateAmbiguous, outbox.StateDead}
-)
-
 // CanRedeliverAll reports whether RedeliverAll takes a filter with these states.
-func CanRedeliverAll(states []outbox.State) bool { return within(states, redeliverable) }
+func CanRedeliverAll(states []outbox.State) bool { return all(states, outbox.State.Redeliverable) }
 
 // CanCancelAll reports whether CancelAll takes a filter with these states. Messages that are sent are removed one by one.
-func CanCancelAll(states []outbox.State) bool { return within(states, cancellable) }
+func CanCancelAll(states []outbox.State) bool { return all(states, outbox.State.Cancellable) }
 
-func within(states, of []outbox.State) bool {
-	return len(states) > 0 && !slices.ContainsFunc(states, func(s outbox.State) bool { return !slices.Contains(of, s) })
+func all(states []outbox.State, are func(outbox.State) bool) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s outbox.State) bool { return !are(s) })
 }
 
 // RedeliverAll queues messages again that f selects. f must name their states.

@@ -47,6 +47,10 @@ type (
 	Expired struct{ Reason string }
 	// Orphaned means that the entry's application was deleted.
 	Orphaned struct{}
+	// Needless means that nobody needs a reminder any more.
+	Needless struct{}
+	// Due means that the time of a delayed entry may have come.
+	Due struct{}
 	// Withdrawn means that somebody withdrew a message. FollowUps are all entries that have it as their target.
 	Withdrawn struct{ FollowUps []Entry }
 	// Redelivered means that somebody wants a message delivered after all. Txn is its transaction ID if it is sent again.
@@ -81,6 +85,8 @@ func (Refused) fact()        {}
 func (Unproven) fact()       {}
 func (Expired) fact()        {}
 func (Orphaned) fact()       {}
+func (Needless) fact()       {}
+func (Due) fact()            {}
 func (Withdrawn) fact()      {}
 func (Redelivered) fact()    {}
 func (Removed) fact()        {}

@@ -1,5 +1,7 @@
 package outbox
 
+import "slices"
+
 // State is where an entry stands on its way. SQL and JSON use its text.
 type State string
 
@@ -24,8 +26,19 @@ var States = []State{
 	StateQueued, StateRetryWait, StateBlocked, StateSent, StateAmbiguous, StateDead, StateCancelled, StateRedacted,
 }
 
+// PendingStates lists the states for which [State.Pending] is true.
+var PendingStates = States[:3]
+
 // Pending reports whether a message in this state will still move by itself.
-func (s State) Pending() bool { return s == StateQueued || s == StateRetryWait || s == StateBlocked }
+func (s State) Pending() bool { return slices.Contains(PendingStates, s) }
+
+// Redeliverable reports whether a person may have a message in this state delivered again.
+func (s State) Redeliverable() bool {
+	return s == StateAmbiguous || s == StateDead || s == StateCancelled
+}
+
+// Cancellable reports whether a message in this state becomes cancelled when it is withdrawn. One that was sent is removed from its room.
+func (s State) Cancellable() bool { return s.Pending() || s == StateAmbiguous || s == StateDead }
 
 // InDoubt is the error of a message that was withdrawn after an attempt without an answer, until its room has been asked.
 const InDoubt = "It was withdrawn after an attempt whose answer was lost: it may be in the room."

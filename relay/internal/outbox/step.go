@@ -41,7 +41,7 @@ func (s *step) told(f Fact) bool {
 			s.Error = ""
 		}
 	case FollowUpFailed:
-		if final && s.State != StateDead { // which has a reason of its own
+		if final && s.State != StateDead && s.State != StateAmbiguous { // these have a reason of their own
 			s.Error = f.Reason
 		}
 	case PartRefused:
@@ -98,6 +98,12 @@ func (s *step) attempted(f Fact) {
 		s.expire(f)
 	case Orphaned:
 		s.giveUp(StateCancelled, "The application was deleted.", "")
+	case Needless:
+		s.end(StateCancelled)
+	case Due:
+		if s.State == StateQueued && s.NextAt <= s.at {
+			s.NextAt = 0
+		}
 	}
 }
 
@@ -324,12 +330,11 @@ func (s *step) removeAll(followUps []Entry) {
 
 // redeliver queues a message again. One that may have arrived is sent again, because a person chose so; a waiting removal is void.
 func (s *step) redeliver(f Redelivered) {
-	switch s.State {
-	case StateDead, StateCancelled:
-	case StateAmbiguous:
-		s.Txn, s.FirstAttemptAt, s.Device, s.EventType, s.Wire, s.Cut, s.EventID = f.Txn, 0, "", "", nil, false, ""
-	default:
+	if !s.State.Redeliverable() {
 		return
+	}
+	if s.State == StateAmbiguous {
+		s.Txn, s.FirstAttemptAt, s.Device, s.EventType, s.Wire, s.Cut, s.EventID = f.Txn, 0, "", "", nil, false, ""
 	}
 	s.State, s.QueuedAt, s.NextAt, s.FinalAt, s.Error, s.Code = StateQueued, s.at, 0, 0, "", ""
 	for _, u := range f.FollowUps {

@@ -91,6 +91,7 @@ func TestStep(t *testing.T) {
 		{"a removal in doubt", of(Redaction, waits), Unproven{}, ambiguous, "", nil, nil},
 		{"too old", of(Message, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Count{}}},
 		{"a part is too old", of(Part, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Tell{FollowUpFailed{"The rest of the message could not be sent: old"}}}},
+		{"a reminder is needless", of(Reply, queued), Needless{}, cancelled, "", nil, nil},
 		{"the application is gone", of(Message, queued), Orphaned{}, cancelled, "The application", nil, nil},
 
 		{"an edit is sent", of(Edit, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
@@ -152,6 +153,7 @@ func TestStep(t *testing.T) {
 		{"incomplete", of(Message, sent), FollowUpFailed{"half"}, sent, "half", nil, nil},
 		{"a part was refused", of(Message, sent), PartRefused{"half", []Entry{of(Part, sent), of(Part, queued), of(Redaction, queued)}}, sent, "half", []Entry{of(Part, cancelled, ended), file}, nil},
 		{"a part was refused, queued again", of(Message, queued), PartRefused{Reason: "half"}, queued, "", nil, nil},
+		{"not edited, unclear", of(Message, ambiguous, failed("look into the room")), FollowUpFailed{"half"}, ambiguous, "look into the room", nil, nil},
 		{"not edited, given up", of(Message, dead, failed("no")), FollowUpFailed{"half"}, dead, "no", nil, nil},
 		{"incomplete, queued again", of(Message, queued), FollowUpFailed{"half"}, queued, "", nil, nil},
 
@@ -217,6 +219,19 @@ func TestStep_KeepsBytes(t *testing.T) {
 		got, _, _ := Step(tt.entry, tt.fact, 9)
 		if (got.Wire != nil) != tt.kept || got.FirstAttemptAt != tt.first {
 			t.Errorf("%s: bytes %q, first attempt at %d", tt.name, got.Wire, got.FirstAttemptAt)
+		}
+	}
+}
+
+// A delayed entry waits until its time has come, and what waits for another attempt isn't concerned.
+func TestStep_Due(t *testing.T) {
+	next := func(at int64) func(*Entry) { return func(e *Entry) { e.NextAt = at } }
+	for _, tt := range []struct {
+		entry Entry
+		next  int64
+	}{{of(Message, queued, next(9)), 0}, {of(Message, queued, next(10)), 10}, {of(Message, waits, next(8)), 8}} {
+		if got, _, _ := Step(tt.entry, Due{}, 9); got.NextAt != tt.next || got.State != tt.entry.State {
+			t.Errorf("%s at %d: %s at %d, want %d", tt.entry.State, tt.entry.NextAt, got.State, got.NextAt, tt.next)
 		}
 	}
 }

@@ -1,28 +1,36 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"slipway/relay/internal/outbox"
+)
 
 // isDue excludes delayed entries o, which are queued and have a time before which they aren't sent.
-const isDue = ` AND (o.next_at = 0 OR o.state <> 'queued')`
+const isDue = ` AND (o.next_at = 0 OR o.state <> ` + isQueued + `)`
 
 // dueBatch is how many delayed entries one transaction releases.
 const dueBatch = 200
 
 // NextDelayed returns when the next delayed entry is due; 0 if there is none.
 func (s *Store) NextDelayed(ctx context.Context) (at int64, err error) {
-	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM outbox WHERE state = 'queued' AND next_at > 0`).Scan(&at)
+	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM outbox WHERE state = `+isQueued+` AND next_at > 0`).Scan(&at)
 }
 
 // ReleaseDelayed makes delayed entries that are due ordinary ones. Only the relay that delivers may.
 func (s *Store) ReleaseDelayed(ctx context.Context, now int64) error {
 	return s.Lead(ctx, func(tx *Tx) error {
-		var due []struct{ ID, Room int64 }
-		err := tx.db.Raw(`SELECT id, room FROM outbox WHERE state = 'queued' AND next_at > 0 AND next_at <= ? ORDER BY next_at LIMIT ?`, now, dueBatch).Scan(&due).Error
+		var due []int64
+		err := tx.db.Raw(`SELECT id FROM outbox WHERE state = `+isQueued+` AND next_at > 0 AND next_at <= ? ORDER BY next_at LIMIT ?`, now, dueBatch).Scan(&due).Error
 		if err != nil {
 			return err
 		}
-		for _, e := range due {
-			if err := tx.exec(`UPDATE outbox SET next_at = 0 WHERE id = ? AND state = 'queued'`, e.ID); err != nil {
+		for _, id := range due {
+			e, err := tx.loadEntry(id)
+			if err == nil {
+				_, err = tx.step(e, outbox.Due{}, now)
+			}
+			if err != nil {
 				return err
 			}
 			tx.changes = append(tx.changes, Change{Room: e.Room})

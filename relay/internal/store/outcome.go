@@ -80,6 +80,7 @@ func (o *Outcome) plain() bool {
 
 // States in statements. They are part of the text, so that the database sees when a partial index fits.
 const (
+	isQueued    = `'` + string(outbox.StateQueued) + `'`
 	isSent      = `'` + string(outbox.StateSent) + `'`
 	isAmbiguous = `'` + string(outbox.StateAmbiguous) + `'`
 	isDead      = `'` + string(outbox.StateDead) + `'`

@@ -159,9 +159,9 @@ func (tx *Tx) StopReminding(message, now int64) error {
 func (tx *Tx) withdrawReminders(message, now int64) error {
 	waits, err := tx.remindersOf(message)
 	for _, r := range waits {
-		r.State, r.FinalAt = outbox.StateCancelled, now
 		tx.changes = append(tx.changes, Change{Room: r.Room, Kind: Altered})
-		err = errors.Join(err, tx.endEntry(&r))
+		_, failed := tx.step(r, outbox.Needless{}, now)
+		err = errors.Join(err, failed)
 	}
 	return err
 }
