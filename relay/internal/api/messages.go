@@ -82,7 +82,9 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Princ
 		return err
 	}
 	out := showMessage(m)
-	out.Events, out.File = a.service.Shape(m)
+	if out.Events, out.File, err = a.service.Shape(r.Context(), m); err != nil {
+		return err
+	}
 	state, err := a.service.Alert(r.Context(), v, m.ID)
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
 	if root != "" {
 		o.Budget = spare(o)
 	}
-	events := d.eventsOf(e, o)
+	events := eventsOf(e, o, d.log)
 	if events == nil {
 		return nil, errNotRendered
 	}
@@ -141,14 +141,14 @@ func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
 }
 
 // eventsOf renders a message; nil if that brings a parser to panic.
-func (d *Delivery) eventsOf(e *outbox.Entry, o format.Options) (events []format.Event) {
+func eventsOf(e *outbox.Entry, o format.Options, log *zap.Logger) (events []format.Event) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.log.Error("cannot render a message", zap.Int64("message", e.MessageID()), zap.Any("panic", p))
+			log.Error("cannot render a message", zap.Int64("message", e.MessageID()), zap.Any("panic", p))
 			events = nil
 		}
 	}()
-	m := d.formatted(e)
+	m := formatted(e)
 	if e.Shrunk != outbox.Whole {
 		o.Budget, o.MaxEvents = format.MinBudget, 1
 	}
@@ -168,7 +168,7 @@ const tooLarge = "The homeserver refuses this message as too large: its text is 
 var renderEvents = format.Events // tests replace it
 
 // formatted is the message as its events are made of it. Each of them has the marker by which it is found again.
-func (d *Delivery) formatted(e *outbox.Entry) format.Message {
+func formatted(e *outbox.Entry) format.Message {
 	title := e.Title
 	if e.Resolves && title != "" {
 		title = "✅ " + title

@@ -64,8 +64,8 @@ func TestParts(t *testing.T) {
 		if m.State != outbox.StateSent || m.Error != "" {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
-		if events, file := r.Shape(m); events != 5 || file {
-			t.Errorf("it is said to be %d events, file %v", events, file)
+		if events, file, err := r.Shape(ctx, m); err != nil || events != 5 || file {
+			t.Errorf("it is said to be %d events, file %v, %v", events, file, err)
 		}
 		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
 			t.Fatal(err)

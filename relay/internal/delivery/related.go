@@ -69,7 +69,7 @@ func (d *Delivery) findTarget(e *outbox.Entry) error {
 func (d *Delivery) renderEdit(e *outbox.Entry) ([]byte, error) {
 	o := d.o.Format
 	o.Budget, o.MaxEvents = format.DefaultBudget/2-maxRelation, 1 // the event has its content twice
-	events := d.eventsOf(e, o)
+	events := eventsOf(e, o, d.log)
 	if events == nil {
 		return nil, errNotRendered
 	}
@@ -105,7 +105,7 @@ func (d *Delivery) renderReply(q *queue, e *outbox.Entry) ([]byte, error) {
 	}
 	o := d.o.Format
 	o.Budget, o.MaxEvents = spare(o), 1
-	events := d.eventsOf(e, o)
+	events := eventsOf(e, o, d.log)
 	if events == nil {
 		return nil, errNotRendered
 	}

@@ -2,16 +2,8 @@ package relay
 
 import (
 	"context"
-
-	"slipway/relay/internal/format"
+	"time"
 )
-
-// ReplaceRender replaces what renders messages until restore is called.
-func ReplaceRender(f func(format.Message, format.Options) []format.Event) (restore func()) {
-	was := renderEvents
-	renderEvents = f
-	return func() { renderEvents = was }
-}
 
 // Term is term, for a test.
 func (s *Service) Term(ctx context.Context) { s.term(ctx) }
@@ -21,3 +13,9 @@ func (s *Service) TakeLease(ctx context.Context) bool { return s.lease.Take(ctx)
 
 // MaySend reports whether this relay holds a valid lease.
 func (s *Service) MaySend() bool { return s.lease.Valid() }
+
+// WatchOnce looks at the applications once, as one who could not look for a while.
+func (s *Service) WatchOnce(ctx context.Context, blind time.Duration) error {
+	w := &watcher{s: s, looked: time.Now().Add(-blind), late: map[int64]int64{}}
+	return w.look(ctx)
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -84,7 +84,7 @@ type Patience struct {
 }
 
 // Service is the relay. Its methods may be called by any number of goroutines; what they refuse, they refuse with
-// an [*Error].
+// a [*refusal.Error].
 type Service struct {
 	*account.Accounts
 	*intake.Intake
@@ -290,24 +290,15 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 	return s.deliverer().LookUpRoom(ctx, address)
 }
 
-// shortBody is a message's length up to which it surely is one event: what escapes and markup add is less than eightfold, unless it
-// defines links, which may be used many times.
-const shortBody = 6 << 10
-
-var renderEvents = format.Events // tests replace it
-
 // Shape returns the number of events that a message is sent as, and whether its full text follows as a file. A message that cannot
 // be rendered has none.
-func (s *Service) Shape(m message.Message) (events int, file bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("cannot render a message", zap.Int64("message", m.ID), zap.Any("panic", p))
-			events, file = 0, false
-		}
-	}()
-	if len(m.Body) <= shortBody && !strings.Contains(m.Body, "]:") {
-		return 1, false
+func (s *Service) Shape(ctx context.Context, m message.Message) (events int, file bool, err error) {
+	events, file, err = delivery.Shape(ctx, s.store, s.o.Format, s.log, m)
+	switch {
+	case store.IsMissing(err):
+		err = refusal.NotFound("message")
+	case err != nil:
+		err = refusal.Unreadable(err)
 	}
-	all := renderEvents(format.Message{Title: m.Title, Body: m.Body, ContentType: m.ContentType, Priority: m.Priority}, s.o.Format)
-	return len(all), all[len(all)-1].Truncated
+	return events, file, err
 }

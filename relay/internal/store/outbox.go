@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"slipway/relay/internal/outbox"
 )
@@ -20,6 +21,9 @@ const besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coa
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
 		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
 
+// withBesides joins what besides selects.
+const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target`
+
 // sameRoom are the rows of a room that applications name differently, by its id and by its aliases.
 const sameRoom = `(SELECT r.id FROM rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND own.room_id <> '' WHERE own.id = ?)`
 
@@ -33,8 +37,7 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	defer func() { _ = rows.Close() }()
 	size := 0
 	for rows.Next() {
-		e := &outbox.Entry{}
-		err := rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Sender)...)
+		e, err := scanEntry(rows)
 		if err != nil {
 			return nil, false, err
 		}
@@ -50,9 +53,26 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	return entries, false, rows.Err()
 }
 
+// Entry returns an entry of a room as [Store.Pending] does.
+func (s *Store) Entry(ctx context.Context, room, id int64) (*outbox.Entry, error) {
+	rows, err := s.query(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, room, id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	if !rows.Next() {
+		return nil, errors.Join(rows.Err(), sql.ErrNoRows)
+	}
+	return scanEntry(rows)
+}
+
+func scanEntry(rows *sql.Rows) (*outbox.Entry, error) {
+	e := &outbox.Entry{}
+	return e, rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Sender)...)
+}
+
 func (d *database) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {
-	return db.PrepareContext(ctx, d.bind(`SELECT `+loadedColumns()+`,`+besides+` FROM outbox o `+d.use("outbox_pending")+`
-		LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target
+	return db.PrepareContext(ctx, d.bind(`SELECT `+loadedColumns()+`,`+besides+` FROM outbox o `+d.use("outbox_pending")+withBesides+`
 		WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?`))
 }
 

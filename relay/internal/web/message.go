@@ -153,7 +153,7 @@ func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 func statesOf(word string) []outbox.State {
 	switch {
 	case word == waiting:
-		return []outbox.State{outbox.StateQueued, outbox.StateRetryWait, outbox.StateBlocked}
+		return outbox.PendingStates
 	case slices.Contains(outbox.States, outbox.State(word)):
 		return []outbox.State{outbox.State(word)}
 	}
@@ -197,7 +197,10 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 			return err
 		}
 	}
-	events, file := web.service.Shape(m)
+	events, file, err := web.service.Shape(v.ctx(), m)
+	if err != nil {
+		return err
+	}
 	p.Length = lengthOf(m.State, events, file)
 	kind := m.ContentType
 	if kind == "" {
@@ -205,9 +208,8 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 	}
 	body, _ := format.Body(kind, m.Body)
 	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // sanitized by format
-	p.CanRedeliver = slices.Contains([]outbox.State{outbox.StateDead, outbox.StateAmbiguous, outbox.StateCancelled}, m.State)
+	p.CanRedeliver, p.CanCancel = m.State.Redeliverable(), m.State.Cancellable()
 	p.CanRemove = m.State == outbox.StateSent && !m.Removing
-	p.CanCancel = m.State != outbox.StateSent && m.State != outbox.StateCancelled && m.State != outbox.StateRedacted
 	if p.Removing = m.State == outbox.StateSent && m.Removing; p.Removing || m.State == outbox.StateRedacted {
 		p.Kept = web.kept()
 	}

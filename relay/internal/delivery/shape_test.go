@@ -1,0 +1,52 @@
+package delivery_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relaytest"
+)
+
+// What is said of a message's length is what its room gets.
+func TestShape_IsWhatIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, withParts)
+		r.Start()
+		synctest.Wait()
+		app := r.NewApp("a", "!a:hs")
+		text := func(n int) string { return strings.Repeat("x", n) }
+		for _, tt := range []struct {
+			name    string
+			request intake.Request
+			split   bool
+		}{
+			{"short", intake.Request{Message: "text", Thread: "t"}, false},
+			{"nearly an event", intake.Request{Message: text(44_300), ContentType: format.Plain}, false},
+			{"with a note", intake.Request{Message: text(44_300), ContentType: format.Plain, Note: text(2000)}, true},
+			{"in a thread", intake.Request{Message: text(44_300), ContentType: format.Plain, Thread: "t"}, true},
+			{"a short body that uses a long link many times", intake.Request{Message: strings.Repeat("[a] ", 700) + "\n\n[a]: https://example.org/" + text(3000) + "\n"}, true},
+		} {
+			before := len(r.HS.Bodies("!a:hs"))
+			tt.request.Token = app.Token
+			a, err := r.Accept(ctx, tt.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := r.Await(a.ID, outbox.StateSent)
+			r.Drained()
+			want := len(r.HS.Bodies("!a:hs")) - before
+			events, file, err := r.Shape(ctx, m)
+			got := events
+			if file {
+				got++
+			}
+			if err != nil || got != want || (got > 1) != tt.split {
+				t.Errorf("%s: %d events, file %v, %v; the room has %d", tt.name, events, file, err, want)
+			}
+		}
+	})
+}
