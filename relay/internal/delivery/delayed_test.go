@@ -34,11 +34,14 @@ func TestDelayed(t *testing.T) {
 				t.Errorf("%v later: %q, want %q", time.Now(), got, all)
 			}
 		}
+		send("in ten seconds", 10*time.Second)
+		time.Sleep(11 * time.Second)
+		want("in ten seconds")
 		id := send("in an hour", time.Hour)
 		withdrawn := send("never", time.Hour)
 		send("now", 0)
 		time.Sleep(30 * time.Minute)
-		want("now")
+		want("in ten seconds", "now")
 		m, err := r.Message(ctx, account.Principal{ApplicationID: app.Application.ID}, id)
 		if err != nil || m.State != outbox.StateQueued || time.Until(m.NextAttempt) != 30*time.Minute {
 			t.Errorf("%+v, %v", m, err)
@@ -53,8 +56,8 @@ func TestDelayed(t *testing.T) {
 		r.Open()
 		r.Start()
 		time.Sleep(29 * time.Minute)
-		want("now")
+		want("in ten seconds", "now")
 		time.Sleep(time.Minute + 10*time.Second)
-		want("now", "in an hour")
+		want("in ten seconds", "now", "in an hour")
 	})
 }

@@ -13,23 +13,31 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// lookForReminders is how late a reminder or a delayed message may be that another relay has accepted.
-const lookForReminders = 5 * time.Second
+const (
+	remindEvery = 5 * time.Second // how late a reminder or a delayed message may be that another relay has accepted
+	remindAgain = time.Minute     // …and how late after a change of the clock without another relay
+)
 
 // remind adds reminders and releases delayed messages when they are due, until ctx is done.
 func (s *Service) remind(ctx context.Context) {
-	failing := false
+	failing, every := false, remindAgain
+	if s.store.Shared() {
+		every = remindEvery
+	}
 	for {
 		delayed, err := whenDue(ctx, s.store.NextDelayed, s.store.ReleaseDelayed)
 		reminder, err2 := whenDue(ctx, s.store.NextReminder, s.remindNow)
-		wait := min(lookForReminders, reminder, delayed)
+		wait := min(every, reminder, delayed)
 		if err = errors.Join(err, err2); err != nil && ctx.Err() == nil && !failing {
 			s.log.Error("cannot remind of alerts and send delayed messages", zap.Error(err))
 		}
-		failing = err != nil
+		if failing = err != nil; failing {
+			wait = remindEvery
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.store.Timed():
 		case <-time.After(wait):
 		}
 	}
@@ -39,7 +47,7 @@ func (s *Service) remind(ctx context.Context) {
 func whenDue(ctx context.Context, next func(context.Context) (int64, error), do func(context.Context, int64) error) (time.Duration, error) {
 	at, err := next(ctx)
 	if err != nil || at == 0 {
-		return lookForReminders, err
+		return remindAgain, err
 	}
 	if wait := time.Until(store.Time(at)); wait > 0 {
 		return wait, nil

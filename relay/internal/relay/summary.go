@@ -27,6 +27,11 @@ const (
 // sumUp lists what mentioned nobody, for each application whose quiet hours have ended.
 func (w *watcher) sumUp(ctx context.Context) (failed error) {
 	now := time.Now()
+	minute := now.Truncate(time.Minute)
+	if minute.Equal(w.minute) {
+		return nil
+	}
+	w.minute = minute
 	for _, app := range w.s.Apps() {
 		row := app.Row()
 		if !row.QuietSummary || row.QuietHours == "" {

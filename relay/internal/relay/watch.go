@@ -32,6 +32,7 @@ type watcher struct {
 	idle   bool            // the last look found nothing to watch
 	late   map[int64]int64 // the episode of the last alarm, by application
 	summed map[int64]int64 // the end of the quiet hours that were summed up last, by application
+	minute time.Time       // of the last look at the quiet hours, which end with a minute
 }
 
 // watch watches the applications until ctx is done.
@@ -39,25 +40,27 @@ func (s *Service) watch(ctx context.Context) {
 	w := &watcher{s: s, since: time.Now(), looked: time.Now(), late: map[int64]int64{}, summed: map[int64]int64{}}
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if w.idle && !w.expectsHeartbeats() {
-			w.looked = time.Now()
-		} else if err := w.look(ctx); err != nil && ctx.Err() == nil {
+		err := errors.Join(w.look(ctx), w.sumUp(ctx))
+		if err != nil && ctx.Err() == nil && !failing {
 			s.log.Warn("cannot watch the applications", zap.Error(err))
 		}
-		if err := w.sumUp(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("cannot watch the applications", zap.Error(err))
-		}
+		failing = err != nil
 	}
 }
 
-// look looks at all applications once.
+// look looks at all applications once, unless there is nothing to watch.
 func (w *watcher) look(ctx context.Context) error {
+	if w.idle && !w.expectsHeartbeats() {
+		w.looked = time.Now()
+		return nil
+	}
 	all, err := w.s.store.Watched(ctx, heartbeatKey)
 	now := time.Now()
 	if err != nil {

@@ -6,8 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -97,7 +102,83 @@ func TestHeartbeat_AfterAnOutage(t *testing.T) {
 	})
 }
 
-// An alarm ends when the application needs no signs of life any more. One that was withdrawn doesn't come back.
+// An alarm that was withdrawn doesn't come back, also after a start. The next silence makes another one.
+func TestHeartbeat_Withdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		_, id := watched(t, r)
+		r.Start()
+		time.Sleep(10 * time.Minute)
+		page, err := r.Messages(t.Context(), r.Admin, intake.Filter{})
+		if err != nil || len(page.Messages) != 1 {
+			t.Fatalf("%d messages, %v", len(page.Messages), err)
+		}
+		alarm := page.Messages[0].ID
+		r.Await(alarm, outbox.StateSent)
+		if _, err := r.Cancel(t.Context(), r.Admin, alarm); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(alarm, outbox.StateRedacted)
+		time.Sleep(10 * time.Minute)
+		r.Crash()
+		r.Open()
+		r.Start()
+		time.Sleep(10 * time.Minute)
+		if got := r.HS.Bodies("!a:hs"); len(got) != 0 {
+			t.Errorf("withdrawn: %q", got)
+		}
+		beat(t, r, id)
+		time.Sleep(10 * time.Minute)
+		r.Drained()
+		if got := r.HS.Bodies("!a:hs"); len(got) != 1 || !strings.HasPrefix(got[0], "No heartbeat") {
+			t.Errorf("silent again: %q", got)
+		}
+	})
+}
+
+// A relay that could not look at the database for a while has not heard those who sent to it: they get an interval more.
+func TestHeartbeat_AfterBlindness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		watched(t, r)
+		time.Sleep(time.Hour)
+		for _, tt := range []struct {
+			blind  time.Duration
+			alarms int
+		}{{16 * time.Second, 0}, {15 * time.Second, 1}} {
+			if err := r.WatchOnce(t.Context(), tt.blind); err != nil {
+				t.Fatal(err)
+			}
+			if page, err := r.Messages(t.Context(), r.Admin, intake.Filter{}); err != nil || len(page.Messages) != tt.alarms {
+				t.Errorf("blind for %v: %d alarms, %v", tt.blind, len(page.Messages), err)
+			}
+		}
+	})
+}
+
+// An outage of the database is one line in the log, and the next one another.
+func TestWatch_Fails_IsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relaytest.SQLiteOnly(t)
+		core, logged := observer.New(zap.WarnLevel)
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Log = zap.New(core) })
+		watched(t, r)
+		r.Start()
+		for outages := 1; outages <= 2; outages++ {
+			synctest.Wait() // the database is written to at the start
+			r.Exec("ALTER TABLE alerts RENAME TO away")
+			time.Sleep(time.Minute)
+			if n := logged.FilterMessage("cannot watch the applications").Len(); n != outages {
+				t.Errorf("%d lines after outage %d", n, outages)
+			}
+			synctest.Wait()
+			r.Exec("ALTER TABLE away RENAME TO alerts")
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// An alarm ends when the application needs no signs of life any more.
 func TestHeartbeat_TurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)

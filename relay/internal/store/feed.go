@@ -37,20 +37,25 @@ type feed struct {
 	follow  map[int64]chan<- struct{} // by room: who is woken in place of signal
 	failure error                     // of results that could not be stored
 
-	depth depth
+	depth depth // entries on their way
+	files depth // bytes of attachments
 
 	activity chan struct{}
+	timed    chan struct{}
 
 	waiters atomic.Int64
 	final   map[int64][]chan struct{} // by message
 }
 
 func newFeed(others *cluster.Member) *feed {
-	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), activity: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
+	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), activity: make(chan struct{}, 1), timed: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
 }
 
 // Changes receives when [Store.TakeChanges] has something.
 func (s *Store) Changes() <-chan struct{} { return s.feed.signal }
+
+// Timed receives after a commit of this relay that may have changed [Store.NextDelayed] or [Store.NextReminder]. It has one receiver.
+func (s *Store) Timed() <-chan struct{} { return s.feed.timed }
 
 // TakeChanges returns what has changed since it was last called in rooms that nobody follows, and why results could not
 // be stored since.
@@ -138,11 +143,13 @@ func (f *feed) complain(err error) {
 func (f *feed) announce(b *batch) {
 	var changes []Change
 	var final []int64
+	timed := len(b.txs) > 0
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if !a.stored() {
 				continue
 			}
+			timed = timed || a.Entry.NextAt != 0 || a.Report != nil
 			c := Change{Room: a.Entry.Room}
 			if a.Altered {
 				c.Kind = Altered
@@ -174,6 +181,9 @@ func (f *feed) announce(b *batch) {
 	}
 	if len(changes)+len(final)+len(b.outcomes) > 0 {
 		wake(f.activity)
+	}
+	if timed {
+		wake(f.timed)
 	}
 	if f.others.Shared() {
 		f.tellOthers(b, changes, final)
