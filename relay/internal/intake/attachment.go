@@ -14,6 +14,9 @@ import (
 	"slipway/relay/internal/store"
 )
 
+// storedTimes is how many times the attachments of the largest message are stored at most.
+const storedTimes = 50
+
 // MaxAttachments is the largest number of attachments of a message.
 const MaxAttachments = 20
 
@@ -22,6 +25,9 @@ const MaxAttachments = 20
 func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a outbox.Attachment, err error) {
 	if s.o.Limits.MaxAttachments <= 0 {
 		return a, refusal.TooLarge("attachments", "This relay takes no attachments: limits.attachments is", 0)
+	}
+	if stored, err := s.store.AttachmentBytes(ctx); err == nil && stored >= storedTimes*s.o.Limits.MaxAttachments {
+		return a, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many attachments wait for delivery.", RetryAfter: time.Minute}
 	}
 	limit := left
 	if h := s.o.MaxUpload(); h > 0 {

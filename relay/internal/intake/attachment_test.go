@@ -42,3 +42,22 @@ func TestAttachments(t *testing.T) {
 		t.Errorf("%d contents are kept, want that of 3", kept)
 	}
 }
+
+// All attachments that are stored have a bound together.
+func TestAttachments_TooManyWait(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxAttachments = 10 })
+	taken := 0
+	for ; taken < 100; taken++ {
+		_, err := r.Attach(context.Background(), strings.NewReader("ten bytes."), 10)
+		if err == nil {
+			continue
+		}
+		if e := refused(err); e.Kind != refusal.KindUnavailable || e.RetryAfter == 0 {
+			t.Errorf("refused with %v", err)
+		}
+		break
+	}
+	if taken != 50 {
+		t.Errorf("%d are taken, want 50", taken)
+	}
+}

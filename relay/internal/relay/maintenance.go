@@ -12,7 +12,7 @@ import (
 const (
 	// MaintenanceInterval is the time between two rounds of maintenance.
 	MaintenanceInterval = 10 * time.Minute
-	keysKept            = 7 * 24 * time.Hour // idempotency keys
+	keysKept            = 7 * 24 * time.Hour // idempotency keys, and attachments of messages that were given up or withdrawn
 	hoursKept           = 8 * 24 * time.Hour // counts by the hour
 
 	// PurgeBatch is how many rows one transaction removes: accepting waits for it.
@@ -43,7 +43,7 @@ func (s *Service) maintainOnce(ctx context.Context, d *delivery.Delivery) {
 		{"expire messages", func() error { return d.Expire(ctx) }},
 		{"remove old messages", func() error { return s.removeOld(ctx, now) }},
 		{"remove deleted applications", func() error { return s.purgeApplications(ctx) }},
-		{"remove old keys and sessions", func() error {
+		{"remove old keys, sessions and attachments", func() error {
 			return s.store.Tidy(ctx, now.UnixMilli(), now.Add(-keysKept).UnixMilli(), now.Add(-hoursKept).Unix()/3600)
 		}},
 	} {

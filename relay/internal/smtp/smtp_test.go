@@ -28,6 +28,7 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/store"
 )
 
 const room = "!room:example.org"
@@ -214,6 +215,22 @@ func TestMail_Refused(t *testing.T) {
 	c.mail(250, one.Token+"@x", "\nlast")
 	if got := w.messages(); len(got) != 2 {
 		t.Errorf("messages: %q", got)
+	}
+}
+
+// The attachments of a mail that isn't accepted are removed at once.
+func TestMail_Refused_KeepsNoAttachments(t *testing.T) {
+	var db *store.Store
+	w := newWorld(t, nil, func(o *relay.Options) { db = o.Store })
+	a := w.app("a")
+	c := w.dial()
+	c.want(250, "EHLO x")
+	files := func(text string) string {
+		return "Content-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: image/png; name=a.png\n\nfile\n--x\n\n" + text + "\n--x--"
+	}
+	c.mail(552, a.Token+"@x", files(strings.Repeat("too long ", 2000)))
+	if _, err := db.Attachment(t.Context(), 1); !store.IsMissing(err) {
+		t.Errorf("the first attachment is kept: %v", err)
 	}
 }
 

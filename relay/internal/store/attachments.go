@@ -16,9 +16,14 @@ const ChunkSize = 512 << 10
 // unusedKept is how long an attachment waits for its message at most.
 const unusedKept = time.Hour
 
+// abandoned selects attachments of messages that were accepted before a time and are not on their way.
+const abandoned = `message_id > 0 AND created_at < ? AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.id = attachments.message_id AND o.final_at = 0)
+	AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.target > 0 AND o.target = attachments.message_id AND o.final_at = 0)`
+
 // AddChunk stores the n-th chunk of an attachment, and returns its id. The first chunk, 0, makes the attachment, and has the id 0.
 // The attachment is removed after an hour unless a message is stored with it.
 func (s *Store) AddChunk(ctx context.Context, id int64, n int, data []byte, now int64) (int64, error) {
+	s.feed.files.add(int64(len(data)))
 	return id, s.Update(ctx, func(tx *Tx) error {
 		if n == 0 {
 			if err := tx.take(&id, `INSERT INTO attachments (message_id, created_at) VALUES (0, ?) RETURNING id`, now); err != nil {
@@ -26,6 +31,13 @@ func (s *Store) AddChunk(ctx context.Context, id int64, n int, data []byte, now 
 			}
 		}
 		return tx.exec(`INSERT INTO attachment_chunks (attachment_id, n, data) VALUES (?, ?, ?)`, id, n, data)
+	})
+}
+
+// AttachmentBytes returns the size of all attachments: a count of the last second, and what this relay has stored since.
+func (s *Store) AttachmentBytes(ctx context.Context) (int64, error) {
+	return s.feed.files.get(func() (n int64, err error) {
+		return n, s.read.QueryRowContext(ctx, `SELECT coalesce(sum(length(data)), 0) FROM attachment_chunks`).Scan(&n)
 	})
 }
 

@@ -98,6 +98,37 @@ func TestAttachment(t *testing.T) {
 	}
 }
 
+// Attachments of a message that was given up are removed after a time, also where its history is kept. Those of a message that waits
+// are not.
+func TestAttachment_GivenUp(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	var all []*Accept
+	for range 3 {
+		m := entry(1, "m")
+		m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{attachment(t, s, 1000)})
+		all = append(all, m)
+	}
+	dead, waits, sent := all[0], all[1], all[2]
+	if err := s.Accept(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+	s.Report(NewOutcome(dead.Entry, outbox.Refused{}, 1))
+	s.Report(NewOutcome(sent.Entry, outbox.Sent{EventID: "$1", Rest: sent.Entry.Attached(1)}, 1)) // its attachment waits
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	size := func(a *Accept) int { return len(content(t, s, outbox.DecodeAttachments(a.Entry.Attachments)[0].ID)) }
+	for _, old := range []int64{1000, 1001} {
+		if err := s.Tidy(ctx, 0, old, 0); err != nil {
+			t.Fatal(err)
+		}
+		if size(waits) == 0 || size(sent) == 0 || (size(dead) > 0) != (old == 1000) {
+			t.Errorf("before %d: %d of the dead one, %d and %d of those that wait", old, size(dead), size(waits), size(sent))
+		}
+	}
+}
+
 // A withdrawn attachment is gone at once, and one that is being read meanwhile doesn't end early.
 func TestAttachment_Withdrawn(t *testing.T) {
 	s := fresh(t)

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// depth is how many entries are on their way, counted at most once a second. What this relay accepts in between is added, so that the
-// limit of waiting messages holds.
+// depth is how much waits, counted at most once a second. What this relay accepts in between is added, so that limits hold.
 type depth struct {
 	mu      sync.Mutex
 	n       int64

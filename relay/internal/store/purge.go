@@ -85,13 +85,14 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 	})
 }
 
-// Tidy removes idempotency keys from before keys, sessions that have ended, counts of hours before hour, and attachments that
-// wait for their message for too long.
-func (s *Store) Tidy(ctx context.Context, now, keys, hour int64) error {
+// Tidy removes idempotency keys from before old, sessions that have ended, counts of hours before hour, attachments that wait for
+// their message for too long, and those from before old of messages that are final.
+func (s *Store) Tidy(ctx context.Context, now, old, hour int64) error {
 	var due bool
 	err := s.rows.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM idempotency WHERE created_at < ?) OR
 		EXISTS (SELECT 1 FROM sessions WHERE expires_at < ?) OR EXISTS (SELECT 1 FROM stats WHERE hour < ?) OR
-		EXISTS (SELECT 1 FROM attachments WHERE message_id = 0 AND created_at < ?)`, keys, now, hour, now-unusedKept.Milliseconds()).Scan(&due).Error
+		EXISTS (SELECT 1 FROM attachments WHERE message_id = 0 AND created_at < ?) OR EXISTS (SELECT 1 FROM attachments WHERE `+abandoned+`)`,
+		old, now, hour, now-unusedKept.Milliseconds(), old).Scan(&due).Error
 	if err != nil {
 		return err
 	}
@@ -105,10 +106,11 @@ func (s *Store) Tidy(ctx context.Context, now, keys, hour int64) error {
 	}
 	return s.Update(ctx, func(tx *Tx) error {
 		return errors.Join(
-			tx.exec(`DELETE FROM idempotency WHERE created_at < ?`, keys),
+			tx.exec(`DELETE FROM idempotency WHERE created_at < ?`, old),
 			tx.exec(`DELETE FROM sessions WHERE expires_at < ?`, now),
 			tx.exec(`DELETE FROM stats WHERE hour < ?`, hour),
 			tx.exec(`DELETE FROM attachments WHERE message_id = 0 AND created_at < ?`, now-unusedKept.Milliseconds()),
+			tx.exec(`DELETE FROM attachments WHERE `+abandoned, old),
 		)
 	})
 }
