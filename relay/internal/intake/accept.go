@@ -97,7 +97,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 		if row.Digest > 0 && collects(stored[i]) {
 			stored[i].Window = row.Digest
 		}
-		if isQuiet(row, &e, now) {
+		if isQuiet(row, &e) {
 			stored[i].Entry.Whom = format.Nobody
 		}
 		if r.Edits != 0 {

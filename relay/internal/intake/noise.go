@@ -15,11 +15,11 @@ func collects(a *store.Accept) bool {
 	return e.Kind == outbox.Message && a.Report == nil && e.Priority <= 0 && e.Thread == "" && e.Attachments == "" && e.NextAt == 0 && e.Source != outbox.Relay
 }
 
-// isQuiet reports whether a message mentions nobody because of the hour.
-func isQuiet(app *store.Application, e *outbox.Entry, now time.Time) bool {
+// isQuiet reports whether a message mentions nobody because of the hour at which it is sent.
+func isQuiet(app *store.Application, e *outbox.Entry) bool {
 	if app.QuietHours == "" || e.Priority != 1 {
 		return false
 	}
 	hours, err := quiet.Parse(app.QuietHours, app.TimeZone)
-	return err == nil && hours.Contain(now)
+	return err == nil && hours.Contain(time.UnixMilli(e.QueuedAt))
 }

@@ -148,12 +148,16 @@ func TestQuietHours(t *testing.T) {
 		for i, text := range []string{"low", "high", "highest"} {
 			send(t, r, app.Token, text, i)
 		}
+		high := 1
+		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "later", Priority: &high, Later: time.Now().Add(6 * time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
 		withdrawn := send(t, r, app.Token, "withdrawn", 1)
 		r.Await(withdrawn.ID, outbox.StateSent)
 		if _, err := r.Cancel(t.Context(), r.Admin, withdrawn.ID); err != nil {
 			t.Fatal(err)
 		}
-		r.Drained()
+		r.Await(withdrawn.ID, outbox.StateRedacted)
 		r.Crash()
 		time.Sleep(6*time.Hour + time.Minute) // 07:01 in Berlin
 		r.Open()
@@ -166,7 +170,7 @@ func TestQuietHours(t *testing.T) {
 		r.Start()
 		time.Sleep(5 * time.Second)
 		r.Drained()
-		want := map[string]bool{"low": false, "high": false, "highest": true, "withdrawn": false, "Quiet hours\n\n1 message of priority 1 came in the quiet hours:\n01:00 high": true, "morning": true}
+		want := map[string]bool{"low": false, "high": false, "highest": true, "later": true, "withdrawn": false, "Quiet hours\n\n1 message of priority 1 came in the quiet hours:\n01:00 high": true, "morning": true}
 		if fmt.Sprint(mentions) != fmt.Sprint(want) || len(r.HS.Bodies("!a:hs")) != len(want)-1 {
 			t.Errorf("%v\n%q", mentions, r.HS.Bodies("!a:hs"))
 		}
