@@ -60,7 +60,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	bot, err := matrix.New(matrix.Options{
 		PickleKey: pickleKey, RecoveryKey: cfg.Matrix.RecoveryKey.Reveal(), EncryptNewRooms: cfg.Matrix.EncryptNew,
 		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
-		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Joins: db, Log: log, Delivers: delivers,
+		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, Store: db, Log: log, Delivers: delivers,
 	})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

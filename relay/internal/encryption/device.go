@@ -39,7 +39,7 @@ type Device struct {
 
 // Open loads or creates the device's keys and uploads them to the homeserver.
 func Open(ctx context.Context, o Options) (*Device, error) {
-	keys, err := load(ctx, o.Database, string(o.Client.DeviceID), o.PickleKey)
+	keys, err := load(ctx, o.Keys, string(o.Client.DeviceID), o.PickleKey)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (d *Device) publish(ctx context.Context) error {
 	if err := d.upload(ctx, 0); err != nil {
 		return fmt.Errorf("upload the device's keys: %w", err)
 	}
-	return d.o.Database.ForgetCrypto(ctx, device.String())
+	return d.o.Keys.ForgetCrypto(ctx, device.String())
 }
 
 // upload uploads the device's keys, and one-time keys up to half of the account's limit.

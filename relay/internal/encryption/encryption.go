@@ -13,17 +13,9 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Database stores the keys of the bot's device.
-type Database interface {
-	Crypto(ctx context.Context, device string) ([]store.CryptoRow, error)
-	CryptoOfOthers(ctx context.Context, device, kind string) ([]store.CryptoRow, error)
-	SaveCrypto(ctx context.Context, device string, rows []store.CryptoRow) error
-	ForgetCrypto(ctx context.Context, except string) error
-}
-
 // Options of [Open].
 type Options struct {
-	Database    Database
+	Keys        *store.Keys
 	PickleKey   []byte          // encrypts the keys in the database
 	Client      *mautrix.Client // with the session; Open wraps its HTTP client to flush before each request
 	RecoveryKey string          // of the bot's identity, if another client created it; may be empty

@@ -13,6 +13,8 @@ import (
 	"maunium.net/go/mautrix/crypto"
 	"maunium.net/go/mautrix/crypto/ssss"
 	"maunium.net/go/mautrix/id"
+
+	"slipway/relay/internal/store"
 )
 
 // Secrets of an identity that the relay created or recovered.
@@ -29,7 +31,7 @@ func (d *Device) Status() Identity {
 }
 
 // RecoveryKey returns the stored recovery key of the bot's identity, or "".
-func RecoveryKey(ctx context.Context, db Database, device string, pickleKey []byte) (string, error) {
+func RecoveryKey(ctx context.Context, db *store.Keys, device string, pickleKey []byte) (string, error) {
 	keys, err := load(ctx, db, device, pickleKey)
 	if err != nil {
 		return "", err

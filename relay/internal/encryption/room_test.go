@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -122,21 +123,16 @@ func (s *keyServer) change(f func()) {
 	f()
 }
 
-// tables is a Database in memory.
-type tables struct{}
-
-func (tables) Crypto(context.Context, string) ([]store.CryptoRow, error) { return nil, nil }
-func (tables) CryptoOfOthers(context.Context, string, string) ([]store.CryptoRow, error) {
-	return nil, nil
-}
-func (tables) SaveCrypto(context.Context, string, []store.CryptoRow) error { return nil }
-func (tables) ForgetCrypto(context.Context, string) error                  { return nil }
-
 // open opens a device of a user.
 func (s *keyServer) open(t *testing.T, base *url.URL, user id.UserID) *Device {
 	t.Helper()
 	client := &mautrix.Client{HomeserverURL: base, UserID: user, DeviceID: "DEV", AccessToken: user.String(), Client: http.DefaultClient}
-	d, err := Open(t.Context(), Options{Database: tables{}, PickleKey: []byte("a key for tests"), Client: client, Log: zap.NewNop()})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	d, err := Open(t.Context(), Options{Keys: db.Keys(), PickleKey: []byte("a key for tests"), Client: client, Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

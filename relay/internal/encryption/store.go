@@ -35,7 +35,7 @@ const (
 // back.
 type keyStore struct {
 	*crypto.MemoryStore
-	db     Database
+	db     *store.Keys
 	device string
 	key    []byte
 
@@ -60,7 +60,7 @@ type storedSession struct {
 }
 
 // load loads a device's keys.
-func load(ctx context.Context, db Database, device string, key []byte) (*keyStore, error) {
+func load(ctx context.Context, db *store.Keys, device string, key []byte) (*keyStore, error) {
 	s := &keyStore{MemoryStore: crypto.NewMemoryStore(nil), db: db, device: device, key: key, changed: map[[2]string][]byte{}}
 	rows, err := db.Crypto(ctx, device)
 	if err != nil {

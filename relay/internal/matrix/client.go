@@ -4,7 +4,6 @@
 package matrix
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,8 +25,7 @@ type Options struct {
 	Password      string   // either this
 	AccessToken   string   // or this
 	InviteServers []string // servers with users who may invite the bot, besides the relay's users
-	State         State
-	Joins         Joins
+	Store         *store.Store
 	Log           *zap.Logger
 	Timeout       time.Duration // of one request; 0 means 60 s
 	// Delivers reports whether this relay delivers; nil means always. Only the delivering relay logs in; the others use the session
@@ -40,23 +38,6 @@ type Options struct {
 	EncryptNewRooms bool
 }
 
-// Joins is the table of rooms that the bot has yet to join.
-type Joins interface {
-	PendingJoins(ctx context.Context) ([]store.PendingJoin, error)
-	SavePendingJoin(ctx context.Context, p store.PendingJoin) error
-	DeletePendingJoin(ctx context.Context, roomID string) error
-}
-
-// State is what the client keeps in the relay's database.
-type State interface {
-	Setting(ctx context.Context, key string) (string, error)
-	SetSetting(ctx context.Context, key, value string) error
-	// MatrixUsers returns the Matrix ids of the relay's users. They may invite the bot.
-	MatrixUsers(ctx context.Context) ([]string, error)
-	// Keys returns the table of the bot's keys under the lease that this relay holds now.
-	Keys() *store.Keys
-}
-
 // Client is the bot's connection to its homeserver. It is safe for concurrent use.
 type Client struct {
 	options   Options
@@ -64,8 +45,7 @@ type Client struct {
 	base      *url.URL
 	transport *http.Transport
 	http      *http.Client // over transport
-	state     State
-	joins     Joins
+	store     *store.Store
 	events    chan Event
 
 	session    atomic.Pointer[session]
@@ -102,7 +82,7 @@ func New(o Options) (*Client, error) {
 	}
 	transport := newTransport()
 	return &Client{
-		options: o, log: o.Log, state: o.State, joins: o.Joins, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
+		options: o, log: o.Log, store: o.Store, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
 		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, pending: newPendingJoins(),
 	}, nil
 }

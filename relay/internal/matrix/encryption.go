@@ -132,7 +132,7 @@ func (c *Client) newDevice(ctx context.Context, s *session) (device, error) {
 	bounded.Timeout = c.options.Timeout
 	api.Client = &bounded
 	return openDevice(ctx, encryption.Options{
-		Database: c.state.Keys(), PickleKey: c.options.PickleKey, Client: api, RecoveryKey: c.options.RecoveryKey, Password: c.options.Password, Log: c.log,
+		Keys: c.store.Keys(), PickleKey: c.options.PickleKey, Client: api, RecoveryKey: c.options.RecoveryKey, Password: c.options.Password, Log: c.log,
 	})
 }
 
@@ -268,7 +268,7 @@ func (c *Client) RecoveryKey(ctx context.Context) (string, error) {
 	case len(c.options.PickleKey) == 0:
 		return "", errNoPickleKey
 	}
-	key, err := recoveryKey(ctx, c.state.Keys(), kept.DeviceID, c.options.PickleKey)
+	key, err := recoveryKey(ctx, c.store.Keys(), kept.DeviceID, c.options.PickleKey)
 	if err == nil && key == "" {
 		err = encryption.ErrNoRecoveryKey
 	}

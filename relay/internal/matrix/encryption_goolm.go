@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"slipway/relay/internal/encryption"
+	"slipway/relay/internal/store"
 )
 
 // builtWithEncryption reports whether the build can encrypt.
 const builtWithEncryption = true
 
-func recoveryKey(ctx context.Context, db encryption.Database, device string, pickleKey []byte) (string, error) {
+func recoveryKey(ctx context.Context, db *store.Keys, device string, pickleKey []byte) (string, error) {
 	return encryption.RecoveryKey(ctx, db, device, pickleKey)
 }
 

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"slipway/relay/internal/encryption"
+	"slipway/relay/internal/store"
 )
 
 // builtWithEncryption reports whether the build can encrypt.
 const builtWithEncryption = false
 
-func recoveryKey(context.Context, encryption.Database, string, []byte) (string, error) {
+func recoveryKey(context.Context, *store.Keys, string, []byte) (string, error) {
 	return "", errNotBuilt
 }
 

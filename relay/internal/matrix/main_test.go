@@ -105,7 +105,7 @@ func (w *world) newBot(o Options) *Client {
 	w.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	w.logs = logs
-	o.Homeserver, o.State, o.Joins, o.Log = w.proxy.URL, w.db, w.db, zap.New(core)
+	o.Homeserver, o.Store, o.Log = w.proxy.URL, w.db, zap.New(core)
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}

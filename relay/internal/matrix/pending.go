@@ -42,7 +42,7 @@ func newPendingJoins() pendingJoins {
 
 // loadPending loads the pending joins of the last run.
 func (c *Client) loadPending(ctx context.Context) error {
-	kept, err := c.joins.PendingJoins(ctx)
+	kept, err := c.store.PendingJoins(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (c *Client) addPending(ctx context.Context, add store.PendingJoin) {
 	p.next, p.failures = time.Time{}, 0
 	row := p.PendingJoin
 	c.pending.mu.Unlock()
-	err := c.joins.SavePendingJoin(ctx, row)
+	err := c.store.SavePendingJoin(ctx, row)
 	if evicted != "" {
-		err = errors.Join(err, c.joins.DeletePendingJoin(ctx, evicted))
+		err = errors.Join(err, c.store.DeletePendingJoin(ctx, evicted))
 	}
 	c.warnPending(err)
 	select {
@@ -117,7 +117,7 @@ func (c *Client) dropPending(ctx context.Context, roomID string) {
 	}
 	delete(c.pending.byRoom, roomID)
 	c.pending.mu.Unlock()
-	c.warnPending(c.joins.DeletePendingJoin(ctx, roomID))
+	c.warnPending(c.store.DeletePendingJoin(ctx, roomID))
 }
 
 func (c *Client) warnPending(err error) {
@@ -230,7 +230,7 @@ func (c *Client) joined(ctx context.Context, p store.PendingJoin) {
 	c.pending.mu.Lock()
 	delete(c.pending.byRoom, p.RoomID)
 	c.pending.mu.Unlock()
-	c.warnPending(c.joins.DeletePendingJoin(ctx, p.RoomID))
+	c.warnPending(c.store.DeletePendingJoin(ctx, p.RoomID))
 }
 
 // mayInvite reports whether the bot accepts an invitation: from a user of the relay, or from anybody on a configured server.
@@ -238,7 +238,7 @@ func (c *Client) mayInvite(ctx context.Context, inviter string) (bool, error) {
 	if slices.Contains(c.options.InviteServers, serverOf(inviter)) {
 		return true, nil
 	}
-	users, err := c.state.MatrixUsers(ctx)
+	users, err := c.store.MatrixUsers(ctx)
 	return slices.Contains(users, inviter), err
 }
 
@@ -319,7 +319,7 @@ func (c *Client) dropSuccessor(ctx context.Context, roomID string) {
 	if invited {
 		row := p.PendingJoin
 		c.pending.mu.Unlock()
-		c.warnPending(c.joins.SavePendingJoin(ctx, row))
+		c.warnPending(c.store.SavePendingJoin(ctx, row))
 		return
 	}
 	c.pending.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 func offlineClient(t *testing.T, users ...string) *Client {
 	t.Helper()
-	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: newStore(t, users...), Joins: newStore(t)})
+	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", Store: newStore(t, users...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestPendingJoins_StrangersFillAllPlaces_FriendGetsOne(t *testing.T) {
 	if _, ok := c.pendingOf("!friends:hs"); !ok || len(c.pending.byRoom) != maxPendingJoins {
 		t.Errorf("with upgraded rooms the friend's invitation is pending: %v, of %d", ok, len(c.pending.byRoom))
 	}
-	kept, err := c.joins.PendingJoins(t.Context())
+	kept, err := c.store.PendingJoins(t.Context())
 	if err != nil || len(kept) != 11 {
 		t.Errorf("%d are stored, want 11 (%v)", len(kept), err)
 	}
@@ -72,7 +72,7 @@ func TestPendingJoins_SurviveARestart(t *testing.T) {
 	c.addPending(t.Context(), want)
 	c.addPending(t.Context(), pending("!b:hs", "@friend:hs"))
 	c.dropPending(t.Context(), "!b:hs")
-	next, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: c.state, Joins: c.joins})
+	next, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", Store: c.store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestJoinSuccessor_CheckFailsAfterJoin_Leaves(t *testing.T) {
 		}
 	}))
 	t.Cleanup(hs.Close)
-	c, err := New(Options{Homeserver: hs.URL, AccessToken: "t", State: newStore(t), Joins: newStore(t)})
+	c, err := New(Options{Homeserver: hs.URL, AccessToken: "t", Store: newStore(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func TestEncryptedRoomGetsNoPlaintext(t *testing.T) {
 
 // Invitations of strangers that come and go leave nothing behind.
 func TestUnknownRoomsAreNotRemembered(t *testing.T) {
-	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: newStore(t), Joins: newStore(t)})
+	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", Store: newStore(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

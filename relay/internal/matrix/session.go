@@ -105,7 +105,7 @@ func (c *Client) expire(s *session, why *SendError) {
 	c.login.failure = why
 	c.login.mu.Unlock()
 	if c.delivers() {
-		if err := c.store(context.Background(), kept); err != nil {
+		if err := c.saveSession(context.Background(), kept); err != nil {
 			c.log.Error("the session cannot be stored", zap.Error(err))
 		}
 	}
@@ -212,7 +212,7 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 
 // storedSession returns the session of the last start if it belongs to this account.
 func (c *Client) storedSession(ctx context.Context) (kept storedSession, err error) {
-	text, err := c.state.Setting(ctx, settingSession)
+	text, err := c.store.Setting(ctx, settingSession)
 	if err != nil || text == "" {
 		return kept, err
 	}
@@ -221,7 +221,7 @@ func (c *Client) storedSession(ctx context.Context) (kept storedSession, err err
 		if !c.delivers() {
 			return storedSession{}, nil
 		}
-		return storedSession{}, c.state.SetSetting(ctx, settingSync, "")
+		return storedSession{}, c.store.SetSetting(ctx, settingSync, "")
 	}
 	return kept, nil
 }
@@ -235,12 +235,12 @@ func (c *Client) isAccount(userID string) bool {
 	return local == name
 }
 
-func (c *Client) store(ctx context.Context, kept storedSession) error {
+func (c *Client) saveSession(ctx context.Context, kept storedSession) error {
 	text, err := json.Marshal(kept)
 	if err != nil {
 		return err
 	}
-	return c.state.SetSetting(ctx, settingSession, string(text))
+	return c.store.SetSetting(ctx, settingSession, string(text))
 }
 
 // openToken uses the configured access token, which cannot be renewed.
@@ -258,7 +258,7 @@ func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, e
 	}
 	now := storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID}
 	if kept != now && c.delivers() {
-		return s, c.store(ctx, now)
+		return s, c.saveSession(ctx, now)
 	}
 	return s, nil
 }
@@ -298,7 +298,7 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 	}
 	s := c.newSession(out.UserID.String(), out.DeviceID.String(), out.AccessToken)
 	c.log.Info("logged in", zap.String("user", s.userID), zap.String("device", s.deviceID), zap.Bool("same_device", s.deviceID == device))
-	return s, c.store(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
+	return s, c.saveSession(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
 }
 
 const wrongPassword = "the homeserver refuses the bot's user name or password"

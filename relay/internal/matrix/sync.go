@@ -120,7 +120,7 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 	}
 	if at.since == "" {
 		var err error
-		if at.since, err = c.state.Setting(ctx, settingSync); err != nil {
+		if at.since, err = c.store.Setting(ctx, settingSync); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (c *Client) forgetBadPosition(ctx context.Context, at *position, err error)
 	if errors.As(err, &failed) && at.since != "" && (failed.Class == ClassDead || failed.Class == ClassBlock) {
 		c.log.Warn("the homeserver does not know the sync position: starting from the beginning", zap.Error(err))
 		*at = position{}
-		if err := c.state.SetSetting(ctx, settingSync, ""); err != nil {
+		if err := c.store.SetSetting(ctx, settingSync, ""); err != nil {
 			return err
 		}
 	}
@@ -223,7 +223,7 @@ func (c *Client) savePosition(ctx context.Context, at *position) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := c.state.SetSetting(ctx, settingSync, at.since); err != nil {
+	if err := c.store.SetSetting(ctx, settingSync, at.since); err != nil {
 		if !at.stuck {
 			c.log.Warn("the sync position cannot be stored", zap.Error(err))
 		}

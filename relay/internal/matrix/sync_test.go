@@ -323,7 +323,7 @@ func TestRealRateLimit(t *testing.T) {
 	defer server.Stop()
 	w := &world{T: t, ctx: t.Context(), server: server}
 	w.must(server.CreateUser(w.ctx, "bot", "bot-password", false))
-	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password", State: newStore(t), Joins: newStore(t)})
+	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password", Store: newStore(t)})
 	w.must(err)
 	w.connect()
 	room, err := w.bot.Create(w.ctx, NewRoom{Name: "x"})

@@ -24,7 +24,7 @@ func TestReadersChange(t *testing.T) {
 		"the name":       {"m.room.name", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := New(Options{Homeserver: "http://127.0.0.1:1", Username: "bot", Password: "p", State: newStore(t), Joins: newStore(t), Log: zap.NewNop()})
+			c, err := New(Options{Homeserver: "http://127.0.0.1:1", Username: "bot", Password: "p", Store: newStore(t), Log: zap.NewNop()})
 			if err != nil {
 				t.Fatal(err)
 			}
