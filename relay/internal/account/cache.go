@@ -252,8 +252,5 @@ func (a *App) bucketKey() string { return "app " + strconv.FormatInt(a.Row().ID,
 // App returns an application by its id; nil if there is none.
 func (s *Accounts) App(id int64) *App { return s.cache.app(id) }
 
-// Visible returns the applications that v may see.
-func (s *Accounts) Visible(v Principal) []*App { return s.cache.all(v.Sees) }
-
 // Apps returns all applications.
 func (s *Accounts) Apps() []*App { return s.cache.all(func(*store.Application) bool { return true }) }

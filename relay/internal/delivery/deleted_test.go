@@ -49,7 +49,7 @@ func TestDeletedWhileChanged(t *testing.T) {
 		if u, err := r.User(ctx, r.Admin, user.ID); err == nil {
 			t.Fatalf("round %d: the user is back: %+v", round, u)
 		}
-		for _, a := range r.Visible(r.Admin) {
+		for _, a := range r.Apps() {
 			if a.Row().OwnerID == user.ID {
 				t.Fatalf("round %d: an application of nobody's: %+v", round, a.Row())
 			}

@@ -85,9 +85,9 @@ func problem(info matrix.RoomInfo) string {
 	return ""
 }
 
-// LookAtRooms looks at the rooms of which little is known, one after the other: how they are called, whether the bot may
+// lookAtRooms looks at the rooms of which little is known, one after the other: how they are called, whether the bot may
 // write there and notify everybody.
-func (d *Delivery) LookAtRooms(ctx context.Context) {
+func (d *Delivery) lookAtRooms(ctx context.Context) {
 	for _, q := range d.all() {
 		r := q.Room()
 		if r.RoomID == "" || time.Since(store.Time(r.CheckedAt)) < goodFor {
@@ -136,7 +136,7 @@ func (d *Delivery) lookWhenStale() {
 			return
 		case <-d.stale:
 			if d.synced.Load() {
-				d.LookAtRooms(d.ctx)
+				d.lookAtRooms(d.ctx)
 			}
 		}
 	}

@@ -122,11 +122,11 @@ func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	}
 	p := confirmPage{
 		frame: web.frame(v, "messages", "Withdraw messages"), Heading: "Withdraw " + n + "?",
-		Text:   "They are not delivered. At most 500 are withdrawn at once.",
+		Text:   fmt.Sprintf("They are not delivered. At most %d are withdrawn at once.", intake.MaxBulk),
 		Button: "Withdraw", Action: v.URL.RequestURI(), Cancel: f.address("/ui/messages", 0),
 	}
 	if v.URL.Query().Get("do") == "retry" {
-		p.Title, p.Heading, p.Text, p.Button = "Deliver messages again", "Deliver "+n+" again?", "They are queued again in their rooms. At most 500 are queued at once.", "Deliver again"
+		p.Title, p.Heading, p.Text, p.Button = "Deliver messages again", "Deliver "+n+" again?", fmt.Sprintf("They are queued again in their rooms. At most %d are queued at once.", intake.MaxBulk), "Deliver again"
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
 }
