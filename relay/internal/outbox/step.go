@@ -99,6 +99,7 @@ func (s *step) attempted(f Fact) {
 	case Orphaned:
 		s.giveUp(StateCancelled, "The application was deleted.", "")
 	case Needless:
+		s.Error, s.Code = "", needless
 		s.end(StateCancelled)
 	case Due:
 		if s.State == StateQueued && s.NextAt <= s.at {
@@ -225,10 +226,14 @@ func (s *step) end(state State) {
 	}
 }
 
+// needless is the code of reminders that nobody needs any more. One that is in the room nevertheless stays there: the removal of an
+// event withdraws the message.
+const needless = "needless"
+
 // late applies a fact that an attempt has found though the entry is final: an event that is in the room was sent, and is removed
 // again if the message was withdrawn.
 func (s *step) late(f Fact) {
-	cancelled := s.State == StateCancelled
+	cancelled := s.State == StateCancelled && s.Code != needless
 	switch f := f.(type) {
 	case Sent:
 		switch {

@@ -164,6 +164,8 @@ func TestStep(t *testing.T) {
 			[]Entry{follow(Redaction, event("$1"))},
 			[]Effect{Count{}},
 		},
+		{"a reminder is sent late, needless", of(Reply, cancelled, func(e *Entry) { e.Code = needless }), Sent{EventID: "$1"}, sent, "", nil, nil},
+		{"a reminder is in doubt late, needless", of(Reply, cancelled, func(e *Entry) { e.Code = needless }), Unanswered{Began: 5}, cancelled, "", nil, nil},
 		{"sent late, given up", of(Message, dead, failed("old")), Sent{EventID: "$1", Rest: rest}, sent, "", rest, []Effect{Count{}}},
 		{"sent, stored already", of(Message, sent, event("$1")), Sent{EventID: "$1", Rest: rest}, sent, "", nil, nil},
 		{
