@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/registry/e2e/harness"
 	"slipway/registry/internal/storage/s3/s3test"
@@ -61,6 +62,17 @@ func (b visitor) seesNot(there string, absent ...string) {
 		if page := b.Text(); strings.Contains(page, text) {
 			b.Errorf("the page shows %q:\n%s", text, page)
 		}
+	}
+}
+
+// reloadsUntil loads a page until it has the text.
+func (b visitor) reloadsUntil(path, text string) {
+	b.Helper()
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(b.Text(), text); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.Fatalf("%s never shows %q:\n%s", path, text, b.Text())
+		}
+		b.Get(path)
 	}
 }
 

@@ -72,10 +72,25 @@ func TestTeam(t *testing.T) {
 			b.Sees("secret/plans")
 			b.Get("/ui/access?repository=web/app&who=bob")
 			b.Sees("Why bob may or may not")
-			b.Get("/ui/state")
+			b.Get("/ui/maintenance")
 			b.Sees("uploads purge")
+			// Jobs run without a schedule, and their results appear.
+			for row, did := range map[string]string{"garbage-collect": "freed, 0 problems", "verify": "0 findings open"} {
+				b.Click("input[value=" + row + "] + button")
+				b.Sees("The job starts")
+				b.reloadsUntil("/ui/maintenance", did)
+			}
 			b.Get("/ui/retention")
 			b.Sees("web/app:1.1")
+			b.Click("main button.bad")
+			b.Sees("The job starts")
+			b.reloadsUntil("/ui/maintenance", "2 tags deleted")
+			b.Get("/ui/repository/web/app")
+			b.seesNot("1.0", "1.1")
+			b.Get("/ui/audit?q=maintenance")
+			b.Sees("retention apply")
+			b.Get("/ui/trash/web/app")
+			b.Sees("1.1")
 			b.Get("/ui/tokens")
 			b.Sees("Nobody has a token.")
 			b.Get("/ui/robots")
@@ -172,7 +187,7 @@ func TestForEverybody(t *testing.T) {
 	pages := []string{
 		"/ui/", "/ui/?q=nothing", "/ui/?in=web/", "/ui/repository/web/app", "/ui/repository/web/app?sort=size", "/ui/image/web/app:1.0", "/ui/image/web/app:evil", "/ui/image/web/app:sbom",
 		"/ui/compare/web/app?a=1.0&b=1.1", "/ui/compare/web/app?a=1.0&b=evil", "/ui/history/web/app:1.0", "/ui/delete/web/app:1.0", "/ui/delete/web/app", "/ui/trash", "/ui/trash/public/base",
-		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/retention", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
+		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/maintenance", "/ui/retention", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
 	}
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {

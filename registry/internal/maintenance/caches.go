@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/maintenance/collect"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/proxy"
 	"slipway/shared/plural"
 )
@@ -23,7 +24,7 @@ func (j *jobs) evict() func(context.Context) {
 	search := j.oneReplica("evict", evictionCheck, j.searchCaches)
 	return func(ctx context.Context) {
 		if j.Cache.EvictionDue(int64(j.Config.Proxy.MaxSize), j.Replicas) {
-			search(ctx)
+			_ = search(ctx) // another replica does it
 		}
 		if !j.collectAt.IsZero() && !time.Now().Before(j.collectAt) {
 			if _, failed := j.collectCaches(ctx); failed {
@@ -68,12 +69,12 @@ func (j *jobs) collectCaches(ctx context.Context) (young, failed bool) {
 }
 
 // syncMirror fetches ahead of time what the configuration names.
-func (j *jobs) syncMirror(ctx context.Context) error {
+func (j *jobs) syncMirror(ctx context.Context, _ run) error {
 	report, err := j.Cache.Sync(ctx, SyncImages(&j.Config.Proxy.Sync), nil)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	j.Board.Note(syncing, fmt.Sprintf("%s, %s fetched, %d failed", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), report.Failed), report.Bytes)
+	j.Board.Note(schedule.MirrorSync, fmt.Sprintf("%s, %s fetched, %d failed", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), report.Failed), report.Bytes)
 	fields := []zap.Field{zap.Int("images", report.Images), zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("failed", report.Failed), zap.Error(err)}
 	if err != nil {
 		j.Log.Warn("mirror sync is not complete", fields...)

@@ -2,6 +2,7 @@
 package maintenance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,17 +39,8 @@ type Options struct {
 	Log      *zap.Logger
 	Metrics  *prometheus.Registry // nil = none
 	Audit    *audit.Log           // nil = none
-	Board    *schedule.Board      // shows what the jobs do; nil = nobody looks
+	Board    *schedule.Board      // shows the jobs and takes requests for one; nil = nobody looks
 }
-
-// Names of jobs, those of the commands that do the same.
-const (
-	purging    = "uploads purge"
-	retaining  = "retention apply"
-	collecting = "garbage-collect"
-	syncing    = "mirror sync"
-	verifying  = "verify"
-)
 
 // jobs are the scheduled jobs of one server.
 type jobs struct {
@@ -59,46 +51,73 @@ type jobs struct {
 	collectAt time.Time // when to collect once more after an eviction; zero = not planned
 }
 
-// Start starts the jobs that the configuration turns on; they end with ctx. Jobs that delete run
-// one at a time. A verification, which may take days, runs beside them.
+// Start starts the jobs that the configuration turns on, and those that somebody may ask the board
+// for; they end with ctx. Jobs that delete run one at a time. A verification, which may take days, runs beside them.
 func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	work := &o.Config.Storage.Maintenance
 	if work.ReadOnly.Enabled {
 		return
 	}
+	if o.Board == nil {
+		o.Board = &schedule.Board{}
+	}
 	j := &jobs{Options: o, slot: schedule.NewSlot()}
-	every := func(interval time.Duration, slot schedule.Slot, job func(context.Context)) {
-		group.Go(func() { schedule.Every(ctx, interval, slot, job) })
-	}
-	// listed is every for a job that the board shows.
-	listed := func(name string, interval time.Duration, slot schedule.Slot, job func(context.Context)) {
-		o.Board.Plan(name, min(interval, schedule.Soon))
-		every(interval, slot, func(ctx context.Context) {
-			job(ctx)
-			o.Board.Plan(name, interval)
-		})
-	}
 	if p := work.UploadPurging; p.Enabled {
-		listed(purging, p.Interval, j.slot, j.oneReplica("purge", p.Interval, j.audited(purging, p.DryRun, j.purge)))
+		j.start(ctx, group, schedule.UploadPurge, "purge", p.Interval, j.slot, j.audited(schedule.UploadPurge, p.DryRun, j.purge))
 	}
-	if r := work.Retention; r.Enabled {
-		listed(retaining, r.Interval, j.slot, j.oneReplica("retention", r.Interval, j.audited(retaining, r.DryRun, j.retain(measured(o.Metrics, retention.NewMetrics)))))
+	if r := work.Retention; r.Enabled || len(r.Rules) > 0 && !r.DryRun {
+		var metrics *retention.Metrics
+		if r.Enabled {
+			metrics = measured(o.Metrics, retention.NewMetrics)
+		}
+		j.start(ctx, group, schedule.RetentionApply, "retention", scheduled(r.Enabled, r.Interval), j.slot, j.audited(schedule.RetentionApply, r.DryRun, j.retain(metrics)))
 	}
-	if work.GC.Enabled || o.Cache != nil {
+	gc := work.GC
+	if gc.Enabled || o.Cache != nil {
 		j.collected = measured(o.Metrics, collect.NewMetrics)
 	}
-	if gc := work.GC; gc.Enabled {
-		listed(collecting, gc.Interval, j.slot, j.oneReplica("gc", gc.Interval, j.audited(collecting, gc.DryRun, j.collect)))
-	}
+	j.start(ctx, group, schedule.GarbageCollect, "gc", scheduled(gc.Enabled, gc.Interval), j.slot, j.audited(schedule.GarbageCollect, gc.DryRun, j.collect))
 	if o.Cache != nil {
-		every(evictionCheck, j.slot, j.evict())
+		evict := j.evict()
+		group.Go(func() {
+			schedule.Every(ctx, evictionCheck, j.slot, nil, func(ctx context.Context, _ string) { evict(ctx) })
+		})
 	}
 	if interval := o.Config.Proxy.Sync.Interval; o.Cache != nil && interval > 0 {
-		listed(syncing, interval, nil, j.oneReplica("mirror-sync", interval, j.audited(syncing, false, j.syncMirror)))
+		j.start(ctx, group, schedule.MirrorSync, "mirror-sync", interval, nil, j.audited(schedule.MirrorSync, false, j.syncMirror))
 	}
-	if v := work.Verify; v.Enabled {
-		listed(verifying, v.Interval, nil, j.oneReplica("verify", v.Interval, j.audited(verifying, !v.Repair, j.verify(measured(o.Metrics, verify.NewMetrics)))))
+	v := work.Verify
+	var verified *verify.Metrics
+	if v.Enabled {
+		verified = measured(o.Metrics, verify.NewMetrics)
 	}
+	j.start(ctx, group, schedule.Verify, "verify", scheduled(v.Enabled, v.Interval), nil, j.audited(schedule.Verify, !v.Repair, j.verify(verified)))
+}
+
+// scheduled is the interval of a job that runs by a schedule if that is on.
+func scheduled(on bool, interval time.Duration) time.Duration {
+	if !on {
+		return schedule.OnlyAsked
+	}
+	return interval
+}
+
+// start starts a job that the board shows, on one replica at a time.
+func (j *jobs) start(ctx context.Context, group *sync.WaitGroup, name, lock string, interval time.Duration, slot schedule.Slot, job func(context.Context, string)) {
+	j.Board.Plan(name, max(0, min(interval, schedule.Soon)))
+	group.Go(func() {
+		schedule.Every(ctx, interval, slot, j.Board.Asked(name), func(ctx context.Context, by string) {
+			every := interval
+			if by != "" {
+				every = 0
+			}
+			err := j.oneReplica(lock, every, func(ctx context.Context) { job(ctx, by) })(ctx)
+			if err != nil && by != "" {
+				j.Board.Refuse(name, "did not start: "+err.Error())
+			}
+			j.Board.Plan(name, max(0, interval))
+		})
+	})
 }
 
 // measured returns metrics, or nil without a registry for them.
@@ -109,77 +128,85 @@ func measured[M any](metrics *prometheus.Registry, make func(prometheus.Register
 	return make(metrics)
 }
 
+// run is one run of a job.
+type run struct {
+	by   string // who asked for it, "" = the schedule
+	done *schedule.Progress
+}
+
 // audited returns the job with its runs on the board, and a line in the audit log after each,
 // unless it changes nothing.
-func (j *jobs) audited(name string, changesNothing bool, job func(context.Context) error) func(context.Context) {
-	return func(ctx context.Context) {
-		j.Board.Begin(name)
-		err := job(ctx)
+func (j *jobs) audited(name string, changesNothing bool, job func(context.Context, run) error) func(context.Context, string) {
+	return func(ctx context.Context, by string) {
+		r := run{by, j.Board.Begin(name, by)}
+		err := job(ctx, r)
 		j.Board.End(name, err != nil && !errors.Is(err, storage.ErrBusy))
 		if !changesNothing && !errors.Is(err, storage.ErrBusy) { // another process does it
-			j.write(audit.Record{Event: "maintenance", Reference: name, Result: audit.ResultOf(err)})
+			j.write(r, audit.Record{Event: "maintenance", Reference: name, Result: audit.ResultOf(err)})
 		}
 	}
 }
 
 // write writes a line on what a job has done.
-func (j *jobs) write(act audit.Record) {
-	act.Time, act.Who, act.From = time.Now(), "maintenance schedule", audit.Operator()
+func (j *jobs) write(r run, act audit.Record) {
+	act.Time, act.Who, act.From = time.Now(), cmp.Or(r.by, "maintenance schedule"), audit.Operator()
 	j.Audit.Write(act)
 }
 
-func (j *jobs) purge(ctx context.Context) error {
+func (j *jobs) purge(ctx context.Context, _ run) error {
 	p := j.Config.Storage.Maintenance.UploadPurging
 	report, err := j.Rules.PurgeUploads(ctx, upload.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	j.Board.Note(purging, plural.Of(len(report.Purged), "upload")+" "+dry(p.DryRun)+"removed", report.Bytes)
+	j.Board.Note(schedule.UploadPurge, plural.Of(len(report.Purged), "upload")+" "+dry(p.DryRun)+"removed", report.Bytes)
 	j.Log.Info("upload purge finished", zap.Int("purged", len(report.Purged)), zap.Int64("bytes", report.Bytes),
 		zap.Int("errors", report.Errors), zap.Bool("dryrun", p.DryRun), zap.Error(err))
 	return err
 }
 
-func (j *jobs) retain(metrics *retention.Metrics) func(context.Context) error {
+func (j *jobs) retain(metrics *retention.Metrics) func(context.Context, run) error {
 	r := j.Config.Storage.Maintenance.Retention
 	o := retention.Options{Store: j.Store, Registry: j.Rules, Rules: RetentionRules(r.Rules), Pulls: j.Pulls}
-	deleted := 0
-	o.Deleted = func(v *retention.Verdict) {
-		deleted++
-		j.write(DeletedTag(v))
-	}
-	return func(ctx context.Context) error {
-		deleted = 0
+	return func(ctx context.Context, by run) error {
+		deleted := 0
+		o := o
+		o.Deleted = func(v *retention.Verdict) {
+			deleted++
+			j.write(by, DeletedTag(v))
+		}
 		err := retention.Run(ctx, o, r.DryRun, j.Log, metrics)
 		did := plural.Of(deleted, "tag") + " deleted"
 		if r.DryRun {
 			did = "dry run: the log has what would be deleted"
 		}
-		j.Board.Note(retaining, did, 0)
+		j.Board.Note(schedule.RetentionApply, did, 0)
 		return err
 	}
 }
 
-func (j *jobs) collect(ctx context.Context) error {
+func (j *jobs) collect(ctx context.Context, r run) error {
 	gc := j.Config.Storage.Maintenance.GC
 	o := collect.Options{Store: j.Store, Log: j.Log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun, Remote: j.Remote}
-	o.KeepUntagged = j.caches()
+	o.KeepUntagged, o.Progress = j.caches(), r.done
 	report, err := collect.RunScheduled(ctx, o, j.collected)
 	if errors.Is(err, storage.ErrBusy) {
-		j.Board.Note(collecting, "another process collects", 0)
+		j.Board.Note(schedule.GarbageCollect, "another process collects", 0)
 	} else {
-		j.Board.Note(collecting, fmt.Sprintf("%s and %s %sfreed, %s", plural.Of(report.Manifests.Freed, "manifest"), plural.Of(report.Blobs.Freed, "blob"),
+		j.Board.Note(schedule.GarbageCollect, fmt.Sprintf("%s and %s %sfreed, %s", plural.Of(report.Manifests.Freed, "manifest"), plural.Of(report.Blobs.Freed, "blob"),
 			dry(gc.DryRun), plural.Of(len(report.Problems), "problem")), report.Bytes.Freed)
 	}
 	return err
 }
 
-func (j *jobs) verify(metrics *verify.Metrics) func(context.Context) error {
+func (j *jobs) verify(metrics *verify.Metrics) func(context.Context, run) error {
 	o := VerifyOptions(j.Config)
 	o.Store, o.Log, o.Partial = j.Store, j.Log, j.caches()
-	return func(ctx context.Context) error {
+	return func(ctx context.Context, r run) error {
+		o := o
+		o.Progress = r.done
 		report, err := verify.RunScheduled(ctx, o, metrics)
-		j.Board.Note(verifying, fmt.Sprintf("%s read, %s open", plural.Of(report.Blobs, "blob"), plural.Of(report.Open(), "finding")), report.Bytes)
+		j.Board.Note(schedule.Verify, fmt.Sprintf("%s read, %s open", plural.Of(report.Blobs, "blob"), plural.Of(report.Open(), "finding")), report.Bytes)
 		return err
 	}
 }

@@ -2,16 +2,23 @@ package maintenance
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"maps"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/pulls"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
@@ -30,25 +37,24 @@ func TestOneReplica(t *testing.T) {
 	runs := 0
 	count := func(context.Context) { runs++ }
 	first, second := replicas[0].oneReplica("job", time.Hour, count), replicas[1].oneReplica("job", time.Hour, count)
-	first(t.Context())
-	second(t.Context())
+	_ = first(t.Context())
+	_ = second(t.Context())
 	if runs != 1 {
 		t.Errorf("%d runs in an interval, want 1", runs)
 	}
 	// The lock keeps the second out while the first runs, which does not end by itself.
 	other := replicas[1].oneReplica("long", 0, count)
-	replicas[0].oneReplica("long", 0, func(context.Context) {
-		other(t.Context())
-		if runs != 1 {
-			t.Errorf("the second runs beside the first")
+	_ = replicas[0].oneReplica("long", 0, func(context.Context) {
+		if err := other(t.Context()); runs != 1 || !errors.Is(err, storage.ErrBusy) {
+			t.Errorf("the second runs beside the first: %v", err)
 		}
 	})(t.Context())
-	other(t.Context())
+	_ = other(t.Context())
 	if runs != 2 {
 		t.Errorf("%d runs, want 2: the interval is over", runs)
 	}
 	alone := &jobs{}
-	alone.oneReplica("job", time.Hour, count)(t.Context())
+	_ = alone.oneReplica("job", time.Hour, count)(t.Context())
 	if runs != 3 {
 		t.Errorf("%d runs, want 3: there are no replicas", runs)
 	}
@@ -140,4 +146,72 @@ func TestSchedules_AreTakenOver(t *testing.T) {
 	for _, name := range names {
 		wait(name+" to be taken over", func() bool { return ran(name) })
 	}
+}
+
+// A collection and a verification run when somebody asks for them, though no schedule is on; the
+// audit log names who asked. Where another replica does the same, the board says so.
+func TestStart_WhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config.Default()
+		work := &cfg.Storage.Maintenance
+		work.GC.Enabled, work.Verify.Enabled, work.Retention.Enabled, work.UploadPurging.Enabled = false, false, false, false
+		work.Retention.Rules = []config.RetentionRule{{Repositories: []string{"**"}, Action: "delete", Newest: 1}}
+		lines := make(lineSink, 10)
+		o := newOptions(t, &cfg, memory.New())
+		o.Cache = nil
+		o.Audit, o.Board, o.Replicas = audit.New(zap.NewNop(), lines), &schedule.Board{}, true
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		Start(ctx, &group, o)
+		time.Sleep(48 * time.Hour)
+		jobs := o.Board.Jobs()
+		if len(jobs) != 3 || !jobs[0].Ended.IsZero() || !jobs[1].Ended.IsZero() || !jobs[2].Ended.IsZero() {
+			t.Errorf("without a schedule: %+v", jobs)
+		}
+		unlock, err := o.Store.Lock(ctx, "schedule-gc", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(name string) schedule.Job {
+			t.Helper()
+			if err := o.Board.Ask(name, "alice"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			for _, j := range o.Board.Jobs() {
+				if j.Name == name {
+					return j
+				}
+			}
+			return schedule.Job{}
+		}
+		if j := ask(schedule.GarbageCollect); j.Asked || !strings.HasPrefix(j.Did, "did not start: ") || j.Failed {
+			t.Errorf("while another replica collects: %+v", j)
+		}
+		unlock()
+		for range 2 { // a person need not wait for the interval
+			for name, did := range map[string]string{schedule.GarbageCollect: "0 manifests and 0 blobs freed, 0 problems", schedule.Verify: "0 blobs read, 0 findings open", schedule.RetentionApply: "0 tags deleted"} {
+				if j := ask(name); j.Asked || j.Did != did || time.Since(j.Ended) > time.Minute || !j.Next.IsZero() {
+					t.Errorf("%s: %+v", name, j)
+				}
+			}
+		}
+		cancel()
+		group.Wait()
+		if err := o.Audit.Close(); err != nil {
+			t.Error(err)
+		}
+		close(lines)
+		got := map[string]int{}
+		for line := range lines {
+			var r audit.Record
+			if err := json.Unmarshal(line, &r); err != nil {
+				t.Error(err)
+			}
+			got[r.Who+" "+r.Reference+" "+r.Result]++
+		}
+		if want := map[string]int{"alice garbage-collect succeeded": 2, "alice retention apply succeeded": 2}; !maps.Equal(got, want) {
+			t.Errorf("in the audit log: %v", got)
+		}
+	})
 }

@@ -51,6 +51,7 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	}
 	if v.grant != nil && f.Name != "" && web.administers(v) {
 		link("state", "/state", "State")
+		link("maintenance", "/maintenance", "Maintenance")
 		if web.o.AuditFile != "" {
 			link("acts", "/audit", "Audit")
 		}
@@ -73,6 +74,7 @@ var notices = map[string]string{
 	"deleted":   "Deleted.",
 	"tagged":    "The tag is set.",
 	"restored":  "Restored.",
+	"started":   "The job starts as soon as no other deletes. Reload to see how far it is.",
 	"revoked":   "Revoked. It can no longer log in.",
 }
 

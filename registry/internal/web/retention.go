@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/maintenance/retention"
+	"slipway/registry/internal/maintenance/schedule"
 )
 
 const (
@@ -20,7 +21,9 @@ type retentionPage struct {
 	Plan     *retention.Plan // nil = it takes too long
 	Verdicts []*retention.Verdict
 	Problems []string
-	Left     int // tags that go and the page leaves out
+	Left     int           // tags that go and the page leaves out
+	Applies  bool          // a button applies the rules
+	Keep     time.Duration // what goes can be restored, 0 = it can't
 }
 
 // getRetention shows what retention would delete now, to those who administer the registry.
@@ -34,7 +37,7 @@ func (web *Web) getRetention(w http.ResponseWriter, v *visit) error {
 	defer web.planning.Unlock()
 	ctx, cancel := context.WithTimeout(v.Context(), planTimeout)
 	defer cancel()
-	p := retentionPage{frame: web.frame(v, "state", "Retention plan")}
+	p := retentionPage{frame: web.frame(v, "maintenance", "Retention plan"), Applies: !web.o.RetentionDryRun && web.offers(v, schedule.RetentionApply), Keep: web.o.KeepDeleted}
 	plan, err := web.o.Plan(ctx)
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err

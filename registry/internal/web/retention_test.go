@@ -7,6 +7,7 @@ import (
 
 	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/maintenance/retention"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 )
@@ -15,7 +16,8 @@ import (
 func TestRetention(t *testing.T) {
 	var o retention.Options
 	plan := func(ctx context.Context) (*retention.Plan, error) { return retention.Make(ctx, o) }
-	s := newSite(t, func(c *setup) { c.pages.Plan, o.Store = plan, c.store })
+	var board schedule.Board
+	s := newSite(t, keepDeleted, func(c *setup) { c.pages.Plan, c.pages.Board, o.Store = plan, &board, c.store })
 	o.Registry, o.Pulls = s.rules, pulls.NewFile(o.Store)
 	o.Rules = []retention.Rule{{Repositories: pattern.MustNames([]string{"web/**"}), Tags: pattern.MustTags([]string{"ci-.*"}), Delete: true}}
 	m := s.image("web/app", "v1", nil, "x")
@@ -34,10 +36,13 @@ func TestRetention(t *testing.T) {
 		b.want(404, "-ci-")
 	}
 	b := s.as("owner")
-	b.get("/ui/state")
+	b.get("/ui/maintenance")
 	b.want(200, `href="/ui/retention"`)
 	b.get("/ui/retention")
-	b.want(200, "503 tags would be deleted now", "web/app:ci-000<", "rules[0]", "3 more tags", "-web/app:v1<")
+	b.want(200, "503 tags would be deleted now", "web/app:ci-000<", "rules[0]", "3 more tags", "-web/app:v1<", "-Apply the rules now")
+	board.Plan(schedule.RetentionApply, 0)
+	b.get("/ui/retention")
+	b.want(200, "Apply the rules now", "can be restored for 2 days")
 	if _, err := s.rules.Repository("web/app").Peek(t.Context(), oci.Reference{Tag: "ci-000"}); err != nil {
 		t.Errorf("the plan has deleted a tag: %v", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 )
 
@@ -31,8 +30,6 @@ type statePage struct {
 	NoMetrics  bool
 	HasQueues  bool
 	QueueError string
-	Jobs       []schedule.Job
-	Plans      bool // retention has a plan
 	Uploads    uploadState
 }
 
@@ -80,7 +77,7 @@ func (web *Web) getState(w http.ResponseWriter, v *visit) error {
 	if !web.administers(v) {
 		return errNoPage
 	}
-	p := statePage{frame: web.frame(v, "state", "State"), NoMetrics: web.o.Metrics == nil, HasQueues: web.o.Events != nil, Plans: web.o.Plan != nil}
+	p := statePage{frame: web.frame(v, "state", "State"), NoMetrics: web.o.Metrics == nil, HasQueues: web.o.Events != nil}
 	if web.o.Health != nil {
 		failures := web.o.Health.Failures()
 		for _, name := range slices.Sorted(maps.Keys(web.o.Health.Status())) {
@@ -92,9 +89,6 @@ func (web *Web) getState(w http.ResponseWriter, v *visit) error {
 		if p.Queues = queues; err != nil {
 			p.QueueError = "Some queues cannot be read; the log has the cause."
 		}
-	}
-	if web.o.Jobs != nil {
-		p.Jobs = web.o.Jobs()
 	}
 	p.Uploads = web.uploads(v.Context())
 	if err := web.measure(&p); err != nil {

@@ -6,12 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/shared/health"
 )
@@ -33,14 +31,7 @@ not json
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var board schedule.Board
-	board.Plan("verify", time.Hour)
-	board.Begin("verify")
-	board.Plan("garbage-collect", time.Hour)
-	board.Begin("garbage-collect")
-	board.Note("garbage-collect", "3 blobs <freed>", 7000)
-	board.End("garbage-collect", true)
-	s := newSite(t, func(c *setup) { c.pages.Jobs = board.Jobs }, func(c *setup) { c.pages.Metrics, c.pages.Health, c.pages.AuditFile = metrics, checks, file })
+	s := newSite(t, func(c *setup) { c.pages.Metrics, c.pages.Health, c.pages.AuditFile = metrics, checks, file })
 	for _, who := range []string{"", "bob", "alice", "lead"} {
 		b := s.browser()
 		if who != "" {
@@ -53,7 +44,7 @@ not json
 	}
 	b := s.as("owner")
 	b.get("/ui/state")
-	b.want(200, "0 uploads.", `running</span> since`, "not since the start", "next before", "failed", "3 blobs &lt;freed&gt;, 7.0 kB")
+	b.want(200, "0 uploads.")
 	for _, content := range []string{"abc", "defgh"} {
 		up, err := s.rules.Repository("web/app").StartUpload(t.Context(), oci.SHA256)
 		if err != nil {

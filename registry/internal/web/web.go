@@ -32,7 +32,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -57,7 +57,7 @@ type Options struct {
 	Events   *notify.Notifier                               // nil = there are none
 	Metrics  prometheus.Gatherer                            // nil = none
 	Audit    *audit.Log                                     // nil = none
-	Jobs     func() []schedule.Job                          // nil = there are none
+	Board    *schedule.Board                                // of the jobs; nil = there are none
 	Plan     func(context.Context) (*retention.Plan, error) // what retention would delete; nil = it has no rules
 	Secret   []byte                                         // signs sessions, the same at all replicas
 	Log      *zap.Logger
@@ -67,6 +67,7 @@ type Options struct {
 	AuditFile    string // of the audit log, "" = it is in none
 
 	DeleteEnabled, ReadOnly bool
+	RetentionDryRun         bool          // retention deletes nothing
 	KeepDeleted             time.Duration // how long a deletion can be undone, 0 = it can't
 }
 
@@ -165,6 +166,8 @@ func (web *Web) router() http.Handler {
 
 	page(get, "/usage", web.getUsage)
 	page(get, "/state", web.getState)
+	page(get, "/maintenance", web.getMaintenance)
+	page(post, "/maintenance", web.postStart)
 	page(get, "/retention", web.getRetention)
 	page(get, "/audit", web.getActs)
 	page(get, "/access", web.getAccess)

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -50,8 +51,9 @@ type Options struct {
 	KeepUntagged func(oci.Name) bool
 	// PurgeDeleted gives up what was deleted and could still be restored.
 	PurgeDeleted bool
-	DryRun       bool        // changes nothing
-	Tell         func(Event) // nil = nobody; one call at a time
+	DryRun       bool               // changes nothing
+	Tell         func(Event)        // nil = nobody; one call at a time
+	Progress     *schedule.Progress // nil = nobody looks
 
 	// Paced makes a run rest, so that it uses no more than a tenth of the machine's
 	// processors.
@@ -99,6 +101,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	if o.Progress == nil {
+		o.Progress = &schedule.Progress{}
+	}
 	r := &run{Options: o, begun: time.Now(), marks: marks{}, visited: map[oci.Name]bool{}, workers: make(chan struct{}, maxWorkers-1)}
 	r.pace.machine, r.pace.on, r.pace.last = runtime.GOMAXPROCS(0), o.Paced, r.begun
 	r.report = Report{DryRun: o.DryRun, Problems: []Problem{}}
@@ -117,6 +122,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.start = time.Now()
 	if !r.DryRun {
+		r.Progress.Enter("waiting for pushes under way")
 		c, err := r.Store.Collect(ctx)
 		if err != nil {
 			return err
@@ -124,6 +130,7 @@ func (r *run) run(ctx context.Context) error {
 		defer c.Close()
 		r.collection, r.start, r.offline = c, c.Start(), c.Offline()
 	}
+	r.Progress.Enter("reading repositories")
 	if err := r.collectRepositories(ctx); err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
@@ -471,5 +472,22 @@ func TestEvents(t *testing.T) {
 	want := "repository manifest blob blob old manifest old layer old layer marked old blob old blob old blob"
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+// Somebody who watches a run sees its phase, and what it has looked at.
+func TestProgress(t *testing.T) {
+	x := onMemory(t)
+	x.image("web/app", "v1", "one")
+	m, _ := x.image("web/db", "v1", "two")
+	x.remove(layout.RevisionLink("web/db", m))
+	p := &schedule.Progress{}
+	report := x.run(Options{Progress: p, Tell: func(e Event) {
+		if e.Kind == Marked && (p.Phase() != "reading repositories" || p.Repositories.Load() != 2 || p.Manifests.Load() != 1) {
+			t.Errorf("%s: %d repositories and %d manifests", p.Phase(), p.Repositories.Load(), p.Manifests.Load())
+		}
+	}})
+	if p.Phase() != "freeing unneeded blobs" || p.Repositories.Load() != 0 || p.Blobs.Load() != report.Blobs.Found || p.Bytes.Load() != report.Bytes.Found || p.Blobs.Load() != 6 {
+		t.Errorf("%s: %d blobs with %d bytes, the report has %+v", p.Phase(), p.Blobs.Load(), p.Bytes.Load(), report)
 	}
 }

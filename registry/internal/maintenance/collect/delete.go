@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"slipway/registry/internal/layout"
@@ -169,6 +170,7 @@ type bytes struct {
 
 // collectBytes deletes the bytes to which no link leads.
 func (r *run) collectBytes(ctx context.Context) error {
+	r.Progress.Enter("freeing unneeded blobs")
 	g := r.group(ctx)
 	for _, alg := range tree.Algorithms() {
 		root := layout.Blobs + "/" + string(alg)
@@ -190,6 +192,9 @@ func (r *run) collectBytes(ctx context.Context) error {
 
 // collectPrefix looks at the bytes below a prefix: the first two hex digits.
 func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorithm) error {
+	if n, err := strconv.ParseInt(prefix[len(prefix)-2:], 16, 0); err == nil && alg == oci.SHA256 {
+		r.Progress.Percent.Store(n * 100 / 256)
+	}
 	cutoff := r.cutoff(0)
 	for o, err := range r.objects(ctx, prefix, "/data", alg) {
 		if err == nil && o.Modified.IsZero() {
@@ -201,6 +206,8 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 		if err != nil {
 			return err
 		}
+		r.Progress.Blobs.Add(1)
+		r.Progress.Bytes.Add(o.Size)
 		r.mu.Lock()
 		why := r.marks.why(o.digest)
 		if why == 0 && !o.Modified.Before(cutoff) {

@@ -76,6 +76,7 @@ func (r *run) collectRepository(ctx context.Context, name oci.Name) error {
 	if err := r.decide(ctx, repo); err != nil {
 		return fmt.Errorf("repository %s: %w", name, err)
 	}
+	r.Progress.Repositories.Add(1)
 	r.mu.Lock()
 	r.report.Repositories++
 	for _, rev := range repo.revisions {
@@ -123,6 +124,7 @@ func (r *run) read(ctx context.Context, repo *repository) error {
 			} else if err != nil {
 				r.skip(repo, rev.digest, err)
 			}
+			r.Progress.Manifests.Add(1)
 			return r.pace.step(ctx)
 		})
 	}

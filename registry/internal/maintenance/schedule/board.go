@@ -1,16 +1,36 @@
 package schedule
 
 import (
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+)
+
+// Names of jobs, those of the commands that do the same.
+const (
+	UploadPurge    = "uploads purge"
+	RetentionApply = "retention apply"
+	GarbageCollect = "garbage-collect"
+	MirrorSync     = "mirror sync"
+	Verify         = "verify"
+)
+
+// Errors of [Board.Ask].
+var (
+	ErrNoJob   = errors.New("there is no such job")
+	ErrRunning = errors.New("the job is running or about to run")
 )
 
 // Job is what is known of a scheduled job at this process.
 type Job struct {
 	Name   string
-	Next   time.Time // when the next run begins at the latest, if none is under way and no other job holds the slot
+	Next   time.Time // when the next run begins at the latest, if none is under way and no other job holds the slot; zero = only when asked
+	Asked  bool      // somebody has asked for a run that hasn't begun
 	Begun  time.Time // of the run under way, zero = none
+	By     string    // who asked for that run, "" = the schedule
+	Done   *Progress // of that run, nil = none
 	Ended  time.Time // of the last run, zero = there was none since the start
 	Took   time.Duration
 	Failed bool   // the last run did
@@ -18,10 +38,39 @@ type Job struct {
 	Bytes  int64  // that it freed, read or fetched
 }
 
+// Progress counts what a run has looked at since its phase began. It is safe for concurrent use.
+type Progress struct {
+	phase                                 atomic.Pointer[string]
+	Repositories, Manifests, Blobs, Bytes atomic.Int64
+	Percent                               atomic.Int64 // of the phase, 0 = unknown
+}
+
+// Enter begins a phase, such as "reading blobs".
+func (p *Progress) Enter(phase string) {
+	for _, n := range []*atomic.Int64{&p.Repositories, &p.Manifests, &p.Blobs, &p.Bytes, &p.Percent} {
+		n.Store(0)
+	}
+	p.phase.Store(&phase)
+}
+
+// Phase returns the phase, "" before the first.
+func (p *Progress) Phase() string {
+	if phase := p.phase.Load(); phase != nil {
+		return *phase
+	}
+	return ""
+}
+
 // Board shows what the jobs of a process do. It is safe for concurrent use; a nil one shows nothing.
 type Board struct {
 	mu   sync.Mutex
-	jobs []*Job
+	jobs []*entry
+}
+
+// entry is a job, and the channel that takes who asked for a run.
+type entry struct {
+	Job
+	asked chan string
 }
 
 // Jobs returns the jobs in the order in which they were planned first.
@@ -32,43 +81,92 @@ func (b *Board) Jobs() (all []Job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, j := range b.jobs {
-		all = append(all, *j)
+		all = append(all, j.Job)
 	}
 	return all
 }
 
 // change calls f with the job of that name, which is made if there is none.
-func (b *Board) change(name string, f func(*Job)) {
+func (b *Board) change(name string, f func(*entry)) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.jobs, func(j *Job) bool { return j.Name == name })
-	if i < 0 {
-		i = len(b.jobs)
-		b.jobs = append(b.jobs, &Job{Name: name})
+	e := b.find(name)
+	if e == nil {
+		e = &entry{Job: Job{Name: name}, asked: make(chan string, 1)}
+		b.jobs = append(b.jobs, e)
 	}
-	f(b.jobs[i])
+	f(e)
 }
 
-// Plan notes that the job runs next within the time.
+// find needs b.mu.
+func (b *Board) find(name string) *entry {
+	if i := slices.IndexFunc(b.jobs, func(e *entry) bool { return e.Name == name }); i >= 0 {
+		return b.jobs[i]
+	}
+	return nil
+}
+
+// Asked returns the channel that has the name of somebody who asked for a run.
+func (b *Board) Asked(name string) (asked <-chan string) {
+	b.change(name, func(e *entry) { asked = e.asked })
+	return asked
+}
+
+// Ask asks for a run now, for somebody of that name. The error is ErrNoJob or ErrRunning.
+func (b *Board) Ask(name, by string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.find(name)
+	switch {
+	case e == nil:
+		return ErrNoJob
+	case e.Asked || !e.Begun.IsZero():
+		return ErrRunning
+	}
+	e.Asked = true
+	e.asked <- by // its place is free: Asked is false
+	return nil
+}
+
+// Plan notes that the job runs next within the time, or only when asked if that is 0.
 func (b *Board) Plan(name string, within time.Duration) {
-	b.change(name, func(j *Job) { j.Next = time.Now().Add(within) })
+	b.change(name, func(e *entry) {
+		if e.Next = (time.Time{}); within > 0 {
+			e.Next = time.Now().Add(within)
+		}
+	})
 }
 
-// Begin notes that the job runs.
-func (b *Board) Begin(name string) { b.change(name, func(j *Job) { j.Begun = time.Now() }) }
+// Begin notes that the job runs, and returns the counters of the run.
+func (b *Board) Begin(name, by string) *Progress {
+	done := &Progress{}
+	b.change(name, func(e *entry) {
+		e.Begun, e.By, e.Done, e.Asked = time.Now(), by, done, false
+		select {
+		case <-e.asked: // while the run waited for its slot
+		default:
+		}
+	})
+	return done
+}
 
 // Note notes what the run has done.
 func (b *Board) Note(name, did string, bytes int64) {
-	b.change(name, func(j *Job) { j.Did, j.Bytes = did, bytes })
+	b.change(name, func(e *entry) { e.Did, e.Bytes = did, bytes })
 }
 
 // End notes that the job has ended.
 func (b *Board) End(name string, failed bool) {
-	b.change(name, func(j *Job) {
-		j.Ended = time.Now()
-		j.Took, j.Failed, j.Begun = j.Ended.Sub(j.Begun), failed, time.Time{}
+	b.change(name, func(e *entry) {
+		e.Ended = time.Now()
+		e.Took, e.Failed, e.Begun, e.By, e.Done = e.Ended.Sub(e.Begun), failed, time.Time{}, "", nil
 	})
+}
+
+// Refuse notes why a run that somebody asked for did not begin.
+func (b *Board) Refuse(name, why string) {
+	b.change(name, func(e *entry) { e.Asked, e.Ended, e.Failed, e.Did, e.Bytes = false, time.Now(), false, why, 0 })
 }

@@ -11,6 +11,9 @@ import (
 // together spread out.
 const Soon = time.Minute
 
+// OnlyAsked is the interval of a job without a schedule.
+const OnlyAsked time.Duration = -1
+
 // Slot lets one job run at a time of those that share it.
 type Slot chan struct{}
 
@@ -18,17 +21,25 @@ type Slot chan struct{}
 func NewSlot() Slot { return make(Slot, 1) }
 
 // Every runs the job within Soon, and then an interval, which is a second at
-// least, after each of its ends, until ctx ends. A job that finds the slot taken
-// waits for it; a nil slot is never taken. It returns when the job has ended.
-func Every(ctx context.Context, interval time.Duration, slot Slot, job func(context.Context)) {
+// least, after each of its ends, until ctx ends. It also runs when asked has the name of somebody,
+// with which the job is called. With OnlyAsked as the interval, it runs only then. A job that finds the
+// slot taken waits for it; a nil slot is never taken. Every returns when the job has ended.
+func Every(ctx context.Context, interval time.Duration, slot Slot, asked <-chan string, job func(ctx context.Context, by string)) {
+	scheduled := interval != OnlyAsked
 	interval = max(interval, time.Second)
 	for wait := rand.N(min(interval, Soon)); ; wait = interval {
+		var due <-chan time.Time
+		if scheduled {
+			due = time.After(wait)
+		}
+		by := ""
 		select {
-		case <-time.After(wait):
+		case <-due:
+		case by = <-asked:
 		case <-ctx.Done():
 			return
 		}
-		if !slot.run(ctx, job) {
+		if !slot.run(ctx, func(ctx context.Context) { job(ctx, by) }) {
 			return
 		}
 	}

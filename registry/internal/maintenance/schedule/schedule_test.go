@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -14,7 +15,7 @@ func TestEvery(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			start, runs := time.Now(), []time.Duration{}
-			go Every(ctx, interval, nil, func(context.Context) {
+			go Every(ctx, interval, nil, nil, func(context.Context, string) {
 				runs = append(runs, time.Since(start))
 				time.Sleep(time.Minute)
 			})
@@ -39,7 +40,7 @@ func TestSlot(t *testing.T) {
 		var mu sync.Mutex
 		running, runs := 0, map[int]int{}
 		for i := range 3 {
-			go Every(ctx, 2*time.Second, slot, func(context.Context) {
+			go Every(ctx, 2*time.Second, slot, nil, func(context.Context, string) {
 				mu.Lock()
 				running++
 				runs[i]++
@@ -69,7 +70,7 @@ func TestBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var none *Board
 		none.Plan("gc", time.Hour)
-		none.Begin("gc")
+		none.Begin("gc", "").Enter("nothing")
 		if got := none.Jobs(); got != nil {
 			t.Errorf("no board: %v", got)
 		}
@@ -78,7 +79,7 @@ func TestBoard(t *testing.T) {
 		b.Plan("gc", time.Minute)
 		b.Plan("verify", time.Minute)
 		time.Sleep(time.Second)
-		b.Begin("gc")
+		b.Begin("gc", "")
 		time.Sleep(time.Second)
 		b.Note("gc", "freed", 7)
 		if got := b.Jobs()[0]; got.Begun != start.Add(time.Second) || !got.Ended.IsZero() {
@@ -92,6 +93,85 @@ func TestBoard(t *testing.T) {
 		}
 		if got := b.Jobs(); !slices.Equal(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+// A job runs at once when somebody asks, without a schedule too, and one that is
+// running or about to run can't be asked for.
+func TestBoard_Ask(t *testing.T) {
+	for _, interval := range []time.Duration{OnlyAsked, 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			b, slot := &Board{}, NewSlot()
+			if err := b.Ask("gc", "alice"); !errors.Is(err, ErrNoJob) {
+				t.Errorf("an unknown job: %v", err)
+			}
+			var runs []string
+			b.Plan("gc", 0)
+			go Every(ctx, interval, slot, b.Asked("gc"), func(_ context.Context, by string) {
+				b.Begin("gc", by)
+				runs = append(runs, by)
+				time.Sleep(time.Minute)
+				b.End("gc", false)
+			})
+			time.Sleep(2 * time.Hour) // the first run by the schedule is over
+			scheduled := len(runs)
+			slot <- struct{}{} // another job is running
+			if err := b.Ask("gc", "alice"); err != nil {
+				t.Error(err)
+			}
+			for range 2 {
+				synctest.Wait()
+				if err := b.Ask("gc", "bob"); !errors.Is(err, ErrRunning) {
+					t.Errorf("asked for twice: %v", err)
+				}
+			}
+			if j := b.Jobs()[0]; !j.Asked || !j.Begun.IsZero() {
+				t.Errorf("while it waits: %+v", j)
+			}
+			<-slot
+			synctest.Wait()
+			if j := b.Jobs()[0]; j.Asked || j.Begun.IsZero() || j.By != "alice" || j.Done == nil {
+				t.Errorf("while it runs: %+v", j)
+			}
+			if err := b.Ask("gc", "bob"); !errors.Is(err, ErrRunning) {
+				t.Errorf("asked for while it runs: %v", err)
+			}
+			time.Sleep(time.Hour)
+			if j := b.Jobs()[0]; !j.Begun.IsZero() || j.Done != nil || j.By != "" {
+				t.Errorf("when it has ended: %+v", j)
+			}
+			if got := runs[scheduled:]; !slices.Equal(got, []string{"alice"}) || scheduled != 0 != (interval > 0) {
+				t.Errorf("%v: %d runs by the schedule, then %q", interval, scheduled, got)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
+// A request while a run by the schedule waits for its slot leads to that run, and not to a second one.
+func TestBoard_AskWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, runs := &Board{}, 0
+		b.Plan("gc", time.Hour)
+		if err := b.Ask("gc", "alice"); err != nil {
+			t.Fatal(err)
+		}
+		b.Begin("gc", "") // by the schedule
+		b.End("gc", false)
+		select {
+		case <-b.Asked("gc"):
+			runs++
+		default:
+		}
+		if err := b.Ask("gc", "bob"); err != nil || runs != 0 {
+			t.Errorf("%d more runs, asked again: %v", runs, err)
+		}
+		b.Refuse("gc", "another replica does it")
+		if j := b.Jobs()[0]; j.Asked || j.Did != "another replica does it" || j.Ended.IsZero() {
+			t.Errorf("refused: %+v", j)
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -31,6 +33,9 @@ type progress struct {
 // blobs verifies the bytes of all blobs.
 func (v *verification) blobs(ctx context.Context) error {
 	p := v.resume(ctx)
+	v.Progress.Enter("reading blobs")
+	v.Progress.Blobs.Store(int64(v.report.Blobs))
+	v.Progress.Bytes.Store(v.report.Bytes)
 	buffer := make([]byte, bufferSize)
 	if v.Repair {
 		v.repairFound(ctx, p, buffer)
@@ -44,6 +49,9 @@ func (v *verification) blobs(ctx context.Context) error {
 			v.save(context.WithoutCancel(ctx), p)
 			return err
 		}
+		if n, err := strconv.ParseInt(b.Digest.Hex()[:2], 16, 0); err == nil && b.Digest.Algorithm() == oci.SHA256 {
+			v.Progress.Percent.Store(n * 100 / 256) // they come in this order
+		}
 		n, finding := v.blob(ctx, b.Digest, buffer)
 		if err := ctx.Err(); err != nil {
 			v.save(context.WithoutCancel(ctx), p)
@@ -53,6 +61,7 @@ func (v *verification) blobs(ctx context.Context) error {
 			p.Findings = append(p.Findings, *finding)
 		}
 		v.report.Blobs++
+		v.Progress.Blobs.Add(1)
 		v.report.Bytes += n
 		p.After, p.Blobs, p.Bytes = b.Digest, v.report.Blobs, v.report.Bytes
 		if time.Since(saved) > progressEvery {
@@ -163,15 +172,16 @@ func (v *verification) hash(ctx context.Context, key string, alg oci.Algorithm, 
 	}
 	defer o.Close()
 	h := alg.New()
-	n, err = io.CopyBuffer(h, struct{ io.Reader }{&paced{ctx, o, &v.pace}}, buffer)
+	n, err = io.CopyBuffer(h, struct{ io.Reader }{&paced{ctx, o, &v.pace, &v.Progress.Bytes}}, buffer)
 	return n, alg.Digest(h.Sum(nil)), err
 }
 
-// paced is a reader that keeps to a pace and ends with ctx.
+// paced is a reader that keeps to a pace, counts and ends with ctx.
 type paced struct {
 	ctx    context.Context
 	reader io.Reader
 	pace   *pace
+	count  *atomic.Int64
 }
 
 func (r *paced) Read(b []byte) (int, error) {
@@ -179,6 +189,7 @@ func (r *paced) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := r.reader.Read(b)
+	r.count.Add(int64(n))
 	r.pace.wait(r.ctx, n)
 	return n, err
 }

@@ -16,6 +16,7 @@ const maxManifest = 64 << 20
 // repository verifies the links of one repository.
 func (v *verification) repository(ctx context.Context, name oci.Name) error {
 	v.report.Repositories++
+	v.Progress.Repositories.Add(1)
 	has := map[oci.Digest]bool{} // blobs that were looked for
 	for link, err := range tree.Revisions(ctx, v.Store, name) {
 		if err != nil {
@@ -93,6 +94,7 @@ func (v *verification) tag(ctx context.Context, name oci.Name, tag tree.Tag) {
 // bytes are verified among the blobs.
 func (v *verification) manifest(ctx context.Context, name oci.Name, link tree.Link, has map[oci.Digest]bool) {
 	v.report.Manifests++
+	v.Progress.Manifests.Add(1)
 	m, _, err := tree.Manifest(ctx, v.Store, link.Digest, maxManifest)
 	switch {
 	case absent(err):

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout/tree"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
@@ -86,7 +87,8 @@ type Options struct {
 	Restart bool  // do not resume one that was interrupted
 	// Partial selects repositories whose manifests may lack what they need: caches, which
 	// fetch that when somebody asks for it. Nil selects none.
-	Partial func(oci.Name) bool
+	Partial  func(oci.Name) bool
+	Progress *schedule.Progress // nil = nobody looks
 }
 
 // verification is one under way.
@@ -103,6 +105,9 @@ type verification struct {
 // Without repair, the links come first: they are quick. A repair begins with the
 // blobs, for what it takes away leaves links that lead nowhere.
 func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Progress == nil {
+		o.Progress = &schedule.Progress{}
+	}
 	v := &verification{Options: o, pace: pace{rate: o.Rate}}
 	v.report = Report{Started: time.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
 	steps := []func(context.Context) error{v.links, v.blobs, v.trace}
@@ -126,6 +131,7 @@ func (v *verification) links(ctx context.Context) error {
 		before := v.report.Quarantined
 		v.report.Repositories, v.report.Manifests, v.report.Tags = 0, 0, 0
 		v.open = nil
+		v.Progress.Enter("checking links")
 		if err := v.repositories(ctx); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
@@ -129,6 +130,25 @@ func TestHealthy(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 	})
+}
+
+// Somebody who watches a verification sees what it has read. The links come first.
+func TestProgress(t *testing.T) {
+	s := memory.New()
+	push(t, rules(s).Repository("a"), "v1", "x")
+	p := &schedule.Progress{}
+	o := Options{Store: s, Log: zap.NewNop(), Progress: p}
+	o.Partial = func(oci.Name) bool {
+		if p.Phase() != "checking links" || p.Repositories.Load() != 1 || p.Manifests.Load() != 1 {
+			t.Errorf("%s: %d repositories and %d manifests", p.Phase(), p.Repositories.Load(), p.Manifests.Load())
+		}
+		return false
+	}
+	r, err := Run(t.Context(), o)
+	check(t, err)
+	if p.Phase() != "reading blobs" || p.Manifests.Load() != 0 || p.Blobs.Load() != 3 || p.Bytes.Load() != r.Bytes || r.Bytes == 0 {
+		t.Errorf("%s: %d blobs with %d bytes of %+v", p.Phase(), p.Blobs.Load(), p.Bytes.Load(), r)
+	}
 }
 
 // What a cache has not fetched yet is no problem; what it has must be right.

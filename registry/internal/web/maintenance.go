@@ -1,0 +1,108 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/index"
+	"slipway/registry/internal/maintenance/schedule"
+	"slipway/shared/logging"
+	"slipway/shared/plural"
+	ui "slipway/shared/web"
+)
+
+// jobRow is a job, and what the run under way has looked at.
+type jobRow struct {
+	schedule.Job
+	Phase   string
+	Counts  []string
+	Percent int64 // of the phase, 0 = unknown
+}
+
+type maintenancePage struct {
+	frame
+	Jobs    []jobRow
+	Running bool // one of them, or about to
+	Plans   bool // retention has a plan
+}
+
+// getMaintenance shows the jobs of this process to those who administer the registry.
+func (web *Web) getMaintenance(w http.ResponseWriter, v *visit) error {
+	if !web.administers(v) {
+		return errNoPage
+	}
+	p := maintenancePage{frame: web.frame(v, "maintenance", "Maintenance"), Plans: web.o.Plan != nil}
+	for _, job := range web.o.Board.Jobs() {
+		row := jobRow{Job: job}
+		if job.Done != nil {
+			web.addProgress(&row)
+		}
+		p.Running = p.Running || job.Asked || job.Done != nil
+		p.Jobs = append(p.Jobs, row)
+	}
+	return web.pages.Show(w, http.StatusOK, "maintenance", p)
+}
+
+// addProgress adds what the run has looked at.
+func (web *Web) addProgress(row *jobRow) {
+	done := row.Done
+	row.Phase, row.Percent = done.Phase(), done.Percent.Load()
+	if n := int(done.Repositories.Load()); n > 0 {
+		text := plural.Of(n, "repository")
+		if all := web.countRepositories(); all >= n {
+			text = fmt.Sprintf("%d of %s", n, plural.Of(all, "repository"))
+		}
+		row.Counts = append(row.Counts, text)
+	}
+	if n := done.Manifests.Load(); n > 0 {
+		row.Counts = append(row.Counts, plural.Of(n, "manifest"))
+	}
+	if n := done.Blobs.Load(); n > 0 {
+		row.Counts = append(row.Counts, plural.Of(n, "blob"))
+	}
+	if n := done.Bytes.Load(); n > 0 {
+		row.Counts = append(row.Counts, ui.Size(n))
+	}
+}
+
+// countRepositories is how many repositories the index has, 0 if that isn't known.
+func (web *Web) countRepositories() int {
+	if web.o.Index == nil || web.o.Index.Complete().IsZero() {
+		return 0
+	}
+	found, err := web.o.Index.Repositories(index.Query{Limit: 1})
+	if err != nil {
+		return 0
+	}
+	return found.Total
+}
+
+// offers reports whether the visitor may start that job.
+func (web *Web) offers(v *visit, name string) bool {
+	return v.csrf != "" && web.administers(v) && slices.ContainsFunc(web.o.Board.Jobs(), func(j schedule.Job) bool { return j.Name == name })
+}
+
+// postStart starts a job.
+func (web *Web) postStart(w http.ResponseWriter, v *visit) error {
+	name := v.PostForm.Get("job")
+	if !web.offers(v, name) {
+		return errNoPage
+	}
+	who := cmp.Or(v.user(), "anonymous")
+	record := audit.Record{Time: time.Now(), Event: "maintenance", Who: who, From: v.RemoteAddr, Method: v.Method, Reference: name, Status: http.StatusSeeOther, RequestID: logging.RequestID(w)}
+	err := web.o.Board.Ask(name, who)
+	if errors.Is(err, schedule.ErrRunning) {
+		record.Status = http.StatusConflict
+		err = &refusal{record.Status, "Not started: " + name + " is running or about to run."}
+	}
+	web.o.Audit.Write(record)
+	if err != nil {
+		return err
+	}
+	return web.back(w, v, "/maintenance", "started")
+}
