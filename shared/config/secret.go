@@ -51,11 +51,8 @@ func (s Secret) String() string {
 // Format makes every verb of fmt print the mask.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
 
-// MarshalText serves encoding/json and whatever else asks for text.
+// MarshalText serves the encoders of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalYAML serves the YAML encoder.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
 // readSecret reads the file that a key with _file names, unless the section in holds the
 // secret itself.

@@ -37,13 +37,13 @@ func healthChecks(cfg *config.Config, remote bool, rules *registry.Registry, cac
 		}
 	}
 	for _, f := range cfg.Health.Files {
-		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
+		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: fileAbsent(f.File)})
 	}
 	for _, c := range cfg.Health.HTTP {
-		checks = append(checks, health.Check{Name: settings.WithoutCredentials(c.URI), Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
+		checks = append(checks, health.Check{Name: settings.WithoutCredentials(c.URI), Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: httpStatus(c.URI, c.StatusCode, c.Header())})
 	}
 	for _, c := range cfg.Health.TCP {
-		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
+		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: tcpConnect(c.Addr)})
 	}
 	return named(append(checks, upstreamChecks(cache)...))
 }

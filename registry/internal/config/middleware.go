@@ -85,9 +85,6 @@ func (m *Middleware) validate(p *config.Problems, onS3 bool) {
 				p.Addf(at+".options.baseurl", "%q is not a URL such as https://cdn.example.com", o.BaseURL)
 			}
 		case "rewrite":
-			if o.BaseURL != "" {
-				p.Addf(at+".options.baseurl", "is of redirect")
-			}
 			if o.Scheme != "" && o.Scheme != "http" && o.Scheme != "https" {
 				p.Addf(at+".options.scheme", "%q is neither http nor https", o.Scheme)
 			}
@@ -99,12 +96,6 @@ func (m *Middleware) validate(p *config.Problems, onS3 bool) {
 				p.Addf(at+".name", "cloudfront stands before storage.s3 only")
 			}
 			o.validateCloudFront(p, at+".options.")
-		}
-		if s.Name != "rewrite" && (o.Scheme != "" || o.Host != "" || o.TrimPathPrefix != "") {
-			p.Addf(at+".options", "scheme, host and trimpathprefix are of rewrite")
-		}
-		if s.Name != "cloudfront" && (o.PrivateKey != "" || o.KeyPairID != "") {
-			p.Addf(at+".options", "privatekey and keypairid are of cloudfront")
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (h *HTTP) validate(p *config.Problems) {
 	}
 	if h.Debug.Addr != "" {
 		address(p, "http.debug.addr", h.Debug.Addr)
-		if h.Net != "unix" && sameAddress(h.Addr, h.Debug.Addr) {
+		if h.Addr == h.Debug.Addr && !strings.HasSuffix(h.Addr, ":0") {
 			p.Addf("http.debug.addr", "http.addr and http.debug.addr are equal")
 		}
 	}
@@ -214,26 +214,6 @@ func address(p *config.Problems, key, addr string) {
 	if err != nil || port == "" {
 		p.Addf(key, "%q is not an address such as 0.0.0.0:5000", addr)
 	}
-}
-
-// sameAddress reports whether the addresses exclude each other: same port, and same host or one
-// that stands for all. Names of hosts aren't resolved.
-func sameAddress(a, b string) bool {
-	hostA, portA, errA := splitAddress(a)
-	hostB, portB, errB := splitAddress(b)
-	if errA != nil || errB != nil || portA != portB || portA == 0 {
-		return false
-	}
-	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
-	return all(hostA) || all(hostB) || hostA == hostB
-}
-
-func splitAddress(addr string) (host string, port int, err error) {
-	host, name, err := net.SplitHostPort(addr)
-	if err == nil {
-		port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", name)
-	}
-	return host, port, err
 }
 
 func headers(p *config.Problems, key string, h map[string][]string) {

@@ -16,7 +16,7 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 	case a.HTPasswd == nil && a.OIDC == nil && a.None == nil && a.Token == nil && a.Service == nil:
 		p.Addf("auth", "names nothing; write auth: none to let everybody do everything")
 	case a.None != nil && (a.HTPasswd != nil || a.OIDC != nil || a.Token != nil || a.Service != nil):
-		p.Addf("auth", "names both %s and none", a.first())
+		p.Addf("auth", "names none beside another kind; keep one")
 	case a.Token != nil && (a.HTPasswd != nil || a.OIDC != nil || a.Service != nil):
 		p.Addf("auth", "names token beside htpasswd, oidc or service: tokens come from one token server; leave token out to use the one inside the registry")
 	}
@@ -37,19 +37,6 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 	}
 	if a.Service != nil {
 		a.Service.validate(p)
-	}
-}
-
-func (a *Auth) first() string {
-	switch {
-	case a.HTPasswd != nil:
-		return "htpasswd"
-	case a.OIDC != nil:
-		return "oidc"
-	case a.Token != nil:
-		return "token"
-	default:
-		return "service"
 	}
 }
 

@@ -1,4 +1,4 @@
-package health
+package app
 
 import (
 	"net"
@@ -12,7 +12,7 @@ import (
 
 func TestFileAbsent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "maintenance")
-	look := FileAbsent(path)
+	look := fileAbsent(path)
 	if err := look(t.Context()); err != nil {
 		t.Errorf("no file: %v", err)
 	}
@@ -60,7 +60,7 @@ func TestHTTPStatus(t *testing.T) {
 		{"other status", "/", 204, probe, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := HTTPStatus(s.URL+c.path, c.status, c.header)(t.Context())
+			err := httpStatus(s.URL+c.path, c.status, c.header)(t.Context())
 			if (err == nil) != c.want {
 				t.Errorf("got %v, want healthy %v", err, c.want)
 			}
@@ -71,7 +71,7 @@ func TestHTTPStatus(t *testing.T) {
 // TestHTTPStatusKeepsTheAddress: what a check says is served to everybody, and the
 // address may hold a password or a token.
 func TestHTTPStatusKeepsTheAddress(t *testing.T) {
-	err := HTTPStatus("http://u:hunter2@127.0.0.1:1/?token=hunter3", 0, nil)(t.Context())
+	err := httpStatus("http://u:hunter2@127.0.0.1:1/?token=hunter3", 0, nil)(t.Context())
 	if err == nil || strings.Contains(err.Error(), "hunter") || strings.Contains(err.Error(), "token") {
 		t.Errorf("got %v", err)
 	}
@@ -82,7 +82,7 @@ func TestTCPConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := TCPConnect(l.Addr().String())
+	look := tcpConnect(l.Addr().String())
 	if err := look(t.Context()); err != nil {
 		t.Errorf("listening: %v", err)
 	}

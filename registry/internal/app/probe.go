@@ -1,4 +1,4 @@
-package health
+package app
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"os"
 )
 
-// FileAbsent returns the function of a check that fails as long as the file
+// fileAbsent returns the function of a check that fails as long as the file
 // exists: operators take an instance out of service by touching it.
-func FileAbsent(path string) func(context.Context) error {
+func fileAbsent(path string) func(context.Context) error {
 	return func(context.Context) error {
 		switch _, err := os.Stat(path); {
 		case err == nil:
@@ -26,12 +26,12 @@ func FileAbsent(path string) func(context.Context) error {
 	}
 }
 
-// HTTPStatus returns the function of a check that sends HEAD to the address and
+// httpStatus returns the function of a check that sends HEAD to the address and
 // fails unless the answer has the status; 0 is 200. Redirects are followed, to
 // other hosts without the header and the address, unless it is the status of one
 // that is wanted. What it says does not repeat the address, which may hold a
 // password.
-func HTTPStatus(uri string, status int, header http.Header) func(context.Context) error {
+func httpStatus(uri string, status int, header http.Header) func(context.Context) error {
 	if status == 0 {
 		status = http.StatusOK
 	}
@@ -76,9 +76,9 @@ func redirected(to *http.Request, via []*http.Request, status int) error {
 	return nil
 }
 
-// TCPConnect returns the function of a check that fails when no connection to
+// tcpConnect returns the function of a check that fails when no connection to
 // host:port can be made.
-func TCPConnect(addr string) func(context.Context) error {
+func tcpConnect(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", addr)
