@@ -35,12 +35,6 @@ type Config struct {
 	ReportCaller bool // adds func and file to each line
 }
 
-// Formats lists the values that Config.Format takes.
-func Formats() []Format { return []Format{Text, JSON, Logstash, Console} }
-
-// Levels lists the values that Config.Level takes.
-func Levels() []string { return []string{"error", "warn", "info", "debug"} }
-
 // ParseLevel reads a value of Config.Level.
 func ParseLevel(s string) (zapcore.Level, error) {
 	switch strings.ToLower(s) {
@@ -53,7 +47,7 @@ func ParseLevel(s string) (zapcore.Level, error) {
 	case "debug":
 		return zapcore.DebugLevel, nil
 	}
-	return 0, fmt.Errorf("log level %q is none of %s", s, strings.Join(Levels(), ", "))
+	return 0, fmt.Errorf("log level %q is none of error, warn, info and debug", s)
 }
 
 // New returns a logger that writes to w. If w is a *Buffer, a line at level

@@ -7,14 +7,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// core is zap's own core except for one thing: it flushes a buffered writer after
-// a warning or an error. zap flushes from DPanic on only, and an error that
-// waits in a buffer while the process is killed is lost.
-type core struct {
-	zapcore.Core
-}
-
-func newCore(enc zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler) core {
+// newCore returns zap's own core, which also flushes a buffered writer after a warning or an error. zap flushes
+// from DPanic on only, and an error that waits in a buffer while the process is killed is lost.
+func newCore(enc zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler) zapcore.Core {
 	out, ok := w.(zapcore.WriteSyncer)
 	if !ok {
 		out = zapcore.AddSync(w)
@@ -22,29 +17,12 @@ func newCore(enc zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler) core 
 	if _, buffered := w.(*Buffer); !buffered {
 		out = zapcore.Lock(out)
 	}
-	return core{zapcore.NewCore(enc, out, level)}
-}
-
-// With implements zapcore.Core.
-func (c core) With(fields []zapcore.Field) zapcore.Core { return core{c.Core.With(fields)} }
-
-// Check implements zapcore.Core.
-func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) {
-		return ce.AddCore(e, c)
-	}
-	return ce
-}
-
-// Write implements zapcore.Core.
-func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	if err := c.Core.Write(e, fields); err != nil {
-		return err
-	}
-	if e.Level >= zapcore.WarnLevel {
-		_ = c.Sync() // a terminal or a pipe cannot be synced and says so
-	}
-	return nil
+	return zapcore.RegisterHooks(zapcore.NewCore(enc, out, level), func(e zapcore.Entry) error {
+		if e.Level >= zapcore.WarnLevel {
+			_ = out.Sync() // a terminal or a pipe cannot be synced and says so
+		}
+		return nil
+	})
 }
 
 func newEncoder(f Format) (zapcore.Encoder, error) {
@@ -63,7 +41,7 @@ func newEncoder(f Format) (zapcore.Encoder, error) {
 		c.EncodeLevel = zapcore.CapitalLevelEncoder
 		return zapcore.NewConsoleEncoder(c), nil
 	}
-	return nil, fmt.Errorf("log format %q is none of %v", f, Formats())
+	return nil, fmt.Errorf("log format %q is none of text, json, logstash and console", f)
 }
 
 func jsonNames(time, message string) zapcore.EncoderConfig {
