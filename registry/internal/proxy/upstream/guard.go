@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,13 @@ type guard struct {
 func (g *guard) proxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if u != nil {
-		g.proxies.Store(u.Hostname(), true)
+		g.proxies.Store(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), proxyPorts[u.Scheme])), true)
 	}
 	return u, err
 }
+
+// proxyPorts are those that http.Transport dials where the URL of a proxy has none.
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
 // dial connects to a host and port, unless the guard refuses its address.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -99,7 +103,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := g.proxies.Load(host); ok {
+	if _, ok := g.proxies.Load(address); ok {
 		return g.dialer.DialContext(ctx, network, address)
 	}
 	if strings.EqualFold(host, g.own) {

@@ -80,11 +80,16 @@ func TestGuard_TrustedHosts(t *testing.T) {
 		conn.Close()
 	}
 	g.trusted = nil
-	g.proxies.Store(u.Hostname(), true)
+	g.proxies.Store(u.Host, true)
 	if conn, err := g.dial(t.Context(), "tcp", u.Host); err != nil {
 		t.Errorf("a proxy: %v", err)
 	} else {
 		conn.Close()
+	}
+	beside := serve(t, func(http.ResponseWriter, *http.Request) {})
+	if conn, err := g.dial(t.Context(), "tcp", beside.Host); err == nil {
+		conn.Close()
+		t.Error("connected to another port of the proxy's host")
 	}
 	literal, err := url.Parse("https://169.254.169.254/latest")
 	check(t, err)
