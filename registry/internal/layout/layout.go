@@ -61,7 +61,7 @@ func Quota(n oci.Name) string { return Quotas + "/" + string(n) + "/_count" }
 
 // Each path below is one concatenation, so that it costs one allocation.
 
-// BlobData is where the bytes of d lie.
+// BlobData holds the bytes of d.
 func BlobData(d oci.Digest) string { return BlobDir(d) + "/data" }
 
 // BlobDir is the directory around BlobData, which has nothing else in it.
@@ -70,8 +70,8 @@ func BlobDir(d oci.Digest) string {
 	return Blobs + "/" + string(d.Algorithm()) + "/" + h[:2] + "/" + h
 }
 
-// Repository is the directory of a repository. Repositories below it, such as
-// a/b below a, lie inside it.
+// Repository is the directory of a repository. It also contains the repositories
+// below it, such as a/b below a.
 func Repository(n oci.Name) string { return Repositories + "/" + string(n) }
 
 // Private reports whether a name in a listing of a repository's directory belongs
@@ -147,7 +147,7 @@ func Upload(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id
 }
 
-// UploadData is where an upload's bytes lie.
+// UploadData holds an upload's bytes.
 func UploadData(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/data"
 }
@@ -158,7 +158,7 @@ func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
 }
 
-// UploadHashState is where distribution keeps the state of a hash at an offset.
+// UploadHashState holds distribution's state of a hash at an offset.
 func UploadHashState(n oci.Name, id string, alg oci.Algorithm, offset int64) string {
 	return Upload(n, id) + "/hashstates/" + string(alg) + "/" + strconv.FormatInt(offset, 10)
 }
@@ -184,8 +184,8 @@ func ParseTagIndex(name string) (oci.Digest, bool) {
 	return d, err == nil
 }
 
-// Immutable reports whether all that may ever lie at a key is the same: bytes named by their
-// digest, links that hold the digest of their name, and what belongs to one upload or run.
+// Immutable reports whether a key can only ever hold one value: bytes named by their digest,
+// links that hold the digest of their name, and the files of one upload or run.
 func Immutable(key string) bool {
 	if strings.HasPrefix(key, Blobs+"/") {
 		return true
