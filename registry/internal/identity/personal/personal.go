@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,12 @@ type Token struct {
 	Allow   []string  `json:"allow,omitempty"` // rights that it is for; none stands for all of the owner's
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
+}
+
+// Owned is a token with its owner.
+type Owned struct {
+	Token
+	Owner string
 }
 
 // Only is the rights that the token is for, 0 for all.
@@ -204,29 +211,49 @@ func (t *Tokens) Create(ctx context.Context, owner string, token Token) (secret 
 
 // List returns the owner's tokens, the newest first, also those that have expired.
 func (t *Tokens) List(ctx context.Context, owner string) ([]Token, error) {
+	owned, _, err := t.list(ctx, folder(owner), maxTokens)
 	all := []Token{}
-	prefix := folder(owner)
-	for info, err := range t.store.List(ctx, prefix, storage.ListOptions{}) {
-		if err != nil {
-			return nil, err
+	for _, token := range owned {
+		if token.Owner == owner {
+			all = append(all, token.Token)
 		}
-		if info.Prefix || !strings.HasPrefix(info.Key, prefix+"/token-") || len(all) == maxTokens {
+	}
+	slices.SortFunc(all, func(a, b Token) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID)) })
+	return all, err
+}
+
+// Everybody returns at most limit tokens of all owners, by owner, and reports whether there are more.
+func (t *Tokens) Everybody(ctx context.Context, limit int) (all []Owned, more bool, err error) {
+	all, more, err = t.list(ctx, layout.People, limit)
+	slices.SortStableFunc(all, func(a, b Owned) int { return strings.Compare(a.Owner, b.Owner) })
+	return all, more, err
+}
+
+// list returns at most limit of the tokens below a prefix, and reports whether there are more.
+func (t *Tokens) list(ctx context.Context, prefix string, limit int) (all []Owned, more bool, err error) {
+	for info, err := range t.store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+		if err != nil {
+			return nil, false, err
+		}
+		if !strings.HasPrefix(path.Base(info.Key), "token-") {
 			continue
+		}
+		if len(all) == limit {
+			return all, true, nil
 		}
 		content, _, err := storage.Read(ctx, t.store, info.Key, maxRecord)
 		if errors.Is(err, storage.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		var r record
-		if json.Unmarshal(content, &r) == nil && r.Owner == owner {
-			all = append(all, r.Token)
+		if json.Unmarshal(content, &r) == nil && keyOf(r.Owner, r.ID) == info.Key {
+			all = append(all, Owned{r.Token, r.Owner})
 		}
 	}
-	slices.SortFunc(all, func(a, b Token) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID)) })
-	return all, nil
+	return all, false, nil
 }
 
 // LastUsed is when the token was last used at this process, the zero time if it never was.
