@@ -149,7 +149,7 @@ func (a *API) newRouter() *mux.Router {
 	router := mux.NewRouter().SkipClean(true)
 	v2 := router.PathPrefix(a.urls.prefix + "/v2").Subrouter()
 	for _, e := range a.v2() {
-		v2.Path(e.path).Handler(a.prepare(e))
+		v2.MatcherFunc(e.mayMatch()).Path(e.path).Handler(a.prepare(e))
 	}
 	for _, e := range a.outside() {
 		router.Path(e.path).Handler(a.prepare(e))
@@ -158,6 +158,13 @@ func (a *API) newRouter() *mux.Router {
 	a.prepare(unknown)
 	router.NotFoundHandler = unknown.rows[0]
 	return router
+}
+
+// mayMatch looks for the fixed part of the path behind the repository's name. That rules out
+// most endpoints, and is cheaper than a pattern that begins with a name of any length.
+func (e *endpoint) mayMatch() mux.MatcherFunc {
+	fixed, _, _ := strings.Cut(strings.TrimPrefix(e.path, repositoryPath), "{")
+	return func(r *http.Request, _ *mux.RouteMatch) bool { return strings.Contains(r.URL.Path, fixed) }
 }
 
 func (a *API) prepare(e *endpoint) *endpoint {
