@@ -47,7 +47,6 @@ type room struct {
 	rules      *event.EncryptionEventContent // of its encryption
 	replacedBy string
 	checked    time.Time // when the state was read; zero if never
-	invitedBy  string
 }
 
 func (r *rooms) get(id string) (room, bool) {
@@ -202,7 +201,7 @@ func (c *Client) join(ctx context.Context, roomID, via string) error {
 	if err != nil {
 		return joinRefused(err)
 	}
-	c.rooms.update(roomID, func(k *room) { k.checked, k.invitedBy = time.Time{}, "" })
+	c.rooms.update(roomID, func(k *room) { k.checked = time.Time{} })
 	return nil
 }
 

@@ -31,7 +31,6 @@ type batch struct {
 	outcomes []*Outcome
 	number   int64 // of the last outcome
 	settles  bool  // it holds what results must come before
-	closing  bool
 	failed   bool  // the outcomes could not be stored and are put back
 	txs      []*Tx // of the changes
 }

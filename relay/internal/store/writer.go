@@ -223,7 +223,7 @@ func (w *writer) gather() *batch {
 	if w.ripe || b.settles || w.closed {
 		b.outcomes, w.outcomes, w.ripe = w.outcomes, nil, false
 	}
-	b.number, b.closing, w.again = w.reported-int64(len(w.outcomes)), w.closed, false
+	b.number, w.again = w.reported-int64(len(w.outcomes)), false
 	w.mu.Unlock()
 	return b
 }

@@ -27,12 +27,12 @@ type chart struct {
 }
 
 type column struct {
-	X, Width            int
-	SentY, SentHeight   int
-	DeadY, DeadHeight   int
-	Label, Text         string
-	Sent, Dead, Accepts int64
-	LabelX              int
+	X, Width          int
+	SentY, SentHeight int
+	DeadY, DeadHeight int
+	Label, Text       string
+	Sent, Dead        int64
+	LabelX            int
 }
 
 type gridLine struct {
@@ -70,7 +70,7 @@ func newColumn(h intake.Hour, x, step int, top int64, i, n int, now time.Time) c
 	}
 	col := column{
 		X: x + 3, Width: step - 6, SentY: chartBase - sent, SentHeight: sent, DeadY: chartBase - sent - dead, DeadHeight: dead,
-		Sent: h.Sent, Dead: h.Dead, Accepts: h.Accepted, LabelX: x + step/2,
+		Sent: h.Sent, Dead: h.Dead, LabelX: x + step/2,
 		Text: fmt.Sprintf("%s–%s UTC: %s delivered, %s given up", h.Start.UTC().Format("15:04"), h.Start.UTC().Add(time.Hour).Format("15:04"), ui.Count(h.Sent), ui.Count(h.Dead)),
 	}
 	switch back := n - 1 - i; {
