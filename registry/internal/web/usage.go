@@ -21,7 +21,7 @@ type usagePage struct {
 	Ready   bool  // sizes are known
 }
 
-// getUsage shows what the largest repositories cost, of those that the visitor may see.
+// getUsage shows the sizes of the largest repositories that the visitor may see.
 func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 	if web.o.Index == nil {
 		return errNoPage
