@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,15 +52,18 @@ func (f *field) read(text string) (any, error) {
 		return s, cmp.Or(err, f.tooLow(int64(s)))
 	case f.typ.Kind() == reflect.String:
 		return f.choose(text)
+	case f.typ.Kind() == reflect.Bool:
+		var b bool
+		if err := (&yaml.Node{Kind: yaml.ScalarNode, Value: text}).Decode(&b); err != nil || text == "" {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return b, nil
 	}
-	v := reflect.New(f.typ)
-	if err := (&yaml.Node{Kind: yaml.ScalarNode, Value: text}).Decode(v.Interface()); err != nil || text == "" {
-		return nil, fmt.Errorf("%q is not a %s", text, f.typeName())
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a whole number", text)
 	}
-	if v.Elem().CanInt() {
-		return v.Elem().Interface(), f.tooLow(v.Elem().Int())
-	}
-	return v.Elem().Interface(), nil
+	return reflect.ValueOf(n).Convert(f.typ).Interface(), f.tooLow(n)
 }
 
 // choose returns the choice that text means, and text where there are no choices.

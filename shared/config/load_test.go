@@ -169,6 +169,7 @@ func TestLoad(t *testing.T) {
 		{"quoted text in a variable is", "", []string{"REGISTRY_HTTP_ADDR=':1 # x'"}, func(s sample) any { return s.HTTP.Addr }, ":1 # x"},
 		{"comment in a variable for a string", "", []string{"REGISTRY_HTTP_SECRET=a #b"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "a #b"},
 
+		{"anchors", "checks: [&a {uri: a, status: 1}, *a]", []string{"REGISTRY_CHECKS_1_STATUS=2"}, func(s sample) any { return s.Checks }, []check{{"a", 10 * time.Second, 1}, {"a", 10 * time.Second, 2}}},
 		{"alias variable", "http: {secret: f}", []string{"WEB_SECRET=a"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "a"},
 		{"own variable over alias variable", "", []string{"WEB_SECRET=a", "REGISTRY_HTTP_SECRET=b"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "b"},
 	}
@@ -209,7 +210,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"several unreadable values", "http: {drain: 5, body: x}\nlog: {level: z}", nil, []string{`http.drain: "5"`, `http.body: "x"`, `log.level: "z"`}},
 		{"no duration", "http: {drain: soon}", nil, []string{`http.drain: "soon" is not a duration such as 10s`}},
 		{"days", "http: {drain: 2d}", nil, []string{`http.drain: "2d" is not a duration such as 10s, 5m or 168h`}},
-		{"no boolean", "storage: {delete: {enabled: maybe}}", nil, []string{`storage.delete.enabled: "maybe" is not a boolean`}},
+		{"no boolean", "storage: {delete: {enabled: maybe}}", nil, []string{`storage.delete.enabled: "maybe" is neither true nor false`}},
 		{"no size", "http: {body: -1}", nil, []string{`http.body: "-1" is not a size such as 4MiB`}},
 		{"too low", "http: {drain: -1s, body: 0}", nil, []string{"http.drain: must not be negative (c.yml:1)", "http.body: must be above 0 (c.yml:1)"}},
 		{"no choice", "log: {level: trace}", nil, []string{`log.level: "trace" is not one of debug, info (c.yml:1)`}},
@@ -220,6 +221,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"list in a map as value", "http: {headers: {X: a}}", nil, []string{"http.headers.X: is a list, such as [a, b]"}},
 		{"null item", "http: {suites: [~]}", nil, []string{"http.suites[0]: is empty"}},
 		{"unknown word", "storage: inmemry", nil, []string{"storage: is a section, not one value or a list; did you mean storage.inmemory? (c.yml:1)"}},
+		{"gap in a list", "", []string{"REGISTRY_CHECKS_1_URI=a"}, []string{"checks[0]: is empty (REGISTRY_CHECKS_1_URI)"}},
+		{"index out of bounds", "", []string{"REGISTRY_CHECKS_1000000000_URI=a"}, []string{"REGISTRY_CHECKS_1000000000_URI: is not a setting"}},
+		{"merge keys", "checks: [&a {uri: a}, {<<: *a}]", nil, []string{"checks[1].<<: is not a setting"}},
+		{"no number", "storage: {filesystem: {max_threads: 1.5}}", nil, []string{`storage.filesystem.max_threads: "1.5" is not a whole number`}},
 		{"variable is not YAML", "", []string{"REGISTRY_HTTP_SUITES=[a"}, []string{"http.suites: not YAML:", "(REGISTRY_HTTP_SUITES)"}},
 		{"part to come", "storage: {s3: {bucket: b}}", nil, []string{"storage.s3: is not supported: there is none (c.yml:1)"}},
 		{"part to come by variable", "", []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, []string{"storage.s3: is not supported: there is none (REGISTRY_STORAGE_S3_BUCKET)"}},

@@ -139,3 +139,12 @@ func TestRedis_Sentinel(t *testing.T) {
 		t.Errorf("the primary is %v, %v; want %s", addr, err, second)
 	}
 }
+
+// The limits of the pool also have the names that distribution 2.8 gives them.
+func TestRedisOptions_OldNamesOfThePool(t *testing.T) {
+	pool := config.RedisPool{MaxIdle: 3, MaxActive: 4, IdleTimeout: time.Minute}
+	o, err := redisOptions(&config.Redis{Addr: "h:1", Pool: pool})
+	if err != nil || o.MaxIdleConns != 3 || o.MaxActiveConns != 4 || o.ConnMaxIdleTime != time.Minute {
+		t.Errorf("got %d, %d, %s, %v", o.MaxIdleConns, o.MaxActiveConns, o.ConnMaxIdleTime, err)
+	}
+}
