@@ -163,7 +163,7 @@ func UploadHashState(n oci.Name, id string, alg oci.Algorithm, offset int64) str
 	return Upload(n, id) + "/hashstates/" + string(alg) + "/" + strconv.FormatInt(offset, 10)
 }
 
-// ParseRevisionLink reads what RevisionLink has below Manifests.
+// ParseRevisionLink parses the part of a RevisionLink below Manifests.
 func ParseRevisionLink(name string) (oci.Digest, bool) {
 	rest, found := strings.CutPrefix(name, "revisions/")
 	parts := strings.Split(rest, "/")
@@ -174,7 +174,7 @@ func ParseRevisionLink(name string) (oci.Digest, bool) {
 	return d, err == nil
 }
 
-// ParseTagIndex reads what TagIndex has below Tag.
+// ParseTagIndex parses the part of a TagIndex below Tag.
 func ParseTagIndex(name string) (oci.Digest, bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != "index" || parts[3] != "link" {
