@@ -17,7 +17,7 @@ func LimitMemory() {
 }
 
 // gcPercent is GOGC unless that is set. The live heap is a few MiB, so this costs little memory
-// and saves about a fifth of the CPU of a small request.
+// and saves about a seventh of the CPU of a small request.
 const gcPercent = 300
 
 // tuneCollector sets gcPercent unless GOGC is set.
