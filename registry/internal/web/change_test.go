@@ -162,3 +162,52 @@ func TestOpen_Forms(t *testing.T) {
 	b.post("/ui/delete/a:v1")
 	b.want(200, "Deleted.")
 }
+
+// TestProtect: visitors who may delete protect a tag and lift that; others see the protection, and
+// readers don't see the name.
+func TestProtect(t *testing.T) {
+	var lines bytes.Buffer
+	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: &lines})
+	s := newSite(t, func(c *setup) { c.api.Audit, c.pages.Audit = acts, acts })
+	m := s.image("web/app", "v1", nil, "x")
+	s.image("web/app", "kept-1", nil, "y")
+	const image, protect = "/ui/image/web/app:v1", "/ui/protect/web/app:v1"
+	bob := s.as("bob")
+	bob.get(image)
+	bob.want(200, "-Protect the tag")
+	bob.post(protect)
+	bob.want(403)
+	b := s.as("alice")
+	b.get(image)
+	b.post(protect, "csrf", "guess")
+	b.want(403)
+	b.get("/ui/image/web/app:kept-1")
+	b.want(200, "-Protect the tag", "maintenance.immutable[0]")
+	b.post("/ui/protect/web/app@" + string(m.Digest))
+	b.want(404)
+	b.get(image)
+	b.want(200, "Protect the tag", "-Lift the protection")
+	b.post(protect)
+	b.want(200, "The tag is protected.", "protected by alice", "Lift the protection", `<span class="state odd">protected</span>`)
+	b.post("/ui/delete/web/app:v1")
+	b.want(409, "The tag v1 is protected")
+	b.get("/ui/repository/web/app")
+	b.want(200, `v1</a> <span class="state odd">protected</span>`)
+	bob.get(image)
+	bob.want(200, "Neither moved nor deleted", "-by alice", "-Lift the protection")
+	bob.post(protect, "lift", "yes")
+	bob.want(403)
+	b.get(image)
+	b.post(protect, "lift", "yes")
+	b.want(200, "no longer protected", "Protect the tag", "-Neither moved")
+	b.post("/ui/delete/web/app:v1")
+	b.want(200, "Deleted.")
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range []string{"tag protected", "tag unprotected"} {
+		if want := `"event":"` + event + `","who":"alice"`; !strings.Contains(lines.String(), want) {
+			t.Errorf("not in the audit log: %s\n%s", want, lines.String())
+		}
+	}
+}

@@ -74,6 +74,8 @@ var notices = map[string]string{
 	"deleted":   "Deleted.",
 	"tagged":    "The tag is set.",
 	"restored":  "Restored.",
+	"protected": "The tag is protected.",
+	"lifted":    "The tag is no longer protected.",
 	"started":   "The job starts as soon as no other deletes. Reload to see how far it is.",
 	"revoked":   "Revoked. It can no longer log in.",
 }
