@@ -318,6 +318,8 @@ func TestRefused(t *testing.T) {
 		{minimal + "proxy: {password: p, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.password: belongs to an upstream; set proxy.upstreams[].password instead"},
 		{minimal + "proxy: {exec: {command: c}, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.exec: belongs to an upstream; set proxy.upstreams[].exec instead"},
 		{minimal + "proxy: {ttl: 1h}", nil, "proxy.ttl: has no effect without proxy.remoteurl"},
+		{minimal + "proxy: {cachewritetimeout: 1m}", nil, "proxy.cachewritetimeout: has no effect without an upstream; set proxy.remoteurl or proxy.upstreams"},
+		{minimal + "proxy: {maxsize: 1GiB}", nil, "proxy.maxsize: has no effect without an upstream"},
 		{minimal + "proxy: {interval: 1s}", nil, "proxy.interval"},
 		{minimal + "auth: none\nproxy: {upstreams: [{prefix: a, remoteurl: https://x, exec: {command: h}}]}", nil, "proxy.upstreams[0]: has a login, and this registry has none"},
 		{minimal + "proxy: {remoteurl: https://x, upstreams: [{prefix: a, remoteurl: https://y}]}", nil, "proxy.remoteurl: is the only upstream"},

@@ -127,6 +127,17 @@ func (p *Proxy) refuseIgnored(problems *config.Problems) {
 	refuse("exec", p.Exec != nil)
 	refuse("ttl", p.TTL != d.TTL)
 	refuse("tagttl", p.TagTTL != d.TagTTL)
+	if p.Enabled() {
+		return
+	}
+	for key, set := range map[string]bool{
+		"cachewritetimeout": p.CacheWriteTimeout != d.CacheWriteTimeout, "maxsize": p.MaxSize != d.MaxSize, "spool": p.Spool != "", "spoolmax": p.SpoolMax != d.SpoolMax,
+		"local": len(p.Local) > 0, "public": p.Public, "offline": p.Offline, "sync": p.Sync.Interval != 0 || len(p.Sync.Images) > 0,
+	} {
+		if set {
+			problems.Addf("proxy."+key, "has no effect without an upstream; set proxy.remoteurl or proxy.upstreams")
+		}
+	}
 }
 
 func (p *Proxy) validate(problems *config.Problems, open bool) {
