@@ -72,8 +72,8 @@ type run struct {
 
 	collection storage.Collection // nil in a dry run
 	start      time.Time          // by the store's clock
-	offline    bool
-	visited    map[oci.Name]bool // repositories
+	offline    bool               // in a dry run: the run would be
+	visited    map[oci.Name]bool  // repositories
 
 	telling, deleting sync.Mutex
 
@@ -129,6 +129,9 @@ func (r *run) run(ctx context.Context) error {
 		}
 		defer c.Close()
 		r.collection, r.start, r.offline = c, c.Start(), c.Offline()
+	} else if unlock, err := r.Store.Lock(ctx, storage.LockServers, false); err == nil {
+		unlock() // a dry run keeps no server from starting
+		r.offline = true
 	}
 	r.Progress.Enter("reading repositories")
 	if err := r.collectRepositories(ctx); err != nil {

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hostile"
 )
 
 // beside runs beside a server and calls f once, after a repository was read, which has a
@@ -250,4 +252,31 @@ func TestRevisionWithoutLink(t *testing.T) {
 	}
 	x.run(Options{})
 	x.gone("deleted by distribution", "a", gone, blobs)
+}
+
+// Where no registry serves, a dry run reports recent blobs as the run does: as garbage, unless an
+// age is set. Nobody can know who serves a bucket.
+func TestDryRunWithoutAServerReportsRecentBlobs(t *testing.T) {
+	check := func(t *testing.T, x volume) {
+		d := oci.SHA256.FromBytes([]byte("recent"))
+		for _, o := range []Options{{Age: time.Hour}, {Age: time.Hour, KeepAge: true}} {
+			x.put(layout.BlobData(d), []byte("recent"), 0)
+			x.put(layout.LayerLink("a", d), layout.Link(d), 0)
+			dry := o
+			dry.DryRun = true
+			would, did := x.run(dry), x.run(o)
+			if would.Blobs != did.Blobs || would.Kept != did.Kept {
+				t.Errorf("%+v: it would %+v, and did %+v", o, would, did)
+			}
+		}
+	}
+	onStores(t, check)
+	t.Run("bucket without conditions", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := hostile.New(hostile.Options{NoConditions: true})
+			p := b.Process()
+			defer p.Close()
+			check(t, volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true})
+		})
+	})
 }

@@ -23,11 +23,11 @@ const (
 // lock is held alone, too, so that a second server doesn't start. A bucket without space has no room for it:
 // then others go on without, as the lock only saves work.
 func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func(), err error) {
-	if name == storage.LockServers && s.limits.ConditionalPut {
-		if shared {
-			return func() {}, nil
-		}
+	switch servers := name == storage.LockServers; {
+	case servers && !shared:
 		return nil, fmt.Errorf("nobody can know which registries serve a bucket: %w", storage.ErrBusy)
+	case servers && s.limits.ConditionalPut:
+		return func() {}, nil
 	}
 	l := &lock{s: s, key: lockPrefix + name}
 	err = l.take(ctx)
