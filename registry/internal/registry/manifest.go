@@ -24,16 +24,16 @@ type Manifest struct {
 	seen atomic.Int64 // when its bytes were last looked for in the store, in nanoseconds
 }
 
-// bytesTrusted is how long the bytes of a manifest in memory are taken to be in the
-// store too. Whether the manifest is in the repository is looked at each time; this
-// is for operators who remove bytes alone.
+// bytesTrusted is how long bytes that were seen in the store are taken to be there: those of a
+// manifest in memory, and on a remote store those of a blob. The repository's link, which keeps
+// them, is read each time; the limit is for operators who remove bytes alone.
 const bytesTrusted = time.Second
 
 // smallManifest is more than nearly all manifests have.
 const smallManifest = 128 << 10
 
-// Manifest returns a manifest by tag or digest and reports the pull. A pull relies on
-// nothing that stays. MANIFEST_UNKNOWN, NAME_UNKNOWN; a fault with ErrDamaged.
+// Manifest returns a manifest by tag or digest and reports the pull. A pull renews
+// nothing: what it reads may be collected meanwhile. MANIFEST_UNKNOWN, NAME_UNKNOWN; a fault with ErrDamaged.
 func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	return r.pull(ctx, ref, r.lookUp)
 }
@@ -43,8 +43,8 @@ func (r Repository) Peek(ctx context.Context, ref oci.Reference) (*Manifest, err
 	return r.lookUp(ctx, ref)
 }
 
-// StatManifest is Manifest for clients that ask whether it is there: one by digest
-// stays for the grace period.
+// StatManifest is Manifest for clients that ask whether it is there: a manifest by digest
+// is kept for the grace period.
 func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	if ref.Tag != "" {
 		return r.Manifest(ctx, ref)
@@ -80,7 +80,7 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
 func (r Repository) manifest(ctx context.Context, a *storage.Attempt, d oci.Digest) (*Manifest, error) {
-	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, a, d) })
+	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, d) })
 	if err := r.revision(ctx, a, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
@@ -103,7 +103,7 @@ func (r Repository) revision(ctx context.Context, a *storage.Attempt, d oci.Dige
 
 // content returns a manifest whatever repository has it. The error is that of the
 // store, or ErrDamaged, or errNotManifest.
-func (r *Registry) content(ctx context.Context, a *storage.Attempt, d oci.Digest) (*Manifest, error) {
+func (r *Registry) content(ctx context.Context, d oci.Digest) (*Manifest, error) {
 	if m := r.cached(ctx, d); m != nil {
 		return m, r.lookAt(ctx, m)
 	}

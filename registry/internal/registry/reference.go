@@ -115,7 +115,7 @@ func (r Repository) checkChild(ctx context.Context, a *storage.Attempt, d *oci.D
 }
 
 // checkManifest looks for a manifest of the size that the index says. What the
-// manifest itself needs stays as long as its link does.
+// manifest itself needs is kept as long as its link.
 func (r Repository) checkManifest(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
 	err := r.revision(ctx, a, d.Digest)
 	if absent(err) && !oci.IsManifest(d.MediaType) {
@@ -123,7 +123,7 @@ func (r Repository) checkManifest(ctx context.Context, a *storage.Attempt, d *oc
 	}
 	var m *Manifest
 	if err == nil {
-		m, err = r.reg.content(ctx, a, d.Digest)
+		m, err = r.reg.content(ctx, d.Digest)
 	}
 	switch {
 	case absent(err) || errors.Is(err, ErrDamaged):

@@ -158,7 +158,7 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 	if absent(err) && !x.trash[d] {
 		return x.revisionUnknown(d)
 	}
-	m, err := x.reg.content(ctx, nil, d)
+	m, err := x.reg.content(ctx, d)
 	if absent(err) || errors.Is(err, ErrDamaged) {
 		return &oci.Error{Code: oci.CodeManifestUnknown, Detail: map[string]string{"digest": string(d)}, Message: "the bytes of the manifest are gone; push it again", Err: err}
 	}
