@@ -16,8 +16,8 @@ type variable struct{ name, value string }
 
 var injectedPort = regexp.MustCompile(`_PORT_[0-9]+_(TCP|UDP|SCTP)(_|$)`)
 
-// injected reports whether a container platform makes such a variable for a
-// service that happens to be called like ours.
+// injected reports whether the variable looks like one that a container platform sets for a
+// service whose name is our prefix.
 func (v variable) injected() bool {
 	return strings.HasSuffix(v.name, "_SERVICE_HOST") || strings.HasSuffix(v.name, "_SERVICE_PORT") || strings.Contains(v.name, "_SERVICE_PORT_") ||
 		strings.HasSuffix(v.name, "_PORT") && strings.Contains(v.value, "://") ||
@@ -130,8 +130,8 @@ func (f *field) match(rest string) (best *field, after string) {
 	return best, strings.TrimSuffix(after, "_")
 }
 
-// unknown stops the start if the name leads into a section, or would do so with one word corrected:
-// a setting that its operator believes in must not be lost. Others may be those of another program.
+// unknown returns an error if the name belongs to a section, or would with one word corrected, so
+// that a misspelled setting isn't ignored silently. Any other name may be meant for another program.
 func (l *loader) unknown(v variable, f *field, rest string) {
 	word, after, _ := strings.Cut(rest, "_")
 	hint, misspelled := "", false

@@ -71,13 +71,13 @@ func (l *listener) leave() {
 // slice meanwhile. It sits beneath TLS, so that it judges what leaves the machine.
 type conn struct {
 	net.Conn
-	pace  pace
-	until atomic.Int64 // our write deadline, 0 if it is not ours
-	began atomic.Int64 // what the client had taken when that was set
-	alien atomic.Bool  // somebody above set a write deadline
-	stuck atomic.Bool  // a write has run out of time
-	left  func()
-	ended atomic.Bool
+	pace       pace
+	until      atomic.Int64 // our write deadline, 0 if it is not ours
+	began      atomic.Int64 // what the client had taken when that was set
+	overridden atomic.Bool  // somebody above set a write deadline
+	stuck      atomic.Bool  // a write has run out of time
+	left       func()
+	ended      atomic.Bool
 }
 
 // Write implements net.Conn.
@@ -101,7 +101,7 @@ func (c *conn) moves(n int64, err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	moves := !c.alien.Load() && max(n, taken(c.Conn)-c.began.Load()) >= int64(c.pace.slice)
+	moves := !c.overridden.Load() && max(n, taken(c.Conn)-c.began.Load()) >= int64(c.pace.slice)
 	c.stuck.Store(!moves)
 	return moves
 }
@@ -126,7 +126,7 @@ func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 		if err == nil && part.N == 0 {
 			continue
 		}
-		if err == nil || part.N != size-m || !c.moves(m, err) { // the file has ended, or was read for nothing
+		if err == nil || part.N != size-m || !c.moves(m, err) { // the file has ended, or bytes were read that couldn't be sent
 			return n, err
 		}
 	}
@@ -146,7 +146,7 @@ func fileIn(src io.Reader) (limited *io.LimitedReader, file bool) {
 // arm sees to it that the next write has enough time. A deadline that still has
 // nearly all of its time is left alone.
 func (c *conn) arm() {
-	if c.alien.Load() {
+	if c.overridden.Load() {
 		return
 	}
 	now := time.Now()
@@ -163,17 +163,17 @@ func (c *conn) arm() {
 // closes), whose deadline then counts instead of ours. Ours is not cleared, as net/http
 // asks after each request: to set it again for each answer costs more than its head.
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	if t.IsZero() && !c.alien.Load() {
+	if t.IsZero() && !c.overridden.Load() {
 		return nil
 	}
-	c.alien.Store(!t.IsZero())
+	c.overridden.Store(!t.IsZero())
 	c.until.Store(0)
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
-	c.alien.Store(!t.IsZero())
+	c.overridden.Store(!t.IsZero())
 	c.until.Store(0)
 	return c.Conn.SetDeadline(t)
 }

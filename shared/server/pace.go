@@ -22,7 +22,7 @@ func newPace(stall time.Duration, rate int64) pace {
 	return pace{timeout: stall, need: need, slice: int(min(max(need, slice), 4<<20))}
 }
 
-// maxDiscard is what a client gets at most to finish a body that nobody reads.
+// maxDiscard is the time a client gets at most to finish a body that nobody reads.
 // Within it net/http drops the rest and keeps the connection, after it the
 // connection ends.
 const maxDiscard = 5 * time.Second
