@@ -39,7 +39,7 @@ func newGarbageCollectCommand() *cobra.Command {
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Deletes unneeded blobs from the storage of the configuration FILE, or of the file that " + config.PathVariable +
 			" names. Registries may serve and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
-			"While a registry serves, blobs that clients pushed or requested with HEAD are kept for two minutes, or for " +
+			"While a registry serves, blobs that clients pushed or asked for with HEAD are kept for two minutes, or for " +
 			"storage.maintenance.gc.age in repositories with an upload under way. While none serves a file system, everything unneeded is freed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,7 +68,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what could still be restored")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
-	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for (default: see above)")
+	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for with HEAD (default: see above)")
 	return cmd
 }
 

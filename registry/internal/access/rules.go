@@ -67,8 +67,9 @@ func New(groups map[string][]string, rules []Rule) (*Rules, error) {
 	return r, nil
 }
 
-// WithTwins is the rules where some repositories go by two names, so that none is a way
-// around them: who names one of the names names both. twin returns the other name, or "".
+// WithTwins returns the rules for a registry in which some repositories have two names. So that
+// neither is a way around the rules, naming one of them means both. twin returns the other name,
+// or "".
 func (r *Rules) WithTwins(twin func(oci.Name) oci.Name) *Rules {
 	return &Rules{r.rules, twin}
 }

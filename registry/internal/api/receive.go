@@ -30,7 +30,7 @@ func chunkOf(r *request) (chunk span, ok bool, err error) {
 }
 
 // receive appends the request's body to the upload. What arrived before an
-// error stays, to be gone on with.
+// error is kept, so that the upload can continue there.
 func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	if r.ContentLength == 0 {
 		return nil

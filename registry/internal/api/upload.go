@@ -36,7 +36,7 @@ func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 }
 
 // uploadDigest reads the parameters of POST that tell about the digest to
-// come. A single POST without a body is taken as the begin of an upload.
+// come. A single POST without a body is taken as the start of an upload.
 func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 	if s := r.param("digest"); s != "" {
 		if d, err = oci.ParseDigest(s); err != nil {

@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Options are the ways to prove who one is, and the rules.
+// Options are the ways to prove an identity, and the rules.
 type Options struct {
 	// Rules returns the rules in force; another pointer after each change.
 	Rules func() *access.Rules
@@ -113,7 +113,7 @@ func (a *Authorizer) identify(r *http.Request, g *Grant) error {
 		g.Caller.Bearer = err == nil
 		return err
 	case a.opts.Logins == nil:
-		return &Refusal{Reason: NoCredentials} // as distribution has it of a Basic header where tokens are asked for
+		return &Refusal{Reason: NoCredentials} // distribution treats a Basic header so where tokens are required
 	}
 	var room [192]byte
 	c, ok := parseBasic(values[0], room[:])

@@ -34,7 +34,7 @@ type ReadOnly struct {
 type GC struct {
 	Enabled        bool          `key:"enabled" doc:"Collect garbage while serving."`
 	Interval       time.Duration `key:"interval" doc:"Time between two runs."`
-	Age            time.Duration `key:"age" min:"0" doc:"How long a blob stays after a client pushed or requested it. Must exceed the longest push, and be equal on all replicas."`
+	Age            time.Duration `key:"age" min:"0" doc:"How long a blob is kept after a client pushed it or asked for it with HEAD; a pull doesn't count. Must exceed the longest push, and be equal on all replicas."`
 	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete manifests without a tag, unless a tagged index, subject or referrer leads to them."`
 	DryRun         bool          `key:"dryrun" doc:"Only log what would be freed."`
 }

@@ -32,7 +32,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Roots of the two trees. Neither registry walks anything beside them.
+// Roots of the two trees. Distribution walks nothing beside them, and this registry only Own.
 const (
 	Root         = "/docker/registry/v2"
 	Blobs        = Root + "/blobs"

@@ -9,8 +9,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxAttempts bounds how often a request begins again that took too long or that others
-// have overtaken.
+// maxAttempts bounds how often a request that took too long, or that others overtook,
+// starts again.
 const maxAttempts = 3
 
 // errOvertaken ends an attempt whose result somebody else has undone meanwhile.
@@ -45,7 +45,7 @@ func (r *Registry) advertise(ctx context.Context, f func(*storage.Attempt) error
 	})
 }
 
-// retryContended is when a client may try again that others have overtaken.
+// retryContended is how long a client waits that others have overtaken.
 const retryContended = time.Second
 
 func contended(cause error) *oci.Error {

@@ -108,7 +108,7 @@ func (b *Blob) Close() error {
 	return o.Close()
 }
 
-// StatBlob describes a blob of the repository, which stays for the grace period.
+// StatBlob describes a blob of the repository, which is then kept for the grace period.
 // BLOB_UNKNOWN if it is not there, or known to be damaged: then clients push it
 // again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
@@ -219,8 +219,8 @@ func (r Repository) statBlob(ctx context.Context, a *storage.Attempt, d oci.Dige
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, fault(err)
 }
 
-// statBytes describes the bytes of a blob. On a remote store, those that were there a moment ago
-// are not looked at again: a repository's link, which is, keeps them.
+// statBytes describes the bytes of a blob. On a remote store, bytes that were there a moment ago
+// aren't looked for again: the repository's link, which is read each time, keeps them.
 func (r *Registry) statBytes(ctx context.Context, d oci.Digest) (storage.Info, error) {
 	key := layout.BlobData(d)
 	now := r.now()

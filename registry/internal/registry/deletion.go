@@ -20,7 +20,7 @@ type deletion struct {
 	manifests map[oci.Digest]bool
 }
 
-// MaxDeletions is how many deletions a request that only looks reads: retention may make one of each
+// MaxDeletions is how many deletions a read-only request looks at: retention may make one for each
 // tag, and each is an object.
 const MaxDeletions = 1000
 

@@ -59,7 +59,7 @@ func fault(err error) error {
 	return &oci.Error{Code: code, Message: faultText(err), Err: err}
 }
 
-// retryStorage is when a client may ask again that was told that the storage does not answer.
+// retryStorage is how long a client waits after an answer that the storage doesn't respond.
 const retryStorage = 5 * time.Second
 
 func faultText(err error) string {

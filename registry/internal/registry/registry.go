@@ -1,8 +1,9 @@
 // Package registry holds the rules of the registry: what a repository, an
 // upload, a manifest and a tag are, in terms of objects in a store. It knows no
 // HTTP and keeps no state that the store does not hold: what it remembers
-// (manifests by digest, listings, sizes) only saves work, and whether a thing
-// exists is always asked of the store.
+// (manifests by digest, listings, sizes) only saves work. Whether a repository has a thing is
+// asked of the store each time; only the bytes behind a link are trusted for a second
+// (bytesTrusted).
 //
 // Registry makes repositories, and Repository has a method for each thing that a client does.
 // What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.

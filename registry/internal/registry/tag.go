@@ -22,8 +22,8 @@ type Page struct {
 }
 
 // Tags lists at most n tags (all, if n < 0) strictly after last, sorted
-// bytewise. Nobody changes the slice. A
-// repository without tags has an empty list; NAME_UNKNOWN if there is none.
+// bytewise. Callers must not change the slice. A repository without tags has an empty
+// list; NAME_UNKNOWN if there is none.
 func (r Repository) Tags(ctx context.Context, n int, last string) (list []string, page Page, err error) {
 	if list, page.Next, err = r.reg.tags.List(ctx, r.name, n, last); err != nil {
 		return nil, Page{}, fault(err)

@@ -17,8 +17,8 @@ const (
 
 // Attempt is the span in which a caller looks at objects and then writes what relies
 // on them, or tells a client of them. What it found to be fresh, or has renewed,
-// isn't collected before its writes have taken effect or can't any more. It holds no
-// lock and needs no end. A nil *Attempt relies on nothing that existed before the call.
+// isn't collected until its writes have taken effect or no longer can. It holds no lock
+// and needn't be ended. A nil *Attempt relies on nothing that existed before the call.
 type Attempt struct {
 	begun time.Time
 	fresh time.Duration

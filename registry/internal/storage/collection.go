@@ -16,9 +16,9 @@ const (
 // Collection deletes what nobody has renewed since it began. One goroutine at a time
 // uses it, unless it is Offline.
 type Collection interface {
-	// Start is when the collection began, by the store's clock. When Collect returned,
-	// every attempt that relied on an object dated before Start without renewing it
-	// could change nothing any more.
+	// Start is when the collection began, by the store's clock. Once Collect has
+	// returned, no attempt that relies on an object dated before Start without having renewed it
+	// can change anything.
 	Start() time.Time
 
 	// Offline reports whether no process serves the store until Close.

@@ -1,6 +1,6 @@
 // Package storage is the contract between the registry's rules and the place
-// where bytes lie. Files and object stores keep it alike: it knows no rename,
-// no directory, no modification time that anybody sets and no clock of the store.
+// where bytes lie. Both kinds of store, files and objects, keep it: no renames,
+// directories or settable dates. Dates are those of the store's clock.
 //
 // Keys are slash-separated and absolute below the store's root
 // ("/docker/registry/v2/…"), and obey ValidKey; a store refuses any other with
@@ -56,8 +56,8 @@ type Store interface {
 	// every name that no valid key has; uploads may be there or not. An error ends the sequence.
 	List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Info, error]
 
-	// Begin begins an attempt. It does no I/O worth mentioning and never fails: what it
-	// couldn't prepare is the error of the Apply that needs it.
+	// Begin begins an attempt. It does no I/O worth mentioning and never fails: if it
+	// couldn't prepare something, the Apply that needs it returns the error.
 	Begin() *Attempt
 
 	// Apply makes the changes durable and visible: when it returns nil they outlive
@@ -88,8 +88,8 @@ type Store interface {
 	Lock(ctx context.Context, name string, shared bool) (unlock func(), err error)
 
 	// Collect begins a collection, and first waits until attempts begun long before can
-	// change nothing any more: some seconds on files, two minutes on object stores, not
-	// at all while no process serves the store. It also removes what writers that died have
+	// change nothing any more: some seconds on files, two minutes on object stores (16 on
+	// Google's without a key that signs URLs), not at all while no process serves the store. It also removes what writers that died have
 	// left and no key shows. ErrBusy if another collection is under way.
 	Collect(ctx context.Context) (Collection, error)
 
@@ -139,9 +139,9 @@ type Object struct {
 type Stage []Change
 
 // Change is one change of one object: a put of Content or of the bytes of
-// Upload, a renewal or a deletion. Changes of one key exclude each other, in all
-// processes that keep this contract, so a condition holds at the moment of the
-// change.
+// Upload, a renewal or a deletion. Changes of one key that aren't
+// Ephemeral exclude each other, in all processes that keep this contract, so a condition
+// holds at the moment of the change.
 type Change struct {
 	Key     string
 	Content []byte

@@ -23,8 +23,8 @@ type Upload interface {
 
 	// Suspend leaves the upload to the next holder, with its first size bytes: all that it
 	// holds, or as many as when it was opened, so that a failed request leaves nothing.
-	// state, at most 4 KiB (a running hash), belongs to these bytes. They outlive this
-	// process, not a power loss.
+	// The bytes outlive this process, not a power loss.
+	// state, at most 4 KiB (a running hash), belongs to them and may be lost with the process.
 	Suspend(ctx context.Context, size int64, state []byte) error
 
 	// Cancel removes what was written. If the upload was taken over, it removes

@@ -12,22 +12,22 @@ type Event struct {
 	Kind       Kind
 	Repository oci.Name
 	Digest     oci.Digest
-	Marked     int64 // of Marked: digests
+	Marked     int64 // for Marked: how many digests
 }
 
 // Kind describes what happened.
 type Kind int
 
-// The kinds, in the order in which they come.
+// The kinds, in the order in which they are emitted.
 const (
 	Repository  Kind = iota // begins
 	Manifest                // is kept
 	Blob                    // is needed by a manifest that is kept
-	OldManifest             // goes
-	OldLayer                // a repository's link to a blob goes
-	OldTag                  // an entry of a tag's history, which leads to a manifest that is gone, goes
+	OldManifest             // is deleted
+	OldLayer                // a repository's link to a blob is deleted
+	OldTag                  // an entry of a tag's history is deleted, because its manifest is gone
 	Marked                  // all repositories were read
-	OldBlob                 // goes
+	OldBlob                 // is deleted
 )
 
 func (r *run) emit(events ...Event) {
@@ -41,7 +41,7 @@ func (r *run) emit(events ...Event) {
 	}
 }
 
-// tellKept emits what of a repository is kept, in one piece.
+// tellKept emits what is kept of a repository, without other events in between.
 func (r *run) tellKept(repo *repository) {
 	if r.Tell == nil {
 		return

@@ -72,8 +72,8 @@ func (r *run) readTag(ctx context.Context, repo *repository, tag oci.Tag) error 
 	return nil
 }
 
-// decideHistory reduces the history to what goes: entries that lead to nothing which the
-// repository keeps, and all of a tag whose manifest is gone.
+// decideHistory reduces the history to what the run deletes: entries that lead to nothing which
+// the repository keeps, and all keys of a tag whose manifest is gone.
 func (r *run) decideHistory(ctx context.Context, repo *repository, cutoff func() (time.Time, error)) error {
 	if repo.unreadable {
 		repo.history = nil

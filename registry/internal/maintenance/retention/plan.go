@@ -32,14 +32,14 @@ type Plan struct {
 	Rules    int        `json:"rules"`
 	Verdicts []*Verdict `json:"verdicts"` // those that say delete, or all
 	Kept     int        `json:"kept"`     // tags that a rule selects and keeps
-	Deleted  int        `json:"deleted"`  // tags that go
-	Blobs    int        `json:"blobs"`    // that nothing needs then, manifests among them
+	Deleted  int        `json:"deleted"`  // tags to be deleted
+	Blobs    int        `json:"blobs"`    // which nothing needs then, including manifests
 	Bytes    int64      `json:"bytes"`    // in them
 	Shared   int64      `json:"shared"`   // bytes that the tags need but something else needs too
 	Overlaps []*Overlap `json:"overlaps,omitempty"`
 	Problems []string   `json:"problems,omitempty"` // what could not be looked at, and is left alone
 
-	begins pulls.Times // of tags whose time begins now
+	begins pulls.Times // tags whose age counts from now
 }
 
 // Overlap is tags that several rules select: the first decides.

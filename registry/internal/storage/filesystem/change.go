@@ -112,7 +112,7 @@ func (c *change) publish(k *commit) error {
 	return nil
 }
 
-// put renames the file into place. Where something is, it takes the lock.
+// put renames the file into place. If something is there already, it takes the key's lock first.
 func (c *change) put(k *commit) error {
 	if err := c.makeDir(k.s); err != nil {
 		return err

@@ -25,11 +25,11 @@ type keyLocks struct {
 
 const (
 	lockCount    = 64
-	lockPatience = 10 * time.Second // for this process and others; one that keeps a lock longer is stopped
+	lockPatience = 10 * time.Second // for this process and others; one that keeps a lock longer is presumed suspended
 	lockPoll     = time.Millisecond
 )
 
-var errStuck = errors.New("another process keeps its lock; is one stopped?")
+var errStuck = errors.New("another process keeps its lock; is one suspended?")
 
 // lockKey locks a key. On a volume without room for the file, where no other process can
 // make it either, it excludes this process only; no collection runs there beside servers.
