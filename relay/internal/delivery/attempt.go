@@ -175,7 +175,7 @@ func formatted(e *outbox.Entry) format.Message {
 	}
 	return format.Message{
 		Sender: e.Sender, Title: title, Note: e.Note, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-		Mention: e.Mention, Whom: cmp.Or(e.Whom, e.Choice), Marker: e.Txn,
+		Mention: e.Mention, Mentions: cmp.Or(e.Mentions, e.Choice), Marker: e.Txn,
 	}
 }
 

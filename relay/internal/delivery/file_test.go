@@ -25,7 +25,7 @@ func TestFileIsSentOnce(t *testing.T) {
 		"arrived":              {true, true, 1, ""},
 		"did not arrive":       {false, true, 1, ""},
 		"arrived, nobody sees": {true, false, 1, ""},
-		"nobody knows":         {false, false, 0, "cannot be told"},
+		"nobody knows":         {false, false, 0, "is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ var (
 	// errUnproven says that it is unknown whether an event is in the room.
 	errUnproven = errors.New("the room's history does not show whether the message arrived")
 
-	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether it is in the room already"}
+	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "whether it is in the room already is unknown"}
 )
 
 // doubtful reports whether an earlier attempt may have arrived although the homeserver would not deduplicate a

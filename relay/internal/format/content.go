@@ -79,7 +79,7 @@ func (m Message) mentions() (room bool, users []string) {
 	if m.Mention != "" {
 		owner = []string{m.Mention}
 	}
-	switch m.Whom {
+	switch m.Mentions {
 	case "", "auto":
 		return m.Priority >= 2, owner
 	case "room":
@@ -89,7 +89,7 @@ func (m Message) mentions() (room bool, users []string) {
 	case Nobody:
 		return false, nil
 	}
-	return false, strings.Fields(m.Whom)
+	return false, strings.Fields(m.Mentions)
 }
 
 // Nobody is whom a message mentions that only the room shows.

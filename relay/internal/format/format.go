@@ -46,7 +46,7 @@ type Message struct {
 	ContentType string // Markdown, Plain or HTML; "" is Markdown
 	Priority    int    // -2 … 2
 	Mention     string // Matrix ID of the application's owner; may be empty
-	Whom        string // mentions of priorities 1 and 2: "" or auto, room, owner, none, or Matrix IDs separated by spaces
+	Mentions    string // who is mentioned at priorities 1 and 2: "" or auto, room, owner, none, or Matrix IDs separated by spaces
 	Marker      string // identifies the event, see MarkerOf
 }
 
@@ -91,7 +91,7 @@ func Events(m Message, o Options) []Event {
 	// Where parts end depends on the message alone, because names may change before the later parts are rendered.
 	title := cleanTitle(m.Title)
 	frame := content{message: m, body: joinTitle(title, " "), formatted: titleHTML(title, m.Priority, true) + " "}
-	frame.message.Mention, frame.message.Whom = "", ""
+	frame.message.Mention, frame.message.Mentions = "", ""
 	const spare = 8 << 10 // for the names of the sender and the owner, and for tags that a part closes and the next reopens
 	budget := o.budget() - len(frame.json()) - spare
 	title = titleOf(m, o)

@@ -195,7 +195,7 @@ func TestMentions(t *testing.T) {
 		{2, "@o:hs", "@a:hs @b:hs", `{"user_ids":["@a:hs","@b:hs"]}`},
 		{0, "@o:hs", "@a:hs", `{}`},
 	} {
-		m := Message{Priority: tt.priority, Mention: tt.owner, Whom: tt.whom}
+		m := Message{Priority: tt.priority, Mention: tt.owner, Mentions: tt.whom}
 		if got := string(m.appendMentions(nil)); got != tt.want {
 			t.Errorf("priority %d, whom %q: %s, want %s", tt.priority, tt.whom, got, tt.want)
 		}

@@ -98,7 +98,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 			stored[i].Window = row.Digest
 		}
 		if isQuiet(row, &e) {
-			stored[i].Entry.Whom = format.Nobody
+			stored[i].Entry.Mentions = format.Nobody
 		}
 		if r.Edits != 0 {
 			if stored[i].Entry.Room, err = s.roomOf(ctx, app, r.Edits); err != nil {

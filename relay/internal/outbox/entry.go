@@ -20,16 +20,17 @@ const (
 // Completes reports whether an entry of the kind sends the rest of its target.
 func (k Kind) Completes() bool { return k == File || k == Part || k == Media }
 
-// Content is what an entry says. Each entry has its own.
+// Content is what an entry says. Each entry has its own. Hashes of its JSON are stored, see intake.digest: a new field needs omitempty,
+// or all of them change.
 type Content struct {
-	Title       string
-	Body        string
-	ContentType string // "" means Markdown
-	Extras      string // JSON, as it was posted
-	Priority    int
-	GotifyScale int    // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
-	Whom        string // mentioned in place of those whom the application chooses; "" for those
-	Note        string // a line of the relay's own above the body
+	Title       string `json:",omitempty"`
+	Body        string `json:",omitempty"`
+	ContentType string `json:",omitempty"` // "" means Markdown
+	Extras      string `json:",omitempty"` // JSON, as it was posted
+	Priority    int    `json:",omitempty"`
+	GotifyScale int    `json:",omitempty"` // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
+	Mentions    string `json:",omitempty"` // who is mentioned instead of the application's choice; "" for that choice
+	Note        string `json:",omitempty"` // a line of the relay's own above the body
 	Attachments string `json:",omitempty"` // JSON of []Attachment; a Media has one
 }
 
@@ -72,7 +73,7 @@ type Entry struct {
 	Wire           []byte // the event as it was first sent; nil if it may be rendered again
 	Cut            bool   // Wire doesn't hold the whole message
 	Root           string // of a Message whose event is a reply in a thread: the first event of that
-	RevisedAt      int64  // the content was replaced while the entry waited; never twice at the same time
+	RevisedAt      int64  // when the content was replaced while the entry waited; strictly increasing
 	Error          string // a sentence
 	Code           string
 	EventID        string // of a Redaction: the event to remove, "" if it must be looked for
@@ -87,7 +88,7 @@ type Entry struct {
 	TargetRoom  int64  // the target's Room
 	Sender      string // the application's name, if it precedes the title
 	Mention     string // the Matrix ID of the application's owner
-	Choice      string // whom the application's high priorities mention, see format.Message
+	Choice      string // who is mentioned at high priorities by the application's choice, see format.Message
 	Deleted     bool   // the application was deleted
 }
 
@@ -136,8 +137,8 @@ type Version struct {
 // Version returns the entry's version.
 func (e *Entry) Version() Version { return Version{e.State, e.Attempts, e.RevisedAt} }
 
-// Says returns a queued edit that gives e's message the content of c.
-func (e *Entry) Says(c Content, queuedAt int64) Entry {
+// EditTo returns a queued edit that replaces the content of e's message by c.
+func (e *Entry) EditTo(c Content, queuedAt int64) Entry {
 	edit := e.Follow(Edit, queuedAt)
 	edit.Content = c
 	return edit

@@ -119,15 +119,14 @@ func (s *step) sent(f Sent) {
 	s.end(StateSent)
 }
 
-// catchUp edits an event that may hold what the entry said before it was revised: an attempt was under way then, or is not known
-// not to have been.
+// catchUp edits an event that may hold what the entry said before it was revised: an attempt was, or may have been, under way then.
 func (s *step) catchUp(f Sent) {
 	if s.RevisedAt == 0 || f.Said == s.RevisedAt && (s.FirstAttemptAt == 0 || s.FirstAttemptAt > s.RevisedAt) {
 		return
 	}
 	c := s.Content
 	c.Attachments = withoutSent(c.Attachments, f.Rest)
-	s.others = append(s.others, s.Says(c, s.at))
+	s.others = append(s.others, s.EditTo(c, s.at))
 }
 
 func (s *step) mayHaveArrived(began int64, device string) {
@@ -165,7 +164,7 @@ func (s *step) unproven() {
 		s.end(StateAmbiguous)
 		return
 	}
-	s.giveUp(StateAmbiguous, "It cannot be told whether the message arrived: look into the room, then redeliver or cancel it.", "")
+	s.giveUp(StateAmbiguous, "Whether the message arrived is unknown: look into the room, then redeliver or withdraw it.", "")
 }
 
 // expire gives up an entry without trying anything else for it.

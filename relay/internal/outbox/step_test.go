@@ -87,7 +87,7 @@ func TestStep(t *testing.T) {
 			[]Effect{Tell{FollowUpFailed{"The event could not be removed from the room: no"}}},
 		},
 		{"a search is refused", of(Redaction, queued), Refused{Reason: "no"}, dead, "no", nil, nil},
-		{"in doubt", of(Message, waits, attempted(1)), Unproven{}, ambiguous, "It cannot be told", nil, nil},
+		{"in doubt", of(Message, waits, attempted(1)), Unproven{}, ambiguous, "Whether the message arrived", nil, nil},
 		{"a removal in doubt", of(Redaction, waits), Unproven{}, ambiguous, "", nil, nil},
 		{"too old", of(Message, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Count{}}},
 		{"a part is too old", of(Part, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Tell{FollowUpFailed{"The rest of the message could not be sent: old"}}}},

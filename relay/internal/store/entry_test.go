@@ -40,7 +40,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 	s := fresh(t)
 	withRoom(t, s)
 	a := entry(1, "body")
-	a.Entry.Content = outbox.Content{Title: "T", Body: "body", ContentType: "text/plain", Extras: `{"a":1}`, Priority: -1, Whom: "@a:hs", Note: "note"}
+	a.Entry.Content = outbox.Content{Title: "T", Body: "body", ContentType: "text/plain", Extras: `{"a":1}`, Priority: -1, Mentions: "@a:hs", Note: "note"}
 	a.Entry.Thread, a.Entry.Key, a.Entry.Resolves, a.Entry.EventAt, a.Entry.Source = "thread", "key", true, 7, "api"
 	if err := s.Accept(ctx, a); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 func TestEntryColumns_ContentIsWrittenAgain(t *testing.T) {
 	var e outbox.Entry
 	written := map[any]bool{}
-	for _, v := range valuesWritten(&e, again) {
+	for _, v := range valuesWritten(&e, byChanges) {
 		written[v] = true
 	}
 	content := reflect.ValueOf(&e.Content).Elem()
@@ -72,4 +72,67 @@ func TestEntryColumns_ContentIsWrittenAgain(t *testing.T) {
 	if !written[&e.Resolves] || !written[&e.RevisedAt] {
 		t.Error("what a change of the content says besides isn't written")
 	}
+}
+
+// All that a step changes is written, by the statement for messages that were sent as well.
+func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	e := a.Entry
+	was := e.Version()
+	for _, c := range entryColumns {
+		if c.written&bySteps == 0 || c.name == "state" || c.name == "final_at" {
+			continue
+		}
+		switch v := c.value(&e).(type) {
+		case *string:
+			*v = "before"
+		case *int:
+			*v = 7
+		case *int64:
+			*v = 7
+		case *bool:
+			*v = true
+		case *[]byte:
+			*v = []byte("before")
+		default:
+			t.Fatalf("%s is a %T", c.name, v)
+		}
+	}
+	check := func(want outbox.Entry) {
+		t.Helper()
+		err := s.Update(ctx, func(tx *Tx) error {
+			got, err := tx.loadEntry(want.ID)
+			for _, c := range entryColumns {
+				if g, w := reflect.ValueOf(c.value(&got)).Elem().Interface(), reflect.ValueOf(c.value(&want)).Elem().Interface(); !reflect.DeepEqual(g, w) {
+					t.Errorf("%s is %v, want %v", c.name, g, w)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Update(ctx, func(tx *Tx) error {
+		_, err := tx.saveEntry(&e, was)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(e)
+	o := NewOutcome(e, outbox.Sent{EventID: "$e"}, 9)
+	if !o.plain() {
+		t.Fatal("the outcome isn't plain")
+	}
+	s.Report(o)
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	check(o.Entry)
 }

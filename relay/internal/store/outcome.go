@@ -230,8 +230,8 @@ func (tx *Tx) followUps(id int64) (all []outbox.Entry, err error) {
 func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
 	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)
-	r, err := tx.sql.outcome.ExecContext(tx.ctx, string(e.State), e.Attempts, e.NextAt, e.FirstAttemptAt, e.Device, e.EventType, e.Wire,
-		e.Cut, e.Root, e.Error, e.Code, e.EventID, e.FinalAt, e.Txn, e.QueuedAt, e.ID, string(was.State), was.Attempts, was.RevisedAt)
+	values := append(valuesWritten(e, bySteps), e.ID, string(was.State), was.Attempts, was.RevisedAt)
+	r, err := tx.sql.outcome.ExecContext(tx.ctx, values...)
 	if err != nil {
 		return false, err
 	}
@@ -241,9 +241,6 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	}
 	return n == 1, err
 }
-
-const outcomeText = `UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?, root = ?,
-	error = ?, code = ?, event_id = ?, final_at = ?, txn = ?, queued_at = ? WHERE id = ? AND state = ? AND attempts = ? AND revised_at = ?`
 
 // endEntry saves the end of an entry that a step with another one ended.
 func (tx *Tx) endEntry(e *outbox.Entry) error {

@@ -82,7 +82,7 @@ func (tx *Tx) insertReminder(t *outbox.Entry, app *Application, r alert.Reminder
 	e.Content = outbox.Content{Body: r.Text, ContentType: "text/plain", Priority: t.Priority}
 	switch {
 	case strings.HasPrefix(r.To, "@"):
-		e.Whom, e.Body = r.To, r.To+": "+r.Text
+		e.Mentions, e.Body = r.To, r.To+": "+r.Text
 	case r.To != "":
 		var room int64
 		err := tx.db.Raw(`SELECT r.id FROM rooms r JOIN applications b ON b.room_id = r.id WHERE b.owner_id = ? AND b.deleted_at = 0 AND (r.address = ? OR r.room_id = ?)
@@ -117,7 +117,7 @@ func (tx *Tx) annotate(t *outbox.Entry, note string, now int64) error {
 	if t.Note == note {
 		return nil
 	}
-	e := t.Says(t.Content, now)
+	e := t.EditTo(t.Content, now)
 	e.Place, e.AcceptedAt, e.Note, e.Attachments = 0, now, note, ""
 	priority, scale := t.Priority, t.GotifyScale
 	if !t.Replaceable() {

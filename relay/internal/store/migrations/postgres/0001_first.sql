@@ -143,7 +143,7 @@ CREATE TABLE outbox (
     attachments      TEXT    NOT NULL DEFAULT '',
     priority         BIGINT  NOT NULL DEFAULT 0,
     gotify_scale     BIGINT  NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
-    whom             TEXT    NOT NULL DEFAULT '',
+    mentions         TEXT    NOT NULL DEFAULT '',
     note             TEXT    NOT NULL DEFAULT '',
     txn              TEXT    NOT NULL,
     queued_at        BIGINT  NOT NULL,

@@ -143,7 +143,7 @@ CREATE TABLE outbox (
     attachments      TEXT    NOT NULL DEFAULT '', -- JSON: what is attached
     priority         INTEGER NOT NULL DEFAULT 0,
     gotify_scale     INTEGER NOT NULL DEFAULT 0, -- the priority as it was sent on Gotify's scale, plus one
-    whom             TEXT    NOT NULL DEFAULT '', -- mentioned in place of those whom the application chooses
+    mentions         TEXT    NOT NULL DEFAULT '', -- who is mentioned instead of the application's choice
     note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own above the body
     txn              TEXT    NOT NULL,
     queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
