@@ -12,21 +12,23 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/outbox"
 )
 
 // newMessagesCommand makes `relay messages`, which follows messages as the administrator of the configuration.
 func newMessagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "messages",
-		Short: "List and show messages, cancel them or deliver them again",
+		Short: "List and show messages, withdraw them or deliver them again",
 		Long:  "Shows and changes messages as the configured administrator, through the running relay or, if none runs, in its database.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newMessagesListCommand(), newMessagesShowCommand(),
-		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", "state queued, retry_wait, blocked, ambiguous or dead", http.MethodDelete, "", "cancelled"),
-		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", "state dead, ambiguous or cancelled", http.MethodPost, "/redeliver", "queued again"),
+		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", outbox.CancellableStates, http.MethodDelete, "", "cancelled"),
+		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", outbox.RedeliverableStates, http.MethodPost, "/redeliver", "queued again"),
 	)
 	return cmd
 }
@@ -85,20 +87,20 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 
 // delivery is what the commands read of a message.
 type delivery struct {
-	ID          int64     `json:"id"`
-	Application string    `json:"application"`
-	Title       string    `json:"title"`
-	Message     string    `json:"message"`
-	Priority    int       `json:"priority"`
-	Date        time.Time `json:"date"`
-	Status      string    `json:"status"`
-	Attempts    int       `json:"attempts"`
-	Next        string    `json:"next_attempt_at"`
-	Error       string    `json:"last_error"`
-	Room        string    `json:"room_id"`
-	Event       string    `json:"event_id"`
-	Sent        string    `json:"sent_at"`
-	Removal     string    `json:"removal"`
+	ID          int64        `json:"id"`
+	Application string       `json:"application"`
+	Title       string       `json:"title"`
+	Message     string       `json:"message"`
+	Priority    int          `json:"priority"`
+	Date        time.Time    `json:"date"`
+	Status      outbox.State `json:"status"`
+	Attempts    int          `json:"attempts"`
+	Next        string       `json:"next_attempt_at"`
+	Error       string       `json:"last_error"`
+	Room        string       `json:"room_id"`
+	Event       string       `json:"event_id"`
+	Sent        string       `json:"sent_at"`
+	Removal     string       `json:"removal"`
 }
 
 func newMessagesListCommand() *cobra.Command {
@@ -160,7 +162,7 @@ func newMessagesShowCommand() *cobra.Command {
 				for _, line := range [][2]string{
 					{"message", strconv.FormatInt(m.ID, 10)},
 					{"application", m.Application},
-					{"state", m.Status},
+					{"state", string(m.Status)},
 					{"removal", m.Removal},
 					{"reason", m.Error},
 					{"next attempt", m.Next},
@@ -186,13 +188,13 @@ func newMessagesShowCommand() *cobra.Command {
 }
 
 // newMessagesChangeCommand makes a command that changes the messages that are named, or all that a filter selects.
-func newMessagesChangeCommand(name, short, states, method, suffix, done string) *cobra.Command {
+func newMessagesChangeCommand(name, short string, states []outbox.State, method, suffix, done string) *cobra.Command {
 	var t target
 	var f messagesFilter
 	cmd := &cobra.Command{
 		Use:   name + " [ID]…",
 		Short: short,
-		Long:  short + ". Give their IDs, or select them by --" + states + " and the other filters.",
+		Long:  short + ". Give their IDs, or select them by --state " + outbox.OneOf(states) + " and the other filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == (f.state == "") {
 				return errors.New("name messages by their ids, or select them by --state")
@@ -210,9 +212,9 @@ func newMessagesChangeCommand(name, short, states, method, suffix, done string) 
 						return fmt.Errorf("message %s: %w", id, err)
 					}
 					switch {
-					case m.Status == "redacted":
+					case m.Status == outbox.StateRedacted:
 						fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
-					case m.Status == "sent" && m.Removal != "":
+					case m.Status == outbox.StateSent && m.Removal != "":
 						fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
 					default:
 						n++

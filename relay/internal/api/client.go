@@ -33,7 +33,7 @@ func (a *API) listClients(w http.ResponseWriter, r *http.Request, v account.Prin
 	for _, c := range clients {
 		token := ""
 		if c.ID == v.ClientID {
-			token, _ = inbound.Token(r)
+			token, _ = inbound.TokenOf(r)
 		}
 		list = append(list, showClient(c, token))
 	}

@@ -92,7 +92,7 @@ const (
 // forViewer admits applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		token, err := inbound.Token(r)
+		token, err := inbound.TokenOf(r)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (a *API) forReader(h userHandler) handler {
 // clients, and another for users and applications.
 func (a *API) byClient(h userHandler, other handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		token, err := inbound.Token(r)
+		token, err := inbound.TokenOf(r)
 		if err != nil || !account.IsClientToken(token) {
 			return other(w, r) // which complains of two tokens if it takes tokens
 		}

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	openapi "slipway/relay/api"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -70,6 +71,31 @@ func (d *document) operation(t *testing.T, method, path string) *operation {
 		t.Fatal(err)
 	}
 	return op
+}
+
+// Both lists of states, and the texts that name some of them, are those of the outbox.
+func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
+	d := readDocument(t)
+	list := func(enum []any) (states []outbox.State) {
+		for _, s := range enum {
+			states = append(states, outbox.State(fmt.Sprint(s)))
+		}
+		return states
+	}
+	if got := list(d.Components.Schemas["State"].Enum); !slices.Equal(got, outbox.States) {
+		t.Errorf("State is %v, want %v", got, outbox.States)
+	}
+	want := append(slices.Clone(outbox.States), outbox.StateForgotten)
+	if got := list(d.Components.Schemas["Accepted"].Properties["status"].Enum); !slices.Equal(got, want) {
+		t.Errorf("the status of an answer is %v, want %v", got, want)
+	}
+	for path, states := range map[string][]outbox.State{"/message/redeliver": outbox.RedeliverableStates, "/message/cancel": outbox.CancellableStates} {
+		node := d.Paths[path]["post"]
+		var text struct{ Description string }
+		if err := node.Decode(&text); err != nil || !strings.Contains(text.Description, outbox.OneOf(states)) {
+			t.Errorf("%s doesn't name the states %s: %q, %v", path, outbox.OneOf(states), text.Description, err)
+		}
+	}
 }
 
 func TestEveryRouteIsDocumented(t *testing.T) {

@@ -68,7 +68,7 @@ func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream
 
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
 func (a *API) authenticator(r *http.Request, v account.Principal) func(context.Context) error {
-	token, _ := inbound.Token(r)
+	token, _ := inbound.TokenOf(r)
 	checked := time.Now()
 	return func(ctx context.Context) (err error) {
 		switch {

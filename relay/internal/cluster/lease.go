@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Another relay takes over within 15 seconds: the lease expires, and a follower looks every second. Database and machine need the rest.
+// Another relay takes over within 15 s: the lease expires, and a follower looks every second. The rest of the 15 s is for database and machine.
 const (
 	leaseFor   = 8 * time.Second
 	leaseSpare = 2 * time.Second // how much earlier the holder stops sending: clocks differ

@@ -37,9 +37,9 @@ type queue struct {
 	more      bool              // the database may have entries
 	stale     bool              // what was read may have changed
 	notBefore time.Time         // no attempt before
-	limited   time.Time         // …and none at all before: the homeserver has told so
+	limited   time.Time         // …and none at all before: the homeserver asked for it
 	joinTried bool              // since the last success
-	outdated  bool              // what the attempt under way finds may not be so any more
+	outdated  bool              // what the attempt under way finds may be out of date
 	lastError string            // why the last attempt failed, "" if it did not
 	retrying  string            // the transaction id of the entry that waits for another attempt
 	echo      map[string]string // event ids that sync has shown for it, by transaction id
@@ -137,7 +137,7 @@ func (q *queue) delay(d time.Duration) {
 	q.mu.Unlock()
 }
 
-// limit puts the next attempt off because the homeserver has told so: nothing brings it forward.
+// limit puts the next attempt off because the homeserver asked for it: nothing brings it forward.
 func (q *queue) limit(d time.Duration) {
 	q.mu.Lock()
 	q.limited = time.Now().Add(d)

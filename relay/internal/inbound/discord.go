@@ -19,7 +19,7 @@ func Discord() Protocol {
 	return Protocol{
 		Name:   "discord",
 		Routes: discordRoutes(),
-		Token:  HookToken,
+		Token:  Token,
 		Files:  true,
 		Parse: func(r *Request, app App) (Batch, error) {
 			if r.Method == http.MethodGet {

@@ -17,7 +17,7 @@ func Gotify() Protocol {
 	return Protocol{
 		Name:   "gotify",
 		Routes: []Route{{Method: http.MethodPost, Path: "/message", Match: func(r *http.Request) bool { return tokensOf(r).found != "" }}},
-		Token:  func(r *Request) (string, error) { return Token(r.Request) },
+		Token:  Token,
 		Files:  true,
 		Parse: func(r *Request, app App) (Batch, error) {
 			s, err := submissionOf(r)

@@ -9,7 +9,7 @@ import (
 // Heartbeat takes signs of life, which make no messages.
 func Heartbeat() Protocol {
 	p := Protocol{
-		Name: "heartbeat", Token: HookToken, Fail: httprequest.WriteError,
+		Name: "heartbeat", Token: Token, Fail: httprequest.WriteError,
 		Parse: func(*Request, App) (Batch, error) { return Batch{Beat: true}, nil },
 		Reply: func(w http.ResponseWriter, _ Result) {
 			httprequest.WriteJSON(w, http.StatusOK, map[string]bool{"success": true})

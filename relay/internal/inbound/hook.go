@@ -10,14 +10,6 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// HookToken returns the token in the path of a webhook's URL or, as [Token] does, in the headers or the query. Two
-// different tokens are an error.
-func HookToken(r *Request) (string, error) {
-	t := tokensOf(r.Request)
-	t.add(r.Path["token"])
-	return t.one()
-}
-
 // HookBody returns the JSON of a webhook: the body, or the field payload of a form, which is how Slack's and the
 // forges' older senders post.
 func HookBody(r *Request) ([]byte, error) {
@@ -45,8 +37,8 @@ func DecodeHook(r *Request, v any) error {
 	return nil
 }
 
-// postAt returns the routes of a webhook that is posted to each of the paths.
-func postAt(paths ...string) (routes []Route) {
+// PostAt returns the routes of a protocol that is posted to each of the paths.
+func PostAt(paths ...string) (routes []Route) {
 	for _, p := range paths {
 		routes = append(routes, Route{Method: http.MethodPost, Path: p})
 	}

@@ -12,8 +12,8 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// Protocol is one way of posting messages. All functions are safe for concurrent use. Errors that a sender may read
-// are *refusal.Error.
+// Protocol is one way of posting messages over HTTP; mail comes in by package smtp. All functions are safe for concurrent use.
+// Errors that a sender may read are *refusal.Error.
 type Protocol struct {
 	Name   string // the source of its messages, in metrics, logs and pages
 	Routes []Route
@@ -28,7 +28,7 @@ type Protocol struct {
 	// Parse makes drafts of a request whose token is valid. It must not keep the request's body.
 	Parse func(*Request, App) (Batch, error)
 	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key stands
-	// for other words, is counted and doesn't fail the request.
+	// was used for another text, is counted and doesn't fail the request.
 	Events bool
 	Reply  func(http.ResponseWriter, Result)
 	Fail   func(http.ResponseWriter, error)
@@ -37,7 +37,7 @@ type Protocol struct {
 // Route is where a protocol's requests arrive. Of several routes with the same method and path the first that
 // matches takes the request.
 type Route struct {
-	Method, Path string                   // the path as mux writes it
+	Method, Path string                   // as mux writes it; a token's segment must be {token}, because fixed ones are logged
 	Match        func(*http.Request) bool // nil matches every request
 }
 
@@ -82,7 +82,7 @@ type Batch struct {
 	Receipt  *Receipt      // the alert that the request asks for in place of drafts
 }
 
-// Receipt asks for the acknowledgement of a message.
+// Receipt asks whether a message was acknowledged.
 type Receipt struct {
 	Message int64
 	Stop    bool // ends its reminders

@@ -19,7 +19,7 @@ func Native() Protocol {
 		BodyToken: true,
 		Token: func(r *Request) (string, error) {
 			if r.Body == nil {
-				return Token(r.Request)
+				return Token(r)
 			}
 			s, err := submissionOf(r)
 			if err != nil {

@@ -29,7 +29,7 @@ func PushBits() Protocol {
 	return Protocol{
 		Name:   "pushbits",
 		Routes: []Route{{Method: http.MethodPost, Path: "/alert"}},
-		Token:  func(r *Request) (string, error) { return Token(r.Request) },
+		Token:  Token,
 		Events: true,
 		Parse: func(r *Request, _ App) (Batch, error) {
 			var in webhook

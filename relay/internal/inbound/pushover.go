@@ -23,11 +23,11 @@ func Pushover() Protocol {
 	const messages, validate = "/1/messages.json", "/1/users/validate.json"
 	return Protocol{
 		Name:      "pushover",
-		Routes:    append(postAt(messages, validate, "/1/receipts/{receipt}/cancel.json"), Route{Method: http.MethodGet, Path: "/1/receipts/{receipt}.json"}),
+		Routes:    append(PostAt(messages, validate, "/1/receipts/{receipt}/cancel.json"), Route{Method: http.MethodGet, Path: "/1/receipts/{receipt}.json"}),
 		BodyToken: true,
 		Token: func(r *Request) (string, error) {
 			if r.Body == nil {
-				return Token(r.Request)
+				return Token(r)
 			}
 			in, err := pushoverMessageOf(r)
 			return in.token, err

@@ -26,7 +26,7 @@ func Registry(secret []byte) Protocol {
 	return Protocol{
 		Name:   "registry",
 		Routes: []Route{{Method: http.MethodPost, Path: "/hook/registry"}},
-		Token:  func(r *Request) (string, error) { return Token(r.Request) },
+		Token:  Token,
 		Events: true,
 		Parse: func(r *Request, app App) (Batch, error) {
 			if err := isEnvelope(r.Header.Get("Content-Type")); err != nil {

@@ -47,8 +47,8 @@ func fromMarkdown(s string) string {
 func slackShaped(name string, render func(string) string, paths ...string) Protocol {
 	return Protocol{
 		Name:   name,
-		Routes: postAt(paths...),
-		Token:  HookToken,
+		Routes: PostAt(paths...),
+		Token:  Token,
 		Parse: func(r *Request, _ App) (Batch, error) {
 			var in slackMessage
 			if err := DecodeHook(r, &in); err != nil {

@@ -16,7 +16,7 @@ import (
 func Teams() Protocol {
 	return Protocol{
 		Name:   "teams",
-		Routes: postAt("/hook/teams/{token}", "/workflows/{workflow}/triggers/manual/paths/invoke"),
+		Routes: PostAt("/hook/teams/{token}", "/workflows/{workflow}/triggers/manual/paths/invoke"),
 		Token: func(r *Request) (string, error) {
 			t := tokensOf(r.Request)
 			t.add(r.Path["token"])

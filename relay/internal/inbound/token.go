@@ -8,9 +8,17 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// Token returns the token in the headers or the query of a request, "" if there is none: in Authorization as Bearer
-// or as the password of Basic, in X-Gotify-Key, or in ?token=.
-func Token(r *http.Request) (string, error) { return tokensOf(r).one() }
+// TokenOf returns the token in the headers or the query of any request, "" if there is none: in Authorization as Bearer
+// or as the password of Basic, in X-Gotify-Key, or in ?token=. Two different tokens are an error.
+func TokenOf(r *http.Request) (string, error) { return tokensOf(r).one() }
+
+// Token returns the token in the path's {token} or, as [TokenOf] does, elsewhere. It is the [Protocol]'s Token unless the token is in
+// the body or has a name of its own.
+func Token(r *Request) (string, error) {
+	t := tokensOf(r.Request)
+	t.add(r.Path["token"])
+	return t.one()
+}
 
 // tokens collects the tokens of a request. Its zero value is empty.
 type tokens struct {

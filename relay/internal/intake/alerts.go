@@ -145,7 +145,7 @@ func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room i
 		return 0, refusal.Unreadable(err)
 	case err != nil || m.ApplicationID != app.Row().ID:
 		return 0, refusal.NotFound("message")
-	case m.State == outbox.StateCancelled || m.State == outbox.StateRedacted || m.Removing:
+	case m.State.Withdrawn() || m.Removing:
 		return 0, errWithdrawn
 	}
 	return m.RoomRow, nil

@@ -22,7 +22,7 @@ type Bulk struct {
 // CanRedeliverAll reports whether RedeliverAll takes a filter with these states.
 func CanRedeliverAll(states []outbox.State) bool { return all(states, outbox.State.Redeliverable) }
 
-// CanCancelAll reports whether CancelAll takes a filter with these states. Messages that are sent are removed one by one.
+// CanCancelAll reports whether CancelAll takes a filter with these states. Messages that were sent are withdrawn one by one.
 func CanCancelAll(states []outbox.State) bool { return all(states, outbox.State.Cancellable) }
 
 func all(states []outbox.State, are func(outbox.State) bool) bool {
@@ -32,7 +32,7 @@ func all(states []outbox.State, are func(outbox.State) bool) bool {
 // RedeliverAll queues messages again that f selects. f must name their states.
 func (s *Intake) RedeliverAll(ctx context.Context, v account.Principal, f Filter) (Bulk, error) {
 	if !CanRedeliverAll(f.States) {
-		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: dead, ambiguous or cancelled.")
+		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: "+outbox.OneOf(outbox.RedeliverableStates)+".")
 	}
 	return s.bulk(ctx, v, f, s.Redeliver)
 }
@@ -40,7 +40,7 @@ func (s *Intake) RedeliverAll(ctx context.Context, v account.Principal, f Filter
 // CancelAll withdraws messages that f selects. f must name their states.
 func (s *Intake) CancelAll(ctx context.Context, v account.Principal, f Filter) (Bulk, error) {
 	if !CanCancelAll(f.States) {
-		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: queued, retry_wait, blocked, ambiguous or dead.")
+		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: "+outbox.OneOf(outbox.CancellableStates)+".")
 	}
 	return s.bulk(ctx, v, f, s.Cancel)
 }

@@ -6,6 +6,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -111,7 +112,7 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 
 const lookAgain = 2 * time.Second
 
-// Redeliver queues a message again that is dead, ambiguous or cancelled. For one that is still on its way its room
+// Redeliver queues a message again whose state is [outbox.State.Redeliverable]. For one that is still on its way its room
 // tries again now, unless the homeserver has asked to wait. Any other state is a conflict.
 func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	m, err := s.Message(ctx, v, id)
@@ -125,7 +126,7 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		ok, err := tx.Requeue(id, time.Now().UnixMilli())
 		if err == nil && !ok {
-			err = refusal.Conflict("", "Only a message that is dead, ambiguous or cancelled can be delivered again.")
+			err = refusal.Conflict("", "Only a message that is "+outbox.OneOf(outbox.RedeliverableStates)+" can be delivered again.")
 		}
 		return err
 	})

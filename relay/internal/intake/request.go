@@ -64,9 +64,9 @@ type Change int
 
 // The changes. What Update and Resolve do depends on the life cycle that the application has, see [alert.Take].
 const (
-	Create  Change = iota // leaves it, and makes another one
-	Update                // reports how what it is about stands
-	Resolve               // reports that it is over
+	Create  Change = iota // leaves that message and makes another
+	Update                // reports the present state of its subject
+	Resolve               // reports that its subject is over
 )
 
 const (

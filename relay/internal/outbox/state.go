@@ -1,6 +1,9 @@
 package outbox
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // State is where an entry stands on its way. SQL and JSON use its text.
 type State string
@@ -11,7 +14,7 @@ const (
 	StateRetryWait State = "retry_wait" // an attempt failed, the next one has its time
 	StateBlocked   State = "blocked"    // the room or the bot's account must be fixed first; the error names the fix
 	StateSent      State = "sent"
-	StateAmbiguous State = "ambiguous" // may have arrived or not; a person chooses: redeliver or cancel
+	StateAmbiguous State = "ambiguous" // may have arrived or not; a person chooses: redeliver or withdraw
 	StateDead      State = "dead"      // given up; the error has the reason
 	StateCancelled State = "cancelled"
 	StateRedacted  State = "redacted" // was sent, then removed from the room
@@ -26,19 +29,50 @@ var States = []State{
 	StateQueued, StateRetryWait, StateBlocked, StateSent, StateAmbiguous, StateDead, StateCancelled, StateRedacted,
 }
 
-// PendingStates lists the states for which [State.Pending] is true.
-var PendingStates = States[:3]
+// Sets of states. A new state belongs into those that fit it.
+var (
+	PendingStates       = []State{StateQueued, StateRetryWait, StateBlocked}
+	TroubledStates      = []State{StateAmbiguous, StateDead}
+	WithdrawnStates     = []State{StateCancelled, StateRedacted}
+	RedeliverableStates = []State{StateAmbiguous, StateDead, StateCancelled}
+	CancellableStates   = []State{StateQueued, StateRetryWait, StateBlocked, StateAmbiguous, StateDead}
+)
 
-// Pending reports whether a message in this state will still move by itself.
+// Pending reports whether a message in this state will still move by itself. The other states are final.
 func (s State) Pending() bool { return slices.Contains(PendingStates, s) }
 
+// Troubled reports whether a message in this state needs a person's decision.
+func (s State) Troubled() bool { return slices.Contains(TroubledStates, s) }
+
+// Withdrawn reports whether a message in this state was withdrawn and is not in its room.
+func (s State) Withdrawn() bool { return slices.Contains(WithdrawnStates, s) }
+
+// Delivered reports whether a message in this state was in its room, and perhaps still is.
+func (s State) Delivered() bool { return s == StateSent || s == StateRedacted }
+
+// Editable reports whether a message in this state is in its room, or on its way there.
+func (s State) Editable() bool { return s.Pending() || s == StateSent }
+
 // Redeliverable reports whether a person may have a message in this state delivered again.
-func (s State) Redeliverable() bool {
-	return s == StateAmbiguous || s == StateDead || s == StateCancelled
-}
+func (s State) Redeliverable() bool { return slices.Contains(RedeliverableStates, s) }
 
 // Cancellable reports whether a message in this state becomes cancelled when it is withdrawn. One that was sent is removed from its room.
-func (s State) Cancellable() bool { return s.Pending() || s == StateAmbiguous || s == StateDead }
+func (s State) Cancellable() bool { return slices.Contains(CancellableStates, s) }
+
+// OneOf returns the states as text, such as "queued, sent or dead".
+func OneOf(states []State) string {
+	var text strings.Builder
+	for i, s := range states {
+		switch {
+		case i > 0 && i == len(states)-1:
+			text.WriteString(" or ")
+		case i > 0:
+			text.WriteString(", ")
+		}
+		text.WriteString(string(s))
+	}
+	return text.String()
+}
 
 // InDoubt is the error of a message that was withdrawn after an attempt without an answer, until its room has been asked.
 const InDoubt = "It was withdrawn after an attempt whose answer was lost: it may be in the room."

@@ -86,7 +86,7 @@ func (tx *Tx) react(e *outbox.Entry) error {
 
 // shown reports whether a message is in a room, or on its way there, and stays.
 func (tx *Tx) shown(t *outbox.Entry, room int64) (bool, error) {
-	if t.ID == 0 || t.Room != room || !t.State.Pending() && t.State != outbox.StateSent {
+	if t.ID == 0 || t.Room != room || !t.State.Editable() {
 		return false, nil
 	}
 	gone, err := tx.withdrawn(t)
@@ -95,7 +95,7 @@ func (tx *Tx) shown(t *outbox.Entry, room int64) (bool, error) {
 
 // withdrawn reports whether a message was withdrawn, perhaps with its removal still to come.
 func (tx *Tx) withdrawn(t *outbox.Entry) (yes bool, err error) {
-	if t.State == outbox.StateCancelled || t.State == outbox.StateRedacted {
+	if t.State.Withdrawn() {
 		return true, nil
 	}
 	return yes, tx.db.Raw(`SELECT EXISTS (SELECT 1 FROM outbox WHERE target = ? AND target > 0 AND kind = ?)`, t.ID, outbox.Redaction).Scan(&yes).Error
@@ -186,13 +186,13 @@ func (tx *Tx) change(a *Accept, t *outbox.Entry) (edited bool, err error) {
 	attachments := t.Attachments // an edit sends new ones
 	t.Content = e.Content
 	t.Attachments = attachments
-	if !t.State.Pending() && t.State != outbox.StateSent {
+	if !t.State.Editable() {
 		t.Attachments = outbox.JoinAttachments(attachments, e.Attachments)
 	}
 	if err := tx.saveContent(t); err != nil {
 		return false, err
 	}
-	if !t.State.Pending() && t.State != outbox.StateSent {
+	if !t.State.Editable() {
 		return false, nil // there is no event to edit: it is sent so if it is delivered again
 	}
 	for _, f := range slices.Backward(all) {

@@ -51,7 +51,7 @@ func (f Filter) few() (index, term string) {
 		switch {
 		case s.Pending():
 			moving = true
-		case s == outbox.StateAmbiguous || s == outbox.StateDead:
+		case s.Troubled():
 			trouble = true
 		default:
 			return "", ""
@@ -105,7 +105,7 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 	if !room.ToMake() {
 		m.Room = room.Address
 	}
-	if m.State == outbox.StateSent || m.State == outbox.StateRedacted {
+	if m.State.Delivered() {
 		m.SentAt = Time(final)
 	}
 	if m.State.Pending() && room.Blocked != "" {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm/clause"
 
@@ -84,9 +85,21 @@ const (
 	isSent      = `'` + string(outbox.StateSent) + `'`
 	isAmbiguous = `'` + string(outbox.StateAmbiguous) + `'`
 	isDead      = `'` + string(outbox.StateDead) + `'`
-	inTrouble   = `(` + isAmbiguous + `, ` + isDead + `)`
-	withdrawn   = `('` + string(outbox.StateCancelled) + `', '` + string(outbox.StateRedacted) + `')`
 )
+
+var (
+	inTrouble = anyState(outbox.TroubledStates) // the condition of a partial index
+	withdrawn = anyState(outbox.WithdrawnStates)
+)
+
+// anyState returns states as a list of SQL.
+func anyState(states []outbox.State) string {
+	words := make([]string, len(states))
+	for i, s := range states {
+		words[i] = `'` + string(s) + `'`
+	}
+	return `(` + strings.Join(words, ", ") + `)`
+}
 
 var sentText = many{
 	before: `UPDATE outbox SET state = ` + isSent + `, attempts = n.column2, event_id = n.column3, final_at = n.column4, next_at = 0, error = '', code = '', wire = NULL, root = n.column8 FROM (VALUES `,

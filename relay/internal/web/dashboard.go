@@ -67,7 +67,7 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 		return err
 	}
 	troubled, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{
-		States: []outbox.State{outbox.StateAmbiguous, outbox.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
+		States: outbox.TroubledStates, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
 	})
 	if err != nil {
 		return err

@@ -235,7 +235,7 @@ func lengthOf(s outbox.State, events int, file bool) string {
 	switch {
 	case s.Pending():
 		verb = "to be sent"
-	case s != outbox.StateSent && s != outbox.StateRedacted:
+	case !s.Delivered():
 		verb = "it would be sent"
 	}
 	text := verb + " shortened"

@@ -25,7 +25,7 @@ import (
 // a report of each alert that starts, changes or ends.
 func Alertmanager() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "alertmanager", Routes: posted("alertmanager"), Token: inbound.HookToken, Events: true,
+		Name: "alertmanager", Routes: hook("alertmanager"), Token: inbound.Token, Events: true,
 		Parse: parseAlerts, Reply: reply, Fail: inbound.FailLater,
 	}
 }
@@ -33,13 +33,13 @@ func Alertmanager() inbound.Protocol {
 // Grafana is the webhook of Grafana's alerting, which has the shape of Alertmanager's. With a hook secret the request
 // must be signed (https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/).
 func Grafana() inbound.Protocol {
-	routes := posted("grafana")
-	for _, r := range posted("grafana") {
+	routes := hook("grafana")
+	for _, r := range hook("grafana") {
 		r.Method = http.MethodPut
 		routes = append(routes, r)
 	}
 	return inbound.Protocol{
-		Name: "grafana", Routes: routes, Token: inbound.HookToken, Events: true,
+		Name: "grafana", Routes: routes, Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
 			if err := checkHMAC(r, "X-Grafana-Alerting-Signature", "", app); err != nil {
 				return inbound.Batch{}, err

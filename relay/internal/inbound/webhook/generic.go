@@ -20,13 +20,13 @@ import (
 // Generic takes whatever a program posts: title, message, priority and url are found in JSON and forms under their usual
 // names, a text is the message, and other JSON is shown as it is.
 func Generic() inbound.Protocol {
-	routes := posted("generic")
-	for _, r := range posted("generic") {
+	routes := hook("generic")
+	for _, r := range hook("generic") {
 		r.Method = http.MethodPut
 		routes = append(routes, r)
 	}
 	return inbound.Protocol{
-		Name: "generic", Routes: routes, Token: inbound.HookToken, Files: true,
+		Name: "generic", Routes: routes, Token: inbound.Token, Files: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, format.Plain) },
 		Reply: func(w http.ResponseWriter, res inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "id": res.Messages[0].ID})
@@ -45,7 +45,7 @@ func Hookshot() inbound.Protocol {
 			{Method: http.MethodPut, Path: "/webhook/{token}"},
 			{Method: http.MethodPost, Path: "/api/v1/matrix/hook/{token}"},
 		},
-		Token: inbound.HookToken, Files: true,
+		Token: inbound.Token, Files: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, "") },
 		Reply: func(w http.ResponseWriter, _ inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusAccepted, map[string]any{"ok": true, "success": true})
@@ -60,7 +60,7 @@ func Apprise() inbound.Protocol {
 	return inbound.Protocol{
 		Name: "apprise", Routes: []inbound.Route{{Method: http.MethodPost, Path: "/notify"}, {Method: http.MethodPost, Path: "/notify/{token}"}},
 		Token: func(r *inbound.Request) (string, error) {
-			token, err := inbound.HookToken(r)
+			token, err := inbound.Token(r)
 			if token == "" && err == nil {
 				token = r.Header.Get("X-Apprise-Config-ID")
 			}

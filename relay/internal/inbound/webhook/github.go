@@ -10,9 +10,9 @@ import (
 // GitHub is GitHub's webhooks (https://docs.github.com/webhooks/webhook-events-and-payloads). With a hook secret the
 // request must be signed. It is posted to Discord's address for GitHub, too.
 func GitHub() inbound.Protocol {
-	routes := append(posted("github"), inbound.Route{Method: http.MethodPost, Path: "/api/webhooks/{id}/{token}/github"})
+	routes := append(hook("github"), inbound.Route{Method: http.MethodPost, Path: "/api/webhooks/{id}/{token}/github"})
 	return inbound.Protocol{
-		Name: "github", Routes: routes, Token: inbound.HookToken, Events: true,
+		Name: "github", Routes: routes, Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
 			if err := checkHMAC(r, "X-Hub-Signature-256", "sha256=", app); err != nil {
 				return inbound.Batch{}, err
@@ -27,7 +27,7 @@ func GitHub() inbound.Protocol {
 // (https://forgejo.org/docs/latest/user/webhooks/). With a hook secret the request must be signed.
 func Gitea() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "gitea", Routes: posted("gitea"), Token: inbound.HookToken, Events: true,
+		Name: "gitea", Routes: hook("gitea"), Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
 			name := "Gitea"
 			if r.Header.Get("X-Forgejo-Event") != "" {

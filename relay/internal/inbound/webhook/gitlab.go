@@ -20,9 +20,9 @@ import (
 // that GitLab sends in X-Gitlab-Token may be the application's token, or its hook secret.
 func GitLab() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "gitlab", Routes: posted("gitlab"), Events: true,
+		Name: "gitlab", Routes: hook("gitlab"), Events: true,
 		Token: func(r *inbound.Request) (string, error) {
-			token, err := inbound.HookToken(r)
+			token, err := inbound.Token(r)
 			if token == "" && err == nil {
 				token = r.Header.Get("X-Gitlab-Token")
 			}

@@ -17,7 +17,7 @@ import (
 // UptimeKuma is the webhook of Uptime Kuma, as JSON or as a form with the field data.
 func UptimeKuma() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "uptimekuma", Routes: posted("uptimekuma"), Token: inbound.HookToken, Events: true,
+		Name: "uptimekuma", Routes: hook("uptimekuma"), Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 			in, err := kumaEventOf(r)
 			if err != nil {
@@ -100,7 +100,7 @@ func webLink(target string) string {
 // {"name": $NAME_JSON, "status": "$STATUS", "code": "$CODE", "now": "$NOW", "tags": "$TAGS"}. Other bodies are shown as
 // [Generic] shows them.
 func Healthchecks() inbound.Protocol {
-	p := inbound.Protocol{Name: "healthchecks", Routes: posted("healthchecks"), Token: inbound.HookToken, Events: true, Reply: reply, Fail: inbound.FailLater}
+	p := inbound.Protocol{Name: "healthchecks", Routes: hook("healthchecks"), Token: inbound.Token, Events: true, Reply: reply, Fail: inbound.FailLater}
 	p.Parse = func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 		var in struct {
 			Name   string `json:"name"`
@@ -136,7 +136,7 @@ func Healthchecks() inbound.Protocol {
 // Servarr is the webhook of Sonarr, Radarr and their relatives (https://wiki.servarr.com/sonarr/settings#connections).
 func Servarr() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "servarr", Routes: append(posted("sonarr"), posted("radarr")...), Token: inbound.HookToken, Events: true,
+		Name: "servarr", Routes: append(hook("sonarr"), hook("radarr")...), Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 			var in servarrEvent
 			if err := inbound.DecodeHook(r, &in); err != nil {

@@ -17,12 +17,9 @@ import (
 // maxEvents bounds the events of a request.
 const maxEvents = 1000
 
-// posted returns the routes of a webhook below /hook, with the token in the path or elsewhere.
-func posted(name string) []inbound.Route {
-	return []inbound.Route{
-		{Method: http.MethodPost, Path: "/hook/" + name},
-		{Method: http.MethodPost, Path: "/hook/" + name + "/{token}"},
-	}
+// hook returns the routes of a webhook below /hook, with the token in the path or elsewhere.
+func hook(name string) []inbound.Route {
+	return inbound.PostAt("/hook/"+name, "/hook/"+name+"/{token}")
 }
 
 // answer counts a request's events by outcome.
