@@ -264,28 +264,33 @@ func TestRateLimitOfTheAccount(t *testing.T) {
 	})
 }
 
-func TestJoinedRoomGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t)
-		fault := relaytest.Fails(matrix.ClassJoin)
-		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &fault }
-		r.HS.OnJoin = func(string) error { return &matrix.SendError{Class: matrix.ClassBlock, Reason: "not invited"} }
-		r.Start()
-		id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
-		synctest.Wait()
-		if m := r.Stored(id); m.State != outbox.StateBlocked || m.Error != "because of join" {
-			t.Errorf("not in the room: %+v", m)
-		}
-		rooms, _ := r.Rooms(context.Background(), r.Admin)
-		if len(rooms) != 1 || rooms[0].Blocked != "because of join" || rooms[0].Waiting != 1 {
-			t.Errorf("rooms: %+v", rooms)
-		}
-		r.HS.Script = nil
-		r.Delivery().Handle(matrix.Joined{Room: "!a:hs"})
-		if m, _ := r.Wait(context.Background(), r.Admin, id, time.Second); m.State != outbox.StateSent {
-			t.Errorf("after the invitation: %+v", m)
-		}
-	})
+// A blocked room is tried again once its cause may be gone.
+func TestBlockedRoom_GoesOn(t *testing.T) {
+	for _, event := range []matrix.Event{matrix.Joined{Room: "!a:hs"}, matrix.PowerLevels{Room: "!a:hs"}, matrix.Tombstone{Room: "!a:hs"}} {
+		t.Run(fmt.Sprintf("%T", event), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { goesOn(t, event) }) })
+	}
+}
+
+func goesOn(t *testing.T, event matrix.Event) {
+	r := relaytest.NewRig(t)
+	fault := relaytest.Fails(matrix.ClassJoin)
+	r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &fault }
+	r.HS.OnJoin = func(string) error { return &matrix.SendError{Class: matrix.ClassBlock, Reason: "not invited"} }
+	r.Start()
+	id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
+	synctest.Wait()
+	if m := r.Stored(id); m.State != outbox.StateBlocked || m.Error != "because of join" {
+		t.Errorf("not in the room: %+v", m)
+	}
+	rooms, _ := r.Rooms(context.Background(), r.Admin)
+	if len(rooms) != 1 || rooms[0].Blocked != "because of join" || rooms[0].Waiting != 1 {
+		t.Errorf("rooms: %+v", rooms)
+	}
+	r.HS.Script = nil
+	r.Delivery().Handle(event)
+	if m, _ := r.Wait(context.Background(), r.Admin, id, time.Second); m.State != outbox.StateSent {
+		t.Errorf("after the event: %+v", m)
+	}
 }
 
 // A message can be withdrawn from a room that was encrypted since: removals are not encrypted. What waits stays.

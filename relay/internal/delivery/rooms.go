@@ -48,6 +48,9 @@ func (d *Delivery) Handle(e matrix.Event) {
 	case matrix.Joined:
 		d.joined(e.Room)
 		d.lookAgain(e.Room)
+	case matrix.Tombstone: // another successor may be the right one
+		d.joined(e.Room)
+		d.lookAgain(e.Room)
 	case matrix.PowerLevels: // the bot may be allowed to write again
 		d.joined(e.Room)
 		d.lookAgain(e.Room)
@@ -72,7 +75,7 @@ func (d *Delivery) Handle(e matrix.Event) {
 	}
 }
 
-// joined unblocks what was blocked because the bot was not in the room or could not write there.
+// joined unblocks what was blocked because the bot was not in the room, could not write there or could not follow a tombstone.
 func (d *Delivery) joined(roomID string) {
 	for _, q := range d.inRoom(roomID) {
 		if r := q.Room(); r.Blocked != "" {

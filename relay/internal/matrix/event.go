@@ -39,6 +39,9 @@ type Replaced struct{ Old, New string }
 // Named reports a room's name, "" if it has none.
 type Named struct{ Room, Name string }
 
+// Tombstone reports that a room has another successor, or none any more.
+type Tombstone struct{ Room string }
+
 // PowerLevels reports that a room's power levels changed.
 type PowerLevels struct{ Room string }
 
@@ -63,6 +66,7 @@ func (ReadersChanged) event() {}
 func (Replaced) event()       {}
 func (Named) event()          {}
 func (PowerLevels) event()    {}
+func (Tombstone) event()      {}
 func (Member) event()         {}
 func (Reaction) event()       {}
 func (Echo) event()           {}

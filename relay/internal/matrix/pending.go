@@ -251,6 +251,7 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	p.Replaces = oldID
 	err := c.joinSuccessor(ctx, oldID, newID, p.Via)
 	if errors.Is(err, errNotSuccessor) {
+		c.rooms.forgetCheck(oldID) // sync doesn't show that a tombstone was redacted
 		return &SendError{Class: ClassBlock, Reason: "the room was replaced by " + newID + ", which does not name it as its predecessor: give the application another room"}
 	}
 	if err == nil {

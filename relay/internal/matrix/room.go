@@ -41,7 +41,7 @@ type rooms struct {
 	heard time.Time // time of the last sync response; zero while sync fails
 }
 
-// room is the state that sending depends on. Encryption and replacement cannot be undone.
+// room is the state that sending depends on. Encryption cannot be undone.
 type room struct {
 	encrypted  bool
 	rules      *event.EncryptionEventContent // of its encryption
@@ -54,7 +54,7 @@ func (r *rooms) get(id string) (room, bool) {
 	defer r.mu.RUnlock()
 	known := r.known[id]
 	if known == nil || known.checked.IsZero() || time.Since(known.checked) > checkAge && time.Since(r.heard) > heardFor {
-		if known != nil && known.encrypted {
+		if known != nil && known.encrypted && known.replacedBy == "" {
 			return *known, true
 		}
 		return room{}, false
@@ -108,7 +108,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	if known, ok := c.rooms.get(roomID); ok {
 		return known, nil
 	}
-	begin := time.Now()
+	begin, before := time.Now(), c.rooms.update(roomID, func(*room) {}).replacedBy
 	var encryption json.RawMessage
 	encrypted, err := c.roomState(ctx, roomID, "m.room.encryption", &encryption)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 			k.encrypted, k.rules = true, &rules
 		}
 		k.checked = begin
-		if tombstone.ReplacementRoom != "" {
+		if k.replacedBy == before { // sync has shown no newer one
 			k.replacedBy = tombstone.ReplacementRoom.String()
 		}
 	}), nil

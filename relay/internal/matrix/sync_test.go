@@ -3,6 +3,7 @@ package matrix
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -288,6 +289,49 @@ func TestTombstone_PublicRoom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A wrong tombstone doesn't block a room for good: a right one is followed, and without one the bot sends to the room again.
+func TestTombstone_Corrected(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.run(w.bot)
+	mine := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("in the room", w.heard.has("joined "+mine))
+	wrong := w.ownersRoom(map[string]any{"preset": "public_chat"})
+	tombstone := func(successor string) string {
+		before := len(w.heard.all())
+		var answer struct {
+			EventID string `json:"event_id"`
+		}
+		content := map[string]any{"body": "moved", "replacement_room": successor}
+		w.must(w.owner.Call(w.ctx, http.MethodPut, "/_matrix/client/v3/rooms/"+mine+"/state/m.room.tombstone/", content, &answer))
+		w.eventually("the tombstone", func() bool { return slices.Contains(w.heard.all()[before:], "tombstone "+mine) })
+		return answer.EventID
+	}
+	blocked := func(txn string) {
+		t.Helper()
+		_, err := w.send(mine, txn, "text")
+		w.wantClass(err, ClassBlock)
+	}
+	sent := func(txn string) {
+		t.Helper()
+		_, err := w.send(mine, txn, "text")
+		w.must(err)
+	}
+	tombstone(wrong)
+	blocked("t1")
+	tombstone("")
+	sent("t2")
+	id := tombstone(wrong)
+	blocked("t3")
+	w.must(w.owner.Call(w.ctx, http.MethodPut, "/_matrix/client/v3/rooms/"+mine+"/redact/"+id+"/r1", map[string]any{}, nil))
+	sent("t4")
+	tombstone(wrong)
+	blocked("t5")
+	right := w.ownersRoom(map[string]any{"preset": "public_chat", "creation_content": map[string]any{"predecessor": map[string]any{"room_id": mine, "event_id": id}}})
+	tombstone(right)
+	w.eventually("the right room", w.heard.has("replaced "+mine+" "+right))
 }
 
 func TestFindReadsHistory(t *testing.T) {

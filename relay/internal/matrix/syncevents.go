@@ -147,10 +147,12 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 		c.rooms.forgetCheck(roomID)
 		return []Event{PowerLevels{roomID}}
 	case "m.room.tombstone":
-		if newID := field(&e.Content, "replacement_room"); newID != "" {
-			c.rooms.update(roomID, func(k *room) { k.replacedBy = newID })
+		newID := field(&e.Content, "replacement_room")
+		c.rooms.update(roomID, func(k *room) { k.replacedBy = newID })
+		if newID != "" {
 			c.addPending(ctx, store.PendingJoin{RoomID: newID, Replaces: roomID, Via: serverOf(e.Sender.String())})
 		}
+		return []Event{Tombstone{roomID}}
 	}
 	return nil
 }
