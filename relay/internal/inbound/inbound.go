@@ -27,7 +27,7 @@ type Protocol struct {
 	Raw func(r *Request, start []byte) (name string, ok bool)
 	// Parse makes drafts of a request whose token is valid. It must not keep the request's body.
 	Parse func(*Request, App) (Batch, error)
-	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key stands
+	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key
 	// was used for another text, is counted and doesn't fail the request.
 	Events bool
 	Reply  func(http.ResponseWriter, Result)
