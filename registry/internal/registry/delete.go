@@ -14,8 +14,8 @@ import (
 )
 
 // Tags are deleted first, each only if it still points where it was seen to, and
-// then manifests. An interrupted deletion leaves manifests with fewer tags; the client's
-// retry finishes. A push that overlaps may have written its manifest before that was
+// then manifests. An interrupted deletion leaves manifests with fewer tags, which the client's
+// retry removes, and perhaps the history of a tag that is gone, which a garbage collection does. A push that overlaps may have written its manifest before that was
 // deleted and write its tag afterwards: the pusher looks at the manifest again after
 // setting the tag, and the deleter at the tags after deleting the manifest.
 //

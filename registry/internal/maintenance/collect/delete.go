@@ -139,7 +139,7 @@ func (r *run) deleteLayers(ctx context.Context, repos []*repository) error {
 	return nil
 }
 
-// deleteHistory deletes tags that lead nowhere, and their history.
+// deleteHistory deletes tags that lead nowhere, and history that leads nowhere.
 func (r *run) deleteHistory(ctx context.Context, repos []*repository) error {
 	var infos []storage.Info
 	for _, repo := range repos {

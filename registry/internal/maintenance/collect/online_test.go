@@ -280,3 +280,25 @@ func TestDryRunWithoutAServerReportsRecentBlobs(t *testing.T) {
 		})
 	})
 }
+
+// An interrupted deletion of a tag leaves its history and push record. A collection removes them, and
+// never those of a tag that is being pushed.
+func TestHistoryOfATagWithoutALink(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		d, _ := x.image("a", "v1", "kept")
+		record := layout.Pushed([]layout.Push{{Digest: d, At: time.Now()}})
+		keys := func(tag oci.Tag) []string { return []string{layout.TagIndex("a", tag, d), layout.TagPushed("a", tag)} }
+		for tag, age := range map[oci.Tag]time.Duration{"v1": day, "gone": day, "new": 0} {
+			x.put(layout.TagIndex("a", tag, d), layout.Link(d), age)
+			x.put(layout.TagPushed("a", tag), record, age)
+		}
+		x.run(Options{Age: time.Hour, DryRun: true})
+		x.want("after a dry run", layout.TagPushed("a", "gone"), true)
+		x.run(Options{Age: time.Hour, KeepAge: true})
+		for i := range 2 {
+			x.want("of a tag", keys("v1")[i], true)
+			x.want("of a deleted tag", keys("gone")[i], false)
+			x.want("of a new tag", keys("new")[i], true)
+		}
+	})
+}

@@ -39,7 +39,7 @@ type repository struct {
 	history   []tagLink // of tags, and tags whose manifest is gone
 
 	mu         sync.Mutex  // while manifests and tags are read
-	pointers   []tagLink   // tags and where they point
+	pointers   []tagLink   // tags and where they point, "" without a link
 	restorable []*revision // that deletions which can be undone name
 	unreadable bool        // it is skipped
 }

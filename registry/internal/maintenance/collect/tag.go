@@ -45,7 +45,8 @@ func (r *run) readTag(ctx context.Context, repo *repository, tag oci.Tag) error 
 	var found []tagLink
 	read, there := tree.ReadLink(ctx, r.Store, layout.TagCurrent(repo.name, tag), "")
 	switch {
-	case !there: // it never had one, or is being deleted
+	case !there: // it is being pushed or deleted, or its deletion was interrupted
+		found = append(found, tagLink{link{info: storage.Info{Key: layout.TagCurrent(repo.name, tag)}}, tag})
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case read.Err == nil:
@@ -73,7 +74,7 @@ func (r *run) readTag(ctx context.Context, repo *repository, tag oci.Tag) error 
 }
 
 // decideHistory reduces the history to what the run deletes: entries that lead to nothing which
-// the repository keeps, and all keys of a tag whose manifest is gone.
+// the repository keeps, and all keys of a tag whose link or manifest is gone.
 func (r *run) decideHistory(ctx context.Context, repo *repository, cutoff func() (time.Time, error)) error {
 	if repo.unreadable {
 		repo.history = nil
