@@ -16,11 +16,15 @@ const maxAttempts = 3
 // errOvertaken ends an attempt whose result somebody else has undone meanwhile.
 var errOvertaken = errors.New("somebody else has changed it meanwhile")
 
-// attempt calls f, and again if the attempt was over before its writes were made.
+// attempt calls f, and again if the attempt was over before its writes were made or before the
+// answer: an object may have been written with a date that is too old by then.
 // Beyond maxAttempts the client is asked to try again.
 func (r *Registry) attempt(ctx context.Context, f func(*storage.Attempt) error) (err error) {
 	for range maxAttempts {
-		err = f(r.store.Begin())
+		a := r.store.Begin()
+		if err = f(a); err == nil {
+			err = a.Err()
+		}
 		if !errors.Is(err, storage.ErrExpired) && !errors.Is(err, errOvertaken) {
 			return err
 		}
@@ -31,18 +35,13 @@ func (r *Registry) attempt(ctx context.Context, f func(*storage.Attempt) error) 
 	return err
 }
 
-// advertise calls f, which finds what the answer confirms, and again if the attempt was over
-// before the answer. A read-only registry renews nothing.
+// advertise is attempt for an f that only finds what the answer confirms. A read-only registry
+// renews nothing.
 func (r *Registry) advertise(ctx context.Context, f func(*storage.Attempt) error) error {
 	if r.opts.ReadOnly {
 		return f(nil)
 	}
-	return r.attempt(ctx, func(a *storage.Attempt) error {
-		if err := f(a); err != nil {
-			return err
-		}
-		return a.Err()
-	})
+	return r.attempt(ctx, f)
 }
 
 // retryContended is how long a client waits that others have overtaken.

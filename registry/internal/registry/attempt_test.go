@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -144,6 +145,56 @@ func TestAttemptIsRepeated(t *testing.T) {
 	wantBusy(t, err)
 	_, err = repo.StatBlob(t.Context(), sum("layer x"))
 	wantBusy(t, err)
+}
+
+// frozen is a store whose process stands still after it has put the key, once.
+type frozen struct {
+	both
+	key string
+}
+
+func (s *frozen) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	err := s.both.Apply(ctx, a, stages...)
+	for _, c := range slices.Concat(stages...) {
+		if c.Key == s.key && !c.Renew {
+			s.key = ""
+			time.Sleep(storage.AttemptLimit)
+		}
+	}
+	return err
+}
+
+// What was written long before the answer may be dated before the grace period: it is written again.
+func TestAnswerAfterTheAttempt_WritesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &frozen{both: memory.New()}
+		r := newRegistry(store, Options{})
+		m := simpleImage(t, r.Repository("a"), "x")
+		for name, tt := range map[string]struct {
+			key string
+			do  func() error
+		}{
+			"mount": {layout.LayerLink("b", sum("layer x")), func() error {
+				_, err := r.Repository("b").MountBlob(t.Context(), sum("layer x"), "a", nil)
+				return err
+			}},
+			"manifest": {layout.RevisionLink("a", sum(string(m.bytes()))), func() error {
+				_, err := r.Repository("a").PutManifest(t.Context(), oci.Reference{Digest: sum(string(m.bytes()))}, "", m.bytes(), nil)
+				return err
+			}},
+		} {
+			store.key = tt.key
+			check(t, tt.do())
+			if store.key != "" {
+				t.Fatalf("%s: nothing was put", name)
+			}
+			info, err := store.Stat(t.Context(), tt.key)
+			check(t, err)
+			if age := time.Since(info.Modified); age > time.Second {
+				t.Errorf("%s: the answer confirms what was written %v ago", name, age)
+			}
+		}
+	})
 }
 
 // wantBusy fails the test unless the client is asked to try again later.
