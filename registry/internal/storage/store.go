@@ -88,9 +88,10 @@ type Store interface {
 	Lock(ctx context.Context, name string, shared bool) (unlock func(), err error)
 
 	// Collect begins a collection, and first waits until attempts begun long before can
-	// change nothing any more: some seconds on files, two minutes on object stores (16 on
-	// Google's without a key that signs URLs), not at all while no process serves the store. It also removes what writers that died have
-	// left and no key shows. ErrBusy if another collection is under way.
+	// change nothing any more: some seconds on files, two minutes on object stores (16 where
+	// requests can't be made to expire), not at all while no process serves the store. It also
+	// removes what writers that died have left and no key shows. ErrBusy if another collection
+	// is under way.
 	Collect(ctx context.Context) (Collection, error)
 
 	// Close releases what the store holds. Nothing may be called afterwards.
