@@ -162,7 +162,7 @@ type done struct {
 	Success bool `json:"success"`
 }
 
-// regenerateToken takes grace, the time for which the present token stays valid.
+// regenerateToken takes grace, how long the present token remains valid.
 func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	grace := r.URL.Query().Get("grace")
 	err := a.readFields(r, func(name string, v fields.Value) error {

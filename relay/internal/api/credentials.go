@@ -118,7 +118,7 @@ func (a *API) forReader(h userHandler) handler {
 	}))
 }
 
-// byClient admits clients by their token. All other requests go to another handler: some paths have one meaning for Gotify's
+// byClient admits clients by their token. Another handler takes all other requests: some paths have one meaning for Gotify's
 // clients, and another for users and applications.
 func (a *API) byClient(h userHandler, other handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {

@@ -112,7 +112,7 @@ func (r *receiver) wait(rd reader) error {
 	return nil
 }
 
-// accept goes on for an application, with its places and more time.
+// accept continues for an application, with its places and more time.
 func (r *receiver) accept(app *account.App) error {
 	rd := r.a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
 	rd.places = r.a.files

@@ -57,10 +57,10 @@ type Delivery struct {
 	stale    chan struct{} // something has changed in a room
 	synced   atomic.Bool   // an answer of sync was handled
 	wg       sync.WaitGroup
-	ctx      context.Context // of the attempts: ends a while after stopping is closed
+	ctx      context.Context // for attempts: ends a while after stopping is closed
 	cancel   context.CancelFunc
 
-	complained time.Time // of results that cannot be stored
+	complained time.Time // when results that cannot be stored were last logged
 }
 
 // New reads the rooms. Nothing is delivered before Run.

@@ -275,7 +275,7 @@ func (q *queue) unsettled() int {
 }
 
 // release forgets the page: it is read again from the database, which has to know first what attempts have come to. If it
-// cannot, the page stays.
+// cannot, the page is kept.
 func (q *queue) release() {
 	if len(q.page) > 0 && q.retried > q.d.store.Committed() && q.d.store.Settle(q.d.ctx) != nil {
 		return

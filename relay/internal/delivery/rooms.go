@@ -96,7 +96,7 @@ func (d *Delivery) left(roomID, reason string) {
 	}
 }
 
-// encrypted notes that a room is encrypted. It stays so.
+// encrypted notes that a room is encrypted, which cannot be undone.
 func (d *Delivery) encrypted(roomID string) {
 	for _, q := range d.inRoom(roomID) {
 		if q.Room().Encrypted {

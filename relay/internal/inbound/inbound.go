@@ -60,7 +60,7 @@ type File = outbox.Attachment
 type App struct {
 	ID     int64
 	Name   string
-	Format account.Format // of messages that name none
+	Format account.Format // for messages that name none
 	Scale  account.Scale  // of priorities
 	// CriticalRetry is the interval of reminders of critical alerts, 0 for none.
 	CriticalRetry time.Duration
@@ -94,8 +94,8 @@ type Result struct {
 	Messages []Accepted  // of the drafts that were stored, now or earlier
 	Accepted int         // stored now
 	Repeated int         // stored earlier, under the same key
-	Alert    alert.Alert // of the receipt
-	Refused  int         // over a limit of the relay: to send them again would not help
+	Alert    alert.Alert // for a receipt
+	Refused  int         // over a limit of the relay: sending them again would not help
 }
 
 // Accepted is a draft that is stored.

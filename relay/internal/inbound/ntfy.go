@@ -81,7 +81,7 @@ type ntfyMessage struct {
 	Sequence string          `json:"sequence_id"` // a later message with it replaces this one
 
 	actions []ntfyAction
-	due     time.Time // of a delayed message
+	due     time.Time // when to send a delayed message
 	file    bool      // the body is a file
 }
 

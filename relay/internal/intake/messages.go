@@ -138,7 +138,7 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 
 // Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room. If the answer to an
 // attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
-// there; until the room has been asked, the message's error says so. One that is withdrawn already stays as it is.
+// there; until the room has been asked, the message's error says so. One that is withdrawn already is left alone.
 func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
 		return message.Message{}, err

@@ -65,19 +65,19 @@ type Entry struct {
 
 	State          State
 	Attempts       int
-	NextAt         int64 // of the next attempt; of a delayed entry, which is queued, when it is due
+	NextAt         int64 // the time of the next attempt, or when a delayed entry, which is queued, is due
 	FirstAttemptAt int64 // the earliest time at which a copy may have reached the homeserver
 	FinalAt        int64
-	Device         string // of the first attempt
+	Device         string // the device of the first attempt
 	EventType      string
 	Wire           []byte // the event as it was first sent; nil if it may be rendered again
 	Cut            bool   // Wire doesn't hold the whole message
-	Root           string // of a Message whose event is a reply in a thread: the first event of that
+	Root           string // the first event of the thread that a Message replies in; "" without one
 	RevisedAt      int64  // when the content was replaced while the entry waited; strictly increasing
 	Error          string // a sentence
 	Code           string
-	EventID        string // of a Redaction: the event to remove, "" if it must be looked for
-	Marker         string // of a Redaction without EventID: the transaction id of the event
+	EventID        string // for a Redaction the event to remove, "" if it must be looked for
+	Marker         string // the transaction id of the event that a Redaction without EventID removes
 
 	// Not stored.
 
@@ -150,7 +150,7 @@ func (e *Entry) Replaceable() bool {
 	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == Message || e.Kind == Edit)
 }
 
-// Revise replaces the content of an entry that is [Entry.Replaceable]. Its attachments stay.
+// Revise replaces the content of an entry that is [Entry.Replaceable]. Its attachments are kept.
 func (e *Entry) Revise(c Content, at int64) {
 	c.Attachments = JoinAttachments(e.Attachments, c.Attachments)
 	e.Content, e.RevisedAt = c, max(at, e.RevisedAt+1)

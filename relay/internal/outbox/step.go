@@ -225,7 +225,7 @@ func (s *step) end(state State) {
 	}
 }
 
-// needless is the code of reminders that nobody needs any more. One that is in the room nevertheless stays there: the removal of an
+// needless is the code of reminders that nobody needs any more. One that is in the room nevertheless is kept: the removal of an
 // event withdraws the message.
 const needless = "needless"
 

@@ -84,7 +84,7 @@ func (tx *Tx) react(e *outbox.Entry) error {
 	return tx.sql.insertEntries(tx.ctx, &r)
 }
 
-// shown reports whether a message is in a room, or on its way there, and stays.
+// shown reports whether a message is in a room, or on its way there, and isn't withdrawn.
 func (tx *Tx) shown(t *outbox.Entry, room int64) (bool, error) {
 	if t.ID == 0 || t.Room != room || !t.State.Editable() {
 		return false, nil

@@ -239,7 +239,7 @@ func (tx *Tx) followUps(id int64) (all []outbox.Entry, err error) {
 	return all, tx.db.Table("outbox").Where("target > 0 AND target = ?", id).Order("id").Find(&all).Error
 }
 
-// saveEntry saves an entry that has a version. It answers false if it has another one.
+// saveEntry saves an entry if the stored one has a version. It reports whether it had.
 func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
 	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)

@@ -36,7 +36,7 @@ func (s *Store) Rooms(ctx context.Context) (all []Room, err error) {
 	return all, s.rows.WithContext(ctx).Order("id").Find(&all).Error
 }
 
-// SaveRoom stores a room's state. If its new address is another room's, the address stays as it was.
+// SaveRoom stores a room's state. If its new address is another room's, the address is kept.
 func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 	for _, text := range []*string{&r.Address, &r.RoomID, &r.Name, &r.Blocked, &r.Replaced} { // a homeserver may send what PostgreSQL does not take
 		*text = message.Clean(*text)

@@ -118,7 +118,7 @@ type forgeEvent struct {
 	Milestone forgeText  `json:"milestone"`
 	Page      string     `json:"page"` // Gitea's
 
-	// Of a commit's status and of reviews of deployments.
+	// For the status of a commit and reviews of deployments.
 	SHA         string `json:"sha"`
 	State       string `json:"state"`
 	Context     string `json:"context"`

@@ -110,7 +110,7 @@ func signingKey(secret []byte) []byte {
 type gitlabEvent struct {
 	Kind         string   `json:"object_kind"`
 	EventName    string   `json:"event_name"`
-	UserName     string   `json:"user_name"` // of pushes
+	UserName     string   `json:"user_name"` // for pushes
 	Before       string   `json:"before"`
 	After        string   `json:"after"`
 	Ref          string   `json:"ref"`
@@ -129,7 +129,7 @@ type gitlabEvent struct {
 	Snippet      *gitlabObject `json:"snippet"`
 	Commit       *commit       `json:"commit"`
 
-	// Of releases and deployments, which have no object.
+	// For releases and deployments, which have no object.
 	Action      string `json:"action"`
 	Name        string `json:"name"`
 	Tag         string `json:"tag"`
@@ -139,7 +139,7 @@ type gitlabEvent struct {
 	Environment string `json:"environment"`
 	DeployURL   string `json:"deployable_url"`
 
-	// Of jobs.
+	// For jobs.
 	BuildName   string `json:"build_name"`
 	BuildStatus string `json:"build_status"`
 	BuildID     int64  `json:"build_id"`
@@ -155,7 +155,7 @@ type gitlabObject struct {
 	URL         string `json:"url"`
 	Note        string `json:"note"`
 	System      bool   `json:"system"`
-	Status      string `json:"status"` // of a pipeline
+	Status      string `json:"status"` // for pipelines
 	Ref         string `json:"ref"`
 	Draft       bool   `json:"draft"`
 	OldRev      string `json:"oldrev"`
