@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,28 +76,60 @@ func (d *device) printRoom(ctx context.Context, out io.Writer, room id.RoomID) e
 	if err != nil {
 		return err
 	}
-	for i := len(page.Chunk) - 1; i >= 0; i-- {
-		e := page.Chunk[i]
+	var lines []string
+	byEvent := map[id.EventID]int{} // the line of a message or, if that is older than the page, of its first edit
+	for _, e := range slices.Backward(page.Chunk) {
 		e.RoomID = room
-		if text, ok := d.text(ctx, e); ok {
-			fmt.Fprintf(out, "  %s: %s\n", e.Sender, strings.ReplaceAll(text, "\n", "\n    "))
+		text, edited, ok := d.text(ctx, e)
+		if !ok {
+			continue
 		}
+		line := fmt.Sprintf("  %s: %s", e.Sender, strings.ReplaceAll(text, "\n", "\n    "))
+		if edited != "" {
+			line += " (edited)"
+		}
+		shown := cmp.Or(edited, e.ID)
+		if i, ok := byEvent[shown]; ok {
+			lines[i] = line
+			continue
+		}
+		byEvent[shown] = len(lines)
+		lines = append(lines, line)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(out, line)
 	}
 	return nil
 }
 
-// text is what a person reads of an event; false without anything to read.
-func (d *device) text(ctx context.Context, e *event.Event) (string, bool) {
+// text returns what a person reads of an event and, for an edit, the ID of the event that it replaces; false without anything to read.
+func (d *device) text(ctx context.Context, e *event.Event) (text string, edited id.EventID, ok bool) {
 	if e.StateKey != nil || e.Unsigned.RedactedBecause != nil {
-		return "", false
+		return "", "", false
 	}
+	edited = replaced(e)
 	if e.Type.Type == "m.room.encrypted" {
 		plain, err := d.decrypt(ctx, e)
 		if err != nil {
-			return "cannot be read here: " + err.Error(), true
+			return "cannot be read here: " + err.Error(), "", true
 		}
 		e = plain
+		edited = cmp.Or(edited, replaced(e))
 	}
-	body, _ := e.Content.Raw["body"].(string)
-	return body, e.Type.Type == "m.room.message"
+	content := e.Content.Raw
+	if latest, ok := content["m.new_content"].(map[string]any); ok && edited != "" {
+		content = latest
+	}
+	text, _ = content["body"].(string)
+	return text, edited, e.Type.Type == "m.room.message"
+}
+
+// replaced returns the ID of the event that e replaces; "" if e is no edit.
+func replaced(e *event.Event) id.EventID {
+	relation, _ := e.Content.Raw["m.relates_to"].(map[string]any)
+	if relation["rel_type"] != string(event.RelReplace) {
+		return ""
+	}
+	target, _ := relation["event_id"].(string)
+	return id.EventID(target)
 }

@@ -23,8 +23,8 @@ type person struct {
 	login
 }
 
-// shows runs the command, and holds what it shows against the texts.
-func (p person) shows(texts ...string) {
+// shows runs the command, holds what it shows against the texts, and returns it.
+func (p person) shows(texts ...string) string {
 	p.Helper()
 	d, err := openDevice(p.Context(), p.login)
 	if err != nil {
@@ -42,6 +42,15 @@ func (p person) shows(texts ...string) {
 	}
 	if strings.Contains(out.String(), "cannot be read") {
 		p.Errorf("shown:\n%s", out.String())
+	}
+	return out.String()
+}
+
+// edit returns the content of an edit.
+func edit(target, text string) map[string]any {
+	return map[string]any{
+		"msgtype": "m.text", "body": "* " + text, "m.new_content": map[string]any{"msgtype": "m.text", "body": text},
+		"m.relates_to": map[string]any{"rel_type": "m.replace", "event_id": target},
 	}
 }
 
@@ -83,9 +92,27 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 		if _, err := sender.Send(ctx, hall, "m.room.message", map[string]string{"msgtype": "m.text", "body": "open " + text}); err != nil {
 			t.Fatal(err)
 		}
-		sendEncrypted(ctx, t, device, id.RoomID(sealed), "sealed "+text)
+		sendEncrypted(ctx, t, device, id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed " + text})
 		all = append(all, "open "+text, "sealed "+text)
 		p.shows(all...)
+	}
+
+	sent, err := sender.Send(ctx, hall, "m.room.message", map[string]string{"msgtype": "m.text", "body": "open fourth"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"open fifth", "open sixth"} {
+		if _, err := sender.Send(ctx, hall, "m.room.message", edit(sent, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hidden := sendEncrypted(ctx, t, device, id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed fourth"})
+	sendEncrypted(ctx, t, device, id.RoomID(sealed), edit(string(hidden), "sealed fifth"))
+	all = append(all, "open sixth (edited)", "sealed fifth (edited)")
+	for _, text := range []string{"* ", "fourth", "open fifth"} {
+		if shown := p.shows(all...); strings.Contains(shown, text) {
+			t.Errorf("%q is shown:\n%s", text, shown)
+		}
 	}
 
 	again, err := server.Login(ctx, "reader", "reader-password")
@@ -122,12 +149,12 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.shows(all...)
-	sendEncrypted(ctx, t, device, id.RoomID(sealed), "sealed fourth")
-	p.shows(append(all, "sealed fourth")...)
+	sendEncrypted(ctx, t, device, id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed sixth"})
+	p.shows(append(all, "sealed sixth")...)
 }
 
-// sendEncrypted sends a text to the devices of the reader, as a client does that begins a new session for each.
-func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader, room id.RoomID, text string) {
+// sendEncrypted sends a message to the devices of the reader, as a client does that begins a new session for each.
+func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader, room id.RoomID, content map[string]any) id.EventID {
 	t.Helper()
 	states, ok := from.Machine.StateStore.(mautrix.StateStore)
 	if !ok {
@@ -145,12 +172,13 @@ func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader
 	if err := from.Machine.ShareGroupSession(ctx, room, []id.UserID{"@reader:localhost"}); err != nil {
 		t.Fatal(err)
 	}
-	content := map[string]string{"msgtype": "m.text", "body": text}
 	encrypted, err := from.Machine.EncryptMegolmEvent(ctx, room, event.EventMessage, content)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Client.SendMessageEvent(ctx, room, event.EventEncrypted, encrypted); err != nil {
+	sent, err := from.Client.SendMessageEvent(ctx, room, event.EventEncrypted, encrypted)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return sent.EventID
 }
