@@ -27,7 +27,7 @@ func newMessagesCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		newMessagesListCommand(), newMessagesShowCommand(),
-		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", outbox.CancellableStates, http.MethodDelete, "", "cancelled"),
+		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", outbox.CancellableStates, http.MethodDelete, "", "withdrawn"),
 		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", outbox.RedeliverableStates, http.MethodPost, "/redeliver", "queued again"),
 	)
 	return cmd

@@ -272,9 +272,9 @@ func TestMessages(t *testing.T) {
 		t.Errorf("from before 2020:\n%s", d.out)
 	}
 	d.does(0, "messages show 2 --config %", "to-one", "second", "!one:example.org")
-	d.does(0, "messages cancel 1 2 --config %", "2 cancelled")
-	d.does(0, "messages cancel 1 --config %", "1 cancelled")
-	d.does(0, "messages cancel --app two --state queued,retry_wait,blocked --config %", "3 cancelled")
+	d.does(0, "messages cancel 1 2 --config %", "2 withdrawn")
+	d.does(0, "messages cancel 1 --config %", "1 withdrawn")
+	d.does(0, "messages cancel --app two --state queued,retry_wait,blocked --config %", "3 withdrawn")
 	d.does(0, "messages list --state cancelled --app two --config %", "to-two first")
 	d.does(0, "messages retry --state cancelled --config %", "5 queued again")
 	d.does(0, "messages retry 3 --config %", "1 queued again")
