@@ -13,6 +13,7 @@ import (
 
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/notify"
 	"slipway/shared/plural"
@@ -129,7 +130,7 @@ func (r *eventsReport) print(out io.Writer, now time.Time) error {
 	fmt.Fprintln(t, "ENDPOINT\tCHANGES\tPULLS\tBYTES\tOLDEST\tSTATE")
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", e.Endpoint, e.Changes, e.Pulls, size(e.Bytes), e.age(now), e.state(now))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", e.Endpoint, e.Changes, e.Pulls, bytesize.Text(e.Bytes), e.age(now), e.state(now))
 	}
 	return t.Flush()
 }

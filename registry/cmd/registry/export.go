@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/ocilayout"
 	"slipway/shared/plural"
 )
@@ -53,6 +54,6 @@ func printCarried(out io.Writer, done string, r ocilayout.Report, asJSON bool) e
 	for _, note := range r.Notes {
 		fmt.Fprintln(out, "left out:", note)
 	}
-	_, err := fmt.Fprintf(out, "%s, %s, %s with %s %s\n", plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), size(r.Bytes), done)
+	_, err := fmt.Fprintf(out, "%s, %s, %s with %s %s\n", plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Bytes), done)
 	return err
 }

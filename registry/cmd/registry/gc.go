@@ -20,6 +20,7 @@ import (
 
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/storage"
@@ -220,17 +221,17 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 		enc.SetIndent("", "  ")
 		return enc.Encode(report)
 	}
-	t.line("\n%s (%s) found in %s\n", plural.Of(report.Blobs.Found, "blob"), size(report.Bytes.Found), plural.Of(report.Repositories, "repository"))
+	t.line("\n%s (%s) found in %s\n", plural.Of(report.Blobs.Found, "blob"), bytesize.Text(report.Bytes.Found), plural.Of(report.Repositories, "repository"))
 	switch {
 	case report.Blobs.Freed == 0:
 		t.line("nothing to free\n")
 	case report.DryRun:
-		t.line("%s (%s) to free\n", plural.Of(report.Blobs.Freed, "blob"), size(report.Bytes.Freed))
+		t.line("%s (%s) to free\n", plural.Of(report.Blobs.Freed, "blob"), bytesize.Text(report.Bytes.Freed))
 	default:
-		t.line("freed %s (%s) in %s\n", plural.Of(report.Blobs.Freed, "blob"), size(report.Bytes.Freed), report.Duration.Round(time.Millisecond))
+		t.line("freed %s (%s) in %s\n", plural.Of(report.Blobs.Freed, "blob"), bytesize.Text(report.Bytes.Freed), report.Duration.Round(time.Millisecond))
 	}
 	if report.Blobs.Kept > 0 {
-		t.line("kept %s (%s): %s\n", plural.Of(report.Blobs.Kept, "blob"), size(report.Bytes.Kept), reasons(&report.Kept, o))
+		t.line("kept %s (%s): %s\n", plural.Of(report.Blobs.Kept, "blob"), bytesize.Text(report.Bytes.Kept), reasons(&report.Kept, o))
 	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)
 	return nil
@@ -238,34 +239,21 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 
 // reasons explains why bytes were kept, and what frees them.
 func reasons(kept *collect.Reasons, o collect.Options) string {
-	inUse := size(kept.InUse.Bytes) + " in use"
+	inUse := bytesize.Text(kept.InUse.Bytes) + " in use"
 	if kept.Untagged.Blobs > 0 && !o.DeleteUntagged {
-		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", size(kept.Untagged.Bytes))
+		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", bytesize.Text(kept.Untagged.Bytes))
 	}
 	all := []string{inUse}
 	if kept.Restorable.Blobs > 0 {
-		all = append(all, size(kept.Restorable.Bytes)+" deleted but restorable (--purge-deleted frees them)")
+		all = append(all, bytesize.Text(kept.Restorable.Bytes)+" deleted but restorable (--purge-deleted frees them)")
 	}
 	if kept.Recent.Blobs > 0 {
-		all = append(all, size(kept.Recent.Bytes)+" recent (a run frees them later, or with --age 0; then pushes under way may fail)")
+		all = append(all, bytesize.Text(kept.Recent.Bytes)+" recent (a run frees them later, or with --age 0; then pushes under way may fail)")
 	}
 	if kept.Unreadable.Blobs > 0 {
-		all = append(all, size(kept.Unreadable.Bytes)+" in unreadable repositories, skipped")
+		all = append(all, bytesize.Text(kept.Unreadable.Bytes)+" in unreadable repositories, skipped")
 	}
 	return strings.Join(all, ", ")
-}
-
-// size is a number of bytes for people.
-func size(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	value, unit := float64(n), 0
-	for ; value >= 1024 && unit < len(units)-1; unit++ {
-		value /= 1024
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", value, units[unit])
 }
 
 func isTerminal(w io.Writer) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/oci"
@@ -78,7 +79,7 @@ func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, 
 	if asJSON {
 		return errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s present; fetched %s (%s)\n", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), size(report.Bytes))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s present; fetched %s (%s)\n", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), bytesize.Text(report.Bytes))
 	return err
 }
 
@@ -116,7 +117,7 @@ func (b *syncBar) show(p proxy.Progress) {
 	if p.All > 0 {
 		full = width * p.Blobs / p.All
 	}
-	fmt.Fprintf(b.out, "\r\x1b[K[%s%s] %s: %d of %d blobs, %s fetched", strings.Repeat("#", full), strings.Repeat(".", width-full), p.Image, p.Blobs, p.All, size(p.Bytes))
+	fmt.Fprintf(b.out, "\r\x1b[K[%s%s] %s: %d of %d blobs, %s fetched", strings.Repeat("#", full), strings.Repeat(".", width-full), p.Image, p.Blobs, p.All, bytesize.Text(p.Bytes))
 }
 
 func (b *syncBar) end() {

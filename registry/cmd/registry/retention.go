@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/shared/plural"
@@ -104,7 +105,7 @@ func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s deleted, %d skipped because they changed meanwhile, %d kept\n", plural.Of(result.Deleted, "tag"), result.Changed, plan.Kept)
 	after := hint(e.Config.Storage.Delete.Keep > 0, " after storage.delete.keep, or with --purge-deleted")
-	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s can now be freed by garbage-collect -m%s\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"), after)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s can now be freed by garbage-collect -m%s\n", bytesize.Text(plan.Bytes), plural.Of(plan.Blobs, "blob"), after)
 	return err
 }
 
@@ -136,6 +137,6 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 		fmt.Fprintln(out, "skipped:", problem)
 	}
 	fmt.Fprintf(out, "%s would be deleted, %s of the rules kept\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"))
-	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with what stays\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"), size(plan.Shared))
+	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with what stays\n", bytesize.Text(plan.Bytes), plural.Of(plan.Blobs, "blob"), bytesize.Text(plan.Shared))
 	return err
 }

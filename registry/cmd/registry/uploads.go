@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/upload"
@@ -152,12 +153,12 @@ func printUploads(out io.Writer, uploads []upload.Unfinished, state string) erro
 		if at := cmp.Or(u.Modified, u.Started); !at.IsZero() {
 			last = at.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", size(u.Size), last, u.Repository, u.ID)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", bytesize.Text(u.Size), last, u.Repository, u.ID)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s with %s %s\n", plural.Of(len(uploads), "upload"), size(bytes), state)
+	_, err := fmt.Fprintf(out, "%s with %s %s\n", plural.Of(len(uploads), "upload"), bytesize.Text(bytes), state)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/app"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/shared/plural"
 )
@@ -52,11 +53,11 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	restorable := slices.ContainsFunc(r.Repositories, func(repo usage.Repository) bool { return repo.Restorable > 0 })
 	fmt.Fprintln(t, "BYTES\tOWN\t"+hint(restorable, "RESTORABLE\t")+"TAGS\tMANIFESTS\tBLOBS\tREPOSITORY")
 	for _, repo := range r.Repositories {
-		own := size(repo.Own)
+		own := bytesize.Text(repo.Own)
 		if r.Incomplete {
 			own = "unknown"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s%d\t%d\t%d\t%s\n", size(repo.Bytes), own, hint(restorable, size(repo.Restorable)+"\t"), repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
+		fmt.Fprintf(t, "%s\t%s\t%s%d\t%d\t%d\t%s\n", bytesize.Text(repo.Bytes), own, hint(restorable, bytesize.Text(repo.Restorable)+"\t"), repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -69,12 +70,12 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	}
 	if r.Incomplete {
 		_, err := fmt.Fprintf(out, "%s in %s and %s in %s, as far as can be read; shared and unreferenced bytes are unknown\n",
-			size(r.Bytes), plural.Of(r.Blobs, "blob"), size(r.Uploading), plural.Of(r.Uploads, "unfinished upload"))
+			bytesize.Text(r.Bytes), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Uploading), plural.Of(r.Uploads, "unfinished upload"))
 		return err
 	}
 	fmt.Fprintf(out, "%s in %s, %s of them shared by repositories; %s more in %s that no repository has\n",
-		size(r.Bytes), plural.Of(r.Blobs, "blob"), size(r.Shared), size(r.Orphaned), plural.Of(r.Orphans, "blob"))
-	_, err := fmt.Fprintf(out, "%s in %s%s\n", size(r.Uploading), plural.Of(r.Uploads, "unfinished upload"), hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
+		bytesize.Text(r.Bytes), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Shared), bytesize.Text(r.Orphaned), plural.Of(r.Orphans, "blob"))
+	_, err := fmt.Fprintf(out, "%s in %s%s\n", bytesize.Text(r.Uploading), plural.Of(r.Uploads, "unfinished upload"), hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
 	return err
 }
 
@@ -86,7 +87,7 @@ func printQuotas(out io.Writer, quotas []usage.Quota, bound string) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "USED\tQUOTA\tPREFIX")
 	for _, q := range quotas {
-		fmt.Fprintf(t, "%s%s\t%s\t%s\n", bound, size(q.Bytes), size(q.Limit), q.Prefix)
+		fmt.Fprintf(t, "%s%s\t%s\t%s\n", bound, bytesize.Text(q.Bytes), bytesize.Text(q.Limit), q.Prefix)
 	}
 	return t.Flush()
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/verify"
@@ -94,7 +95,7 @@ func printVerification(out io.Writer, r *verify.Report, prefix string) error {
 		fmt.Fprintf(out, "resumed a verification that began at %s\n", r.Started.Format("2006-01-02 15:04:05 MST"))
 	}
 	_, err := fmt.Fprintf(out, "%s%s, %s, %s, %s with %s verified; %s found, %d quarantined\n",
-		prefix, plural.Of(r.Repositories, "repository"), plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), size(r.Bytes),
+		prefix, plural.Of(r.Repositories, "repository"), plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Bytes),
 		plural.Of(r.Open()+r.Quarantined, "problem"), r.Quarantined)
 	if r.Quarantined > 0 {
 		_, err = fmt.Fprintf(out, "quarantined objects are kept below %s on the storage\n", layout.Quarantine)

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/shared/logging"
 	"slipway/shared/plural"
-	ui "slipway/shared/web"
 )
 
 // jobRow is a job, and what the run under way has looked at.
@@ -66,7 +66,7 @@ func (web *Web) addProgress(row *jobRow) {
 		row.Counts = append(row.Counts, plural.Of(n, "blob"))
 	}
 	if n := done.Bytes.Load(); n > 0 {
-		row.Counts = append(row.Counts, ui.Size(n))
+		row.Counts = append(row.Counts, bytesize.Text(n))
 	}
 }
 

@@ -42,7 +42,7 @@ func TestMaintenance(t *testing.T) {
 	}
 	b := s.as("owner")
 	b.get(path)
-	b.want(200, "not scheduled", "not since the start", "next before", "failed", "3 blobs &lt;freed&gt;, 7.0 kB", ">Maintenance<", "-running", "-Reload")
+	b.want(200, "not scheduled", "not since the start", "next before", "failed", "3 blobs &lt;freed&gt;, 6.8 KiB", ">Maintenance<", "-running", "-Reload")
 	b.post(path, "job", schedule.GarbageCollect, "csrf", "guess")
 	b.want(403)
 	b.get(path)
@@ -79,7 +79,7 @@ func TestMaintenance(t *testing.T) {
 	done.Bytes.Add(6000)
 	done.Percent.Store(37)
 	b.get(path)
-	b.want(200, "Freeing unneeded blobs.", "5 blobs, 6.0 kB, 37 %", "<meter", "-manifests")
+	b.want(200, "Freeing unneeded blobs.", "5 blobs, 5.9 KiB, 37 %", "<meter", "-manifests")
 	if err := acts.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestRepository(t *testing.T) {
 	})
 	b := s.as("bob")
 	b.get("/ui/repository/web/app")
-	b.want(200, "5 tags", "linux/amd64, linux/arm64/v8", `<span class="state info">SBOM</span>`, `kept-1</a> <span class="state odd">protected</span>`, "5.6 kB", `href="/ui/image/web/app:2.0"`)
+	b.want(200, "5 tags", "linux/amd64, linux/arm64/v8", `<span class="state info">SBOM</span>`, `kept-1</a> <span class="state odd">protected</span>`, "5.5 KiB", `href="/ui/image/web/app:2.0"`)
 	b.get("/ui/repository/web/app?q=AR")
 	b.want(200, "1 of 5 tags", ">arm</a>", "->2.0</a>")
 	order := func(tags ...string) {
@@ -160,7 +160,7 @@ func TestCompare(t *testing.T) {
 	s.image("a", "v2", set("2", "test"), "base", strings.Repeat("n", 1500))
 	b := s.browser()
 	b.get("/ui/compare/a?a=v1&b=v2")
-	b.want(200, "linux/amd64", "Only in v1", "−500 B", "Only in v2", "+1.5 kB", "In both", "Environment VERSION", "-Environment PATH", "-Label stage", "+1.0 kB")
+	b.want(200, "linux/amd64", "Only in v1", "−500 B", "Only in v2", "+1.5 KiB", "In both", "Environment VERSION", "-Environment PATH", "-Label stage", "+1000 B")
 	b.get("/ui/compare/a?a=v1&b=v1")
 	b.want(200, "same image")
 	b.get("/ui/compare/a?a=v1&b=")

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/oci"
 )
@@ -20,6 +21,7 @@ func words(base string) template.FuncMap {
 		"downloadURL": func(name oci.Name, d oci.Digest) string { return base + "/download/" + string(name) + "@" + string(d) },
 		"short":       short,
 		"kind":        kindOf,
+		"size":        bytesize.Text, // the units of the commands
 		"ruleKey":     retention.RuleKey,
 	}
 }
