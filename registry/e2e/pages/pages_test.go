@@ -87,13 +87,13 @@ func TestTeam(t *testing.T) {
 			// Jobs run without a schedule, and their results appear.
 			for row, did := range map[string]string{"garbage-collect": "freed, 0 problems", "verify": "0 findings open"} {
 				b.Click("input[value=" + row + "] + button")
-				b.Sees("The job starts")
+				b.Sees("The run is requested")
 				b.reloadsUntil("/ui/maintenance", did)
 			}
 			b.Get("/ui/retention")
 			b.Sees("web/app:1.1")
 			b.Click("main button.bad")
-			b.Sees("The job starts")
+			b.Sees("The run is requested")
 			b.reloadsUntil("/ui/maintenance", "2 tags deleted")
 			b.Get("/ui/repository/web/app")
 			b.seesNot("1.0", "1.1")

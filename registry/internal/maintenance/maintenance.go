@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/maintenance/pulls"
@@ -76,6 +78,7 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	if gc.Enabled || o.Cache != nil {
 		j.collected = measured(o.Metrics, collect.NewMetrics)
 	}
+	j.Board.Limit(schedule.GarbageCollect, collectLimits(&gc))
 	j.start(ctx, group, schedule.GarbageCollect, "gc", scheduled(gc.Enabled, gc.Interval), j.slot, j.audited(schedule.GarbageCollect, gc.DryRun, j.collect))
 	if o.Cache != nil {
 		evict := j.evict()
@@ -195,8 +198,51 @@ func (j *jobs) collect(ctx context.Context, r run) error {
 	} else {
 		j.Board.Note(schedule.GarbageCollect, fmt.Sprintf("%s and %s %sfreed, %s", plural.Of(report.Manifests.Freed, "manifest"), plural.Of(report.Blobs.Freed, "blob"),
 			dry(gc.DryRun), plural.Of(len(report.Problems), "problem")), report.Bytes.Freed)
+		j.Board.Explain(schedule.GarbageCollect, keptReasons(&report.Kept, &gc))
 	}
 	return err
+}
+
+// collectLimits describes the settings that keep a collection from freeing more.
+func collectLimits(gc *config.GC) string {
+	limits := "keeps "
+	if !gc.DeleteUntagged {
+		limits += "untagged manifests (deleteuntagged is off) and "
+	}
+	limits += "what was pushed in the last " + brief(gc.Age) + " (age)"
+	if gc.DryRun {
+		limits += "; frees nothing (dryrun)"
+	}
+	return limits
+}
+
+// brief formats a duration without units that are zero: 1h instead of 1h0m0s.
+func brief(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// keptReasons describes why a collection kept bytes that no tag needs, "" if there were none.
+func keptReasons(kept *collect.Reasons, gc *config.GC) string {
+	var all []string
+	add := func(r collect.Reason, why string) {
+		if r.Blobs > 0 {
+			all = append(all, bytesize.Text(r.Bytes)+" "+why)
+		}
+	}
+	if !gc.DeleteUntagged {
+		add(kept.Untagged, "of untagged manifests (deleteuntagged is off)")
+	}
+	add(kept.Recent, "newer than "+brief(gc.Age)+" (age)")
+	add(kept.Restorable, "deleted but restorable")
+	add(kept.Unreadable, "in unreadable repositories")
+	return strings.Join(all, ", ")
 }
 
 func (j *jobs) verify(metrics *verify.Metrics) func(context.Context, run) error {

@@ -32,9 +32,9 @@ func TestSizesInLists(t *testing.T) {
 		}
 		b.get("/ui/?in=web/")
 	}
-	b.want(200, "Last push", "69.1 KiB")
+	b.want(200, "Last push", "69.2 KiB")
 	b.get("/ui/repository/web/db")
-	b.want(200, "69.1 KiB in 4 blobs and manifests")
+	b.want(200, "69.2 KiB in 4 blobs and manifests")
 	b.get("/ui/usage")
 	b.want(200, "2 repositories with", "web/app", "web/db", `max="70`)
 }

@@ -29,6 +29,8 @@ type maintenancePage struct {
 	Jobs    []jobRow
 	Running bool // one of them, or about to
 	Plans   bool // retention has a plan
+
+	PlanOnly bool // no job applies the plan
 }
 
 // getMaintenance shows the jobs of this process to those who administer the registry.
@@ -45,6 +47,7 @@ func (web *Web) getMaintenance(w http.ResponseWriter, v *visit) error {
 		p.Running = p.Running || job.Asked || job.Done != nil
 		p.Jobs = append(p.Jobs, row)
 	}
+	p.PlanOnly = p.Plans && !slices.ContainsFunc(p.Jobs, func(row jobRow) bool { return row.Name == schedule.RetentionApply })
 	return web.pages.Show(w, http.StatusOK, "maintenance", p)
 }
 

@@ -22,6 +22,8 @@ func TestMaintenance(t *testing.T) {
 	board.Plan(schedule.GarbageCollect, 0)
 	board.Begin(schedule.GarbageCollect, "")
 	board.Note(schedule.GarbageCollect, "3 blobs <freed>", 7000)
+	board.Explain(schedule.GarbageCollect, "10 B newer than 1h")
+	board.Limit(schedule.GarbageCollect, "keeps much")
 	board.End(schedule.GarbageCollect, true)
 	board.Plan(schedule.Verify, time.Hour)
 	s := newSite(t, indexed, func(c *setup) { c.pages.Board, c.pages.Audit = &board, acts })
@@ -42,7 +44,7 @@ func TestMaintenance(t *testing.T) {
 	}
 	b := s.as("owner")
 	b.get(path)
-	b.want(200, "not scheduled", "not since the start", "next before", "failed", "3 blobs &lt;freed&gt;, 6.8 KiB", ">Maintenance<", "-running", "-Reload")
+	b.want(200, "not scheduled", "not since the start", "next before", "failed", "3 blobs &lt;freed&gt;, 6.8 KiB; kept 10 B newer than 1h", "Keeps much.", "-/ui/retention", ">Maintenance<", "-running", "-Reload")
 	b.post(path, "job", schedule.GarbageCollect, "csrf", "guess")
 	b.want(403)
 	b.get(path)
@@ -53,7 +55,7 @@ func TestMaintenance(t *testing.T) {
 	}
 	b.get(path)
 	b.post(path, "job", schedule.GarbageCollect)
-	b.want(200, "The job starts", "waiting</span> for another job", "Reload")
+	b.want(200, "The run is requested", "waiting</span> for another job", "Reload")
 	b.post(path, "job", schedule.GarbageCollect)
 	b.want(409, "Not started: garbage-collect is running")
 	board.Begin(schedule.GarbageCollect, <-board.Asked(schedule.GarbageCollect))

@@ -76,7 +76,7 @@ var notices = map[string]string{
 	"restored":  "Restored.",
 	"protected": "The tag is protected.",
 	"lifted":    "The tag is no longer protected.",
-	"started":   "The job starts as soon as no other deletes. Reload to see how far it is.",
+	"started":   "The run is requested; its row shows how far it is.",
 	"revoked":   "Revoked. It can no longer log in.",
 }
 

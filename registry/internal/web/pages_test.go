@@ -160,7 +160,7 @@ func TestCompare(t *testing.T) {
 	s.image("a", "v2", set("2", "test"), "base", strings.Repeat("n", 1500))
 	b := s.browser()
 	b.get("/ui/compare/a?a=v1&b=v2")
-	b.want(200, "linux/amd64", "Only in v1", "−500 B", "Only in v2", "+1.5 KiB", "In both", "Environment VERSION", "-Environment PATH", "-Label stage", "+1000 B")
+	b.want(200, "linux/amd64", "Only in v1", "−500 B", "Only in v2", "+1.5 KiB", "In both", "Environment VERSION", "-Environment PATH", "-Label stage", "+1001 B")
 	b.get("/ui/compare/a?a=v1&b=v1")
 	b.want(200, "same image")
 	b.get("/ui/compare/a?a=v1&b=")

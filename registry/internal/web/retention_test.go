@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"slipway/registry/internal/maintenance/pulls"
@@ -41,6 +42,9 @@ func TestRetention(t *testing.T) {
 	b.get("/ui/retention")
 	b.want(200, "503 tags would be deleted now", "web/app:ci-000<", "rules[0]", "3 more tags", "-web/app:v1<", "-Apply the rules now")
 	board.Plan(schedule.RetentionApply, 0)
+	if b.get("/ui/maintenance"); strings.Count(b.page, `href="/ui/retention"`) != 1 {
+		t.Errorf("not one link to the plan: %s", b.page)
+	}
 	b.get("/ui/retention")
 	b.want(200, "Apply the rules now", "can be restored for 2 days")
 	if _, err := s.rules.Repository("web/app").Peek(t.Context(), oci.Reference{Tag: "ci-000"}); err != nil {

@@ -123,7 +123,11 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.start = time.Now()
 	if !r.DryRun {
-		r.Progress.Enter("waiting for pushes under way")
+		wait := "7 s"
+		if r.Remote {
+			wait = "2 min"
+		}
+		r.Progress.Enter("waiting " + wait + " for running requests to end")
 		c, err := r.Store.Collect(ctx)
 		if err != nil {
 			return err

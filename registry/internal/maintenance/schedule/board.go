@@ -36,6 +36,8 @@ type Job struct {
 	Failed bool   // the last run did
 	Did    string // by the last run
 	Bytes  int64  // that it freed, read or fetched
+	Kept   string // why the last run did no more, "" = nothing to explain
+	Limits string // settings that limit each run, "" = none
 }
 
 // Progress counts what a run has looked at since its phase began. It is safe for concurrent use.
@@ -155,7 +157,17 @@ func (b *Board) Begin(name, by string) *Progress {
 
 // Note notes what the run has done.
 func (b *Board) Note(name, did string, bytes int64) {
-	b.change(name, func(e *entry) { e.Did, e.Bytes = did, bytes })
+	b.change(name, func(e *entry) { e.Did, e.Bytes, e.Kept = did, bytes, "" })
+}
+
+// Explain notes why the run did no more. It follows Note.
+func (b *Board) Explain(name, kept string) {
+	b.change(name, func(e *entry) { e.Kept = kept })
+}
+
+// Limit notes the settings that limit each run.
+func (b *Board) Limit(name, limits string) {
+	b.change(name, func(e *entry) { e.Limits = limits })
 }
 
 // End notes that the job has ended.
@@ -168,5 +180,7 @@ func (b *Board) End(name string, failed bool) {
 
 // Refuse notes why a run that somebody asked for did not begin.
 func (b *Board) Refuse(name, why string) {
-	b.change(name, func(e *entry) { e.Asked, e.Ended, e.Failed, e.Did, e.Bytes = false, time.Now(), false, why, 0 })
+	b.change(name, func(e *entry) {
+		e.Asked, e.Ended, e.Failed, e.Did, e.Bytes, e.Kept = false, time.Now(), false, why, 0, ""
+	})
 }
