@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/regular"
 )
 
 const (
@@ -21,6 +23,8 @@ const (
 	// A file changed twice within the resolution of its time stamp looks the
 	// same after the second change. One so young is read again.
 	stampResolution = 2 * time.Second
+
+	maxTLSFile = 4 << 20
 )
 
 var tlsVersions = []string{"tls1.0", "tls1.1", "tls1.2", "tls1.3"}
@@ -165,7 +169,7 @@ func (c *certificates) load() error {
 	readAt := time.Now()
 	var contents [][]byte
 	for _, path := range c.files() {
-		content, err := os.ReadFile(path)
+		content, err := regular.ReadFile(path, maxTLSFile)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,6 +135,13 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	if got := shown(); got != "second" {
 		t.Errorf("without the file: shows %q", got)
 	}
+	if err := syscall.Mkfifo(cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != "second" { // opening it would block
+		t.Errorf("with a FIFO instead of the file: shows %q", got)
+	}
+	os.Remove(cert)
 	newPair(t, "third").save(t, dir, "server")
 	if got := shown(); got != "third" {
 		t.Errorf("with the file back: shows %q", got)

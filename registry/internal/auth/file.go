@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/regular"
 )
 
 const (
@@ -78,17 +78,9 @@ func (f *passwordFile) look() {
 }
 
 func (f *passwordFile) read() error {
-	file, err := os.Open(f.path)
+	content, err := regular.ReadFile(f.path, maxFileSize)
 	if err != nil {
 		return err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
-	if err != nil {
-		return err
-	}
-	if len(content) > maxFileSize {
-		return fmt.Errorf("%s is larger than %d MiB", f.path, maxFileSize>>20)
 	}
 	f.take(content)
 	return nil

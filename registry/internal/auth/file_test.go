@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,6 +70,31 @@ func TestFileChanges(t *testing.T) {
 	}
 	if try("alice", "new") == nil {
 		t.Error("a removed user gets in")
+	}
+}
+
+// TestFileBecomesFIFO: opening a FIFO blocks until there is a writer.
+func TestFileBecomesFIFO(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "a"))
+	if err := os.Remove(h.file.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(h.file.path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.lookNow()
+	got := make(chan error, 1)
+	go func() {
+		_, err := h.Authorize(basic("alice", "a"), Access{Action: Ping})
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		if refused := refusal(t, err); refused.Err.Code != oci.CodeUnavailable {
+			t.Errorf("%+v", refused)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the login hangs")
 	}
 }
 

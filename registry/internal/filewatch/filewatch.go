@@ -4,15 +4,14 @@ package filewatch
 
 import (
 	"bytes"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/regular"
 )
 
 const (
@@ -104,7 +103,7 @@ func (v *Value[T]) read() error {
 			continue
 		}
 		var err error
-		if contents[i], err = readFile(path); err != nil {
+		if contents[i], err = regular.ReadFile(path, maxSize); err != nil {
 			return err
 		}
 	}
@@ -118,17 +117,4 @@ func (v *Value[T]) read() error {
 	v.contents = contents
 	v.current.Store(&value)
 	return nil
-}
-
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err == nil && len(content) > maxSize {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxSize>>20)
-	}
-	return content, err
 }

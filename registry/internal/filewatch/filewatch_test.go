@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -65,6 +67,43 @@ func TestValue(t *testing.T) {
 	write(t, a, "4")
 	v.Reload()
 	want("43", 4)
+}
+
+// TestValue_FIFO: opening a FIFO blocks until there is a writer, and the lock would be held for good.
+func TestValue_FIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	write(t, path, "1")
+	core, logs := observer.New(zap.InfoLevel)
+	v, err := Open("numbers", zap.New(core), join, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.Reload()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the reload hangs")
+	}
+	if v.Last() != "1" || logs.FilterMessageSnippet("cannot reload the numbers").Len() != 1 {
+		t.Errorf("%q, log %+v", v.Last(), logs.All())
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "2")
+	if v.Reload(); v.Last() != "2" {
+		t.Errorf("%q after the file is back", v.Last())
+	}
 }
 
 func TestOpen_Fails(t *testing.T) {
