@@ -82,6 +82,9 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	defer doublePlaces()()
 	defer beNice()()
 	app.LimitMemory()
+	if err := app.RootExists(cfg); err != nil {
+		return err
+	}
 	store, err := app.OpenBackend(ctx, cfg, zap.NewNop(), built())
 	if err != nil {
 		return err
@@ -108,7 +111,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	if p.lines != nil || p.progress {
 		o.Tell = p.event
 	}
-	report, err := collectGarbage(ctx, store, o)
+	report, err := collect.Run(ctx, o)
 	p.end()
 	if err == nil || errors.Is(err, collect.ErrIncomplete) {
 		err = errors.Join(err, p.report(out, &report, o, flags))
@@ -131,16 +134,6 @@ func explainCollection(err error) error {
 	default:
 		return err
 	}
-}
-
-// collectGarbage collects once. A storage that does not exist yet has no garbage.
-func collectGarbage(ctx context.Context, store *app.Backend, o collect.Options) (collect.Report, error) {
-	if store.Root != "" {
-		if _, err := os.Stat(store.Root); errors.Is(err, fs.ErrNotExist) {
-			return collect.Report{DryRun: o.DryRun, Problems: []collect.Problem{}}, nil
-		}
-	}
-	return collect.Run(ctx, o)
 }
 
 // doublePlaces fits the runtime to a command that mostly waits for the file system: a

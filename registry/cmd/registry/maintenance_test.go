@@ -46,11 +46,11 @@ func TestCommandsThatChangeNothing(t *testing.T) {
 	}
 }
 
-// A storage that does not exist yet has no garbage, and is not made.
-func TestCollectNothing(t *testing.T) {
+// A root directory that does not exist may be misspelled: it is an error, and is not made.
+func TestCollectGarbage_MissingRoot(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir() + "/none"}
 	code, stdout, stderr := v.command("garbage-collect")
-	if code != 0 || !strings.Contains(stdout, "nothing to free") {
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "storage.filesystem.rootdirectory: "+v.root+" does not exist: ") {
 		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(v.root); err == nil {

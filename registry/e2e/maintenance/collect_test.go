@@ -169,8 +169,8 @@ func TestGarbageCollectCommand(t *testing.T) {
 	if !dry.DryRun || real.DryRun || dry.Blobs != real.Blobs || dry.Bytes != real.Bytes || real.Blobs.Freed != len(img.Blobs) {
 		t.Errorf("dry %+v, real %+v", dry, real)
 	}
-	if out, err := harness.CollectCommand(filepath.Join(root, "missing"), nil).CombinedOutput(); err != nil || !strings.Contains(string(out), "nothing to free") {
-		t.Errorf("a storage that does not exist yet: %v: %s", err, out)
+	if out, err := harness.CollectCommand(filepath.Join(root, "missing"), nil).CombinedOutput(); err == nil || !strings.Contains(string(out), "does not exist") {
+		t.Errorf("a storage that does not exist: %v: %s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(root, "missing")); err == nil {
 		t.Error("it was made")

@@ -37,7 +37,7 @@ type Environment struct {
 // Open opens the environment of a command. It creates nothing: a root directory that doesn't
 // exist is an error. With changes false, failed operations of the storage aren't logged.
 func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger, changes bool) (*Environment, error) {
-	if err := rootExists(cfg); err != nil {
+	if err := RootExists(cfg); err != nil {
 		return nil, err
 	}
 	e := &Environment{Config: cfg, Build: b, Log: log}
@@ -67,8 +67,8 @@ func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger
 	return e, nil
 }
 
-// rootExists refuses a root directory that is missing: it may be misspelled.
-func rootExists(cfg *config.Config) error {
+// RootExists refuses a root directory that is missing: it may be misspelled.
+func RootExists(cfg *config.Config) error {
 	fs := cfg.Storage.Filesystem
 	if fs == nil {
 		return nil
