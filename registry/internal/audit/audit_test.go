@@ -362,6 +362,33 @@ func TestFold(t *testing.T) {
 	})
 }
 
+// A line that stands for several callers names none of them.
+func TestFold_NamesNoOneForOthers(t *testing.T) {
+	var f fold
+	take := func(who, claimed, reason string, status int) {
+		f.take(Record{Event: "refused", From: "192.0.2.1:1", Who: who, Claimed: claimed, Reason: reason, Status: status})
+	}
+	for range freeRefusals {
+		take("alice", "", "denied", 403)
+	}
+	take("anonymous", "root", "wrong password", 401)
+	take("anonymous", "admin", "wrong password", 401)
+	take("anonymous", "root", "wrong password", 401)
+	lines := f.due(time.Now(), true)
+	if len(lines) != 1 || lines[0].Count != 3 || lines[0].Claimed != "" || lines[0].Who != "anonymous" || lines[0].Reason != "wrong password" || lines[0].Status != 401 {
+		t.Errorf("%+v", lines)
+	}
+	for range freeRefusals {
+		take("alice", "", "denied", 403)
+	}
+	take("anonymous", "root", "wrong password", 401)
+	take("bob", "", "denied", 403)
+	lines = f.due(time.Now(), true)
+	if len(lines) != 1 || lines[0].Count != 2 || lines[0].Who+lines[0].Claimed+lines[0].Reason != "" || lines[0].Status != 0 || lines[0].From != "192.0.2.1" {
+		t.Errorf("%+v", lines)
+	}
+}
+
 // What clients send isn't held until the line is due: from many addresses, it would fill the memory.
 func TestFold_HoldsLittle(t *testing.T) {
 	var f fold

@@ -26,8 +26,7 @@ type fold struct {
 type refusals struct {
 	since   time.Time
 	written int
-	folded  int
-	last    Record // the last folded refusal, with long fields cut
+	line    Record // of the folded refusals: their Count and the fields in which all agree
 }
 
 // take reports whether the refusal gets a line of its own.
@@ -51,9 +50,28 @@ func (f *fold) take(r Record) bool {
 		e.written++
 		return true
 	}
-	e.folded++
-	e.last = Record{Event: r.Event, From: from, Reason: shorten(r.Reason, maxField), Who: shorten(r.Who, maxField), Claimed: shorten(r.Claimed, maxField), Status: r.Status}
+	e.add(Record{Event: r.Event, From: from, Reason: shorten(r.Reason, maxField), Who: shorten(r.Who, maxField), Claimed: shorten(r.Claimed, maxField), Status: r.Status})
 	return false
+}
+
+// add counts a refusal. A field that differs from those before is left out of the line,
+// which would otherwise blame one caller for the refusals of others.
+func (e *refusals) add(r Record) {
+	if e.line.Count == 0 {
+		e.line = r
+	}
+	e.line.Count++
+	for _, f := range []struct {
+		all  *string
+		this string
+	}{{&e.line.Who, r.Who}, {&e.line.Claimed, r.Claimed}, {&e.line.Reason, r.Reason}} {
+		if *f.all != f.this {
+			*f.all = ""
+		}
+	}
+	if e.line.Status != r.Status {
+		e.line.Status = 0
+	}
 }
 
 // due returns the lines of those who were counted for long enough, or of all.
@@ -65,9 +83,9 @@ func (f *fold) due(now time.Time, all bool) []Record {
 		if !all && now.Sub(e.since) < foldTime {
 			continue
 		}
-		if e.folded > 0 {
-			e.last.Time, e.last.Count = now, e.folded
-			lines = append(lines, e.last)
+		if e.line.Count > 0 {
+			e.line.Time = now
+			lines = append(lines, e.line)
 		}
 		delete(f.byFrom, from)
 	}
