@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/layout"
 	"slipway/shared/logging"
 )
 
@@ -26,7 +27,26 @@ const (
 type actsPage struct {
 	frame
 	Query string
-	Acts  []audit.Record
+	Acts  []act
+}
+
+// act is a line of the audit log, or consecutive uploads of blobs by one caller to one repository.
+type act struct {
+	audit.Record
+	Uploads int // 0 = this isn't an upload
+}
+
+// add adds an earlier line, which counts in the last row if both are uploads of one caller.
+func (p *actsPage) add(r *audit.Record) {
+	row := act{Record: *r}
+	if r.Event == "push" && r.Status < http.StatusBadRequest && layout.ValidUploadID(r.Reference) {
+		if last := len(p.Acts) - 1; last >= 0 && p.Acts[last].Uploads > 0 && p.Acts[last].Who == r.Who && p.Acts[last].Repository == r.Repository {
+			p.Acts[last].Uploads++
+			return
+		}
+		row.Uploads = 1
+	}
+	p.Acts = append(p.Acts, row)
 }
 
 // getActs shows the last lines of the audit log to those who administer a registry with logins.
@@ -42,7 +62,7 @@ func (web *Web) getActs(w http.ResponseWriter, v *visit) error {
 	for i := len(lines) - 1; i >= 0 && len(p.Acts) < maxActs; i-- {
 		var r audit.Record
 		if (p.Query == "" || bytes.Contains(lines[i], []byte(p.Query))) && json.Unmarshal(lines[i], &r) == nil {
-			p.Acts = append(p.Acts, r)
+			p.add(&r)
 		}
 	}
 	return web.pages.Show(w, http.StatusOK, "acts", p)

@@ -26,6 +26,9 @@ func TestState(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	lines := `{"time":"2026-01-02T03:04:05Z","event":"push","who":"alice","repository":"web/app","reference":"<b>v1</b>","status":201}
 not json
+{"time":"2026-01-02T03:04:05Z","event":"push","who":"alice","repository":"web/app","reference":"2fa6e90d-2669-4ce0-9cf1-c5b9ee15968e","status":201}
+{"time":"2026-01-02T03:04:05Z","event":"push","who":"alice","repository":"web/app","reference":"3fa6e90d-2669-4ce0-9cf1-c5b9ee15968e","status":201}
+{"time":"2026-01-02T03:04:05Z","event":"push","who":"bob","repository":"web/app","reference":"4fa6e90d-2669-4ce0-9cf1-c5b9ee15968e","status":201}
 {"time":"2026-01-02T03:04:06Z","event":"delete","who":"bob","repository":"web/db","status":403}
 `
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
@@ -59,7 +62,7 @@ not json
 	b.want(200, "2 uploads with 8 B; the one that has waited longest")
 	b.want(200, "storage", "hub", "1\u202f234", ">State<", ">Audit<")
 	b.get("/ui/audit")
-	b.want(200, "alice", "web/app", "&lt;b&gt;v1", "-<b>v1", "403")
+	b.want(200, "alice", "web/app", "&lt;b&gt;v1", "-<b>v1", "403", "upload of 2 blobs", "upload of 1 blob", "-fa6e90d")
 	b.get("/ui/audit?q=web/db")
 	b.want(200, "bob", "-web/app")
 }
