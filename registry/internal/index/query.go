@@ -60,6 +60,19 @@ var orders = map[string]func(a, b *Repository) int{
 	ByOwn:  func(a, b *Repository) int { return cmp.Compare(b.Own, a.Own) },
 }
 
+// Stored returns the bytes of all repositories; what several have counts once. It reads the whole index.
+func (x *Index) Stored() (bytes int64, err error) {
+	err = x.db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket(blobsBucket).ForEach(func(_, v []byte) error {
+			if b, ok := decodeBlob(v); ok && b.count > 0 {
+				bytes += b.size
+			}
+			return nil
+		})
+	})
+	return bytes, err
+}
+
 // Repository returns what is known of one; ok is false if nothing is.
 func (x *Index) Repository(name oci.Name) (r Repository, ok bool, err error) {
 	err = x.db.View(func(tx *bolt.Tx) error {

@@ -37,6 +37,9 @@ type accessPage struct {
 	Disabled   []string   // what nobody can do, whatever the rules
 }
 
+// showsRights reports whether the visitor has a link to the page of rights.
+func (web *Web) showsRights(v *visit) bool { return v.grant != nil && v.user() != "" }
+
 // getAccess shows who may do what in a repository to those who administer it, and to everybody
 // else what they may do themselves.
 func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {

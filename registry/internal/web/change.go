@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ type deletePage struct {
 	Repository oci.Name
 	Tag        string
 	Digest     oci.Digest
-	Tags       []string // that go with an image
+	Tags       []string // that go with an image, or the other tags of one that stays
 	Whole      bool     // the repository
 	Count      int      // of its tags
 	Cancel     string
@@ -60,9 +61,8 @@ func (web *Web) deletion(v *visit) (p deletePage, err error) {
 	p.Cancel = web.base + "/image/" + string(p.Repository) + vars["sign"] + vars["reference"]
 	if p.Digest = m.Digest; ref.Tag != "" {
 		p.Tag = string(ref.Tag)
-		return p, nil
 	}
-	p.Tags = web.tagsOf(v, repo, m.Digest, all)
+	p.Tags = slices.DeleteFunc(web.tagsOf(v, repo, m.Digest, all), func(tag string) bool { return tag == p.Tag })
 	return p, nil
 }
 

@@ -44,6 +44,7 @@ type imagePage struct {
 	Digest      oci.Digest
 	MediaType   string
 	Kind        string
+	Images      bool // it is an image or an index
 	Size        int64
 	Summary     *summary
 	Children    []child
@@ -111,13 +112,14 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	p.Kind = p.Summary.Kind
+	p.Images = p.Kind == "image" || p.Kind == "index"
 	if err := web.addContent(v, repo, &p, parsed); err != nil {
 		return err
 	}
 	if p.Referrers, _, err = repo.Referrers(v.Context(), m.Digest, "", "", maxReferrers); err != nil {
 		return err
 	}
-	if p.Tag != "" && (p.Kind == "image" || p.Kind == "index") {
+	if p.Tag != "" && p.Images {
 		tags, _, err := repo.Tags(v.Context(), -1, "")
 		if err != nil {
 			return err

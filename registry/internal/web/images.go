@@ -68,7 +68,9 @@ func (x *images) summarize(ctx context.Context, repo registry.Repository, m *reg
 		var c *config
 		if c, err = x.config(ctx, repo, parsed.Config.Digest); err == nil && c != nil {
 			s.Created = c.Created
-			s.Platforms = append(s.Platforms, c.platform().String())
+			if p := c.platform().String(); p != "" {
+				s.Platforms = append(s.Platforms, p)
+			}
 		}
 	}
 	if err == nil {

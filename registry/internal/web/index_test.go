@@ -36,7 +36,7 @@ func TestSizesInLists(t *testing.T) {
 	b.get("/ui/repository/web/db")
 	b.want(200, "69.2 KiB in 4 blobs and manifests")
 	b.get("/ui/usage")
-	b.want(200, "2 repositories with", "web/app", "web/db", `max="70`)
+	b.want(200, "2 repositories with", "if it counts once", "web/app", "web/db", `max="70`)
 }
 
 // TestUsage_Hidden: the sizes of what a visitor may not pull are none of theirs, neither one by one nor in sum.
@@ -53,7 +53,7 @@ func TestUsage_Hidden(t *testing.T) {
 			t.Fatal("no sizes appear")
 		}
 	}
-	b.want(200, "1 repository with 3.", "-secret/plans")
+	b.want(200, "1 repository with 3.", "-secret/plans", "-counts once")
 	b = s.browser()
 	b.get("/ui/usage")
 	b.want(200, "-web/app", "There is no repository that you may see.")

@@ -40,7 +40,7 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	if web.restores(v) {
 		link("trash", "/trash", "Deleted")
 	}
-	if v.grant != nil && v.user() != "" {
+	if web.showsRights(v) {
 		link("access", "/access", "Access")
 	}
 	if web.managesRobots(v) {

@@ -118,6 +118,8 @@ func TestRobots(t *testing.T) {
 		b.want(404)
 	}
 	owner := s.as("owner")
+	owner.get("/ui/repository/web/app")
+	owner.want(200, "/ui/access?repository=web/app")
 	owner.get("/ui/robots")
 	owner.post("/ui/robots", "name", "all", "repositories", "**", "allow", "pull")
 	owner.want(200, "Copy the secret now", "robot&#43;all")

@@ -45,6 +45,7 @@ type repositoryPage struct {
 	Host       string
 	Rights     rights
 	Keeps      bool              // deletions can be undone
+	Rules      bool              // a page shows the visitor's rights
 	Known      *index.Repository // what was read of it, nil = nothing yet
 }
 
@@ -92,7 +93,7 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	name, q := repo.Name(), v.URL.Query()
 	p := repositoryPage{
 		frame: web.frame(v, "repositories", string(name)), Repository: name, Tags: len(all), Query: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"),
-		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v),
+		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v), Rules: web.showsRights(v),
 	}
 	if p.Known, err = web.known(name); err != nil {
 		return err

@@ -16,7 +16,8 @@ type usagePage struct {
 	Rows    []index.Repository
 	Largest int64 // of the rows, for the bars
 	Total   int   // repositories that the visitor may see
-	Bytes   int64 // of them
+	Bytes   int64 // of them; what several have counts in each
+	Stored  int64 // of all repositories, each blob once; 0 = the visitor may not see all
 	Own     bool  // sorted by what only one repository has
 	Ready   bool  // sizes are known
 }
@@ -39,6 +40,11 @@ func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	p.Rows, p.Total, p.Bytes = found.Repositories, found.Total, found.Bytes
+	if web.countRepositories() == p.Total {
+		if p.Stored, err = web.o.Index.Stored(); err != nil {
+			return err
+		}
+	}
 	for i := range p.Rows {
 		p.Largest = max(p.Largest, p.Rows[i].Bytes)
 	}
