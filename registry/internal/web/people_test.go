@@ -29,7 +29,7 @@ func withRobots(t *testing.T) func(*setup) {
 func TestAccess(t *testing.T) {
 	s := newSite(t, withRobots(t))
 	b := s.browser()
-	b.get("/ui/access?repository=web/app")
+	b.get(`href="/ui/access?repository=web%2fapp"`)
 	b.want(200, ">anonymous</a>", "->alice</a>", "Denied: no rule allows it.")
 	b = s.as("bob")
 	b.get("/ui/access?repository=web/app&who=alice")
@@ -76,7 +76,7 @@ func TestAccess_OfMany(t *testing.T) {
 	}
 	s := newSite(t, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
 	b := s.as("owner")
-	b.get("/ui/access?repository=web/app")
+	b.get(`href="/ui/access?repository=web%2fapp"`)
 	b.want(200, "There are more callers than this page lists", ">owner</a>")
 }
 
@@ -92,11 +92,11 @@ func TestAccess_NamesNobodyElse(t *testing.T) {
 	}
 	s := newSite(t, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
 	b := s.browser()
-	b.get("/ui/access?repository=web/app")
+	b.get(`href="/ui/access?repository=web%2fapp"`)
 	b.want(200, "Denied by rules[2]: anyone in web/app: deny pull.", "-secret/")
 	for user, why := range map[string]string{"bob": "Allowed by rules[0]: group:ops in web/**: allow pull.", "lead": "Allowed by rules[1]: lead in web/**: allow admin."} {
 		b = s.as(user)
-		b.get("/ui/access?repository=web/app")
+		b.get(`href="/ui/access?repository=web%2fapp"`)
 		b.want(200, why, "-secret/", "-dave, ", "-, erin")
 	}
 }
@@ -119,7 +119,7 @@ func TestRobots(t *testing.T) {
 	}
 	owner := s.as("owner")
 	owner.get("/ui/repository/web/app")
-	owner.want(200, "/ui/access?repository=web/app")
+	owner.want(200, `href="/ui/access?repository=web%2fapp"`)
 	owner.get("/ui/robots")
 	owner.post("/ui/robots", "name", "all", "repositories", "**", "allow", "pull")
 	owner.want(200, "Copy the secret now", "robot&#43;all")
