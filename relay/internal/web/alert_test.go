@@ -36,7 +36,7 @@ func TestAlertPages(t *testing.T) {
 	b.want(200, "acknowledged by admin")
 	say("Disk is fine", intake.Resolve)
 	b.get("/ui/")
-	b.want(200, "-Open alerts")
+	b.want(200, "-Open alerts", `<strong>Disk is fine</strong> <span class="text">✅ Resolved after `)
 	b.get(page)
 	b.want(200, "The alert ended", "Resolved after")
 }

@@ -204,7 +204,7 @@ type tokenPage struct {
 }
 
 func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool, invited string) error {
-	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: sendersAt(web.base(v.Request), issued.Token, web.o.Mail), Created: created, Invited: invited}
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Address: web.base(v.Request), Senders: sendersAt(web.base(v.Request), issued.Token, web.o.Mail, issued.Application.Heartbeat != 0), Created: created, Invited: invited}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
 	}
@@ -296,7 +296,26 @@ type applicationPage struct {
 	Preview *account.Preview // nil unless it was asked for
 	Payload string           // …over this
 
-	Senders []sender
+	Senders   []sender
+	Heartbeat *heartbeat // nil if none is expected
+}
+
+// heartbeat is what an application page shows of the signs of life that are expected.
+type heartbeat struct {
+	Every account.Duration
+	Last  time.Time // zero if none has come
+	Due   time.Time
+}
+
+func heartbeatOf(a account.Application) *heartbeat {
+	if a.Heartbeat == 0 {
+		return nil
+	}
+	from := a.HeartbeatSince
+	if a.LastUsed.After(from) {
+		from = a.LastUsed
+	}
+	return &heartbeat{Every: a.Heartbeat, Last: a.LastUsed, Due: from.Add(time.Duration(a.Heartbeat))}
 }
 
 func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
@@ -313,7 +332,7 @@ func (web *Web) showPreview(w http.ResponseWriter, v *sessionRequest, form url.V
 	if err != nil {
 		return err
 	}
-	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Preview: preview, Payload: payload, Senders: sendersAt(web.base(v.Request), "TOKEN", web.o.Mail)}
+	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Preview: preview, Payload: payload, Senders: sendersAt(web.base(v.Request), "TOKEN", web.o.Mail, a.Heartbeat != 0), Heartbeat: heartbeatOf(a)}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(w, cause); err != nil {

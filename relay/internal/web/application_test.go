@@ -18,7 +18,7 @@ func TestApplicationLife(t *testing.T) {
 	b.admin()
 	b.want(200, "Create the first application", "Relay v1.2.3")
 	b.get("/ui/applications/new")
-	b.want(200, "Operations · !room:example.org", "Family · !secret:example.org · encrypted")
+	b.want(200, "Operations · !room:example.org", "Family · encrypted · !secret:example.org")
 	form := []string{"name", "backup", "target", "joined", "joined", room, "default_priority", "1", "priority_scale", "auto"}
 	b.post("/ui/applications/new", form...)
 	b.want(200, "is ready", "curl "+b.base+"/message -d token=", b.base+"/hook/github/A", "may write there", "-The bot invites")
@@ -88,6 +88,20 @@ func TestSecretOfAnApplication(t *testing.T) {
 	b.want(200, "Saved.", "Remove the webhook secret")
 	b.post("/ui/applications/1", "name", "b", "hook_secret", "", "remove_secret", "on")
 	b.want(200, "Saved.", "-Remove the webhook secret")
+}
+
+// The page of an application that must give signs of life shows when the next is due, and what sends one.
+func TestHeartbeatOfAnApplication(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("a", room)
+	b.get("/ui/applications/1")
+	b.want(200, "Heartbeat: alert when nothing comes for", "-Heartbeat every", "-/heartbeat/TOKEN</code></pre>")
+	b.post("/ui/applications/1", "name", "a", "heartbeat", "24h")
+	b.want(200, "Saved.", "Heartbeat every 24h: none has come yet; the next is due in 24 h.", "/heartbeat/TOKEN</code></pre>")
+	b.post("/ui/applications/1/test", "title", "t", "message", "m", "priority", "0")
+	b.get("/ui/applications/1")
+	b.want(200, "Heartbeat every 24h: the last sign of life was ")
 }
 
 func TestTypedRoom(t *testing.T) {

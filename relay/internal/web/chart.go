@@ -14,8 +14,8 @@ const (
 	chartHeight = 168
 	chartTop    = 12
 	chartBase   = 140
-	chartLeft   = 4
-	chartRight  = 64 // for the labels of the lines, beside the columns
+	chartLeft   = 64 // for the labels of the lines, beside the columns
+	chartRight  = 4
 )
 
 // chart is a bar chart of a day: one column per hour, with dead messages on top of delivered ones.

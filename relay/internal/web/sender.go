@@ -72,6 +72,10 @@ notifications:
 	{"generic", "Anything else", `curl BASE/hook/generic/TOKEN -H 'Content-Type: application/json' -d '{"title": "Backup", "message": "It failed", "priority": 1, "url": "https://example.org"}'`},
 }
 
+// cron is what a job runs whose application expects heartbeats.
+var cron = sender{"heartbeat", "Cron job (heartbeat)", `# crontab: report each success
+0 3 * * * backup && curl -fsS -o /dev/null -X POST BASE/heartbeat/TOKEN`}
+
 // Mail is where the relay takes mails.
 type Mail struct {
 	ListenAddress string // "" if it takes none
@@ -93,8 +97,8 @@ Recipient: any
 Recipient: TOKEN@` + cmp.Or(m.Domain, address.Hostname())}}
 }
 
-// sendersAt returns the senders with the address and the token filled in.
-func sendersAt(base, token string, mail Mail) []sender {
+// sendersAt returns the senders with the address and the token filled in. beats adds the job that sends heartbeats.
+func sendersAt(base, token string, mail Mail, beats bool) []sender {
 	host, secure := strings.CutPrefix(base, "https://")
 	letter, plain := "s", ""
 	if !secure {
@@ -102,6 +106,9 @@ func sendersAt(base, token string, mail Mail) []sender {
 	}
 	fill := strings.NewReplacer("BASE", base, "PLAIN", plain, "TOKEN", token, "HOST", host, "gotifyS", "gotify"+letter)
 	list := slices.Concat(senders, mail.sender(base))
+	if beats {
+		list = slices.Insert(list, 0, cron)
+	}
 	for i, s := range list {
 		list[i].Snippet = fill.Replace(s.Snippet)
 	}

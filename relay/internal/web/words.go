@@ -1,7 +1,9 @@
 package web
 
 import (
+	"html"
 	"html/template"
+	"regexp"
 	"strings"
 
 	"slipway/relay/internal/format"
@@ -22,6 +24,7 @@ var words = template.FuncMap{
 	"priorities":      func() []int { return []int{2, 1, 0, -1, -2} },
 	"states":          func() []outbox.State { return outbox.States },
 	"preview":         preview,
+	"outcome":         outcome,
 	"size":            markup.Size,
 	"moment":          moment,
 }
@@ -83,12 +86,28 @@ func priorityWord(p int) string {
 	return "lowest"
 }
 
+// outcome returns the note of a message whose alert has ended, "" for other notes.
+func outcome(note string) string {
+	if strings.HasPrefix(note, "✅") {
+		return note
+	}
+	return ""
+}
+
 // preview returns the beginning of a message as readers see it.
 func preview(n int, m message.Message) string {
 	kind := m.ContentType
 	if kind == "" {
 		kind = format.Markdown
 	}
-	_, text := format.Body(kind, strings.ToValidUTF8(m.Body[:min(len(m.Body), 8*n)], ""))
-	return ui.Excerpt(n, text)
+	page, _ := format.Body(kind, strings.ToValidUTF8(m.Body[:min(len(m.Body), 8*n)], ""))
+	page = image.ReplaceAllString(page, "$1")
+	return ui.Excerpt(n, html.UnescapeString(block.ReplaceAllString(inline.ReplaceAllString(page, ""), " ")))
 }
+
+// Tags in sanitized HTML, where a "<" always begins one. The text form has the address behind each link, which says little in a list.
+var (
+	image  = regexp.MustCompile(`<img [^>]*alt="([^"]*)"[^>]*>`)
+	inline = regexp.MustCompile(`</?(?:a|b|strong|em|i|u|s|del|code|span|font|sub|sup)(?: [^>]*)?>`)
+	block  = regexp.MustCompile(`<[^>]*>`)
+)

@@ -9,6 +9,7 @@ import (
 
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
@@ -17,6 +18,22 @@ func TestWords(t *testing.T) {
 		if stateWord(s) == "" || stateNote(s) == "" {
 			t.Errorf("%s has no words", s)
 		}
+	}
+}
+
+func TestPreview(t *testing.T) {
+	for body, want := range map[string]string{
+		"[[acme/shop](https://e.org/?a=1&b=%3E)] *ann* pushed **1** commit\n\n- `0123456` Fix <the> cart & more": "[acme/shop] ann pushed 1 commit 0123456 Fix <the> cart & more",
+		`[a](https://e.org "x > y")b`:   "ab",
+		"one\ntwo\n\nthree":             "one two three",
+		"![door](mxc://e.org/1) opened": "door opened",
+	} {
+		if got := preview(140, message.Message{Body: body}); got != want {
+			t.Errorf("%q: %q, want %q", body, got, want)
+		}
+	}
+	if got := preview(140, message.Message{Body: "a <b> [c](https://e.org)", ContentType: "text/plain"}); got != "a <b> [c](https://e.org)" {
+		t.Errorf("plain text: %q", got)
 	}
 }
 
