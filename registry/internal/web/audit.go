@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
-	"slipway/registry/internal/layout"
 	"slipway/shared/logging"
 )
 
@@ -36,10 +36,13 @@ type act struct {
 	Uploads int // 0 = this isn't an upload
 }
 
+// uploadID is how the log names an upload, in the place of a tag or digest.
+var uploadID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 // add adds an earlier line, which counts in the last row if both are uploads of one caller.
 func (p *actsPage) add(r *audit.Record) {
 	row := act{Record: *r}
-	if r.Event == "push" && r.Status < http.StatusBadRequest && layout.ValidUploadID(r.Reference) {
+	if r.Event == "push" && r.Status < http.StatusBadRequest && uploadID.MatchString(r.Reference) {
 		if last := len(p.Acts) - 1; last >= 0 && p.Acts[last].Uploads > 0 && p.Acts[last].Who == r.Who && p.Acts[last].Repository == r.Repository {
 			p.Acts[last].Uploads++
 			return

@@ -29,7 +29,7 @@ func withRobots(t *testing.T) func(*setup) {
 func TestAccess(t *testing.T) {
 	s := newSite(t, withRobots(t))
 	b := s.browser()
-	b.get(`href="/ui/access?repository=web%2fapp"`)
+	b.get("/ui/access?repository=web/app")
 	b.want(200, ">anonymous</a>", "->alice</a>", "Denied: no rule allows it.")
 	b = s.as("bob")
 	b.get("/ui/access?repository=web/app&who=alice")
@@ -76,7 +76,7 @@ func TestAccess_OfMany(t *testing.T) {
 	}
 	s := newSite(t, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
 	b := s.as("owner")
-	b.get(`href="/ui/access?repository=web%2fapp"`)
+	b.get("/ui/access?repository=web/app")
 	b.want(200, "There are more callers than this page lists", ">owner</a>")
 }
 
@@ -92,11 +92,11 @@ func TestAccess_NamesNobodyElse(t *testing.T) {
 	}
 	s := newSite(t, func(c *setup) { c.auth.Rules = func() *access.Rules { return rules } })
 	b := s.browser()
-	b.get(`href="/ui/access?repository=web%2fapp"`)
+	b.get("/ui/access?repository=web/app")
 	b.want(200, "Denied by rules[2]: anyone in web/app: deny pull.", "-secret/")
 	for user, why := range map[string]string{"bob": "Allowed by rules[0]: group:ops in web/**: allow pull.", "lead": "Allowed by rules[1]: lead in web/**: allow admin."} {
 		b = s.as(user)
-		b.get(`href="/ui/access?repository=web%2fapp"`)
+		b.get("/ui/access?repository=web/app")
 		b.want(200, why, "-secret/", "-dave, ", "-, erin")
 	}
 }
