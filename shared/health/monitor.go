@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,11 @@ func (m *Monitor) Close() {
 
 // Ready reports whether no check fails except advisory ones and warnings. It is one atomic load.
 func (m *Monitor) Ready() bool { return m.failing.Load() == 0 }
+
+// Healthy reports whether no check fails except warnings.
+func (m *Monitor) Healthy() bool {
+	return !slices.ContainsFunc(m.checks, func(w *watch) bool { return !w.Warning && w.failure.Load() != nil })
+}
 
 // Failing reports whether the named check fails; a name that is not watched does
 // not.

@@ -99,6 +99,9 @@ func askHealth(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if resp.StatusCode != http.StatusOK && cfg.HTTP.Debug.Addr == "" {
+		return fmt.Errorf("not healthy (%s): the registry's log names the failed check", resp.Status)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("not healthy (%s): %s", resp.Status, strings.TrimSpace(string(body)))
 	}

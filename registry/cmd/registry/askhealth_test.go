@@ -14,10 +14,12 @@ func TestAskHealth(t *testing.T) {
 	down := filepath.Join(t.TempDir(), "down")
 	r := start(t, map[string]string{
 		"REGISTRY_STORAGE_INMEMORY":       "{}",
+		"REGISTRY_HTTP_DEBUG_ADDR":        "127.0.0.1:0",
 		"REGISTRY_HEALTH_FILE_0_FILE":     down,
 		"REGISTRY_HEALTH_FILE_0_INTERVAL": "10ms",
 	})
 	t.Setenv("REGISTRY_HTTP_ADDR", strings.TrimPrefix(r.url(), "http://"))
+	t.Setenv("REGISTRY_HTTP_DEBUG_ADDR", strings.TrimPrefix(r.debugURL(), "http://"))
 	ask := func() (int, string) {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), []string{"health"}, strings.NewReader(""), &stdout, &stderr)
@@ -35,6 +37,10 @@ func TestAskHealth(t *testing.T) {
 	}
 	if !strings.HasPrefix(said, "registry: not healthy (503 Service Unavailable): ") || !strings.Contains(said, down) {
 		t.Errorf("out of service: %q", said)
+	}
+	t.Setenv("REGISTRY_HTTP_DEBUG_ADDR", "")
+	if code, said := ask(); code != 1 || !strings.Contains(said, "the registry's log names the failed check") {
+		t.Errorf("out of service, without a debug address: %d %q", code, said)
 	}
 	t.Setenv("REGISTRY_HTTP_ADDR", "127.0.0.1:1")
 	if code, said := ask(); code != 1 || !strings.HasPrefix(said, "registry: no registry answers at 127.0.0.1:1: ") {

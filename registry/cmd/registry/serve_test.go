@@ -103,7 +103,7 @@ func TestServeAndEnd(t *testing.T) {
 	for target, want := range map[string]string{
 		url + "/v2/":                        "{}",
 		url + "/v2/_catalog":                `{"repositories":[]}` + "\n",
-		url + "/debug/health":               "{}",
+		url + "/debug/health":               `{"status":"healthy"}`,
 		debug + "/debug/health":             "{}",
 		debug + "/debug/vars":               `"memstats"`,
 		debug + "/debug/pprof/":             "goroutine",
@@ -279,17 +279,21 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestHealthNamesNoPassword: the names of failing checks are served to everybody, of
-// each check one.
+// TestHealthNamesNoPassword: the debug address names each failing check, without its
+// password; the clients' address, which needs no login for it either, names none.
 func TestHealthNamesNoPassword(t *testing.T) {
 	r := start(t, map[string]string{
 		"REGISTRY_STORAGE_INMEMORY": "{}",
+		"REGISTRY_HTTP_DEBUG_ADDR":  "127.0.0.1:0",
 		"REGISTRY_HEALTH_HTTP": `[{uri: "http://u:hunter2@127.0.0.1:1/probe?token=hunter3", interval: 10ms},
 			{uri: "http://u:hunter2@127.0.0.1:1/probe?token=hunter4", interval: 10ms}]`,
 	})
-	url, told := r.url(), ""
+	url, debug, told := r.url(), r.debugURL(), ""
 	for deadline := time.Now().Add(10 * time.Second); strings.Count(told, "/probe") < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		_, told = get(t, url+"/debug/health")
+		_, told = get(t, debug+"/debug/health")
+	}
+	if code, body := get(t, url+"/debug/health"); code != 503 || body != `{"status":"unhealthy"}` {
+		t.Errorf("the clients' address: %d %s", code, body)
 	}
 	if strings.Count(told, "/probe") != 2 || strings.Contains(told, "hunter") {
 		t.Errorf("got %s", told)

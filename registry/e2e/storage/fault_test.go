@@ -45,7 +45,8 @@ func waitHealth(t *testing.T, addr string, want int) string {
 func TestDiskFull(t *testing.T) {
 	volume := programtest.Mount(t, "tmpfs", "size=50m")
 	root := filepath.Join(volume, "root")
-	p := harness.StartRegistry(t, root, healthFast...)
+	debug := programtest.FreeAddr(t)
+	p := harness.StartRegistry(t, root, append([]string{"REGISTRY_HTTP_DEBUG_ADDR=" + debug}, healthFast...)...)
 	kept := harness.NewImage(t, 21, 2, 1<<20)
 	kept.Push(t, p.Addr, "full", "kept")
 
@@ -76,7 +77,7 @@ func TestDiskFull(t *testing.T) {
 	fillBytes(t, filepath.Join(filepath.Dir(root), "filler")) // the request that failed has given its room back
 	ballast := filepath.Join(volume, "ballast")               // a request that failed has left nothing
 	fillBytes(t, ballast)
-	if page := waitHealth(t, p.Addr, http.StatusServiceUnavailable); !strings.Contains(page, `"disk full"`) {
+	if page := waitHealth(t, debug, http.StatusServiceUnavailable); !strings.Contains(page, `"disk full"`) {
 		t.Errorf("/debug/health says %s", page)
 	}
 	kept.Pulls(t, p.Addr, "full", "kept")

@@ -439,13 +439,15 @@ func TestUnreadyRegistry(t *testing.T) {
 	for _, path := range []string{"/", "/v2/", "/v2/a/manifests/x", "/nowhere"} {
 		s.do("GET", path, nil).wantError(t, 503, oci.CodeUnavailable, "Retry-After", "*")
 	}
-	if got := s.do("GET", "/debug/health", nil).want(t, 503); string(got.body) != `{"storage":"gone"}` {
+	if got := s.do("GET", "/debug/health", nil).want(t, 503); string(got.body) != `{"status":"unhealthy"}` {
 		t.Errorf("health page: %s", got.body)
 	}
 	failing.Store(false)
 	waitFor(t, monitor.Ready)
 	s.do("GET", "/v2/", nil).want(t, 200)
-	s.do("GET", "/debug/health", nil).want(t, 200)
+	if got := s.do("GET", "/debug/health", nil).want(t, 200); string(got.body) != `{"status":"healthy"}` {
+		t.Errorf("health page: %s", got.body)
+	}
 	newServer(t).do("GET", "/debug/health", nil).want(t, 404)
 }
 

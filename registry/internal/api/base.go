@@ -23,11 +23,16 @@ func (a *API) getRoot(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// getHealth describes how the checks stand. It is served here as well as on the
-// debug address, for clients that reach only this one.
+// getHealth answers whether the registry is healthy, for load balancers that reach only
+// this address. Anyone may ask, so the details, such as addresses of other services, are
+// served only on the debug address.
 func (a *API) getHealth(w http.ResponseWriter, r *request) error {
-	a.opts.Health.ServeHTTP(w, r.Request)
-	return nil
+	status, body := http.StatusOK, `{"status":"healthy"}`
+	if !a.opts.Health.Healthy() {
+		status, body = http.StatusServiceUnavailable, `{"status":"unhealthy"}`
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return writeBody(w, r, status, contentTypeJSON, []byte(body))
 }
 
 // getBase is the API version check: 200 means that this is a registry and the client is

@@ -233,7 +233,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	a := row.api
 	if row.endpoint.name != routeHealth && a.opts.Health != nil && !a.opts.Health.Ready() {
 		w.Header().Set("Retry-After", "10")
-		return oci.NewError(oci.CodeUnavailable, "health check failed: please see /debug/health")
+		return oci.NewError(oci.CodeUnavailable, "health check failed: see the log, or /debug/health on http.debug.addr")
 	}
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
