@@ -222,6 +222,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"null item", "http: {suites: [~]}", nil, []string{"http.suites[0]: is empty"}},
 		{"unknown word", "storage: inmemry", nil, []string{"storage: is a section, not one value or a list; did you mean storage.inmemory? (c.yml:1)"}},
 		{"gap in a list", "", []string{"REGISTRY_CHECKS_1_URI=a"}, []string{"checks[0]: is empty (REGISTRY_CHECKS_1_URI)"}},
+		{"long gap in a list", "", []string{"REGISTRY_CHECKS_9_URI=a"}, []string{"checks[0]: is empty (REGISTRY_CHECKS_9_URI)"}},
 		{"index out of bounds", "", []string{"REGISTRY_CHECKS_1000000000_URI=a"}, []string{"REGISTRY_CHECKS_1000000000_URI: is not a setting"}},
 		{"merge keys", "checks: [&a {uri: a}, {<<: *a}]", nil, []string{"checks[1].<<: is not a setting"}},
 		{"no number", "storage: {filesystem: {max_threads: 1.5}}", nil, []string{`storage.filesystem.max_threads: "1.5" is not a whole number`}},

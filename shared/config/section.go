@@ -109,10 +109,11 @@ func (l *loader) list(f *field, n *yaml.Node, path string, v reflect.Value) any 
 	for i, item := range n.Content {
 		at := itemPath(path, i)
 		v.Index(i).Set(pattern)
-		if isNull(item) {
-			l.wrong(item, at, "is empty")
-		} else {
+		switch {
+		case !isNull(item):
 			items[i] = l.value(f.elem, item, at, v.Index(i))
+		case i == 0 || !isNull(n.Content[i-1]): // one error for a gap, which a variable's index can make long
+			l.wrong(item, at, "is empty")
 		}
 	}
 	return items
