@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -111,7 +112,7 @@ func newRobotListCommand() *cobra.Command {
 
 func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tREPOSITORIES\tRIGHTS\tEXPIRES\tCREATED\tNOTE")
+	fmt.Fprintln(t, "NAME\tREPOSITORIES\tRIGHTS\tEXPIRES\tCREATED\tMAKER\tNOTE")
 	for i := range all {
 		r := &all[i]
 		expires := "never"
@@ -128,7 +129,7 @@ func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
 		if rights == "" {
 			repositories, rights = "by rules", "by rules"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, repositories, rights, expires, r.Created.Format(time.DateOnly), r.Note)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, repositories, rights, expires, r.Created.Format(time.DateOnly), cmp.Or(r.CreatedBy, "-"), r.Note)
 	}
 	return t.Flush()
 }

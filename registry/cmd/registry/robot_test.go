@@ -98,7 +98,7 @@ func TestRobotList_Expiry(t *testing.T) {
 		30 * time.Minute: "2026-11-23 12:30 UTC  ", 47 * time.Hour: "2026-11-25 11:00 UTC  ", 72 * time.Hour: "2026-11-26  ", -time.Hour: "2026-11-23 11:00 UTC (expired)  ", -72 * time.Hour: "2026-11-20 (expired)  ",
 	} {
 		var out bytes.Buffer
-		if err := printRobots(&out, []robot.Robot{{Name: "ci", Expires: now.Add(expires)}}, now); err != nil || !strings.Contains(out.String(), "  "+want) {
+		if err := printRobots(&out, []robot.Robot{{Name: "ci", Expires: now.Add(expires), CreatedBy: "oidc:anna"}}, now); err != nil || !strings.Contains(out.String(), "  "+want) || !strings.Contains(out.String(), "  oidc:anna") {
 			t.Errorf("%v, %v\n%s", expires, err, &out)
 		}
 	}
