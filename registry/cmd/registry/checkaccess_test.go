@@ -179,3 +179,18 @@ func TestConfigCheck_KeyOfAnotherCertificate(t *testing.T) {
 		t.Errorf("its own key: %d, %s", code, text)
 	}
 }
+
+func TestConfigCheck_AuditDirectory(t *testing.T) {
+	dir := t.TempDir()
+	config := func(file string) checked {
+		c := newChecked(t, "", nil)
+		if err := os.WriteFile(c.path, []byte("version: 0.1\nstorage: {inmemory: }\nhttp: {addr: '127.0.0.1:0'}\naudit: {file: "+file+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	config(dir + "/none/audit.log").refuses("audit.file: " + dir + "/none does not exist")
+	if code, text := config(dir + "/audit.log").check(); code != 0 {
+		t.Errorf("a file to be made: %d, %s", code, text)
+	}
+}

@@ -44,6 +44,11 @@ func CheckFiles(cfg *config.Config) error {
 	if s := cfg.Storage.Filesystem; s != nil {
 		errs = appendError(errs, "storage.filesystem.rootdirectory", checkRoot(s.RootDirectory))
 	}
+	if a := cfg.Audit; a != nil && a.File != "" {
+		if _, err := os.Stat(filepath.Dir(a.File)); err != nil {
+			errs = append(errs, fmt.Errorf("audit.file: %w", fileerror.Explain(filepath.Dir(a.File), err)))
+		}
+	}
 	checkAuthFiles(cfg, check)
 	if a := cfg.Access; a != nil && a.File != "" && canRead(a.File) == nil {
 		_, err := AccessRules(a)

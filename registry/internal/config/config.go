@@ -37,7 +37,7 @@ type Config struct {
 
 // Catalog bounds GET /v2/_catalog.
 type Catalog struct {
-	MaxEntries int `key:"maxentries" doc:"Largest page of the catalog."`
+	MaxEntries int `key:"maxentries" min:"0" doc:"Largest page of the catalog."`
 }
 
 // Tags bounds GET /v2/<name>/tags/list.

@@ -27,7 +27,7 @@ type UploadPurging struct {
 
 // ReadOnly refuses every change.
 type ReadOnly struct {
-	Enabled bool `key:"enabled" doc:"Refuse pushes and deletions with 405."`
+	Enabled bool `key:"enabled" doc:"Refuse pushes and deletions with 405, and run no scheduled maintenance, such as gc."`
 }
 
 // GC collects garbage.

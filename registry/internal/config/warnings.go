@@ -28,6 +28,9 @@ func (c *Config) warnings() []string {
 	for i, image := range c.Proxy.Sync.Images {
 		globs(item("proxy.sync.images", i)+".tags", image.Tags)
 	}
+	if c.HTTP.Debug.Prometheus.Enabled && c.HTTP.Debug.Addr == "" {
+		all = append(all, "http.debug.prometheus.enabled: has no effect without http.debug.addr")
+	}
 	if c.Proxy.RemoteURL != "" && c.open() && c.Proxy.All()[0].sharesLogin() {
 		all = append(all, "proxy: has a login, and this registry has none: everybody can pull what that login may pull. Configure auth, or set proxy.public: true to allow it")
 	}
