@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
@@ -193,4 +194,16 @@ func TestConfigCheck_AuditDirectory(t *testing.T) {
 	if code, text := config(dir + "/audit.log").check(); code != 0 {
 		t.Errorf("a file to be made: %d, %s", code, text)
 	}
+}
+
+func TestConfigCheck_FIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newChecked(t, "", nil)
+	if err := os.WriteFile(c.path, []byte("version: 0.1\nstorage: {inmemory: }\nhttp: {addr: '127.0.0.1:0'}\nauth: {htpasswd: {realm: r, path: "+path+"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.refuses("auth.htpasswd.path: " + path + " is a FIFO")
 }

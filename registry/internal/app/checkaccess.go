@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
+	"slipway/shared/regular"
 )
 
 // maxShown is how many names or lines a sentence shows.
@@ -51,12 +51,7 @@ func passwordWarnings(cfg *config.Config) []string {
 
 // passwordFile is the content of the file, nothing if it cannot be read.
 func passwordFile(a *config.Auth) []byte {
-	f, err := os.Open(a.HTPasswd.Path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	content, _ := io.ReadAll(io.LimitReader(f, 16<<20)) // the code that opens it reports errors
+	content, _ := regular.ReadFile(a.HTPasswd.Path, 16<<20) // the code that opens it reports errors
 	return content
 }
 

@@ -91,12 +91,14 @@ func makeDirectory(dir string) string {
 }
 
 func canRead(path string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a FIFO would wait for a writer
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() { // what Docker mounts in the place of a file that is missing
+	if info, err := f.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return fmt.Errorf("%s is a FIFO, not a file: name a file", path)
+	} else if err == nil && info.IsDir() { // what Docker mounts in the place of a file that is missing
 		return fmt.Errorf("%s is a directory, not a file: name a file in it, or mount one there", path)
 	}
 	return nil
