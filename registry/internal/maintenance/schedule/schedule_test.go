@@ -116,6 +116,7 @@ func TestBoard_Ask(t *testing.T) {
 				b.End("gc", false)
 			})
 			time.Sleep(2 * time.Hour) // the first run by the schedule is over
+			synctest.Wait()
 			scheduled := len(runs)
 			slot <- struct{}{} // another job is running
 			if err := b.Ask("gc", "alice"); err != nil {
@@ -139,6 +140,7 @@ func TestBoard_Ask(t *testing.T) {
 				t.Errorf("asked for while it runs: %v", err)
 			}
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if j := b.Jobs()[0]; !j.Begun.IsZero() || j.Done != nil || j.By != "" {
 				t.Errorf("when it has ended: %+v", j)
 			}
