@@ -330,7 +330,7 @@ func TestQuota_CountsDuringPushes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, _ := open(t)
-			r := newReplica(t, store, quota.Quota{Prefix: "team", Limit: 1 << 20})
+			r := newReplica(t, store, quota.Quota{Prefix: "team", Limit: 1 << 30})
 			r.quotas.Count(t.Context())
 			var wg sync.WaitGroup
 			for i := range 8 {
