@@ -38,5 +38,5 @@ func TestIndexOfPages(t *testing.T) {
 	}
 	other := harness.NewImage(t, 72, 1, 3_000_000)
 	other.Push(t, p.Addr, "web/app", "v2")
-	harness.Eventually(t, "a push shows", func() bool { return strings.Contains(page(), "3.1 MB") })
+	harness.Eventually(t, "a push shows", func() bool { return strings.Contains(page(), "3.0 MiB") })
 }

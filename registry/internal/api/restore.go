@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -46,31 +45,6 @@ func (a *API) getHistory(w http.ResponseWriter, r *request) error {
 		}
 	}
 	return writeJSON(w, r, map[string][]registry.Target{"history": all})
-}
-
-// protectTag has a tag neither moved nor deleted.
-func (a *API) protectTag(w http.ResponseWriter, r *request) error {
-	return a.changeProtection(w, r, registry.Repository.Protect)
-}
-
-// unprotectTag lifts the protection of a tag.
-func (a *API) unprotectTag(w http.ResponseWriter, r *request) error {
-	return a.changeProtection(w, r, registry.Repository.Unprotect)
-}
-
-func (a *API) changeProtection(w http.ResponseWriter, r *request, change func(registry.Repository, context.Context, oci.Tag) error) error {
-	tag, err := oci.ParseTag(r.last)
-	if err != nil {
-		return unknownTag(err)
-	}
-	if err := a.confirm(w, r); err != nil {
-		return err
-	}
-	if err := change(a.repository(r), r.Context(), tag); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 func writeJSON(w http.ResponseWriter, r *request, v any) error {

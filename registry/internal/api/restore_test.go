@@ -85,28 +85,3 @@ func TestHistoryWithoutNames(t *testing.T) {
 		}
 	}
 }
-
-// Callers who may delete protect tags, also where deletion is disabled.
-func TestProtectTag(t *testing.T) {
-	for _, deletes := range []bool{true, false} {
-		s := newServer(t, func(s *setup) { s.options.DeleteEnabled, s.rules.DeleteEnabled = deletes, deletes })
-		s.pushManifest("a/b", "v1", oci.MediaTypeManifest, s.image("a/b", "x"))
-		const path = "/v2/a/b/_slipway/tags/"
-		s.do("DELETE", path+"v1/protection", nil).want(t, 404)
-		s.do("PUT", path+"v2/protection", nil).want(t, 404)
-		s.do("PUT", path+"-/protection", nil).want(t, 404)
-		s.do("PUT", path+"v1/protection", nil).want(t, 204)
-		next := s.image("a/b", "y")
-		refused := s.do("PUT", "/v2/a/b/manifests/v1", next, "Content-Type", oci.MediaTypeManifest).want(t, 409)
-		if body := string(refused.body); !strings.Contains(body, "DENIED") || !strings.Contains(body, "the tag v1 is protected") {
-			t.Errorf("the answer is %s", body)
-		}
-		if deletes {
-			s.do("DELETE", "/v2/a/b/manifests/v1", nil).want(t, 409)
-		} else {
-			s.do("DELETE", "/v2/a/b/manifests/v1", nil).want(t, 405)
-		}
-		s.do("DELETE", path+"v1/protection", nil).want(t, 204)
-		s.do("PUT", "/v2/a/b/manifests/v1", next, "Content-Type", oci.MediaTypeManifest).want(t, 201)
-	}
-}

@@ -100,10 +100,6 @@ func (a *API) v2() []*endpoint {
 		{name: "restore", path: repositoryPath + "/_slipway/restore", rows: []*row{
 			{method: post, action: auth.Push, handle: a.restore, event: "restore"},
 		}},
-		{name: "protection", path: repositoryPath + "/_slipway/tags/{tag:[^/]+}/protection", last: "tag", rows: []*row{
-			{method: put, action: auth.Delete, handle: a.protectTag, event: "tag protected"},
-			{method: del, action: auth.Delete, handle: a.unprotectTag, event: "tag unprotected"},
-		}},
 		{name: "history", path: repositoryPath + "/_slipway/tags/{tag:[^/]+}/history", last: "tag", rows: read(auth.Pull, a.getHistory)},
 	}, a.robots()...)
 }
@@ -197,9 +193,6 @@ func (row *row) writes() bool {
 	return (row.action == auth.Push || row.action == auth.Delete) && row.method != http.MethodGet && row.method != http.MethodHead
 }
 
-// deletes reports whether the row deletes what is stored. Callers who may do that also protect tags.
-func (row *row) deletes() bool { return row.action == auth.Delete && row.event == "delete" }
-
 // sends reports whether the row takes bytes that are kept.
 func (row *row) sends() bool {
 	return row.action == auth.Push && row.writes() && row.method != http.MethodDelete
@@ -266,7 +259,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	case row.writes() && a.opts.Proxy != nil && a.opts.Proxy.Caches(r.name):
 		w.Header().Set("Allow", "GET, HEAD")
 		return oci.NewError(oci.CodeUnsupported, "the repository is a cache of another registry")
-	case row.deletes() && !a.opts.DeleteEnabled:
+	case row.action == auth.Delete && !a.opts.DeleteEnabled:
 		w.Header().Set("Allow", row.endpoint.allowed())
 		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
 	}
@@ -322,7 +315,7 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *request) error {
 func (e *endpoint) allowed() string {
 	var methods []string
 	for _, row := range e.rows {
-		refused := e.api.opts.ReadOnly && row.writes() || !e.api.opts.DeleteEnabled && row.deletes()
+		refused := e.api.opts.ReadOnly && row.writes() || !e.api.opts.DeleteEnabled && row.action == auth.Delete
 		if !refused {
 			methods = append(methods, row.method)
 		}

@@ -154,12 +154,8 @@ func (a *App) openStorage(ctx context.Context) (err error) {
 }
 
 // openRules opens the rules with what they use beside the storage, and the caches around them.
-func (a *App) openRules(ctx context.Context) (err error) {
+func (a *App) openRules(context.Context) (err error) {
 	o := registryOptions(a.Config, a.Store, a.Log)
-	if err := o.Protected.Refresh(ctx); err != nil {
-		return err
-	}
-	a.background = append(a.background, o.Protected.Watch)
 	a.openPulls(&o)
 	a.openIndex(&o)
 	if o.Signer, err = blobURLs(a.Config, a.Store.signer, a.Log, &a.background); err != nil {

@@ -17,7 +17,6 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/registry/protect"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
@@ -94,7 +93,6 @@ func registryOptions(cfg *config.Config, b *Backend, log *zap.Logger) registry.O
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
 		Validation:      validation(&cfg.Validation, &cfg.Policy),
 		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),
-		Protected:       protect.New(b.Store, log),
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
 		Remote:          b.Remote,

@@ -54,9 +54,6 @@ func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger
 	}
 	e.Pulls = pulls.NewFile(e.Store)
 	o := registryOptions(cfg, e.Store, log)
-	if err := o.Protected.Refresh(ctx); err != nil {
-		return nil, errors.Join(err, e.Store.Close())
-	}
 	if e.quotas = openQuotas(cfg, e.Store, log); e.quotas != nil {
 		o.Quota = e.quotas
 	}

@@ -18,7 +18,7 @@ const (
 // Record is one line.
 type Record struct {
 	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, tag protected, tag unprotected, robot created, robot rotated, robot revoked, token created, token revoked, maintenance, reload, lost, dropped
+	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot revoked, token created, token revoked, maintenance, reload, lost, dropped
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave
 	From       string            `json:"from,omitempty"`    // the client's address

@@ -12,7 +12,6 @@
 //	    _uploads/<uuid>/data                             bytes so far
 //	    _uploads/<uuid>/startedat                        when it began
 //	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash after offset bytes; only distribution uses it
-//	  slipway/protected                                  tags that people have protected; unknown to distribution
 //	  slipway/trash/<name>/_deleted/<id>/<part>          what was deleted and can be restored; unknown to distribution
 //
 // # Digests other than sha256
@@ -54,7 +53,6 @@ const (
 	Keys       = Auth + "/keys"           // keys that sign tokens
 	ProxySpool = Own + "/proxy/spool"     // blobs being fetched from an upstream; local files, never objects
 	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
-	Protected  = Own + "/protected"       // tags that people have protected
 	Trash      = Own + "/trash"           // records of restorable deletions, by repository
 )
 

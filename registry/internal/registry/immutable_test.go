@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,59 +125,6 @@ func TestImmutableTagRace(t *testing.T) {
 					t.Fatalf("%d pushes of different images won the tag", won.Load())
 				}
 			}
-		})
-	}
-}
-
-// A protected tag is neither moved nor deleted, in other processes too, until its protection is lifted.
-func TestProtection(t *testing.T) {
-	for name := range stores {
-		t.Run(name, func(t *testing.T) {
-			ctx, o := context.Background(), Options{DeleteEnabled: true, KeepDeleted: time.Hour}
-			r := newRegistry(stores[name](t), o)
-			repo := r.Repository("app").By("alice")
-			first := pushImage(t, repo, "v1", "a")
-			second := simpleImage(t, repo, "b")
-			at, err := r.tags.Find(ctx, "app", "v1")
-			check(t, err)
-			wantCode(t, repo.Protect(ctx, "v2"), oci.CodeManifestUnknown)
-			wantCode(t, repo.Unprotect(ctx, "v1"), oci.CodeManifestUnknown)
-			check(t, deleteTag(ctx, repo, "v1"))
-			pushImage(t, repo, "v1", "c")
-			for range 2 {
-				check(t, repo.Protect(ctx, "v1"))
-			}
-			other := again(r, o)
-			check(t, other.opts.Protected.Refresh(ctx))
-			for _, repo := range []Repository{repo, other.Repository("app")} {
-				if p, ok := repo.Protection("v1"); !ok || p.By != "alice" || p.At.IsZero() {
-					t.Errorf("protected: %+v %v", p, ok)
-				}
-				_, err := repo.PutManifest(ctx, tagged("v1"), "", second.bytes(), nil)
-				wantImmutable(t, err)
-				if !strings.Contains(err.Error(), "protected") {
-					t.Errorf("the refusal doesn't name the protection: %v", err)
-				}
-				wantImmutable(t, deleteTag(ctx, repo, "v1"))
-				wantImmutable(t, repo.Delete(ctx))
-				now, err := repo.reg.tags.Find(ctx, "app", "v1")
-				check(t, err)
-				_, err = repo.DeleteManifest(ctx, now.Digest)
-				wantImmutable(t, err)
-				if gone, err := repo.DeleteTagIf(ctx, "v1", now.Digest, "any"); gone || err != nil {
-					t.Errorf("retention deletes it: %v, %v", gone, err)
-				}
-				_, err = repo.Restore(ctx, Selection{Tag: "v1", Digest: first})
-				wantImmutable(t, err)
-			}
-			pushImage(t, repo, "v1", "c") // as it is
-			pushImage(t, r.Repository("copy"), "v1", "c")
-			pushImage(t, r.Repository("copy"), "v1", "b") // a copy isn't protected
-			check(t, other.Repository("app").Unprotect(ctx, "v1"))
-			check(t, r.opts.Protected.Refresh(ctx))
-			_, err = repo.Restore(ctx, Selection{Tag: "v1", Digest: at.Digest})
-			check(t, err)
-			check(t, repo.Delete(ctx))
 		})
 	}
 }

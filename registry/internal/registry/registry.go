@@ -25,7 +25,6 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/integrity"
-	"slipway/registry/internal/registry/protect"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/registry/referrers"
 	"slipway/registry/internal/registry/tags"
@@ -56,7 +55,6 @@ type Options struct {
 	ReadOnly        bool          // nothing may be written or deleted
 	Validation      Validation
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
-	Protected       *protect.Tags              // tags that people have protected, too; nil = those protected here
 	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not wait; nil = nobody is told
@@ -124,9 +122,6 @@ func New(o Options) *Registry {
 	}
 	if o.ManifestCache <= 0 {
 		o.ManifestCache = manifestCache
-	}
-	if o.Protected == nil {
-		o.Protected = protect.New(o.Store, o.Log)
 	}
 	store := view.New(o.Store, o.Remote)
 	r := &Registry{

@@ -98,18 +98,7 @@ type TagRule struct {
 
 // Immutable reports whether the tag, once it is there, is neither moved nor
 // deleted.
-func (r Repository) Immutable(tag oci.Tag) bool { return r.guard(tag) != "" }
-
-// guard describes what keeps the tag from being moved or deleted, "" = nothing.
-func (r Repository) guard(tag oci.Tag) string {
-	if r.ImmutableRule(tag) >= 0 {
-		return "immutable"
-	}
-	if _, ok := r.Protection(tag); ok {
-		return "protected until somebody who may delete lifts the protection"
-	}
-	return ""
-}
+func (r Repository) Immutable(tag oci.Tag) bool { return r.ImmutableRule(tag) >= 0 }
 
 // ImmutableRule returns the first of the rules that make the tag immutable, counted from 0; -1 if none
 // does.
@@ -139,7 +128,7 @@ func (r Repository) setOnce(ctx context.Context, move *storage.Change, d oci.Dig
 			Message: fmt.Sprintf("the tag %s exists and moving it needs the right tag-move; push under another tag", tag),
 		}
 	case now.Digest != d:
-		return false, denied(fmt.Sprintf("the tag %s is %s and stays at %s; push under another tag", tag, r.guard(tag), now.Digest), tag)
+		return false, denied(fmt.Sprintf("the tag %s is immutable and stays at %s; push under another tag", tag, now.Digest), tag)
 	}
 	return true, nil
 }
@@ -147,8 +136,8 @@ func (r Repository) setOnce(ctx context.Context, move *storage.Change, d oci.Dig
 // refuseRemoval is nil unless one of the tags is immutable.
 func (r Repository) refuseRemoval(all ...oci.Tag) error {
 	for _, tag := range all {
-		if guard := r.guard(tag); guard != "" {
-			return denied(fmt.Sprintf("the tag %s is %s and cannot be deleted", tag, guard), tag)
+		if r.Immutable(tag) {
+			return denied(fmt.Sprintf("the tag %s is immutable and cannot be deleted", tag), tag)
 		}
 	}
 	return nil

@@ -145,25 +145,6 @@ func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
 	return web.back(w, v, "/image/"+string(to)+":"+url.PathEscape(string(tag)), "tagged")
 }
 
-// postProtect protects a tag, or lifts that if the form says so.
-func (web *Web) postProtect(w http.ResponseWriter, v *visit) error {
-	repo, ref, _, err := web.manifest(v)
-	if err != nil {
-		return err
-	}
-	if ref.Tag == "" {
-		return errNoPage
-	}
-	method, done := http.MethodPut, "protected"
-	if v.PostForm.Get("lift") != "" {
-		method, done = http.MethodDelete, "lifted"
-	}
-	if _, _, err := web.act(v, method, "/"+string(repo.Name())+"/_slipway/tags/"+string(ref.Tag)+"/protection", "", nil); err != nil {
-		return err
-	}
-	return web.back(w, v, "/image/"+string(repo.Name())+":"+url.PathEscape(string(ref.Tag)), done)
-}
-
 // maxDepth bounds how deep indexes may be in each other.
 const maxDepth = 4
 

@@ -14,7 +14,6 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/registry/protect"
 )
 
 // layer is a layer of an image with what made it, or a file of another artifact.
@@ -64,8 +63,6 @@ type imagePage struct {
 	Host        string
 	Cache       bool
 	Rights      rights
-
-	Protection *protect.Protection // of the tag by somebody; nil = none
 }
 
 // manifest finds the image of the path.
@@ -101,11 +98,6 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	if ref.Tag != "" {
 		title, p.Reference, p.Protected = string(ref.Tag), ":"+string(ref.Tag), repo.Immutable(ref.Tag)
 		p.Rule = repo.ImmutableRule(ref.Tag)
-		if found, ok := repo.Protection(ref.Tag); ok {
-			if p.Protection = &found; !p.Rights.Push && !p.Rights.Protect {
-				p.Protection.By = ""
-			}
-		}
 	}
 	p.frame = web.frame(v, "repositories", string(name)+" "+title)
 	if p.Summary, err = web.images.summarize(v.Context(), repo, m); err != nil {

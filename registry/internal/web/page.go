@@ -74,8 +74,6 @@ var notices = map[string]string{
 	"deleted":   "Deleted.",
 	"tagged":    "The tag is set.",
 	"restored":  "Restored.",
-	"protected": "The tag is protected.",
-	"lifted":    "The tag is no longer protected.",
 	"started":   "The run is requested; its row shows how far it is.",
 	"revoked":   "Revoked. It can no longer log in.",
 }

@@ -57,15 +57,13 @@ type sortLink struct {
 // rights are what the visitor may change here.
 type rights struct {
 	Push, Delete bool
-	Protect      bool // tags, and lift that
 }
 
 func (web *Web) rights(v *visit, name oci.Name) rights {
 	if web.o.ReadOnly || web.o.Caches(name) || v.csrf == "" {
 		return rights{}
 	}
-	deletes := v.may(access.Delete, name)
-	return rights{Push: v.may(access.Push, name), Delete: web.o.DeleteEnabled && deletes, Protect: deletes}
+	return rights{Push: v.may(access.Push, name), Delete: web.o.DeleteEnabled && v.may(access.Delete, name)}
 }
 
 // repository is the repository of the path, if the visitor may pull from it.

@@ -158,7 +158,6 @@ func (web *Web) router() http.Handler {
 	page(get, "/delete"+inImage, web.getDelete)
 	page(post, "/delete"+inImage, web.postDelete)
 	page(post, "/tag"+inImage, web.postTag)
-	page(post, "/protect"+inImage, web.postProtect)
 
 	page(get, "/trash", web.getTrash)
 	page(get, "/trash"+inRepository, web.getDeleted)

@@ -158,7 +158,7 @@ func (p *planner) verdict(name oci.Name, t *tree.Tag) *Verdict {
 	case t.Err != nil:
 		v.Why = "its link cannot be read: " + t.Err.Error()
 	case p.immutable(name, t.Name):
-		v.Why = "it is immutable or protected"
+		v.Why = "it is immutable"
 	case v.Rule == 0 && v.subject != "":
 		v.Why = belongs
 	case v.Rule == 0:
