@@ -347,6 +347,7 @@ func TestConnections(t *testing.T) {
 	c.want(250, "MAIL FROM:<a@b>")
 	c.want(250, "RCPT TO:<"+a.Token+"@x>")
 	c.want(354, "DATA")
+	time.Sleep(200 * time.Millisecond) // the server answers just before it counts the mail
 	closed := make(chan error, 1)
 	go func() { closed <- w.server.Close(time.Minute) }()
 	clients[1].want(421, "")
