@@ -97,7 +97,7 @@ func compile(r *Rule, groups map[string][]subject) (rule, error) {
 	c := rule{text: r.text(), source: *r}
 	var errs []error
 	if len(r.Who) == 0 {
-		errs = append(errs, errors.New("the key who is missing: name anyone, users, a user, group:NAME, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME"))
+		errs = append(errs, errors.New("who is required: set it to anyone, users, a user, group:NAME, robot:NAME, workload:NAME, cert:NAME, oidc:NAME or oidc-group:NAME"))
 	}
 	for _, text := range r.Who {
 		group, isGroup := strings.CutPrefix(text, "group:")

@@ -262,7 +262,7 @@ func TestNew_SaysWhatIsWrong(t *testing.T) {
 		{Who: []string{"a"}, Allow: []string{"pull"}},
 		{Who: []string{"a"}, Repositories: []string{"a"}, Allow: []string{"fetch"}},
 	})
-	for _, want := range []string{`groups.g: "anyone" cannot be a member`, `rules[0]: there is no group "h"`, "rules[1]: the key who is missing", `rules[2]: "robot:" names nobody`, "rules[3]: repositories is required", `rules[4]: "fetch" is not one of the rights`} {
+	for _, want := range []string{`groups.g: "anyone" cannot be a member`, `rules[0]: there is no group "h"`, "rules[1]: who is required", `rules[2]: "robot:" names nobody`, "rules[3]: repositories is required", `rules[4]: "fetch" is not one of the rights`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

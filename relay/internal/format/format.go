@@ -46,7 +46,7 @@ type Message struct {
 	ContentType string // Markdown, Plain or HTML; "" is Markdown
 	Priority    int    // -2 … 2
 	Mention     string // Matrix ID of the application's owner; may be empty
-	Mentions    string // who is mentioned at priorities 1 and 2: "" or auto, room, owner, none, or Matrix IDs separated by spaces
+	Mentions    string // recipients of mentions at priorities 1 and 2: auto (the same as ""), room, owner, none, or Matrix IDs separated by spaces
 	Marker      string // identifies the event, see MarkerOf
 }
 

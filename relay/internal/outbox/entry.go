@@ -29,7 +29,7 @@ type Content struct {
 	Extras      string `json:",omitempty"` // JSON, as it was posted
 	Priority    int    `json:",omitempty"`
 	GotifyScale int    `json:",omitempty"` // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
-	Mentions    string `json:",omitempty"` // who is mentioned instead of the application's choice; "" for that choice
+	Mentions    string `json:",omitempty"` // recipients of mentions, overriding Origin.Choice unless empty
 	Note        string `json:",omitempty"` // a line of the relay's own above the body
 	Attachments string `json:",omitempty"` // JSON of []Attachment; a Media has one
 }
@@ -88,7 +88,7 @@ type Entry struct {
 	TargetRoom  int64  // the target's Room
 	Sender      string // the application's name, if it precedes the title
 	Mention     string // the Matrix ID of the application's owner
-	Choice      string // who is mentioned at high priorities by the application's choice, see format.Message
+	Choice      string // recipients of mentions that the application is set to, as in format.Message.Mentions
 	Deleted     bool   // the application was deleted
 }
 
