@@ -13,6 +13,10 @@
 //	<!-- not run: it needs Docker Hub -->
 //	<!-- in the background until http://localhost:5000/v2/ answers -->
 //	<!-- shows: a text of its output; another one -->
+//
+// relay/e2e runs those of docs/relay that have this one:
+//
+//	<!-- run: relay/e2e -->
 package docs_test
 
 import (

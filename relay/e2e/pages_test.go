@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 // example is a block of a page that can be run.
 type example struct{ line, lang, text string }
 
-// examplesOf are the blocks of Python and Go, and those of shell commands that are marked to be run here.
+// examplesOf are the blocks of Python and Go, and those of shell commands below "<!-- run: relay/e2e -->".
 func examplesOf(t *testing.T, page string) (all []example) {
 	t.Helper()
 	file := filepath.Join(programtest.Root(t), "docs", "relay", page+".md")
@@ -56,7 +56,7 @@ func examplesOf(t *testing.T, page string) (all []example) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?ms)^ *(<!-- not run: relay/e2e [^\n]*-->\n)? *```(sh|python|go)\n(.*?)^ *```$")
+	block := regexp.MustCompile("(?ms)^ *(<!-- run: relay/e2e -->\n)? *```(sh|python|go)\n(.*?)^ *```$")
 	for _, m := range block.FindAllSubmatchIndex(text, -1) {
 		e := example{lang: string(text[m[4]:m[5]]), text: string(text[m[6]:m[7]])}
 		e.line = fmt.Sprintf("%s.md:%d", page, 1+strings.Count(string(text[:m[6]]), "\n"))
