@@ -15,6 +15,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -37,7 +38,7 @@ const room = "!room:example.org"
 
 func newWorld(t *testing.T, change func(*relay.Options)) *world {
 	t.Helper()
-	return newWorldFor(t, change, inbound.Registry(nil))
+	return newWorldFor(t, change, webhook.Registry(nil))
 }
 
 func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
@@ -58,7 +59,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol 
 	t.Cleanup(checks.Close)
 	a := New(Options{
 		Health:  checks,
-		Inbound: []inbound.Protocol{inbound.Gotify(), inbound.Native(), inbound.PushBits(), inbound.Heartbeat(), protocol},
+		Inbound: []inbound.Protocol{inbound.Gotify(), inbound.Native(), webhook.PushBits(), inbound.Heartbeat(), protocol},
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		RecoveryKey: func(context.Context) (string, error) { return "EsTq 1234", nil },
 		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},

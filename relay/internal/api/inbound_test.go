@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/relay"
 )
 
@@ -51,7 +52,7 @@ func TestRegistryHook(t *testing.T) {
 		t.Fatalf("%v in %s", err, r.body)
 	}
 	m := list.Messages[1]
-	if m.Title != "hello:1 pushed" || m.Message != "`sha256:000000000000`, manifest of 500 B, pushed by `alice` to `localhost:5000`" {
+	if m.Title != "hello:1 pushed" || m.Message != "<code>sha256:000000000000</code>, manifest of 500 B, pushed by <code>alice</code> to <code>localhost:5000</code>" {
 		t.Errorf("message %+v", m)
 	}
 }
@@ -88,7 +89,7 @@ func TestRegistryHookRefuses(t *testing.T) {
 
 // TestRegistryHookSigned: with a secret, a token alone is not enough, and a signature is good for one token only.
 func TestRegistryHookSigned(t *testing.T) {
-	w := newWorldFor(t, nil, inbound.Registry([]byte("a shared secret")))
+	w := newWorldFor(t, nil, webhook.Registry([]byte("a shared secret")))
 	token, other := w.app(named("registry")).Token, w.app(named("other")).Token
 	bearer := "Authorization: Bearer " + token
 	body := envelopeOf(pushed("1", "hello", "1"))
@@ -130,7 +131,7 @@ func TestRegistryHookSigned(t *testing.T) {
 // TestRegistryHookSigned_ByApplication: an application's secret replaces that of the configuration, for this application only.
 func TestRegistryHookSigned_ByApplication(t *testing.T) {
 	const secret = "the secret of one application"
-	w := newWorldFor(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") }, inbound.Registry([]byte("a shared secret")))
+	w := newWorldFor(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") }, webhook.Registry([]byte("a shared secret")))
 	own, common := w.app(named("own")).Token, w.app(named("common")).Token
 	set := w.manage("PUT", "/application/1", `{"hook_secret":"`+secret+`"}`)
 	w.want("set", set, 200, "has_hook_secret", true, "hook_secret", nil)
@@ -176,7 +177,7 @@ func TestUnknownShapeIsLogged(t *testing.T) {
 // nothing is there twice.
 func TestRegistryHookComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldWithoutNetwork(t, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 }, inbound.Registry(nil))
+		w := newWorldWithoutNetwork(t, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 }, webhook.Registry(nil))
 		bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 		var events []string
 		for i := range 8 {

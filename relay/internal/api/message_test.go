@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 )
@@ -268,7 +268,7 @@ func TestRateLimit(t *testing.T) {
 // TestWrongTokensAreSlowedDown: guessing gets slower; who has a token notices nothing, from the same address.
 func TestWrongTokensAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldWithoutNetwork(t, nil, inbound.Registry(nil))
+		w := newWorldWithoutNetwork(t, nil, webhook.Registry(nil))
 		token := w.app(named("a")).Token
 		guess := func() (reply, time.Duration) {
 			began := time.Now()

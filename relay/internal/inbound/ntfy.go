@@ -49,7 +49,7 @@ func ntfyToken(r *Request) (string, error) {
 		if err != nil {
 			return "", refusal.Invalid("auth", "The parameter auth is not a header Authorization in base64url.")
 		}
-		t.add(authorization(string(header)))
+		t.add(Authorization(string(header)))
 	}
 	if t.found == "" {
 		t.add(r.Path["topic"])

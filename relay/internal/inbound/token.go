@@ -51,7 +51,7 @@ func (t *tokens) one() (string, error) {
 func tokensOf(r *http.Request) *tokens {
 	t := &tokens{}
 	for _, h := range r.Header["Authorization"] {
-		t.add(authorization(h))
+		t.add(Authorization(h))
 	}
 	for _, key := range r.Header["X-Gotify-Key"] {
 		t.add(strings.TrimSpace(key))
@@ -66,8 +66,8 @@ func tokensOf(r *http.Request) *tokens {
 	return t
 }
 
-// authorization returns the token in a header Authorization, "" if there is none.
-func authorization(header string) string {
+// Authorization returns the token in a header Authorization, "" if there is none.
+func Authorization(header string) string {
 	scheme, rest, _ := strings.Cut(strings.TrimSpace(header), " ")
 	switch {
 	case strings.EqualFold(scheme, "Bearer"):

@@ -79,3 +79,11 @@ func FuzzMrkdwn(f *testing.F) {
 		}
 	})
 }
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9951: "10 kB", 999499: "999 kB", 999999: "1.0 MB", 3210399: "3.2 MB", 9223372036854775807: "9223 PB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d reads %s, want %s", n, got, want)
+		}
+	}
+}

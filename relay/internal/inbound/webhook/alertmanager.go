@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
@@ -26,7 +27,7 @@ import (
 func Alertmanager() inbound.Protocol {
 	return inbound.Protocol{
 		Name: "alertmanager", Routes: hook("alertmanager"), Token: inbound.Token, Events: true,
-		Parse: parseAlerts, Reply: reply, Fail: inbound.FailLater,
+		Parse: parseAlerts, Reply: reply, Fail: failLater,
 	}
 }
 
@@ -50,8 +51,20 @@ func Grafana() inbound.Protocol {
 			}
 			return b, err
 		},
-		Reply: reply, Fail: inbound.FailLater,
+		Reply: reply, Fail: failLater,
 	}
+}
+
+// failLater answers like all other routes, except that overload is 503: Alertmanager, Grafana and programs like them
+// repeat nothing after 429.
+func failLater(w http.ResponseWriter, err error) {
+	var refused *refusal.Error
+	if errors.As(err, &refused) && refused.Kind == refusal.KindRateLimited && refused.Field != "token" {
+		later := *refused
+		later.Kind = refusal.KindUnavailable
+		err = &later
+	}
+	httprequest.WriteError(w, err)
 }
 
 type alerts struct {
@@ -78,18 +91,21 @@ type alert struct {
 
 var errNoAlerts = refusal.Invalid("alerts", "The body has no alerts.")
 
-func parseAlerts(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
-	var in alerts
+func alertsOf(r *inbound.Request) (in alerts, err error) {
 	if err := inbound.DecodeHook(r, &in); err != nil {
-		return inbound.Batch{}, err
+		return alerts{}, err
 	}
 	switch {
 	case in.Alerts == nil:
-		return inbound.Batch{}, errNoAlerts
+		return in, errNoAlerts
 	case len(in.Alerts) > maxEvents:
-		return inbound.Batch{}, &refusal.Error{Kind: refusal.KindTooLarge, Field: "alerts", Message: fmt.Sprintf("A request may have %d alerts.", maxEvents)}
+		return alerts{}, &refusal.Error{Kind: refusal.KindTooLarge, Field: "alerts", Message: fmt.Sprintf("A request may have %d alerts.", maxEvents)}
 	}
-	b := inbound.Batch{}
+	return in, nil
+}
+
+func parseAlerts(r *inbound.Request, app inbound.App) (b inbound.Batch, err error) {
+	in, err := alertsOf(r)
 	for _, a := range in.Alerts {
 		d := a.draft(in.ExternalURL)
 		if app.CriticalRetry > 0 && a.critical() && !a.resolved() {
@@ -101,7 +117,7 @@ func parseAlerts(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
 		}
 		b.Drafts = append(b.Drafts, d)
 	}
-	return b, nil
+	return b, err
 }
 
 var severities = map[string]int{"critical": 1, "page": 1, "warning": 0, "": 0, "info": -1, "none": -1}
@@ -109,10 +125,7 @@ var severities = map[string]int{"critical": 1, "page": 1, "warning": 0, "": 0, "
 const maxLabels = 50
 
 func (a *alert) draft(server string) inbound.Draft {
-	name := a.first("summary", "title", "alertname")
-	if name == "" {
-		name = "Alert"
-	}
+	name := firstOf(a.first("summary", "title", "alertname"), "Alert")
 	title, priority := "Firing: ", severities[strings.ToLower(a.Labels["severity"])]
 	details := []string{}
 	if a.resolved() {
@@ -131,6 +144,11 @@ func (a *alert) draft(server string) inbound.Draft {
 	if d.Message == "" {
 		d.Message = markup.Text(a.Status)
 	}
+	return a.report(d)
+}
+
+// report makes a draft a report of the alert.
+func (a *alert) report(d inbound.Draft) inbound.Draft {
 	d.Key, d.Change, d.Began = a.key(), intake.Update, timeOf(a.StartsAt)
 	if a.resolved() {
 		d.Change, d.EventAt = intake.Resolve, timeOf(a.EndsAt)

@@ -1,9 +1,7 @@
 package webhook
 
 import (
-	"bytes"
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strconv"
@@ -13,7 +11,6 @@ import (
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/refusal"
 )
 
 // GitLab is GitLab's webhooks (https://docs.gitlab.com/user/project/integrations/webhook_events/). The secret token
@@ -74,34 +71,29 @@ func checkGitLab(r *inbound.Request, app inbound.App) error {
 	if err != nil {
 		return err
 	}
-	if len(secret) == 0 || hmac.Equal([]byte(r.Header.Get("X-Gitlab-Token")), secret) {
+	if secret == "" || hmac.Equal([]byte(r.Header.Get("X-Gitlab-Token")), []byte(secret)) {
 		return nil
 	}
 	seconds, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64) // 0 is too long ago
 	if skew := r.Now.Sub(time.Unix(seconds, 0)).Abs(); r.Header.Get("webhook-signature") != "" && skew > maxSkew {
-		return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The signature of the webhook was made at another time than now, by more than 5 minutes: it was recorded and repeated, or a clock is wrong."}
+		return unsigned("The signature of the webhook was made at another time than now, by more than 5 minutes: it was recorded and repeated, or a clock is wrong.")
 	}
-	mac := hmac.New(sha256.New, signingKey(secret))
-	mac.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "."))
-	mac.Write(r.Body)
+	want := sum(signingKey(secret), r.Header.Get("webhook-id"), ".", r.Header.Get("webhook-timestamp"), ".", string(r.Body))
 	for signature := range strings.FieldsSeq(r.Header.Get("webhook-signature")) {
 		given, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signature, "v1,"))
-		if err == nil && hmac.Equal(given, mac.Sum(nil)) {
+		if err == nil && hmac.Equal(given, want) {
 			return nil
 		}
 	}
-	return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The application has a hook secret: give it to the webhook in GitLab as its secret token."}
+	return unsigned("The application has a hook secret: give it to the webhook in GitLab as its secret token.")
 }
-
-// maxSkew is how far the time of a signature may be from now.
-const maxSkew = 5 * time.Minute
 
 // signingKey returns the key of a signing token: the bytes that a token of the form whsec_… encodes
 // (https://github.com/standard-webhooks/standard-webhooks), or any other secret itself.
-func signingKey(secret []byte) []byte {
-	if encoded, found := bytes.CutPrefix(secret, []byte("whsec_")); found {
-		if key, err := base64.StdEncoding.DecodeString(string(encoded)); err == nil {
-			return key
+func signingKey(secret string) string {
+	if encoded, found := strings.CutPrefix(secret, "whsec_"); found {
+		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil {
+			return string(key)
 		}
 	}
 	return secret

@@ -26,7 +26,7 @@ func UptimeKuma() inbound.Protocol {
 			d, err := in.draft()
 			return one(d), err
 		},
-		Reply: reply, Fail: inbound.FailLater,
+		Reply: reply, Fail: failLater,
 	}
 }
 
@@ -100,7 +100,7 @@ func webLink(target string) string {
 // {"name": $NAME_JSON, "status": "$STATUS", "code": "$CODE", "now": "$NOW", "tags": "$TAGS"}. Other bodies are shown as
 // [Generic] shows them.
 func Healthchecks() inbound.Protocol {
-	p := inbound.Protocol{Name: "healthchecks", Routes: hook("healthchecks"), Token: inbound.Token, Events: true, Reply: reply, Fail: inbound.FailLater}
+	p := inbound.Protocol{Name: "healthchecks", Routes: hook("healthchecks"), Token: inbound.Token, Events: true, Reply: reply, Fail: failLater}
 	p.Parse = func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 		var in struct {
 			Name   string `json:"name"`

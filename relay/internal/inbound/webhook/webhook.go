@@ -2,7 +2,6 @@
 package webhook
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/refusal"
 )
 
 // maxEvents bounds the events of a request.
@@ -55,32 +53,4 @@ func deliveryKey(source, id string, body []byte) string {
 	}
 	sum := sha256.Sum256(body)
 	return source + "/sha256:" + hex.EncodeToString(sum[:])
-}
-
-// hookSecret returns the application's secret, nil if it has none.
-func hookSecret(app inbound.App) ([]byte, error) {
-	if app.Secret == nil {
-		return nil, nil
-	}
-	return app.Secret()
-}
-
-// checkHMAC refuses a request whose header doesn't hold the HMAC-SHA256 of the body in hex, after the prefix. Without a
-// hook secret of the application it accepts every request.
-func checkHMAC(r *inbound.Request, header, prefix string, app inbound.App) error {
-	secret, err := hookSecret(app)
-	if err != nil || len(secret) == 0 {
-		return err
-	}
-	mac := hmac.New(sha256.New, secret)
-	mac.Write(r.Body)
-	given := r.Header.Get(header)
-	if len(given) <= len(prefix) || given[:len(prefix)] != prefix {
-		return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The application has a hook secret, so the request must be signed with it in the header " + header + "."}
-	}
-	sum, err := hex.DecodeString(given[len(prefix):])
-	if err != nil || !hmac.Equal(sum, mac.Sum(nil)) {
-		return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The signature in the header " + header + " is not that of this body: the webhook's secret and the application's hook secret differ."}
-	}
-	return nil
 }

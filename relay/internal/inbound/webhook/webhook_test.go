@@ -37,7 +37,7 @@ func read(t *testing.T, p inbound.Protocol, body string, headers ...string) (inb
 }
 
 func all() []inbound.Protocol {
-	return []inbound.Protocol{Alertmanager(), Grafana(), GitHub(), GitLab(), Gitea(), Generic(), Hookshot(), Apprise(), UptimeKuma(), Healthchecks(), Servarr()}
+	return []inbound.Protocol{Alertmanager(), Grafana(), GitHub(), GitLab(), Gitea(), Generic(), Hookshot(), Apprise(), UptimeKuma(), Healthchecks(), Servarr(), PushBits(), Registry(nil)}
 }
 
 func TestRepliesAndFailures(t *testing.T) {
@@ -47,27 +47,32 @@ func TestRepliesAndFailures(t *testing.T) {
 		if w.Code/100 != 2 {
 			t.Errorf("%s answers %d", p.Name, w.Code)
 		}
-		w = httptest.NewRecorder()
-		p.Fail(w, &refusal.Error{Kind: refusal.KindRateLimited, RetryAfter: time.Second})
-		want := http.StatusTooManyRequests
+		overload := http.StatusTooManyRequests
 		switch p.Name {
-		case "alertmanager", "grafana", "uptimekuma", "healthchecks": // they repeat nothing after 429
-			want = http.StatusServiceUnavailable
+		case "alertmanager", "grafana", "uptimekuma", "healthchecks", "pushbits": // they repeat nothing after 429
+			overload = http.StatusServiceUnavailable
 		}
-		if w.Code != want || w.Header().Get("Retry-After") != "1" {
-			t.Errorf("%s answers overload with %d, want %d", p.Name, w.Code, want)
+		for field, want := range map[string]int{"": overload, "token": http.StatusTooManyRequests} {
+			w = httptest.NewRecorder()
+			p.Fail(w, &refusal.Error{Kind: refusal.KindRateLimited, Field: field, RetryAfter: time.Second})
+			if w.Code != want || w.Header().Get("Retry-After") != "1" {
+				t.Errorf("%s answers overload with %d, want %d", p.Name, w.Code, want)
+			}
 		}
 	}
 }
 
 // FuzzProtocols parses any body with any protocol: it ends, and what it makes is text of bounded number that renders.
 func FuzzProtocols(f *testing.F) {
-	for i, body := range []string{firing, firing, pushed, gitlabPush, pushed, `{"title":"t","message":"m","url":"http://x"}`, `{"text":"*a*"}`, `{"body":"b"}`, kumaDown, `{"name":"n","status":"down"}`, `{"eventType":"Grab"}`} {
+	for i, body := range []string{firing, firing, pushed, gitlabPush, pushed, `{"title":"t","message":"m","url":"http://x"}`, `{"text":"*a*"}`, `{"body":"b"}`, kumaDown, `{"name":"n","status":"down"}`, `{"eventType":"Grab"}`, firing, pushV2} {
 		f.Add(uint8(i), "push", "application/json", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, event, contentType string, body []byte) {
 		p := all()[int(which)%len(all())]
 		r := httptest.NewRequest(http.MethodPost, "/hook", nil)
+		if p.Name == "registry" {
+			contentType = "" // it takes no other body
+		}
 		r.Header = http.Header{"Content-Type": {contentType}, "X-Github-Event": {event}, "X-Gitea-Event": {event}}
 		b, err := p.Parse(&inbound.Request{Request: r, Body: body}, inbound.App{})
 		if err != nil {

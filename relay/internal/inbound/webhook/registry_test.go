@@ -1,11 +1,11 @@
-package inbound
+package webhook
 
 import (
 	"reflect"
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/markup"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 )
 
@@ -42,9 +42,9 @@ func TestRegistryReadsDistributionsPush(t *testing.T) {
 	if err != nil || b.Ignored != 0 || len(b.Drafts) != 1 {
 		t.Fatal(b.Drafts, b.Ignored, err)
 	}
-	want := Draft{
+	want := inbound.Draft{
 		IdempotencyKey: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Title: "team/app:1 pushed",
-		Message: "`sha256:8e1c7573a3a2`, 3.2 MB, pushed by `alice` to `localhost:5000`", Priority: new(int),
+		Message: "<code>sha256:8e1c7573a3a2</code>, 3.2 MB, pushed by <code>alice</code> to <code>localhost:5000</code>", ContentType: "text/html", Priority: new(int),
 	}
 	if !reflect.DeepEqual(b.Drafts[0], want) {
 		t.Errorf("%+v\nwant %+v", b.Drafts[0], want)
@@ -55,23 +55,23 @@ func TestRegistryMessages(t *testing.T) {
 	const index = `"mediaType":"application/vnd.oci.image.index.v1+json"`
 	for _, tt := range []struct{ event, title, message string }{
 		{`{"action":"delete","target":{"repository":"a","tag":"1"}}`, "a:1 deleted", "deleted"},
-		{`{"action":"delete","target":{"repository":"a","tag":"1","mediaType":"","size":0},"actor":{"name":"bob"},"request":{"host":"h"}}`, "a:1 deleted", "deleted by `bob` from `h`"},
+		{`{"action":"delete","target":{"repository":"a","tag":"1","mediaType":"","size":0},"actor":{"name":"bob"},"request":{"host":"h"}}`, "a:1 deleted", "deleted by <code>bob</code> from <code>h</code>"},
 		{`{"action":"push","target":{"repository":"a","tag":"1","size":999}}`, "a:1 pushed", "manifest of 999 B, pushed"},
 		{`{"action":"push","target":{"repository":"a","tag":"1",` + index + `,"size":999}}`, "a:1 pushed", "for several platforms, pushed"},
 		{
 			`{"action":"push","target":{"repository":"a","tag":"1",` + index + `,"references":[{"size":1,"platform":{"os":"linux","architecture":"amd64"}},` +
 				`{"platform":{"os":"linux","architecture":"arm","variant":"v7"}},{"platform":{"os":"unknown","architecture":"unknown"}}]}}`,
-			"a:1 pushed", "for `linux/amd64`, `linux/arm/v7`, pushed",
+			"a:1 pushed", "for <code>linux/amd64</code>, <code>linux/arm/v7</code>, pushed",
 		},
 		{
 			`{"action":"push","target":{"repository":"a","tag":"1",` + index + `,"references":[` + strings.Repeat(`{"platform":{"os":"o","architecture":"a"}},`, 8) + `{}]}}`,
-			"a:1 pushed", "for " + strings.Repeat("`o/a`, ", 6) + "2 more, pushed",
+			"a:1 pushed", "for " + strings.Repeat("<code>o/a</code>, ", 6) + "2 more, pushed",
 		},
 		{`{"action":"push","target":{"repository":"a","tag":"1","references":[{"size":9223372036854775807},{"size":1}]}}`, "a:1 pushed", "pushed"},
 		{`{"action":"push","target":{"repository":"a","tag":"1","references":[{"size":-5}]}}`, "a:1 pushed", "pushed"},
-		{`{"action":"push","target":{"repository":"a\n# b","tag":"*x*","digest":"` + "`_`" + `"}}`, "a # b:*x* pushed", "`` `_` ``, pushed"},
+		{`{"action":"push","target":{"repository":"a\n# b","tag":"*x*","digest":"<_>"}}`, "a # b:*x* pushed", "<code>&lt;_&gt;</code>, pushed"},
 		{`{"action":"push","target":{"repository":"a","tag":"` + strings.Repeat("é", 100) + `"}}`, "a:" + strings.Repeat("é", 64) + "… pushed", "pushed"},
-		{`{"action":"push","target":{"repository":"a","tag":"\u202e1"},"actor":{"name":"\u0000"}}`, "a:\uFFFD1 pushed", "pushed by `\uFFFD`"},
+		{`{"action":"push","target":{"repository":"a","tag":"\u202e1"},"actor":{"name":"\u0000"}}`, "a:\uFFFD1 pushed", "pushed by <code>\uFFFD</code>"},
 	} {
 		b, err := parseEnvelope([]byte(`{"events":[` + tt.event + `]}`))
 		if err != nil || len(b.Drafts) != 1 {
@@ -103,7 +103,7 @@ func TestRegistryIgnores(t *testing.T) {
 
 func TestRegistryKeysAndPriorities(t *testing.T) {
 	const target = `"action":"push","target":{"repository":"a","tag":"1"}`
-	read := func(events string) []Draft {
+	read := func(events string) []inbound.Draft {
 		t.Helper()
 		b, err := parseEnvelope([]byte(`{"events":[` + events + `]}`))
 		if err != nil {
@@ -138,13 +138,5 @@ func TestRegistryRefuses(t *testing.T) {
 	many := `{"events":[` + strings.Repeat(`{},`, maxEvents) + `{}]}`
 	if _, err := parseEnvelope([]byte(many)); refusal.KindOf(err) != refusal.KindTooLarge {
 		t.Errorf("%d events: %v", maxEvents+1, err)
-	}
-}
-
-func TestSizesRead(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9951: "10 kB", 999499: "999 kB", 999999: "1.0 MB", 3210399: "3.2 MB", 9223372036854775807: "9223 PB"} {
-		if got := markup.Size(n); got != want {
-			t.Errorf("%d reads %s, want %s", n, got, want)
-		}
 	}
 }

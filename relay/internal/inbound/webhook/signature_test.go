@@ -1,4 +1,4 @@
-package inbound
+package webhook
 
 import (
 	"crypto/hmac"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 )
 
@@ -42,14 +43,14 @@ func TestSignature(t *testing.T) {
 		{"without the token in it", strings.Replace(good, "v2=", "v3=", 1), auth, "must be t="},
 		{"none", "", auth, "must be signed"},
 	} {
-		r := &Request{Request: &http.Request{Header: http.Header{}}, Body: []byte(body), Now: now}
+		r := &inbound.Request{Request: &http.Request{Header: http.Header{}}, Body: []byte(body), Now: now}
 		r.Header.Set(timedSignature, tt.signature)
 		r.Header.Set("Authorization", tt.auth)
-		err := checkSignature(r, []byte(secret))
+		err := checkSignature(r, secret)
 		if tt.want == "" && err != nil || tt.want != "" && (refusal.KindOf(err) != refusal.KindUnauthorized || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
-		if err := checkSignature(r, nil); err != nil {
+		if err := checkSignature(r, ""); err != nil {
 			t.Errorf("%s, without a secret: %v", tt.name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package inbound
+package webhook
 
 import (
 	"crypto/hmac"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 )
 
@@ -19,28 +20,16 @@ const timedSignature = "X-Slipway-Signature"
 // maxSkew is how far the time of a signature may be from now.
 const maxSkew = 5 * time.Minute
 
-// secretOr returns the application's secret, or configured if it has none.
-func (a App) secretOr(configured []byte) ([]byte, error) {
-	if a.Secret == nil {
-		return configured, nil
-	}
-	own, err := a.Secret()
-	if len(own) == 0 && err == nil {
-		return configured, nil
-	}
-	return own, err
-}
-
 // checkSignature refuses a request that isn't signed with the secret. Without a secret it accepts every request.
-func checkSignature(r *Request, secret []byte) error {
-	if len(secret) == 0 {
+func checkSignature(r *inbound.Request, secret string) error {
+	if secret == "" {
 		return nil
 	}
 	header := r.Header.Get(timedSignature)
 	if header == "" {
 		return unsigned("The request must be signed in the header " + timedSignature + ": give the registry's endpoint the application's webhook secret, or that of this relay's hook.registry.secret.")
 	}
-	if authorization(r.Header.Get("Authorization")) == "" {
+	if inbound.Authorization(r.Header.Get("Authorization")) == "" {
 		return unsigned("The token of a signed request must be in the header Authorization, because the signature covers it.")
 	}
 	signature := map[string]string{}
@@ -52,10 +41,10 @@ func checkSignature(r *Request, secret []byte) error {
 	if err != nil || signature["v2"] == "" {
 		return unsigned("The header " + timedSignature + " must be t=<unix seconds>,v2=<HMAC-SHA256 of the time, a dot, the header Authorization, a dot and the body, in hex>.")
 	}
-	if !sameSum(signature["v2"], secret, signature["t"], ".", r.Header.Get("Authorization"), ".", string(r.Body)) {
+	if !hmac.Equal(unhex(signature["v2"]), sum(secret, signature["t"], ".", r.Header.Get("Authorization"), ".", string(r.Body))) {
 		return unsigned("The signature in the header " + timedSignature + " is not that of this request: the secret of the registry's endpoint differs from the application's webhook secret, or from this relay's hook.registry.secret, or the token or the body was changed on its way.")
 	}
-	if skew := r.Now.Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
+	if r.Now.Sub(time.Unix(seconds, 0)).Abs() > maxSkew {
 		return unsigned("The signature in the header " + timedSignature + " was made at another time than now, by more than 5 minutes: the request was recorded and repeated, or a clock is wrong.")
 	}
 	return nil
@@ -65,15 +54,46 @@ func unsigned(message string) error {
 	return &refusal.Error{Kind: refusal.KindUnauthorized, Message: message}
 }
 
-// sameSum compares, in constant time, a sum in hex with that of the parts.
-func sameSum(sum string, secret []byte, parts ...string) bool {
-	got, err := hex.DecodeString(sum)
-	if err != nil {
-		return false
-	}
-	mac := hmac.New(sha256.New, secret)
+// sum returns the HMAC-SHA256 of the parts.
+func sum(secret string, parts ...string) []byte {
+	mac := hmac.New(sha256.New, []byte(secret))
 	for _, part := range parts {
 		mac.Write([]byte(part))
 	}
-	return hmac.Equal(got, mac.Sum(nil))
+	return mac.Sum(nil)
+}
+
+// unhex returns the bytes of a sum in hex, nil if it is none.
+func unhex(text string) []byte {
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// hookSecret returns the application's secret, "" if it has none.
+func hookSecret(app inbound.App) (string, error) {
+	if app.Secret == nil {
+		return "", nil
+	}
+	secret, err := app.Secret()
+	return string(secret), err
+}
+
+// checkHMAC refuses a request whose header doesn't hold the HMAC-SHA256 of the body in hex, after the prefix. Without a
+// hook secret of the application it accepts every request.
+func checkHMAC(r *inbound.Request, header, prefix string, app inbound.App) error {
+	secret, err := hookSecret(app)
+	if err != nil || secret == "" {
+		return err
+	}
+	given, found := strings.CutPrefix(r.Header.Get(header), prefix)
+	switch {
+	case !found, given == "":
+		return unsigned("The application has a hook secret, so the request must be signed with it in the header " + header + ".")
+	case !hmac.Equal(unhex(given), sum(secret, string(r.Body))):
+		return unsigned("The signature in the header " + header + " is not that of this body: the webhook's secret and the application's hook secret differ.")
+	}
+	return nil
 }

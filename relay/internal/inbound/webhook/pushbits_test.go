@@ -1,0 +1,18 @@
+package webhook
+
+import "testing"
+
+func TestPushBits(t *testing.T) {
+	const labels = `"labels":{"alertname":"DiskFull","instance":"db-1"},"startsAt":"2026-11-23T10:00:00Z"`
+	for _, tt := range []struct{ alert, title, message string }{
+		{`{"status":"firing",` + labels + `,"annotations":{"title":"Disk full","message":"4 % left"}}`, "[FIR] Disk full", "4 % left\n\nalertname: DiskFull\ninstance: db-1"},
+		{`{"status":"resolved",` + labels + `,"annotations":{"summary":"The disk\nfills"}}`, "[RES] The disk fills", "The disk\nfills\n\nalertname: DiskFull\ninstance: db-1"},
+		{`{"status":"firing",` + labels + `}`, "[FIR] DiskFull", "alertname: DiskFull\ninstance: db-1"},
+		{`{}`, "[FIR] Alert", "status: ?"},
+	} {
+		d, _ := read(t, PushBits(), `{"version":"4","alerts":[`+tt.alert+`]}`)
+		if d.Title != tt.title || d.Message != tt.message || d.ContentType != "text/plain" || d.Priority != nil || d.Key == "" {
+			t.Errorf("%s: %+v", tt.alert, d)
+		}
+	}
+}
