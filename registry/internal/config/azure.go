@@ -10,13 +10,13 @@ import (
 
 // Azure is a container of Azure Blob Storage.
 type Azure struct {
-	AccountName      string           `key:"accountname" doc:"Name of the storage account. Required, unless connectionstring has it."`
-	AccountKey       config.Secret    `key:"accountkey" doc:"Key of the account, in base64."`
+	AccountName      string           `key:"accountname" doc:"Storage account. Required, unless connectionstring has it."`
+	AccountKey       config.Secret    `key:"accountkey" doc:"The account's key, in base64."`
 	ConnectionString config.Secret    `key:"connectionstring" doc:"As shown in the portal. Other keys override it."`
-	Container        string           `key:"container" doc:"Name of an existing container. Required."`
+	Container        string           `key:"container" doc:"Existing container. Required."`
 	Realm            string           `key:"realm" doc:"Domain of the cloud: core.windows.net, core.chinacloudapi.cn, core.usgovcloudapi.net."`
 	ServiceURL       string           `key:"serviceurl" doc:"Address of the account's blobs, if it is not https://<accountname>.blob.<realm>."`
-	RootDirectory    string           `key:"rootdirectory" doc:"Prefix of the names of all blobs."`
+	RootDirectory    string           `key:"rootdirectory" doc:"Prefix of all names."`
 	SkipVerify       bool             `key:"skipverify" doc:"Accept any certificate. Insecure."`
 	Credentials      AzureCredentials `key:"credentials"`
 	MaxRetries       config.Dead      `key:"max_retries" why:"requests are repeated for 15 seconds"`
@@ -25,7 +25,7 @@ type Azure struct {
 
 // AzureCredentials identifies the registry to Azure.
 type AzureCredentials struct {
-	Type     string        `key:"type" doc:"shared_key, client_secret (Microsoft Entra ID) or default_credentials (variables, workload or managed identity, az login). Default: shared_key with a key, otherwise default_credentials."`
+	Type     string        `key:"type" doc:"shared_key, client_secret or default_credentials. Default: shared_key with a key, otherwise default_credentials."`
 	ClientID string        `key:"clientid" doc:"The application's id, or that of a managed or workload identity."`
 	TenantID string        `key:"tenantid" doc:"The application's directory."`
 	Secret   config.Secret `key:"secret" doc:"The application's secret."`

@@ -17,19 +17,19 @@ type Config struct {
 	Log           Log           `key:"log" doc:"The log goes to stderr, the access log to stdout."`
 	Loglevel      string        `key:"loglevel" choices:"error,warn,info,debug" doc:"Old name of log.level."`
 	Storage       Storage       `key:"storage" doc:"Exactly one driver: filesystem, inmemory, s3, azure or gcs."`
-	Auth          *Auth         `key:"auth" doc:"Authentication. Without this section everyone may do everything."`
+	Auth          *Auth         `key:"auth" doc:"Without this section everyone may do everything."`
 	Access        *Access       `key:"access"`
 	Audit         *Audit        `key:"audit"`
-	HTTP          HTTP          `key:"http" doc:"The server for clients, and the one for health and metrics."`
+	HTTP          HTTP          `key:"http"`
 	Health        Health        `key:"health" doc:"Checks behind /debug/health; while a check fails, clients may get 503."`
 	Catalog       Catalog       `key:"catalog" doc:"GET /v2/_catalog."`
 	Tags          Tags          `key:"tags" doc:"GET /v2/<name>/tags/list."`
-	Validation    Validation    `key:"validation" doc:"What a manifest is checked for when it is pushed."`
-	Policy        Policy        `key:"policy" doc:"What may be pushed."`
-	Slipway       Slipway       `key:"slipway" doc:"Settings that only this registry has. Distribution ignores this section."`
-	Proxy         Proxy         `key:"proxy" doc:"Registries that repositories are a pull-through cache of."`
+	Validation    Validation    `key:"validation" doc:"Checks of pushed manifests."`
+	Policy        Policy        `key:"policy"`
+	Slipway       Slipway       `key:"slipway" doc:"Distribution ignores this section."`
+	Proxy         Proxy         `key:"proxy" doc:"Pull-through caches."`
 	Notifications Notifications `key:"notifications"`
-	Redis         *Redis        `key:"redis" doc:"For storage.cache.blobdescriptor: redis. The registry works without Redis while it is unreachable."`
+	Redis         *Redis        `key:"redis" doc:"For storage.cache.blobdescriptor: redis. The registry works while Redis is unreachable."`
 	Middleware    Middleware    `key:"middleware" doc:"Changes the URLs of redirects for blobs. Off with storage.redirect.disable."`
 	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
 	Compatibility config.Dead   `key:"compatibility" why:"images of schema 1 are not supported by any current client"`

@@ -8,11 +8,11 @@ import (
 
 // GCS is a bucket of Google Cloud Storage.
 type GCS struct {
-	Bucket         string                   `key:"bucket" doc:"Name of an existing bucket. Required."`
+	Bucket         string                   `key:"bucket" doc:"Existing bucket. Required."`
 	KeyFile        string                   `key:"keyfile" doc:"Service account or workload identity federation file. Default: GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the machine's service account."`
 	Credentials    map[string]config.Secret `key:"credentials" doc:"Content of keyfile, as a section."`
-	RootDirectory  string                   `key:"rootdirectory" doc:"Prefix of the names of all objects."`
-	UserAgent      string                   `key:"useragent" doc:"User-Agent of the requests."`
+	RootDirectory  string                   `key:"rootdirectory" doc:"Prefix of all names."`
+	UserAgent      string                   `key:"useragent" doc:"User-Agent of requests."`
 	ChunkSize      config.Dead              `key:"chunksize" why:"uploads are spooled, or stored in parts of slipway.objectstore"`
 	MaxConcurrency config.Dead              `key:"maxconcurrency" why:"requests do not wait for each other"`
 }

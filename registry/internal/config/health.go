@@ -34,7 +34,7 @@ type HTTPCheck struct {
 	URI        string                     `key:"uri" doc:"URL to send HEAD to."`
 	StatusCode int                        `key:"statuscode" doc:"Status that is healthy."`
 	Headers    map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
-	Timeout    time.Duration              `key:"timeout" min:"0" doc:"Time for an answer; 0 means the interval."`
+	Timeout    time.Duration              `key:"timeout" min:"0" doc:"Time limit; 0 means the interval."`
 	Interval   time.Duration              `key:"interval" min:"1" doc:"Time between two checks."`
 	Threshold  int                        `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }
@@ -56,7 +56,7 @@ func reveal(headers map[string][]config.Secret) http.Header {
 // TCPCheck connects.
 type TCPCheck struct {
 	Addr      string        `key:"addr" doc:"Address to connect to, host:port."`
-	Timeout   time.Duration `key:"timeout" min:"0" doc:"Time for the connection; 0 means the interval."`
+	Timeout   time.Duration `key:"timeout" min:"0" doc:"Time limit; 0 means the interval."`
 	Interval  time.Duration `key:"interval" min:"1" doc:"Time between two checks."`
 	Threshold int           `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }

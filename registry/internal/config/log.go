@@ -4,8 +4,8 @@ import "slipway/shared/config"
 
 // Log is about the log on stderr.
 type Log struct {
-	Level        string         `key:"level" choices:"error,warn,info,debug" doc:"Lowest level to log."`
-	Formatter    string         `key:"formatter" choices:"text,json,logstash,console" doc:"Format of a line; text is key=value."`
+	Level        string         `key:"level" choices:"error,warn,info,debug" doc:"Lowest level."`
+	Formatter    string         `key:"formatter" choices:"text,json,logstash,console" doc:"Format; text is key=value."`
 	Fields       map[string]any `key:"fields" doc:"Fields added to every line."`
 	AccessLog    AccessLog      `key:"accesslog"`
 	ReportCaller bool           `key:"reportcaller" doc:"Add the source location."`

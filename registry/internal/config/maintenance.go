@@ -32,11 +32,11 @@ type ReadOnly struct {
 
 // GC collects garbage.
 type GC struct {
-	Enabled        bool          `key:"enabled" doc:"Collect garbage while serving."`
+	Enabled        bool          `key:"enabled" doc:"Run while serving."`
 	Interval       time.Duration `key:"interval" doc:"Time between two runs."`
-	Age            time.Duration `key:"age" min:"0" doc:"How long a blob is kept after a client pushed it or asked for it with HEAD; a pull doesn't count. Must exceed the longest push, and be equal on all replicas."`
+	Age            time.Duration `key:"age" min:"0" doc:"How long a blob is kept after a push or a HEAD; a pull doesn't count. Must exceed the longest push, and be equal on all replicas."`
 	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete manifests without a tag, unless a tagged index, subject or referrer leads to them."`
-	DryRun         bool          `key:"dryrun" doc:"Only log what would be freed."`
+	DryRun         bool          `key:"dryrun" doc:"Only log what would be removed."`
 }
 
 // TagRule selects tags that are never moved or deleted.
@@ -47,9 +47,9 @@ type TagRule struct {
 
 // Retention deletes tags that nobody needs any more.
 type Retention struct {
-	Enabled  bool            `key:"enabled" doc:"Apply the rules while serving."`
+	Enabled  bool            `key:"enabled" doc:"Run while serving."`
 	Interval time.Duration   `key:"interval" doc:"Time between two runs."`
-	DryRun   bool            `key:"dryrun" doc:"Only log what would be deleted."`
+	DryRun   bool            `key:"dryrun" doc:"Only log what would be removed."`
 	Rules    []RetentionRule `key:"rules"`
 }
 
@@ -59,14 +59,14 @@ type RetentionRule struct {
 	Tags         []string      `key:"tags" doc:"Regular expressions, each for the whole tag; none selects all tags."`
 	Action       string        `key:"action" choices:"keep,delete" doc:"Keep the tags, or delete those that nothing below keeps."`
 	Keep         []string      `key:"keep" doc:"Regular expressions of tags that are always kept."`
-	Newest       int           `key:"newest" min:"0" doc:"Keep this number of tags per repository, those pushed last."`
+	Newest       int           `key:"newest" min:"0" doc:"Keep this number per repository, those pushed last."`
 	NewerThan    time.Duration `key:"newerthan" min:"0" doc:"Keep tags that were pushed since."`
 	PulledWithin time.Duration `key:"pulledwithin" min:"0" doc:"Keep tags that were pulled since."`
 }
 
 // Verification reads everything again, now and then.
 type Verification struct {
-	Enabled  bool          `key:"enabled" doc:"Verify the storage while serving."`
+	Enabled  bool          `key:"enabled" doc:"Run while serving."`
 	Interval time.Duration `key:"interval" doc:"Time from one end to the next start."`
 	Rate     config.Size   `key:"rate" doc:"Bytes read per second at most; 0 means no limit."`
 	Repair   bool          `key:"repair" doc:"Quarantine damage and dangling links."`

@@ -15,8 +15,8 @@ import (
 // (Upstreams).
 type Proxy struct {
 	RemoteURL         string          `key:"remoteurl" doc:"URL of the only upstream, as in distribution; clients can only pull."`
-	Username          string          `key:"username" doc:"User name at that registry."`
-	Password          config.Secret   `key:"password" doc:"Password or access token at that registry."`
+	Username          string          `key:"username" doc:"User name at the registry."`
+	Password          config.Secret   `key:"password" doc:"Password or access token at the registry."`
 	Exec              *ProxyExec      `key:"exec"`
 	TTL               time.Duration   `key:"ttl" doc:"Time from the last pull until an image leaves; 0 keeps it."`
 	TagTTL            time.Duration   `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
@@ -26,14 +26,14 @@ type Proxy struct {
 	Upstreams         []ProxyUpstream `key:"upstreams"`
 	Local             []string        `key:"local" doc:"Patterns of repositories for pushes, if an upstream has the empty prefix."`
 	Public            bool            `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
-	Offline           bool            `key:"offline" doc:"Never ask an upstream; serve what the cache holds."`
+	Offline           bool            `key:"offline" doc:"Never ask upstream; serve what the cache holds."`
 	MaxSize           config.Size     `key:"maxsize" doc:"Limit of all caches; least recently pulled images leave first. 0 means none."`
 	Sync              ProxySync       `key:"sync"`
 }
 
 // ProxyExec is a credential helper.
 type ProxyExec struct {
-	Command  string        `key:"command" doc:"Program that speaks the protocol of Docker's credential helpers. Required."`
+	Command  string        `key:"command" doc:"Docker credential helper. Required."`
 	Lifetime time.Duration `key:"lifetime" doc:"Validity of its answer: 0 asks each time, negative once."`
 }
 
@@ -48,7 +48,7 @@ type ProxyUpstream struct {
 	Public        bool          `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
 	TTL           time.Duration `key:"ttl" doc:"Time from the last pull until an image leaves; 0 keeps it."`
 	TagTTL        time.Duration `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
-	Offline       bool          `key:"offline" doc:"Never ask the upstream; serve what the cache holds."`
+	Offline       bool          `key:"offline" doc:"Never ask upstream; serve what the cache holds."`
 	PullsPerHour  int           `key:"pullsperhour" min:"0" doc:"Manifests fetched per hour at most; 0 means no limit."`
 	MaxConns      int           `key:"maxconns" min:"0" doc:"Most connections; 0 means 32."`
 	Timeout       time.Duration `key:"timeout" min:"1" doc:"Wait for an answer, or for more of a blob."`

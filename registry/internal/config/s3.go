@@ -9,25 +9,25 @@ import (
 
 // S3 is a bucket of Amazon S3 or of a server that speaks its protocol.
 type S3 struct {
-	AccessKey        config.Secret `key:"accesskey" doc:"Access key. Default: AWS_ACCESS_KEY_ID, a profile, or the role of the machine, task or service account."`
+	AccessKey        config.Secret `key:"accesskey" doc:"Default: AWS_ACCESS_KEY_ID, a profile, or the role of the machine, task or service account."`
 	SecretKey        config.Secret `key:"secretkey" doc:"Secret key."`
 	SessionToken     config.Secret `key:"sessiontoken" doc:"Session token of temporary keys."`
-	Region           string        `key:"region" doc:"Region of the bucket. Required for Amazon S3."`
+	Region           string        `key:"region" doc:"Region of the bucket. Required for Amazon."`
 	RegionEndpoint   string        `key:"regionendpoint" doc:"Host or URL of a server other than Amazon's."`
 	ForcePathStyle   string        `key:"forcepathstyle" choices:"auto,true,false" doc:"Put the bucket in the path; auto: with regionendpoint."`
-	Bucket           string        `key:"bucket" doc:"Name of an existing bucket. Required."`
-	RootDirectory    string        `key:"rootdirectory" doc:"Prefix of the names of all objects."`
+	Bucket           string        `key:"bucket" doc:"Existing bucket. Required."`
+	RootDirectory    string        `key:"rootdirectory" doc:"Prefix of all names."`
 	Secure           bool          `key:"secure" doc:"Use https if regionendpoint has no scheme."`
 	SkipVerify       bool          `key:"skipverify" doc:"Accept any certificate. Insecure."`
 	CAFile           string        `key:"cafile" doc:"Additional certificate authorities. Default: AWS_CA_BUNDLE."`
-	UseDualStack     bool          `key:"usedualstack" doc:"Use Amazon's endpoints that have IPv6, too."`
+	UseDualStack     bool          `key:"usedualstack" doc:"Use Amazon's IPv6 endpoints, too."`
 	Accelerate       bool          `key:"accelerate" doc:"Use Amazon's transfer acceleration."`
 	UseFIPSEndpoint  bool          `key:"usefipsendpoint" doc:"Use Amazon's FIPS endpoints."`
-	Encrypt          bool          `key:"encrypt" doc:"Have the server encrypt objects, with keyid if set."`
-	KeyID            string        `key:"keyid" doc:"Key of KMS for encrypt."`
-	StorageClass     string        `key:"storageclass" choices:"NONE,STANDARD,REDUCED_REDUNDANCY,STANDARD_IA,ONEZONE_IA,INTELLIGENT_TIERING,OUTPOSTS,GLACIER_IR,EXPRESS_ONEZONE" doc:"Storage class of new objects; NONE leaves it to the bucket."`
-	ObjectACL        string        `key:"objectacl" choices:"private,public-read,public-read-write,authenticated-read,aws-exec-read,bucket-owner-read,bucket-owner-full-control" doc:"Canned ACL of new objects; private sends none."`
-	UserAgent        string        `key:"useragent" doc:"User-Agent of the requests."`
+	Encrypt          bool          `key:"encrypt" doc:"Encrypt objects at the server, with keyid if set."`
+	KeyID            string        `key:"keyid" doc:"KMS key for encrypt."`
+	StorageClass     string        `key:"storageclass" choices:"NONE,STANDARD,REDUCED_REDUNDANCY,STANDARD_IA,ONEZONE_IA,INTELLIGENT_TIERING,OUTPOSTS,GLACIER_IR,EXPRESS_ONEZONE" doc:"NONE leaves it to the bucket."`
+	ObjectACL        string        `key:"objectacl" choices:"private,public-read,public-read-write,authenticated-read,aws-exec-read,bucket-owner-read,bucket-owner-full-control" doc:"Canned ACL; private sends none."`
+	UserAgent        string        `key:"useragent" doc:"User-Agent of requests."`
 	RedirectEndpoint string        `key:"redirectendpoint" doc:"Scheme and host for clients, if different from regionendpoint."`
 
 	V4Auth                      bool        `key:"v4auth" doc:"Sign with version 4; there is no other."`

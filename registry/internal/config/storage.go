@@ -35,18 +35,18 @@ type InMemory struct{}
 // Delete allows deletions.
 type Delete struct {
 	Enabled bool          `key:"enabled" doc:"Let clients delete manifests, tags and blobs."`
-	Keep    time.Duration `key:"keep" min:"0" doc:"How long deleted tags, images and repositories can be restored."`
+	Keep    time.Duration `key:"keep" min:"0" doc:"How long deletions can be undone."`
 }
 
 // Redirect is about sending clients to the object store itself.
 type Redirect struct {
-	Disable bool     `key:"disable" doc:"Serve blobs directly instead of redirecting to signed URLs of the object store."`
+	Disable bool     `key:"disable" doc:"Serve blobs instead of redirecting to the object store."`
 	Exclude []string `key:"exclude" doc:"Addresses or networks of clients that are never redirected."`
 }
 
 // Cache is about blob descriptors.
 type Cache struct {
-	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Cache of manifests: inmemory, or redis to share it between replicas."`
+	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Cache of manifests: inmemory or redis."`
 	BlobDescriptorSize config.Dead `key:"blobdescriptorsize" why:"what is remembered of blobs is bounded by itself"`
 }
 

@@ -17,18 +17,18 @@ const PathVariable = "RELAY_CONFIG"
 
 // Config is the whole configuration.
 type Config struct {
-	HTTP       HTTP       `key:"http" doc:"Where and how the relay listens."`
-	Database   Database   `key:"database" doc:"Where messages, users and applications are kept."`
+	HTTP       HTTP       `key:"http"`
+	Database   Database   `key:"database"`
 	Matrix     Matrix     `key:"matrix" doc:"The bot's account."`
 	Admin      Admin      `key:"admin" doc:"The first administrator, created or updated at each start."`
-	Security   Security   `key:"security" doc:"How strictly tokens are checked."`
-	Hook       Hook       `key:"hook" doc:"What other programs post."`
-	SMTP       SMTP       `key:"smtp" doc:"Mails that become messages. Off without a listenaddress."`
-	Formatting Formatting `key:"formatting" doc:"How messages look."`
-	Delivery   Delivery   `key:"delivery" doc:"How long and how parallel the relay sends."`
-	Limits     Limits     `key:"limits" doc:"Limits of what is accepted."`
-	History    History    `key:"history" doc:"Messages that are final."`
-	Metrics    Metrics    `key:"metrics" doc:"Metrics for Prometheus."`
+	Security   Security   `key:"security"`
+	Hook       Hook       `key:"hook"`
+	SMTP       SMTP       `key:"smtp" doc:"Mails become messages."`
+	Formatting Formatting `key:"formatting"`
+	Delivery   Delivery   `key:"delivery"`
+	Limits     Limits     `key:"limits"`
+	History    History    `key:"history"`
+	Metrics    Metrics    `key:"metrics"`
 	Logging    Logging    `key:"logging" doc:"The log goes to stderr."`
 
 	Debug          config.Dead    `key:"debug" why:"write logging.level: debug"`
@@ -41,33 +41,33 @@ type Config struct {
 type HTTP struct {
 	ListenAddress  string        `key:"listenaddress" doc:"Address to listen on, host:port."`
 	Port           int           `key:"port" doc:"Port for a listenaddress without one, as in PushBits; 0 means 8080."`
-	CertFile       string        `key:"certfile" doc:"PEM file of the certificate. Default: plain HTTP."`
-	KeyFile        string        `key:"keyfile" doc:"PEM file of the certificate's key."`
+	CertFile       string        `key:"certfile" doc:"PEM certificate file. Default: plain HTTP."`
+	KeyFile        string        `key:"keyfile" doc:"PEM file of its key."`
 	TrustedProxies []string      `key:"trustedproxies" alias:"trustedProxies" doc:"Addresses or networks whose X-Forwarded-For and X-Forwarded-Proto are trusted."`
 	PublicURL      string        `key:"publicurl" doc:"Address of the relay for people and senders. Default: from the request."`
-	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time given to open requests when the relay stops."`
+	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time for open requests when stopping."`
 }
 
 // Database is where messages, users and applications are kept.
 type Database struct {
-	Dialect    string        `key:"dialect" doc:"Kind of database: sqlite or postgres."`
-	Connection string        `key:"connection" doc:"Path of the SQLite file, or connection string of PostgreSQL without the password: keywords or a URL. Empty uses the settings below."`
+	Dialect    string        `key:"dialect" doc:"sqlite or postgres."`
+	Connection string        `key:"connection" doc:"SQLite file, or PostgreSQL connection string without the password: keywords or a URL. Empty uses the settings below."`
 	Host       string        `key:"host" doc:"PostgreSQL: host, or the folder of its Unix socket."`
 	Port       int           `key:"port" doc:"PostgreSQL: port."`
-	Name       string        `key:"name" doc:"PostgreSQL: name of the database, which has to be there."`
-	User       string        `key:"user" doc:"PostgreSQL: user, who owns the database or may create tables in its schema."`
-	Password   config.Secret `key:"password" doc:"PostgreSQL: password of the user, also with connection."`
+	Name       string        `key:"name" doc:"PostgreSQL: existing database."`
+	User       string        `key:"user" doc:"PostgreSQL: user that owns the database or may create tables."`
+	Password   config.Secret `key:"password" doc:"PostgreSQL: password, also with connection."`
 	TLS        string        `key:"tls" choices:"disable,prefer,require,verify-ca,verify-full" doc:"PostgreSQL: as libpq's sslmode. Only verify-full authenticates the server."`
-	CAFile     string        `key:"cafile" doc:"PostgreSQL: PEM file of the server's certificate authority. Default: the system's."`
+	CAFile     string        `key:"cafile" doc:"PostgreSQL: certificate authority. Default: the system's."`
 }
 
 // Matrix is the bot's account.
 type Matrix struct {
 	Homeserver  string        `key:"homeserver" doc:"URL of the homeserver, without /_matrix. Required."`
 	Username    string        `key:"username" doc:"Matrix ID of the bot, or its name on the homeserver. Required without an access token."`
-	Password    config.Secret `key:"password" doc:"Password of the bot; also MATRIX_PASSWORD."`
-	AccessToken config.Secret `key:"accesstoken" doc:"Access token of the bot, in place of a password."`
-	Timeout     time.Duration `key:"timeout" doc:"Time given to one request to the homeserver."`
+	Password    config.Secret `key:"password" doc:"The bot's password; also MATRIX_PASSWORD."`
+	AccessToken config.Secret `key:"accesstoken" doc:"Access token in place of a password."`
+	Timeout     time.Duration `key:"timeout" doc:"Time for one request to the homeserver."`
 	PickleKey   config.Secret `key:"pickle_key" doc:"Encrypts the bot's keys in the database; at least 32 random characters. Default: a file beside the SQLite database. Required for encrypted rooms with PostgreSQL."`
 	RecoveryKey config.Secret `key:"recovery_key" doc:"Recovery key of the bot's identity, if another client created it."`
 	EncryptNew  bool          `key:"encrypt_new_rooms" doc:"Encrypt the rooms that the bot creates, if it can."`
@@ -83,9 +83,9 @@ type Invites struct {
 // Admin is the first administrator. It is made, or brought up to date, at each
 // start.
 type Admin struct {
-	Name     string        `key:"name" doc:"Login name of the administrator."`
-	Password config.Secret `key:"password" doc:"Password of the administrator; also ADMIN_PASSWORD. Required, at least 8 characters."`
-	MatrixID string        `key:"matrixid" doc:"Matrix ID of the administrator, who may invite the bot. Required."`
+	Name     string        `key:"name" doc:"Login name."`
+	Password config.Secret `key:"password" doc:"Also ADMIN_PASSWORD. Required, at least 8 characters."`
+	MatrixID string        `key:"matrixid" doc:"The administrator's Matrix ID. Required."`
 }
 
 // Security is about tokens.
@@ -106,7 +106,7 @@ type RegistryHook struct {
 
 // SMTP is about mails that become messages.
 type SMTP struct {
-	ListenAddress string `key:"listenaddress" doc:"Address to listen on for mails, host:port. Empty: mails are not taken."`
+	ListenAddress string `key:"listenaddress" doc:"host:port. Default: no mails."`
 	Domain        string `key:"domain" doc:"Name that the server greets with. Recipients of any domain are taken."`
 	ImplicitTLS   bool   `key:"implicittls" doc:"TLS from the first byte, as on port 465, in place of STARTTLS. Both use http.certfile."`
 	Plaintext     bool   `key:"plaintext" doc:"Take tokens without TLS from other machines too. This machine never needs TLS."`
@@ -115,8 +115,8 @@ type SMTP struct {
 // Formatting is about how messages look.
 type Formatting struct {
 	ColoredTitle  bool `key:"coloredtitle" doc:"Color titles by priority."`
-	MaxEvents     int  `key:"maxevents" doc:"Most events of a long message; the rest follows as a file."`
-	PriorityWords bool `key:"prioritywords" doc:"Begin titles with the priority, such as [high], unless it is normal."`
+	MaxEvents     int  `key:"maxevents" doc:"Most events of a message; the rest follows as a file."`
+	PriorityWords bool `key:"prioritywords" doc:"Begin titles with a priority such as [high]."`
 }
 
 // Delivery bounds how long and how parallel the relay sends.
@@ -150,7 +150,7 @@ type Metrics struct {
 
 // Logging is about the log, which goes to stderr.
 type Logging struct {
-	Level     string `key:"level" choices:"error,warn,info,debug" doc:"Lowest level to log."`
-	Format    string `key:"format" choices:"text,json,logstash,console" doc:"Format of a line; text is key=value."`
+	Level     string `key:"level" choices:"error,warn,info,debug" doc:"Lowest level."`
+	Format    string `key:"format" choices:"text,json,logstash,console" doc:"Format; text is key=value."`
 	AccessLog bool   `key:"accesslog" doc:"Access log in combined format, on stdout."`
 }
