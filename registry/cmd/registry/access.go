@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -9,6 +8,7 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/app"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
@@ -64,11 +64,10 @@ for a user whom the password file does not have.`,
 }
 
 // listRobots reads the robots from the storage.
-func listRobots(cmd *cobra.Command, args []string) ([]robot.Robot, error) {
-	e, err := openEnvironment(cmd, fileArgument(args), false)
-	if err != nil {
-		return nil, err
-	}
-	all, err := robot.New(e.Store, e.Log).List(cmd.Context())
-	return all, errors.Join(err, e.close())
+func listRobots(cmd *cobra.Command, args []string) (all []robot.Robot, err error) {
+	err = onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) (err error) {
+		all, err = robot.New(e.Store, e.Log).List(cmd.Context())
+		return err
+	})
+	return all, err
 }

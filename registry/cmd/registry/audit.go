@@ -36,6 +36,14 @@ func writeOperator(acts *audit.Log, act audit.Record) {
 	acts.Write(act)
 }
 
+// unlessDry is the act of a command, or none if that changes nothing.
+func unlessDry(dry bool, act audit.Record) audit.Record {
+	if dry {
+		return audit.Record{}
+	}
+	return act
+}
+
 // commandAct is what the command does, by its name: "retention apply".
 func commandAct(cmd *cobra.Command) audit.Record {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")

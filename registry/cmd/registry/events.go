@@ -36,11 +36,7 @@ func newEventsCommand() *cobra.Command {
 			}
 			reports, failed := notify.Read(cmd.Context(), base)
 			report := newEventsReport(cfg, base, reports)
-			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), report)
-			} else {
-				err = report.print(cmd.OutOrStdout(), time.Now())
-			}
+			err = writeReport(cmd, asJSON, report, func(out io.Writer) error { return report.print(out, time.Now()) })
 			return errors.Join(failed, err)
 		},
 	}

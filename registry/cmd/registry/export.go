@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/ocilayout"
 	"slipway/shared/plural"
@@ -31,15 +31,13 @@ func newExportCommand() *cobra.Command {
 				}
 				items = append(items, item)
 			}
-			e, err := openEnvironment(cmd, args[0], false)
-			if err != nil {
-				return err
-			}
-			report, err := ocilayout.Export(cmd.Context(), e.Puller, items, args[len(args)-1])
-			if err == nil {
-				err = printCarried(cmd.OutOrStdout(), "exported", report, asJSON)
-			}
-			return errors.Join(err, e.close())
+			return onStorage(cmd, args[0], audit.Record{}, func(e *environment) error {
+				report, err := ocilayout.Export(cmd.Context(), e.Puller, items, args[len(args)-1])
+				if err != nil {
+					return err
+				}
+				return printCarried(cmd, "exported", report, asJSON)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
@@ -47,13 +45,12 @@ func newExportCommand() *cobra.Command {
 }
 
 // printCarried prints what went into or out of a layout.
-func printCarried(out io.Writer, done string, r ocilayout.Report, asJSON bool) error {
-	if asJSON {
-		return writeJSON(out, r)
-	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(out, "left out:", note)
-	}
-	_, err := fmt.Fprintf(out, "%s, %s, %s with %s %s\n", plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Bytes), done)
-	return err
+func printCarried(cmd *cobra.Command, done string, r ocilayout.Report, asJSON bool) error {
+	return writeReport(cmd, asJSON, r, func(out io.Writer) error {
+		for _, note := range r.Notes {
+			fmt.Fprintln(out, "left out:", note)
+		}
+		_, err := fmt.Fprintf(out, "%s, %s, %s with %s %s\n", plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Bytes), done)
+		return err
+	})
 }

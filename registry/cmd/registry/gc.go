@@ -80,7 +80,6 @@ const idleAge = 2*time.Minute - storage.AttemptLimit - 2*storage.ClockError
 
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
 	defer doublePlaces()()
-	defer beNice()()
 	app.LimitMemory()
 	if err := app.RootExists(cfg); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/registry/internal/audit"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/ocilayout"
 )
@@ -26,16 +25,11 @@ func newImportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, err := openEnvironment(cmd, args[0], true)
-			if err != nil {
-				return err
-			}
 			act := commandAct(cmd)
 			act.Repository = string(name)
-			err = audited(cmd, e.Config, e.Log, act, func(*audit.Log) error {
+			return onStorage(cmd, args[0], act, func(e *environment) error {
 				return e.importLayout(cmd, args[1], name, ocilayout.ImportOptions{Merge: merge}, asJSON)
 			})
-			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
@@ -60,5 +54,5 @@ func (e *environment) importLayout(cmd *cobra.Command, path string, name oci.Nam
 	if err != nil {
 		return err
 	}
-	return printCarried(cmd.OutOrStdout(), "imported", report, asJSON)
+	return printCarried(cmd, "imported", report, asJSON)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/app"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/shared/logging"
 )
@@ -19,6 +20,25 @@ import (
 type environment struct {
 	*app.Environment
 	lines *logging.Buffer
+	acts  *audit.Log // nil = the command changes nothing, or there is none
+}
+
+// onStorage runs do with the storage that the configuration names. act is what do changes, for the
+// audit log; without an event do only reads.
+func onStorage(cmd *cobra.Command, file string, act audit.Record, do func(*environment) error) error {
+	e, err := openEnvironment(cmd, file, act.Event != "")
+	if err != nil {
+		return err
+	}
+	if act.Event == "" {
+		err = do(e)
+	} else {
+		err = audited(cmd, e.Config, e.Log, act, func(acts *audit.Log) error {
+			e.acts = acts
+			return do(e)
+		})
+	}
+	return errors.Join(err, e.close())
 }
 
 // openEnvironment opens the storage that the configuration names, for a command that
@@ -42,7 +62,7 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 	if err != nil {
 		return nil, errors.Join(err, lines.Close())
 	}
-	return &environment{e, lines}, nil
+	return &environment{Environment: e, lines: lines}, nil
 }
 
 // close closes the storage and writes what is left of the log.
@@ -54,6 +74,14 @@ func notNegative(flag string, d time.Duration) error {
 		return fmt.Errorf("%s must not be negative", flag)
 	}
 	return nil
+}
+
+// writeReport writes a report as JSON, or by text for people.
+func writeReport(cmd *cobra.Command, asJSON bool, report any, text func(io.Writer) error) error {
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), report)
+	}
+	return text(cmd.OutOrStdout())
 }
 
 // writeJSON writes a report for machines.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/maintenance"
@@ -41,12 +40,7 @@ func newMirrorSyncCommand() *cobra.Command {
 			"An IMAGE is a repository of this registry with an optional tag, such as hub/library/alpine:3.20. A registry may serve meanwhile.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := openEnvironment(cmd, args[0], true)
-			if err != nil {
-				return err
-			}
-			err = audited(cmd, e.Config, e.Log, commandAct(cmd), func(*audit.Log) error { return e.syncMirror(cmd, args[1:], platforms, asJSON) })
-			return errors.Join(err, e.close())
+			return onStorage(cmd, args[0], commandAct(cmd), func(e *environment) error { return e.syncMirror(cmd, args[1:], platforms, asJSON) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
@@ -76,11 +70,10 @@ func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, 
 	bar := &syncBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr())}
 	report, err := e.Cache.Sync(cmd.Context(), maintenance.SyncImages(sync), bar.show)
 	bar.end()
-	if asJSON {
-		return errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s present; fetched %s (%s)\n", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), bytesize.Text(report.Bytes))
-	return err
+	return errors.Join(err, writeReport(cmd, asJSON, report, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "%s present; fetched %s (%s)\n", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), bytesize.Text(report.Bytes))
+		return err
+	}))
 }
 
 // imagesGiven are those of the command line.

@@ -36,24 +36,19 @@ func newRestoreCommand() *cobra.Command {
 				return err
 			}
 			selected.Deletion = id
-			e, err := openEnvironment(cmd, args[0], !list)
-			if err != nil {
-				return err
-			}
-			repo := e.Rules.Repository(name).By("command line")
 			if list {
-				err = printDeleted(cmd, repo, selected, asJSON)
-			} else {
-				act := audit.Record{Event: "restore", Repository: string(name), Reference: string(selected.Tag), Digest: string(selected.Digest)}
-				err = audited(cmd, e.Config, e.Log, act, func(*audit.Log) error {
-					restored, err := repo.Restore(cmd.Context(), selected)
-					if err != nil {
-						return explainRestore(err)
-					}
-					return printRestored(cmd.OutOrStdout(), restored, asJSON)
+				return onStorage(cmd, args[0], audit.Record{}, func(e *environment) error {
+					return printDeleted(cmd, e.Rules.Repository(name), selected, asJSON)
 				})
 			}
-			return errors.Join(err, e.close())
+			act := audit.Record{Event: "restore", Repository: string(name), Reference: string(selected.Tag), Digest: string(selected.Digest)}
+			return onStorage(cmd, args[0], act, func(e *environment) error {
+				restored, err := e.Rules.Repository(name).By("command line").Restore(cmd.Context(), selected)
+				if err != nil {
+					return explainRestore(err)
+				}
+				return writeReport(cmd, asJSON, restored, func(out io.Writer) error { return printRestored(out, restored) })
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&list, "list", "l", false, "only show what can be restored; for a tag, its earlier images")
@@ -80,10 +75,7 @@ func explainRestore(err error) error {
 	return err
 }
 
-func printRestored(out io.Writer, r registry.Restored, asJSON bool) error {
-	if asJSON {
-		return writeJSON(out, r)
-	}
+func printRestored(out io.Writer, r registry.Restored) error {
 	for _, tag := range slices.Sorted(maps.Keys(r.Tags)) {
 		fmt.Fprintf(out, "%s %s\n", tag, r.Tags[tag])
 	}

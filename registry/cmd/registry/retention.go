@@ -37,17 +37,13 @@ func newRetentionPlanCommand() *cobra.Command {
 			"The bytes are those of manifests and blobs that nothing else needs, each counted once; garbage collection with deleteuntagged frees them.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := openEnvironment(cmd, fileArgument(args), false)
-			if err != nil {
-				return err
-			}
-			plan, err := retention.Make(cmd.Context(), e.retention(all, trustDates))
-			if err == nil && asJSON {
-				err = writeJSON(cmd.OutOrStdout(), plan)
-			} else if err == nil {
-				err = printPlan(cmd.OutOrStdout(), plan)
-			}
-			return errors.Join(err, e.close())
+			return onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) error {
+				plan, err := retention.Make(cmd.Context(), e.retention(all, trustDates))
+				if err != nil {
+					return err
+				}
+				return writeReport(cmd, asJSON, plan, func(out io.Writer) error { return printPlan(out, plan) })
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the plan as JSON")
@@ -64,12 +60,7 @@ func newRetentionApplyCommand() *cobra.Command {
 		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled. A registry may serve meanwhile; a tag pushed meanwhile stays.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := openEnvironment(cmd, fileArgument(args), true)
-			if err != nil {
-				return err
-			}
-			err = audited(cmd, e.Config, e.Log, commandAct(cmd), func(acts *audit.Log) error { return e.applyRetention(cmd, acts, asJSON, trustDates) })
-			return errors.Join(err, e.close())
+			return onStorage(cmd, fileArgument(args), commandAct(cmd), func(e *environment) error { return e.applyRetention(cmd, asJSON, trustDates) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
@@ -86,9 +77,9 @@ func (e *environment) retention(all, trustDates bool) retention.Options {
 	}
 }
 
-func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON, trustDates bool) error {
+func (e *environment) applyRetention(cmd *cobra.Command, asJSON, trustDates bool) error {
 	o := e.retention(false, trustDates)
-	o.Deleted = func(v *retention.Verdict) { writeOperator(acts, maintenance.DeletedTag(v)) }
+	o.Deleted = func(v *retention.Verdict) { writeOperator(e.acts, maintenance.DeletedTag(v)) }
 	plan, err := retention.Make(cmd.Context(), o)
 	if err != nil {
 		return err

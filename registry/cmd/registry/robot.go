@@ -99,10 +99,7 @@ func newRobotListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), all)
-				}
-				return printRobots(cmd.OutOrStdout(), all, time.Now())
+				return writeReport(cmd, asJSON, all, func(out io.Writer) error { return printRobots(out, all, time.Now()) })
 			})
 		},
 	}
@@ -151,25 +148,18 @@ func newRobotRevokeCommand() *cobra.Command {
 	}
 }
 
-// withRobots opens the storage that the configuration names. act is what is done to it;
-// without an event nothing is changed.
-func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(e *environment, accounts *robot.Accounts) error) (err error) {
-	changes := act.Event != ""
-	e, err := openEnvironment(cmd, fileArgument(args), changes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	if e.Config.Storage.InMemory != nil {
-		return errors.New("robots of a registry in memory are managed over its API only")
-	}
-	if e.Config.Auth == nil || e.Config.Auth.Service == nil {
-		e.Log.Warn("auth.service is not set: robots cannot log in")
-	}
-	accounts := robot.New(e.Store, e.Log)
-	if !changes {
-		return do(e, accounts)
-	}
-	app.RestrictSecrets(e.Config, e.Log)
-	return audited(cmd, e.Config, e.Log, act, func(*audit.Log) error { return do(e, accounts) })
+// withRobots is onStorage for a command that reads or changes robots.
+func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(e *environment, accounts *robot.Accounts) error) error {
+	return onStorage(cmd, fileArgument(args), act, func(e *environment) error {
+		if e.Config.Storage.InMemory != nil {
+			return errors.New("robots of a registry in memory are managed over its API only")
+		}
+		if e.Config.Auth == nil || e.Config.Auth.Service == nil {
+			e.Log.Warn("auth.service is not set: robots cannot log in")
+		}
+		if act.Event != "" {
+			app.RestrictSecrets(e.Config, e.Log)
+		}
+		return do(e, robot.New(e.Store, e.Log))
+	})
 }

@@ -40,17 +40,10 @@ func newUploadsListCommand() *cobra.Command {
 		Long:  "Lists unfinished uploads with their size and the time of their last byte. It changes nothing, and a registry may serve meanwhile.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := openEnvironment(cmd, fileArgument(args), false)
-			if err != nil {
-				return err
-			}
-			uploads, err := e.uploads(cmd)
-			if asJSON {
-				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), uploads))
-			} else {
-				err = errors.Join(err, printUnfinished(cmd.OutOrStdout(), uploads, err == nil))
-			}
-			return errors.Join(err, e.close())
+			return onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) error {
+				uploads, err := e.uploads(cmd)
+				return errors.Join(err, writeReport(cmd, asJSON, uploads, func(out io.Writer) error { return printUnfinished(out, uploads, err == nil) }))
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads as JSON")
@@ -107,32 +100,18 @@ func newUploadsPurgeCommand() *cobra.Command {
 			if err := notNegative("--age", age); err != nil {
 				return err
 			}
-			e, err := openEnvironment(cmd, fileArgument(args), !dryRun)
-			if err != nil {
-				return err
-			}
-			o := upload.PurgeOptions{Age: e.Config.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
-			if cmd.Flags().Changed("age") {
-				o.Age = age
-			}
-			var report upload.PurgeReport
-			purge := func(*audit.Log) (err error) {
-				if report, err = e.Rules.PurgeUploads(cmd.Context(), o); report.Errors > 0 {
+			return onStorage(cmd, fileArgument(args), unlessDry(dryRun, commandAct(cmd)), func(e *environment) error {
+				o := upload.PurgeOptions{Age: e.Config.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
+				if cmd.Flags().Changed("age") {
+					o.Age = age
+				}
+				report, err := e.Rules.PurgeUploads(cmd.Context(), o)
+				if report.Errors > 0 {
 					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or removed (%d); the log names them", report.Errors))
 				}
-				return err
-			}
-			if dryRun {
-				err = purge(nil)
-			} else {
-				err = audited(cmd, e.Config, e.Log, commandAct(cmd), purge)
-			}
-			if asJSON {
-				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), append([]upload.Unfinished{}, report.Purged...)))
-			} else {
-				err = errors.Join(err, printPurge(cmd.OutOrStdout(), &report, o))
-			}
-			return errors.Join(err, e.close())
+				purged := append([]upload.Unfinished{}, report.Purged...)
+				return errors.Join(err, writeReport(cmd, asJSON, purged, func(out io.Writer) error { return printPurge(out, &report, o) }))
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads that were removed as JSON")

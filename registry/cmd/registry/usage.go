@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/app"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/shared/plural"
@@ -27,20 +27,17 @@ func newUsageCommand() *cobra.Command {
 			"The sum counts shared content once. Empty repositories are not listed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := openEnvironment(cmd, fileArgument(args), false)
-			if err != nil {
+			return onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) error {
+				report, err := usage.Count(cmd.Context(), e.Store, e.Rules, app.Quotas(e.Config)...)
+				if err != nil {
+					return err
+				}
+				err = writeReport(cmd, asJSON, report, func(out io.Writer) error { return printUsage(out, report) })
+				if err == nil && report.Incomplete {
+					err = fmt.Errorf("%s cannot be read, or not all of it", plural.Of(len(report.Problems), "repository"))
+				}
 				return err
-			}
-			report, err := usage.Count(cmd.Context(), e.Store, e.Rules, app.Quotas(e.Config)...)
-			if err == nil && asJSON {
-				err = writeJSON(cmd.OutOrStdout(), report)
-			} else if err == nil {
-				err = printUsage(cmd.OutOrStdout(), report)
-			}
-			if err == nil && report.Incomplete {
-				err = fmt.Errorf("%s cannot be read, or not all of it", plural.Of(len(report.Problems), "repository"))
-			}
-			return errors.Join(err, e.close())
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance"
@@ -35,32 +34,20 @@ func newVerifyCommand() *cobra.Command {
 			if err := limit.UnmarshalText([]byte(rate)); err != nil {
 				return fmt.Errorf("--rate: %w", err)
 			}
-			e, err := openEnvironment(cmd, fileArgument(args), repair)
-			if err != nil {
-				return err
-			}
-			o := maintenance.VerifyOptions(e.Config)
-			o.Partial = e.Caches()
-			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.Store, zap.NewNop(), int64(limit), repair, restart
-			check := func(*audit.Log) error {
+			return onStorage(cmd, fileArgument(args), unlessDry(!repair, commandAct(cmd)), func(e *environment) error {
+				o := maintenance.VerifyOptions(e.Config)
+				o.Partial = e.Caches()
+				o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.Store, zap.NewNop(), int64(limit), repair, restart
 				report, err := verify.Run(cmd.Context(), o)
 				interrupted := err != nil && cmd.Context().Err() != nil
 				if interrupted {
 					err = errInterrupted(cmd.Context(), e.Store)
 				}
-				if asJSON {
-					err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
-				} else {
-					err = errors.Join(err, printVerification(cmd.OutOrStdout(), report, hint(interrupted, "interrupted; so far ")))
-				}
+				err = errors.Join(err, writeReport(cmd, asJSON, report, func(out io.Writer) error {
+					return printVerification(out, report, hint(interrupted, "interrupted; so far "))
+				}))
 				return errors.Join(err, report.ErrFound())
-			}
-			if repair {
-				err = audited(cmd, e.Config, e.Log, commandAct(cmd), check)
-			} else {
-				err = check(nil)
-			}
-			return errors.Join(err, e.close())
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "move what is damaged or leads nowhere to the quarantine, so that pushes repair it")
