@@ -49,7 +49,8 @@ func Deletions(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[De
 	}
 }
 
-// Read reads the record. A part that is gone or can't be parsed is left out.
+// Read reads the record. A part that is gone or can't be parsed is left out: nothing can be
+// restored by it. The error is a fault of the storage.
 func (d *Deletion) Read(ctx context.Context, s storage.Store) (whole layout.Deletion, err error) {
 	for _, key := range d.Keys {
 		content, _, err := storage.Read(ctx, s, key, layout.MaxDeletion)

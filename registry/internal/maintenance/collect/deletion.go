@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"slipway/registry/internal/layout/tree"
@@ -46,7 +47,7 @@ func (r *run) forget(ctx context.Context, d tree.Deletion) error {
 }
 
 // readDeletion reads one deletion. A manifest whose link is gone stays with what it needs as if it
-// had one. One that can't be read any more can't be restored either.
+// had one, unless it can't be restored because its bytes are gone.
 func (r *run) readDeletion(ctx context.Context, repo *repository, d tree.Deletion) error {
 	deleted, err := d.Read(ctx, r.Store)
 	if err != nil {
@@ -60,10 +61,13 @@ func (r *run) readDeletion(ctx context.Context, repo *repository, d tree.Deletio
 			continue
 		}
 		rev := &revision{link: link{digest: m, target: m}, deleted: true}
-		if err := r.readManifest(ctx, rev); ctx.Err() != nil {
+		switch err := r.readManifest(ctx, rev); {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		} else if err != nil {
+		case errors.Is(err, errMissing), errors.Is(err, errDamaged):
 			continue
+		case err != nil:
+			r.skip(repo, m, err)
 		}
 		repo.mu.Lock()
 		if repo.revisions[m] == nil {

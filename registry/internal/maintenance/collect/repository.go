@@ -165,16 +165,21 @@ func (r *run) readLinks(ctx context.Context, name oci.Name, prefix func(oci.Name
 // maxManifest is more than any registry takes.
 const maxManifest = 64 << 20
 
+var (
+	errMissing = errors.New("its bytes are missing")
+	errDamaged = errors.New("its bytes are damaged")
+)
+
 // readManifest reads what a manifest needs, and proves its bytes.
 func (r *run) readManifest(ctx context.Context, rev *revision) error {
 	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(rev.digest), maxManifest)
 	switch {
 	case absent(err):
-		return errors.New("its bytes are missing")
+		return errMissing
 	case err != nil:
 		return err
 	case rev.digest.Algorithm().FromBytes(body) != rev.digest:
-		return errors.New("its bytes are damaged")
+		return errDamaged
 	}
 	refs, err := oci.ReadReferences(body)
 	if err != nil {
