@@ -52,7 +52,7 @@ var errDry = errors.New("only tried")
 // commit nothing changes, and the results are those of a real run. v, an administrator, becomes the owner of
 // applications whose owner cannot be imported.
 func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
-	if err := v.mustAdmin(); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return nil, err
 	}
 	s.edit.Lock()

@@ -1,6 +1,9 @@
 package account
 
-import "slipway/relay/internal/store"
+import (
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
 
 // Principal identifies the authenticated caller: a user or an application. The zero Principal may see nothing.
 type Principal struct {
@@ -20,4 +23,12 @@ func (p Principal) Sees(app *store.Application) bool {
 		return p.UserID == app.OwnerID
 	}
 	return p.UserID != 0 && (p.Admin || p.UserID == app.OwnerID)
+}
+
+// MustAdmin refuses principals other than administrators.
+func (p Principal) MustAdmin() error {
+	if p.UserID == 0 || !p.Admin {
+		return refusal.Forbidden("Only administrators may do this.")
+	}
+	return nil
 }

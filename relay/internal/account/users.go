@@ -25,7 +25,7 @@ var matrixID = regexp.MustCompile(`^@[^:\s\p{C}]*:[^\s\p{C}]+$`)
 
 // Users lists all users, for administrators.
 func (s *Accounts) Users(ctx context.Context, v Principal) ([]User, error) {
-	if err := v.mustAdmin(); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return nil, err
 	}
 	rows, err := s.store.Users(ctx)
@@ -59,7 +59,7 @@ func showUser(r store.User) User {
 
 // CreateUser creates a user, for administrators. Name and password are required.
 func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (User, error) {
-	if err := v.mustAdmin(); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return User{}, err
 	}
 	if in.Name == nil {
@@ -164,7 +164,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 	if err != nil {
 		return err
 	}
-	if err := v.mustAdmin(); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return err
 	}
 	if row.IsAdmin && s.cache.admins() < 2 {
@@ -250,13 +250,6 @@ func (c *cache) userNamed(name string) (found store.User, there bool) {
 		}
 	}
 	return found, there
-}
-
-func (v Principal) mustAdmin() error {
-	if v.UserID == 0 || !v.Admin {
-		return refusal.Forbidden("Only administrators may do this.")
-	}
-	return nil
 }
 
 // ensureAdmin creates the administrator of the configuration, or updates the password, Matrix ID and rights.

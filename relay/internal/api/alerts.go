@@ -6,7 +6,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
-	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/outbox"
 )
 
@@ -50,16 +50,12 @@ type change struct {
 	EventID *string      `json:"event_id"`
 }
 
-func showHistory(all []outbox.Entry) []change {
-	out := make([]change, 0, len(all))
-	for _, e := range all {
-		kind := "edit"
-		if e.Kind == outbox.Reply {
-			kind = "reply"
-		}
-		out = append(out, change{kind, e.Title, e.Body, e.Note, moment(e.QueuedAt), e.State, textOrNull(e.EventID)})
+func showChange(e outbox.Entry) change {
+	kind := "edit"
+	if e.Kind == outbox.Reply {
+		kind = "reply"
 	}
-	return out
+	return change{kind, e.Title, e.Body, e.Note, moment(e.QueuedAt), e.State, textOrNull(e.EventID)}
 }
 
 const maxOpenAlerts = 500
@@ -67,19 +63,12 @@ const maxOpenAlerts = 500
 // listAlerts lists the alerts that aren't over.
 func (a *API) listAlerts(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	all, err := a.service.OpenAlerts(r.Context(), v, maxOpenAlerts)
-	if err != nil {
-		return err
-	}
-	list := struct {
-		Alerts []delivery `json:"alerts"`
-	}{make([]delivery, 0, len(all))}
-	for _, open := range all {
+	list := shown(all, func(open intake.OpenAlert) delivery {
 		d := showMessage(open.Message)
 		d.Alert = showAlert(&open.Alert)
-		list.Alerts = append(list.Alerts, d)
-	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+		return d
+	})
+	return answer(w, map[string][]delivery{"alerts": list}, err)
 }
 
 func (a *API) acknowledgeMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {

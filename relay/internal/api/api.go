@@ -23,7 +23,9 @@ import (
 
 // Version names a build.
 type Version struct {
-	Version, Commit, Date string
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Date    string `json:"buildDate"`
 }
 
 // Options configure an [API].

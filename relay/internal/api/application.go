@@ -87,15 +87,7 @@ func (a *API) readBody(r *http.Request) (*body, error) {
 
 func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	apps, err := a.service.Applications(r.Context(), v)
-	if err != nil {
-		return err
-	}
-	list := make([]application, 0, len(apps))
-	for _, app := range apps {
-		list = append(list, showApplication(app))
-	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+	return answer(w, shown(apps, showApplication), err)
 }
 
 func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -121,11 +113,7 @@ func showIssued(issued account.IssuedToken) application {
 
 func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	app, err := a.service.Application(r.Context(), v, idOf(r))
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showApplication(app))
-	return nil
+	return answer(w, showApplication(app), err)
 }
 
 func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -145,16 +133,11 @@ func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v accoun
 		}
 		out = showIssued(issued)
 	}
-	httprequest.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return answer(w, out, nil)
 }
 
 func (a *API) deleteApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if err := a.service.DeleteApplication(r.Context(), v, idOf(r)); err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, a.service.DeleteApplication(r.Context(), v, idOf(r)))
 }
 
 // done is the answer without content. Tools for PushBits expect 200 with an object.
@@ -185,9 +168,5 @@ func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.
 		}
 	}
 	issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), d)
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showIssued(issued))
-	return nil
+	return answer(w, showIssued(issued), err)
 }

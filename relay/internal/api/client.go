@@ -6,7 +6,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/fields"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 )
 
@@ -26,19 +25,14 @@ func showClient(c account.Client, token string) client {
 // listClients shows a client its own token: Gotify's Android app finds itself by it when it logs out.
 func (a *API) listClients(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	clients, err := a.service.Clients(r.Context(), v)
-	if err != nil {
-		return err
-	}
-	list := make([]client, 0, len(clients))
-	for _, c := range clients {
+	list := shown(clients, func(c account.Client) client {
 		token := ""
 		if c.ID == v.ClientID {
 			token, _ = inbound.TokenOf(r)
 		}
-		list = append(list, showClient(c, token))
-	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+		return showClient(c, token)
+	})
+	return answer(w, list, err)
 }
 
 // clientName reads the name of a client. Gotify's clients may send more than that.
@@ -63,11 +57,7 @@ func (a *API) createClient(w http.ResponseWriter, r *http.Request, v account.Pri
 		return err
 	}
 	c, err := a.service.CreateClient(r.Context(), v, name)
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showClient(c.Client, c.Token))
-	return nil
+	return answer(w, showClient(c.Client, c.Token), err)
 }
 
 func (a *API) updateClient(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -76,17 +66,9 @@ func (a *API) updateClient(w http.ResponseWriter, r *http.Request, v account.Pri
 		return err
 	}
 	c, err := a.service.RenameClient(r.Context(), v, idOf(r), name)
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showClient(c, ""))
-	return nil
+	return answer(w, showClient(c, ""), err)
 }
 
 func (a *API) deleteClient(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if err := a.service.DeleteClient(r.Context(), v, idOf(r)); err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, a.service.DeleteClient(r.Context(), v, idOf(r)))
 }

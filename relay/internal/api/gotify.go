@@ -12,7 +12,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
@@ -99,16 +98,12 @@ func (a *API) readMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 	if err != nil {
 		return err
 	}
-	list := gotifyList{Messages: make([]gotifyMessage, 0, len(page.Messages)), Paging: gotifyPaging{Size: len(page.Messages), Limit: int(limit)}}
-	for _, m := range page.Messages {
-		list.Messages = append(list.Messages, showGotify(m))
-	}
+	list := gotifyList{Messages: shown(page.Messages, showGotify), Paging: gotifyPaging{Size: len(page.Messages), Limit: int(limit)}}
 	if page.More {
 		list.Paging.Since = page.Messages[len(page.Messages)-1].ID
 		list.Paging.Next = r.URL.Path + "?" + url.Values{"limit": {strconv.FormatInt(limit, 10)}, "since": {strconv.FormatInt(list.Paging.Since, 10)}}.Encode()
 	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+	return answer(w, list, nil)
 }
 
 // number returns a number of the query that isn't negative.
@@ -125,11 +120,7 @@ func number(q url.Values, name string, absent int64) (int64, error) {
 
 // hideMessage leaves a message out of what a client's user reads; the room keeps it.
 func (a *API) hideMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if err := a.service.HideMessage(r.Context(), v, idOf(r)); err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, a.service.HideMessage(r.Context(), v, idOf(r)))
 }
 
 // hideMessages is hideMessage for all messages, or all of the application in the path.
@@ -137,11 +128,7 @@ func (a *API) hideMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 	if mux.Vars(r)["id"] != "" && idOf(r) == 0 {
 		return refusal.NotFound("application")
 	}
-	if err := a.service.HideMessages(r.Context(), v, idOf(r)); err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, a.service.HideMessages(r.Context(), v, idOf(r)))
 }
 
 // gotifyApplication is an application as Gotify's clients read it, without its token.
@@ -158,11 +145,7 @@ type gotifyApplication struct {
 
 func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	apps, err := a.service.Applications(r.Context(), v)
-	if err != nil {
-		return err
-	}
-	list := make([]gotifyApplication, 0, len(apps))
-	for _, app := range apps {
+	list := shown(apps, func(app account.Application) gotifyApplication {
 		out := gotifyApplication{
 			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(app.LastUsed),
 			DefaultPriority: gotifyPriorities[app.DefaultPriority-message.MinPriority],
@@ -170,36 +153,18 @@ func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account
 		if app.HasImage {
 			out.Image = "image/" + a.service.ImageName(app.ID)
 		}
-		list = append(list, out)
-	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+		return out
+	})
+	return answer(w, list, err)
 }
 
-// currentUser is the user as Gotify's clients read it.
-type currentUser struct {
-	ID    int64  `json:"id"`
-	Name  string `json:"name"`
-	Admin bool   `json:"admin"`
-}
-
+// getCurrentUser answers with the user as Gotify's clients read it.
 func (a *API) getCurrentUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	u, err := a.service.User(r.Context(), v, v.UserID)
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, currentUser{ID: u.ID, Name: u.Name, Admin: u.Admin})
-	return nil
+	return answer(w, map[string]any{"id": u.ID, "name": u.Name, "admin": u.Admin}, err)
 }
 
-// gotifyInfo tells Gotify's clients how to log in: with a name and a password.
-type gotifyInfo struct {
-	Version  string `json:"version"`
-	Register bool   `json:"register"`
-	OIDC     bool   `json:"oidc"`
-}
-
+// getGotifyInfo tells Gotify's clients how to log in: with a name and a password.
 func (a *API) getGotifyInfo(w http.ResponseWriter, _ *http.Request) error {
-	httprequest.WriteJSON(w, http.StatusOK, gotifyInfo{Version: a.o.Version.Version})
-	return nil
+	return answer(w, map[string]any{"version": a.o.Version.Version, "register": false, "oidc": false}, nil)
 }

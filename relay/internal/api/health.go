@@ -48,13 +48,11 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 
 // getNtfyHealth answers as ntfy's server does. Its clients want to know only that there is one.
 func (a *API) getNtfyHealth(w http.ResponseWriter, _ *http.Request) error {
-	httprequest.WriteJSON(w, http.StatusOK, map[string]bool{"healthy": true})
-	return nil
+	return answer(w, map[string]bool{"healthy": true}, nil)
 }
 
 func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, nil)
 }
 
 // getReady checks the database only: the relay accepts messages without the homeserver.
@@ -62,51 +60,31 @@ func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.o.Health.Failing(DatabaseCheck) {
 		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Messages cannot be stored now.", RetryAfter: health.DefaultInterval}
 	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
-}
-
-// findings is the doctor's answer.
-type findings struct {
-	OK       bool             `json:"ok"`
-	Findings []doctor.Finding `json:"findings"`
+	return answer(w, done{true}, nil)
 }
 
 func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if !v.Admin {
-		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
+	if err := v.MustAdmin(); err != nil {
+		return err
 	}
 	list := doctor.Examine(r.Context(), a.o.Doctor, v)
-	httprequest.WriteJSON(w, http.StatusOK, findings{OK: doctor.OK(list), Findings: list})
-	return nil
-}
-
-type recoveryKey struct {
-	RecoveryKey string `json:"recovery_key"`
+	return answer(w, map[string]any{"ok": doctor.OK(list), "findings": list}, nil)
 }
 
 // getRecoveryKey answers with the recovery key, which is otherwise only in the database, encrypted with the pickle key.
 func (a *API) getRecoveryKey(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if !v.Admin {
-		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
+	if err := v.MustAdmin(); err != nil {
+		return err
 	}
 	key, err := a.o.RecoveryKey(r.Context())
 	if err != nil {
 		return &refusal.Error{Kind: refusal.KindConflict, Message: "There is no recovery key: " + err.Error() + ".", Err: err}
 	}
-	httprequest.WriteJSON(w, http.StatusOK, recoveryKey{key})
-	return nil
-}
-
-type version struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Date    string `json:"buildDate"`
+	return answer(w, map[string]string{"recovery_key": key}, nil)
 }
 
 func (a *API) getVersion(w http.ResponseWriter, _ *http.Request) error {
-	httprequest.WriteJSON(w, http.StatusOK, version(a.o.Version))
-	return nil
+	return answer(w, a.o.Version, nil)
 }
 
 func (a *API) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {

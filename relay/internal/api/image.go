@@ -8,7 +8,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/fields"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 )
 
@@ -75,9 +74,5 @@ func fileOf(contentType string, form []byte) (data []byte, err error) {
 }
 
 func (a *API) deleteImage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if err := a.service.SetImage(r.Context(), v, idOf(r), nil); err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, a.service.SetImage(r.Context(), v, idOf(r), nil))
 }

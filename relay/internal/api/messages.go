@@ -93,30 +93,18 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Princ
 		out.Alert = showAlert(state)
 	}
 	history, err := a.service.History(r.Context(), v, m.ID)
-	if err != nil {
-		return err
-	}
-	out.History = showHistory(history)
-	httprequest.WriteJSON(w, http.StatusOK, out)
-	return nil
+	out.History = shown(history, showChange)
+	return answer(w, out, err)
 }
 
 func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	m, err := a.service.Cancel(r.Context(), v, idOf(r))
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showMessage(m))
-	return nil
+	return answer(w, showMessage(m), err)
 }
 
 func (a *API) redeliverMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	m, err := a.service.Redeliver(r.Context(), v, idOf(r))
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showMessage(m))
-	return nil
+	return answer(w, showMessage(m), err)
 }
 
 // bulkAnswer is the result of changing all messages that a filter selects.
@@ -164,10 +152,7 @@ func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 	if err != nil {
 		return err
 	}
-	list := messageList{Messages: make([]delivery, 0, len(page.Messages)), Paging: paging{Size: len(page.Messages), Limit: filter.Limit, Since: page.Next}}
-	for _, m := range page.Messages {
-		list.Messages = append(list.Messages, showMessage(m))
-	}
+	list := messageList{Messages: shown(page.Messages, showMessage), Paging: paging{Size: len(page.Messages), Limit: filter.Limit, Since: page.Next}}
 	if page.Next != 0 {
 		q := r.URL.Query()
 		q.Del("token")
@@ -176,8 +161,7 @@ func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 		next := "/message?" + q.Encode()
 		list.Paging.Next = &next
 	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+	return answer(w, list, nil)
 }
 
 // filterOf reads the query of a list. ?since= is Gotify's word for ?before=

@@ -20,6 +20,23 @@ type handler func(http.ResponseWriter, *http.Request) error
 // userHandler is a handler for an authenticated principal.
 type userHandler func(http.ResponseWriter, *http.Request, account.Principal) error
 
+// answer answers with the JSON of v, or returns err.
+func answer(w http.ResponseWriter, v any, err error) error {
+	if err == nil {
+		httprequest.WriteJSON(w, http.StatusOK, v)
+	}
+	return err
+}
+
+// shown returns the JSON form of each element.
+func shown[T, JSON any](all []T, show func(T) JSON) []JSON {
+	out := make([]JSON, len(all))
+	for i, one := range all {
+		out[i] = show(one)
+	}
+	return out
+}
+
 // row is one route.
 type row struct {
 	method string

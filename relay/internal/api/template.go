@@ -8,7 +8,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/fields"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -134,9 +133,5 @@ func (a *API) previewTemplates(w http.ResponseWriter, r *http.Request, v account
 		return refusal.Invalid("payload", "The payload is not JSON.")
 	}
 	out, err := a.service.Preview(v, idOf(r), in, payload)
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, preview{out, payload})
-	return nil
+	return answer(w, preview{out, payload}, err)
 }

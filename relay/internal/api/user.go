@@ -45,15 +45,7 @@ func (in *userFields) set(name string, v fields.Value) (err error) {
 
 func (a *API) listUsers(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	users, err := a.service.Users(r.Context(), v)
-	if err != nil {
-		return err
-	}
-	list := make([]user, 0, len(users))
-	for _, u := range users {
-		list = append(list, showUser(u))
-	}
-	httprequest.WriteJSON(w, http.StatusOK, list)
-	return nil
+	return answer(w, shown(users, showUser), err)
 }
 
 func (a *API) createUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -72,11 +64,7 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request, v account.Princ
 
 func (a *API) getUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	u, err := a.service.User(r.Context(), v, idOf(r))
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showUser(u))
-	return nil
+	return answer(w, showUser(u), err)
 }
 
 func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -85,17 +73,9 @@ func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v account.Princ
 		return err
 	}
 	u, err := a.service.UpdateUser(r.Context(), v, idOf(r), in.UserInput)
-	if err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, showUser(u))
-	return nil
+	return answer(w, showUser(u), err)
 }
 
 func (a *API) deleteUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	if err := a.service.DeleteUser(r.Context(), v, idOf(r)); err != nil {
-		return err
-	}
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
-	return nil
+	return answer(w, done{true}, a.service.DeleteUser(r.Context(), v, idOf(r)))
 }

@@ -31,15 +31,8 @@ type userPage struct {
 	Me   bool
 }
 
-func adminsOnly(v *sessionRequest) error {
-	if v.Admin {
-		return nil
-	}
-	return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
-}
-
 func (web *Web) getNewUser(w http.ResponseWriter, v *sessionRequest) error {
-	if err := adminsOnly(v); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return err
 	}
 	return web.show(w, http.StatusOK, "user", userPage{frame: web.frame(v, "users", "New user"), New: true})
@@ -73,7 +66,7 @@ func (web *Web) getUser(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) showUser(w http.ResponseWriter, v *sessionRequest, cause error) error {
-	if err := adminsOnly(v); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return err
 	}
 	u, err := web.service.User(v.ctx(), v.Principal, idOf(v))
@@ -93,7 +86,7 @@ func (web *Web) showUser(w http.ResponseWriter, v *sessionRequest, cause error) 
 }
 
 func (web *Web) postUser(w http.ResponseWriter, v *sessionRequest) error {
-	if err := adminsOnly(v); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return err
 	}
 	if _, err := web.service.UpdateUser(v.ctx(), v.Principal, idOf(v), userInput(v)); err != nil {
@@ -103,7 +96,7 @@ func (web *Web) postUser(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) getDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
-	if err := adminsOnly(v); err != nil {
+	if err := v.MustAdmin(); err != nil {
 		return err
 	}
 	u, err := web.service.User(v.ctx(), v.Principal, idOf(v))
