@@ -15,7 +15,7 @@ import (
 // New returns the command of the whole program, which describes what to do first when it is
 // called without another one. The caller adds those.
 func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	root := group(info.Name, short)
+	root := Group(info.Name, short, "")
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return first(cmd.OutOrStdout(), info.Name, short) }
 	root.Version = info.Version
 	root.SilenceUsage = true
@@ -53,12 +53,15 @@ func first(out io.Writer, name, short string) error {
 	return err
 }
 
-// group is a command that only holds others.
-func group(use, short string) *cobra.Command {
-	return &cobra.Command{
+// Group returns a command that only holds others.
+func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
+		Long:  long,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.AddCommand(commands...)
+	return cmd
 }

@@ -34,7 +34,7 @@ type Configuration struct {
 
 // Config is the command that looks at a configuration without starting anything.
 func Config(c Configuration) *cobra.Command {
-	cmd := group("config", "Check or show the configuration")
+	cmd := Group("config", "Check or show the configuration", "")
 	cmd.AddCommand(c.check(), c.show(), c.reference())
 	return cmd
 }

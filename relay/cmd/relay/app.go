@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/doctor"
+	"slipway/shared/command"
 )
 
 // application is what the commands read of one.
@@ -33,48 +34,35 @@ type application struct {
 // newAppCommand makes `relay app`, which manages applications as the
 // administrator of the configuration.
 func newAppCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "app",
-		Short: "Create, list, change and delete applications, create new tokens and webhook secrets",
-		Long:  "Manages applications as the configured administrator, through the running relay or, if none runs, in its database.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppSecretCommand(), newAppRenameCommand(), newAppSetCommand(), newAppDeleteCommand())
-	return cmd
+	return command.Group(
+		"app", "Create, list, change and delete applications, create new tokens and webhook secrets",
+		"Manages applications as the configured administrator, through the running relay or, if none runs, in its database.",
+		newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppSecretCommand(), newAppRenameCommand(), newAppSetCommand(), newAppDeleteCommand(),
+	)
 }
 
 func newAppCreateCommand() *cobra.Command {
-	var t target
 	var room string
 	var priority int
 	var strict, quiet bool
-	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Create an application and show its token, once",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.use(cmd, func(r *remote) error {
-				in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
-				var app application
-				if _, err := r.Do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
-					return err
-				}
-				if room != "" {
-					warnOfRoom(cmd, r, app.Name)
-				} else if app.Problem != "" {
-					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
-				}
-				return showToken(cmd, r.Base, app, quiet)
-			})
-		},
-	}
-	t.addFlags(cmd)
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create an application and show its token, once", Args: cobra.ExactArgs(1)}
 	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot creates one and invites the administrator")
 	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that have none, -2 to 2")
 	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "create a short token, for clients that check Gotify's form (Watchtower)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the token")
-	return cmd
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
+		var app application
+		if _, err := r.Do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
+			return err
+		}
+		if room != "" {
+			warnOfRoom(cmd, r, app.Name)
+		} else if app.Problem != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
+		}
+		return showToken(cmd, r.Base, app, quiet)
+	})
 }
 
 // warnOfRoom prints why messages of an application would wait: its room, or a homeserver that does not respond.
@@ -105,146 +93,112 @@ func showToken(cmd *cobra.Command, base string, app application, quiet bool) err
 }
 
 func newAppListCommand() *cobra.Command {
-	var t target
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the applications",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.use(cmd, func(r *remote) error {
-				var apps []application
-				if _, err := r.Do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
-					return err
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
-				for _, a := range apps {
-					fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
-				}
-				return w.Flush()
-			})
-		},
-	}
-	t.addFlags(cmd)
-	return cmd
+	cmd := &cobra.Command{Use: "list", Short: "List the applications", Args: cobra.NoArgs}
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, _ []string) error {
+		var apps []application
+		if _, err := r.Do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
+		for _, a := range apps {
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
+		}
+		return w.Flush()
+	})
 }
 
 func newAppTokenCommand() *cobra.Command {
-	var t target
 	var grace time.Duration
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "token ID|NAME",
 		Short: "Create a new token for an application and show it, once; without --grace the old one stops working at once",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.use(cmd, func(r *remote) error {
-				path, err := r.find(cmd.Context(), "application", args[0])
-				if err != nil {
-					return err
-				}
-				var app application
-				if _, err := r.Do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
-					return err
-				}
-				if err := showToken(cmd, r.Base, app, quiet); err != nil || quiet {
-					return err
-				}
-				return showOldToken(cmd, app)
-			})
-		},
 	}
-	t.addFlags(cmd)
 	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the current token stays valid")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the token")
-	return cmd
-}
-
-// showOldToken prints until when the previous token works.
-func showOldToken(cmd *cobra.Command, app application) error {
-	text := "the old token no longer works"
-	if app.OldTokenUntil != nil {
-		text = "the old token works until " + app.OldTokenUntil.UTC().Format(time.RFC3339)
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", text)
-	return err
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		path, err := r.find(cmd.Context(), "application", args[0])
+		if err != nil {
+			return err
+		}
+		var app application
+		if _, err := r.Do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
+			return err
+		}
+		if err := showToken(cmd, r.Base, app, quiet); err != nil || quiet {
+			return err
+		}
+		text := "the old token no longer works"
+		if app.OldTokenUntil != nil {
+			text = "the old token works until " + app.OldTokenUntil.UTC().Format(time.RFC3339)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", text)
+		return err
+	})
 }
 
 func newAppSecretCommand() *cobra.Command {
-	var t target
 	var stdin, remove bool
 	cmd := &cobra.Command{
 		Use:   "secret ID|NAME",
 		Short: "Set the secret that verifies signed webhooks; without --secret-stdin one is generated and shown, once",
 		Long:  "Sets the secret with which senders sign webhooks to the application. The relay stores it encrypted, and then refuses unsigned webhooks of protocols that have signatures.",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if remove {
-				return t.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": ""}, "secret removed")
-			}
-			secret, err := newPassword(cmd, stdin)
-			if err != nil {
-				return err
-			}
-			if strings.TrimSpace(secret) == "" { // the API would remove it
-				return errors.New("stdin has no secret; remove the present one with --remove")
-			}
-			if err := t.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": secret}, "secret set"); err != nil || stdin {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "secret %s (not shown again)\n", secret)
-			return err
-		},
 	}
-	t.addFlags(cmd)
 	cmd.Flags().BoolVar(&stdin, "secret-stdin", false, "read the secret from stdin")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the secret: webhooks need no signature")
 	cmd.MarkFlagsMutuallyExclusive("secret-stdin", "remove")
-	return cmd
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		if remove {
+			return r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": ""}, "secret removed")
+		}
+		secret, err := newPassword(cmd, stdin)
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(secret) == "" { // the API would remove it
+			return errors.New("stdin has no secret; remove the present one with --remove")
+		}
+		if err := r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": secret}, "secret set"); err != nil || stdin {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "secret %s (not shown again)\n", secret)
+		return err
+	})
 }
 
 func newAppRenameCommand() *cobra.Command {
-	var t target
-	cmd := &cobra.Command{
-		Use:   "rename ID|NAME NEW-NAME",
-		Short: "Give an application another name",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.change(cmd, http.MethodPut, "application", args[0], map[string]any{"name": args[1]}, "renamed")
-		},
-	}
-	t.addFlags(cmd)
-	return cmd
+	cmd := &cobra.Command{Use: "rename ID|NAME NEW-NAME", Short: "Give an application another name", Args: cobra.ExactArgs(2)}
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		return r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"name": args[1]}, "renamed")
+	})
 }
 
 func newAppDeleteCommand() *cobra.Command {
-	var t target
 	cmd := &cobra.Command{
 		Use:   "delete ID|NAME",
 		Short: "Delete an application with its history",
 		Long:  "Deletes an application: its token stops working at once, its history is removed, and waiting messages are not delivered. Its room and the messages there stay.",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.change(cmd, http.MethodDelete, "application", args[0], nil, "deleted")
-		},
 	}
-	t.addFlags(cmd)
-	return cmd
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		return r.change(cmd, http.MethodDelete, "application", args[0], nil, "deleted")
+	})
 }
 
 // change sends one request about an application or user and says that it is done.
-func (t *target) change(cmd *cobra.Command, method, noun, what string, in any, done string) error {
-	return t.use(cmd, func(r *remote) error {
-		path, err := r.find(cmd.Context(), noun, what)
-		if err != nil {
-			return err
-		}
-		if _, err := r.Do(cmd.Context(), method, path, in, nil); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", noun, what, done)
+func (r *remote) change(cmd *cobra.Command, method, noun, what string, in any, done string) error {
+	path, err := r.find(cmd.Context(), noun, what)
+	if err != nil {
 		return err
-	})
+	}
+	if _, err := r.Do(cmd.Context(), method, path, in, nil); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", noun, what, done)
+	return err
 }
 
 // find returns the path of an application or user by its id, or by a name that only one has.

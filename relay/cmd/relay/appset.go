@@ -11,12 +11,7 @@ import (
 
 // newAppSetCommand changes settings of an application. The name of a flag is that of the API's field, with hyphens.
 func newAppSetCommand() *cobra.Command {
-	var t target
-	cmd := &cobra.Command{
-		Use:   "set ID|NAME",
-		Short: "Change settings of an application",
-		Args:  cobra.ExactArgs(1),
-	}
+	cmd := &cobra.Command{Use: "set ID|NAME", Short: "Change settings of an application", Args: cobra.ExactArgs(1)}
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	settings.String("critical-retry", "", "interval of reminders of critical alerts, such as 5m; 0 means none")
 	for _, name := range []string{"title", "text", "priority", "link"} {
@@ -28,7 +23,8 @@ func newAppSetCommand() *cobra.Command {
 	settings.Bool("quiet-summary", false, "list the messages that mentioned nobody when the quiet hours end")
 	settings.String("heartbeat", "", "longest silence before an alarm, such as 5m; 0 means no alarm")
 	settings.String("heartbeat-grace", "", "additional time before the alarm")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.Flags().AddFlagSet(settings)
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
 		in := map[string]any{}
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if settings.Lookup(f.Name) != nil {
@@ -41,9 +37,6 @@ func newAppSetCommand() *cobra.Command {
 		if len(in) == 0 {
 			return errors.New("name the settings to change, see --help")
 		}
-		return t.change(cmd, http.MethodPut, "application", args[0], in, "changed")
-	}
-	t.addFlags(cmd)
-	cmd.Flags().AddFlagSet(settings)
-	return cmd
+		return r.change(cmd, http.MethodPut, "application", args[0], in, "changed")
+	})
 }

@@ -8,25 +8,18 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
 	"go.uber.org/zap"
-	"slipway/relay/internal/client"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/store"
+	"slipway/shared/command"
 )
 
 // newImportCommand makes `relay import`, which takes over from other servers.
 func newImportCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "import",
-		Short: "Import users and applications from another server",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newImportPushBitsCommand())
-	return cmd
+	return command.Group("import", "Import users and applications from another server", "", newImportPushBitsCommand())
 }
 
 func newImportPushBitsCommand() *cobra.Command {

@@ -14,23 +14,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/outbox"
+	"slipway/shared/command"
 )
 
 // newMessagesCommand makes `relay messages`, which follows messages as the administrator of the configuration.
 func newMessagesCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "messages",
-		Short: "List and show messages, withdraw them or deliver them again",
-		Long:  "Shows and changes messages as the configured administrator, through the running relay or, if none runs, in its database.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	return command.Group(
+		"messages", "List and show messages, withdraw them or deliver them again",
+		"Shows and changes messages as the configured administrator, through the running relay or, if none runs, in its database.",
 		newMessagesListCommand(), newMessagesShowCommand(),
 		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", outbox.CancellableStates, http.MethodDelete, "", "withdrawn"),
 		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", outbox.RedeliverableStates, http.MethodPost, "/redeliver", "queued again"),
 	)
-	return cmd
 }
 
 // messagesFilter are the flags that select messages.
@@ -104,37 +99,28 @@ type delivery struct {
 }
 
 func newMessagesListCommand() *cobra.Command {
-	var t target
 	var f messagesFilter
 	var limit int
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List messages, newest first",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.use(cmd, func(r *remote) error {
-				q, err := f.query(cmd.Context(), r)
-				if err != nil {
-					return err
-				}
-				q.Set("limit", strconv.Itoa(limit))
-				var page struct{ Messages []delivery }
-				if _, err := r.Do(cmd.Context(), http.MethodGet, "/message?"+q.Encode(), nil, &page); err != nil {
-					return err
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
-				for _, m := range page.Messages {
-					fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.Message), m.Error)
-				}
-				return w.Flush()
-			})
-		},
-	}
-	t.addFlags(cmd)
+	cmd := &cobra.Command{Use: "list", Short: "List messages, newest first", Args: cobra.NoArgs}
 	f.addFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "number of messages, 1 to 200")
-	return cmd
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, _ []string) error {
+		q, err := f.query(cmd.Context(), r)
+		if err != nil {
+			return err
+		}
+		q.Set("limit", strconv.Itoa(limit))
+		var page struct{ Messages []delivery }
+		if _, err := r.Do(cmd.Context(), http.MethodGet, "/message?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
+		for _, m := range page.Messages {
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.Message), m.Error)
+		}
+		return w.Flush()
+	})
 }
 
 // firstLine is the beginning of a message.
@@ -147,89 +133,75 @@ func firstLine(title, text string) string {
 }
 
 func newMessagesShowCommand() *cobra.Command {
-	var t target
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Show a message with its state",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.use(cmd, func(r *remote) error {
-				var m delivery
-				if _, err := r.Do(cmd.Context(), http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m); err != nil {
-					return err
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-				for _, line := range [][2]string{
-					{"message", strconv.FormatInt(m.ID, 10)},
-					{"application", m.Application},
-					{"state", string(m.Status)},
-					{"removal", m.Removal},
-					{"reason", m.Error},
-					{"next attempt", m.Next},
-					{"accepted", m.Date.UTC().Format(time.RFC3339)},
-					{"delivered", m.Sent},
-					{"attempts", strconv.Itoa(m.Attempts)},
-					{"priority", strconv.Itoa(m.Priority)},
-					{"room", m.Room},
-					{"event", m.Event},
-					{"title", m.Title},
-				} {
-					if line[1] != "" {
-						fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
-					}
-				}
-				fmt.Fprintf(w, "\n%s\n", m.Message)
-				return w.Flush()
-			})
-		},
-	}
-	t.addFlags(cmd)
-	return cmd
+	cmd := &cobra.Command{Use: "show ID", Short: "Show a message with its state", Args: cobra.ExactArgs(1)}
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		var m delivery
+		if _, err := r.Do(cmd.Context(), http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+		for _, line := range [][2]string{
+			{"message", strconv.FormatInt(m.ID, 10)},
+			{"application", m.Application},
+			{"state", string(m.Status)},
+			{"removal", m.Removal},
+			{"reason", m.Error},
+			{"next attempt", m.Next},
+			{"accepted", m.Date.UTC().Format(time.RFC3339)},
+			{"delivered", m.Sent},
+			{"attempts", strconv.Itoa(m.Attempts)},
+			{"priority", strconv.Itoa(m.Priority)},
+			{"room", m.Room},
+			{"event", m.Event},
+			{"title", m.Title},
+		} {
+			if line[1] != "" {
+				fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+			}
+		}
+		fmt.Fprintf(w, "\n%s\n", m.Message)
+		return w.Flush()
+	})
 }
 
 // newMessagesChangeCommand makes a command that changes the messages that are named, or all that a filter selects.
 func newMessagesChangeCommand(name, short string, states []outbox.State, method, suffix, done string) *cobra.Command {
-	var t target
 	var f messagesFilter
 	cmd := &cobra.Command{
 		Use:   name + " [ID]…",
 		Short: short,
 		Long:  short + ". Give their IDs, or select them by --state " + outbox.OneOf(states) + " and the other filters.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 0) == (f.state == "") {
-				return errors.New("name messages by their ids, or select them by --state")
-			}
-			return t.use(cmd, func(r *remote) error {
-				if len(args) == 0 {
-					n, err := f.changeAll(cmd.Context(), r, method)
-					fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
-					return err
-				}
-				n := 0
-				for _, id := range args {
-					var m delivery
-					if _, err := r.Do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, &m); err != nil {
-						return fmt.Errorf("message %s: %w", id, err)
-					}
-					switch {
-					case m.Status == outbox.StateRedacted:
-						fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
-					case m.Status == outbox.StateSent && m.Removal != "":
-						fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
-					default:
-						n++
-					}
-				}
-				if n > 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
-				}
-				return nil
-			})
-		},
 	}
-	t.addFlags(cmd)
 	f.addFlags(cmd)
-	return cmd
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		if (len(args) == 0) == (f.state == "") {
+			return errors.New("name messages by their ids, or select them by --state")
+		}
+		if len(args) == 0 {
+			n, err := f.changeAll(cmd.Context(), r, method)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
+			return err
+		}
+		n := 0
+		for _, id := range args {
+			var m delivery
+			if _, err := r.Do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, &m); err != nil {
+				return fmt.Errorf("message %s: %w", id, err)
+			}
+			switch {
+			case m.Status == outbox.StateRedacted:
+				fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
+			case m.Status == outbox.StateSent && m.Removal != "":
+				fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
+			default:
+				n++
+			}
+		}
+		if n > 0 {
+			fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
+		}
+		return nil
+	})
 }
 
 func (f *messagesFilter) changeAll(ctx context.Context, r *remote, method string) (n int, err error) {

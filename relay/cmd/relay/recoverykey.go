@@ -9,26 +9,21 @@ import (
 
 // newRecoveryKeyCommand makes `relay recovery-key`.
 func newRecoveryKeyCommand() *cobra.Command {
-	var t target
 	cmd := &cobra.Command{
 		Use:   "recovery-key",
 		Short: "Show the recovery key of the bot's identity in encrypted rooms",
 		Long: "Shows the recovery key of the bot's identity. It verifies other clients of the bot, " +
 			"and lets a relay that has lost its keys recover the identity (matrix.recovery_key). Store it apart from the database.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.use(cmd, func(r *remote) error {
-				var answer struct {
-					Key string `json:"recovery_key"`
-				}
-				if _, err := r.Do(cmd.Context(), http.MethodGet, "/bot/recovery-key", nil, &answer); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), answer.Key)
-				return err
-			})
-		},
 	}
-	t.addFlags(cmd)
-	return cmd
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, _ []string) error {
+		var answer struct {
+			Key string `json:"recovery_key"`
+		}
+		if _, err := r.Do(cmd.Context(), http.MethodGet, "/bot/recovery-key", nil, &answer); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), answer.Key)
+		return err
+	})
 }

@@ -33,14 +33,19 @@ func (t *target) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: from the configuration)")
 }
 
-// use finds the relay, as open does, and does something with it.
-func (t *target) use(cmd *cobra.Command, do func(*remote) error) (err error) {
-	r, err := t.open(cmd)
-	if err != nil {
-		return err
+// onRelay completes a command that does something with a relay, as its administrator.
+func onRelay(cmd *cobra.Command, do func(cmd *cobra.Command, r *remote, args []string) error) *cobra.Command {
+	var t target
+	t.addFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		r, err := t.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.close()) }()
+		return do(cmd, r, args)
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	return do(r)
+	return cmd
 }
 
 // open finds the relay. It logs in as the administrator of the configuration.

@@ -69,15 +69,15 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	r, closeRelay, err := openRelay(ctx, cfg, o.relay, secrets.Path(setup.BotPassword))
+	a := &setup.ApplicationSetup{
+		Name: o.app, Admin: cfg.Admin.Name, Person: cfg.Admin.MatrixID, NewRoom: o.newRoom,
+		Secrets: secrets, Registry: registry, Accounts: accounts, Say: say,
+	}
+	closeRelay, err := openRelay(ctx, cfg, a, o.relay, secrets.Path(setup.BotPassword))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeRelay()) }()
-	a := &setup.ApplicationSetup{
-		Name: o.app, Admin: cfg.Admin.Name, Person: cfg.Admin.MatrixID, NewRoom: o.newRoom,
-		Secrets: secrets, Registry: registry, Relay: r, Accounts: accounts, Say: say,
-	}
 	if err := a.Make(ctx); err != nil {
 		return err
 	}

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"slipway/relay/internal/client"
 )
 
 // oldToken is how long a replaced token stays valid, for senders that still have it.
@@ -18,11 +22,29 @@ type ApplicationSetup struct {
 	Person   string // Matrix ID of the administrator, who is invited to the room
 	NewRoom  bool   // if the homeserver lost the room, create another application of the name
 	Secrets  *Secrets
-	Registry *Secrets // what the registry reads
-	Relay    Relay
-	Accounts *Accounts // nil without accounts
-	Say      func(format string, args ...any)
+	Registry *Secrets       // what the registry reads
+	Relay    *client.Client // as its administrator
+	// EnsureRoom creates the application's room if it doesn't exist and returns its id; after [ErrRoomNotYet] a later attempt may
+	// succeed. nil waits for the relay, which makes its rooms by itself.
+	EnsureRoom func(ctx context.Context, id int64) (roomID string, err error)
+	Accounts   *Accounts // nil without accounts
+	Say        func(format string, args ...any)
 }
+
+// application is an application of the relay.
+type application struct {
+	ID      int64  `json:"id"`
+	Name    string `json:"name"`
+	Owner   string `json:"owner"` // name of the user
+	Token   string `json:"token"` // only when it is made
+	RoomID  string `json:"resolved_room_id"`
+	Problem string `json:"room_problem"`
+}
+
+func (app application) path() string { return "/application/" + strconv.FormatInt(app.ID, 10) }
+
+// ErrRoomNotYet reports that a room cannot be created yet.
+var ErrRoomNotYet = errors.New("the room is not there yet")
 
 // Make creates what is missing and keeps what exists.
 func (a *ApplicationSetup) Make(ctx context.Context) error {
@@ -45,7 +67,7 @@ func (a *ApplicationSetup) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	room, err := a.room(ctx, app.ID)
+	room, err := a.room(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -63,7 +85,7 @@ func (a *ApplicationSetup) renameOld(ctx context.Context) error {
 		return err
 	}
 	name := a.Name + ", until " + time.Now().UTC().Format("2006-01-02 15:04:05")
-	if err := a.Relay.Rename(ctx, app.ID, name); err != nil {
+	if _, err := a.Relay.Do(ctx, http.MethodPut, app.path(), map[string]any{"name": name}, nil); err != nil {
 		return err
 	}
 	a.Say("application %s: its room is gone; it is %q now", a.Name, name)
@@ -71,7 +93,7 @@ func (a *ApplicationSetup) renameOld(ctx context.Context) error {
 }
 
 // application finds or creates the application and writes a valid token.
-func (a *ApplicationSetup) application(ctx context.Context) (app Application, err error) {
+func (a *ApplicationSetup) application(ctx context.Context) (app application, err error) {
 	if app, err = a.find(ctx); err != nil {
 		return app, err
 	}
@@ -83,12 +105,13 @@ func (a *ApplicationSetup) application(ctx context.Context) (app Application, er
 	case app.ID != 0 && good:
 		a.Say("application %s: there already, and its token in %s is good", a.Name, a.Secrets.Path(Token))
 	case app.ID != 0 && a.own(app):
-		if app, err = a.Relay.NewToken(ctx, app.ID, oldToken); err != nil {
+		if _, err = a.Relay.Do(ctx, http.MethodPost, app.path()+"/token", map[string]any{"grace": oldToken.String()}, &app); err != nil {
 			return app, err
 		}
 		a.Say("application %s: there already, a new token is in %s", a.Name, a.Secrets.Path(Token))
 	default:
-		if app, err = a.Relay.Create(ctx, a.Name); err != nil {
+		app = application{}
+		if _, err = a.Relay.Do(ctx, http.MethodPost, "/application", map[string]any{"name": a.Name}, &app); err != nil {
 			return app, err
 		}
 		a.Say("application %s: made, its token is in %s", a.Name, a.Secrets.Path(Token))
@@ -98,8 +121,9 @@ func (a *ApplicationSetup) application(ctx context.Context) (app Application, er
 
 // find returns the application by name: preferably the administrator's, otherwise anybody's, because the administrator may have
 // given it away.
-func (a *ApplicationSetup) find(ctx context.Context) (found Application, err error) {
-	apps, err := a.Relay.Applications(ctx)
+func (a *ApplicationSetup) find(ctx context.Context) (found application, err error) {
+	var apps []application
+	_, err = a.Relay.Do(ctx, http.MethodGet, "/application", nil, &apps)
 	for _, app := range apps {
 		if app.Name == a.Name && (found.ID == 0 || a.own(app)) {
 			found = app
@@ -109,7 +133,7 @@ func (a *ApplicationSetup) find(ctx context.Context) (found Application, err err
 }
 
 // own reports whether the administrator owns the application. Setup does not change others' tokens.
-func (a *ApplicationSetup) own(app Application) bool { return strings.EqualFold(app.Owner, a.Admin) }
+func (a *ApplicationSetup) own(app application) bool { return strings.EqualFold(app.Owner, a.Admin) }
 
 // tokenIsGood reports whether the relay accepts the file's token.
 func (a *ApplicationSetup) tokenIsGood(ctx context.Context) (bool, error) {
@@ -117,7 +141,12 @@ func (a *ApplicationSetup) tokenIsGood(ctx context.Context) (bool, error) {
 	if token == "" || err != nil {
 		return false, err
 	}
-	return a.Relay.TakesToken(ctx, token)
+	asker := &client.Client{Base: a.Relay.Base, Token: token, HTTP: a.Relay.HTTP}
+	status, err := asker.Do(ctx, http.MethodGet, "/message?limit=1", nil, nil)
+	if status == http.StatusUnauthorized {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // writeToken writes a new token, and the header file in any case, because an earlier setup may have stopped between the two.
@@ -138,10 +167,10 @@ func (a *ApplicationSetup) writeToken(token string) (err error) {
 }
 
 // room creates the application's room, with retries until ctx ends.
-func (a *ApplicationSetup) room(ctx context.Context, id int64) (string, error) {
+func (a *ApplicationSetup) room(ctx context.Context, app application) (string, error) {
 	const longest = 8 * time.Second
 	for wait := time.Second / 2; ; wait = min(2*wait, longest) {
-		room, err := a.Relay.EnsureRoom(ctx, id)
+		room, err := a.tryRoom(ctx, app)
 		switch {
 		case err == nil:
 			return room, nil
@@ -154,4 +183,15 @@ func (a *ApplicationSetup) room(ctx context.Context, id int64) (string, error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+func (a *ApplicationSetup) tryRoom(ctx context.Context, app application) (string, error) {
+	if a.EnsureRoom != nil {
+		return a.EnsureRoom(ctx, app.ID)
+	}
+	_, err := a.Relay.Do(ctx, http.MethodGet, app.path(), nil, &app)
+	if err == nil && app.RoomID == "" {
+		err = fmt.Errorf("%w: %s", ErrRoomNotYet, app.Problem)
+	}
+	return app.RoomID, err
 }
