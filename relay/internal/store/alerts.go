@@ -110,23 +110,19 @@ func (tx *Tx) alert(application int64, key string, own bool) (a alert.Alert, t o
 	if err != nil || id == 0 {
 		return a, t, err
 	}
-	t, err = tx.loadEntry(id)
-	if err != nil {
+	return tx.alertAt(id)
+}
+
+// alertAt returns an alert with its message, and keeps others from changing them.
+func (tx *Tx) alertAt(message int64) (a alert.Alert, t outbox.Entry, err error) {
+	if t, err = tx.loadEntry(message); err != nil {
 		return a, t, err
 	}
-	return a, t, tx.db.Clauses(forUpdate).Table("alerts").Where("message_id = ?", id).Take(&a).Error
+	return a, t, tx.db.Clauses(forUpdate).Table("alerts").Where("message_id = ?", message).Take(&a).Error
 }
 
 // saveAlert stores an alert.
-func (tx *Tx) saveAlert(a *alert.Alert) error {
-	return tx.exec(`INSERT INTO alerts (message_id, application_id, key, episode, began_at, changed_at, closed_at, times, priority, said, retry, expires_at,
-		next_at, repeats, acknowledged_at, acknowledged_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id) DO UPDATE SET episode = excluded.episode, began_at = excluded.began_at,
-		changed_at = excluded.changed_at, closed_at = excluded.closed_at, times = excluded.times, priority = excluded.priority, said = excluded.said,
-		retry = excluded.retry, expires_at = excluded.expires_at, next_at = excluded.next_at, repeats = excluded.repeats,
-		acknowledged_at = excluded.acknowledged_at, acknowledged_by = excluded.acknowledged_by`,
-		a.MessageID, a.ApplicationID, a.Key, a.Episode, a.BeganAt, a.ChangedAt, a.ClosedAt, a.Times, a.Priority, a.Said, a.Retry, a.ExpiresAt,
-		a.NextAt, a.Repeats, a.AcknowledgedAt, a.AcknowledgedBy)
-}
+func (tx *Tx) saveAlert(a *alert.Alert) error { return tx.upsert("alerts", "message_id", a) }
 
 // closeAlert notes that nobody hears of an alert any more: its message is withdrawn.
 func (tx *Tx) closeAlert(message, at int64) error {
@@ -152,8 +148,8 @@ func (tx *Tx) group(a *Accept) error {
 // ThreadRoot returns the event that begins a thread in a room; "" if there is none. It is taken from the newest message of the thread
 // with an id below before that was sent after a time, or from the message before itself if that is a reply.
 func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string, room, before, after int64) (eventID string, err error) {
-	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT CASE WHEN root <> '' THEN root ELSE event_id END FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
-		AND kind`+isMessage+` AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`),
+	err = s.queryRow(ctx, `SELECT coalesce((SELECT CASE WHEN root <> '' THEN root ELSE event_id END FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
+		AND kind`+isMessage+` AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`,
 		application, thread, room, before, before, after).Scan(&eventID)
 	return eventID, err
 }

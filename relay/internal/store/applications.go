@@ -9,54 +9,36 @@ func (s *Store) Applications(ctx context.Context) (all []Application, err error)
 
 // CreateApplication stores an application, which gets its id.
 func (tx *Tx) CreateApplication(a *Application) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Create(a).Error
+	return tx.accounts().Create(a).Error
 }
 
 // UpdateApplication stores what may be set on an application.
 func (tx *Tx) UpdateApplication(a *Application) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
+	return tx.accounts().Model(&Application{}).Where("id = ?", a.ID).
 		Select("*").Omit("id", "token_hash", "token_created_at", "old_token_hash", "old_token_until", "has_image", "created_at", "deleted_at", "last_used", "accepted", "sent", "dead").
 		Updates(a).Error
 }
 
 // SetOwnerAbsent stores whether the owner of an application is known not to be in its room.
 func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Model(&Application{}).Where("id = ?", id).Update("owner_absent", absent).Error
+	return tx.accounts().Model(&Application{}).Where("id = ?", id).Update("owner_absent", absent).Error
 }
 
 // SetRoomRight stores why an application may send to its room.
 func (tx *Tx) SetRoomRight(id int64, right string) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Model(&Application{}).Where("id = ?", id).Update("room_right", right).Error
+	return tx.accounts().Model(&Application{}).Where("id = ?", id).Update("room_right", right).Error
 }
 
 // UpdateToken stores an application's tokens.
 func (tx *Tx) UpdateToken(a *Application) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
+	return tx.accounts().Model(&Application{}).Where("id = ?", a.ID).
 		Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(a).Error
 }
 
 // DeleteApplications marks applications as deleted: [Store.PurgeApplications] removes them with their messages.
 func (tx *Tx) DeleteApplications(now int64, ids ...int64) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	tx.changes = append(tx.changes, Change{Kind: Altered})
-	return tx.db.Model(&Application{}).Where("id IN ?", ids).Updates(map[string]any{"deleted_at": now, "token_hash": nil, "old_token_hash": nil}).Error
+	tx.changed(0, Altered)
+	return tx.accounts().Model(&Application{}).Where("id IN ?", ids).Updates(map[string]any{"deleted_at": now, "token_hash": nil, "old_token_hash": nil}).Error
 }
 
 // HasToken reports whether an application has a token with this hash.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io"
 	"time"
@@ -26,7 +25,7 @@ func (s *Store) AddChunk(ctx context.Context, id int64, n int, data []byte, now 
 	s.feed.files.add(int64(len(data)))
 	return id, s.Update(ctx, func(tx *Tx) error {
 		if n == 0 {
-			if err := tx.take(&id, `INSERT INTO attachments (message_id, created_at) VALUES (0, ?) RETURNING id`, now); err != nil {
+			if err := tx.db.Raw(`INSERT INTO attachments (message_id, created_at) VALUES (0, ?) RETURNING id`, now).Scan(&id).Error; err != nil {
 				return err
 			}
 		}
@@ -105,29 +104,23 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 }
 
 func (r *chunkReader) next() error {
-	rows, err := r.s.query(r.ctx, `SELECT data FROM attachment_chunks WHERE attachment_id = ? AND n = ?`, r.id, r.n)
-	if err != nil {
-		return err
+	err := r.s.queryRow(r.ctx, `SELECT data FROM attachment_chunks WHERE attachment_id = ? AND n = ?`, r.id, r.n).Scan(&r.chunk)
+	if err == nil {
+		r.n++
 	}
-	defer func() { _ = rows.Close() }()
-	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
-	}
-	r.n++
-	return rows.Scan(&r.chunk)
+	return err
 }
 
 var errAttachmentGone = errors.New("the attachment was removed while it was read")
 
 // end tells the end of an attachment from its removal.
 func (r *chunkReader) end() error {
-	rows, err := r.s.query(r.ctx, `SELECT 1 FROM attachments WHERE id = ?`, r.id)
-	if err != nil {
+	var there bool
+	if err := r.s.queryRow(r.ctx, `SELECT EXISTS (SELECT 1 FROM attachments WHERE id = ?)`, r.id).Scan(&there); err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }()
-	if rows.Next() {
-		return io.EOF
+	if !there {
+		return errAttachmentGone
 	}
-	return errors.Join(rows.Err(), errAttachmentGone)
+	return io.EOF
 }

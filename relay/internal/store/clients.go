@@ -13,26 +13,17 @@ func (s *Store) Clients(ctx context.Context, user int64) (all []Client, err erro
 
 // CreateClient stores a new client, which gets its id.
 func (tx *Tx) CreateClient(c *Client) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Create(c).Error
+	return tx.accounts().Create(c).Error
 }
 
 // RenameClient gives a client another name.
 func (tx *Tx) RenameClient(id int64, name string) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.exec(`UPDATE clients SET name = ? WHERE id = ?`, name, id)
+	return tx.accounts().Model(&Client{}).Where("id = ?", id).Update("name", name).Error
 }
 
 // DeleteClient removes a client.
 func (tx *Tx) DeleteClient(id int64) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.exec(`DELETE FROM clients WHERE id = ?`, id)
+	return tx.accounts().Delete(&Client{}, id).Error
 }
 
 // ClientUsed records when a client was last used.

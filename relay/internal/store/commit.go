@@ -37,11 +37,11 @@ type batch struct {
 
 // add takes a request in, unless it was taken back.
 func (b *batch) add(r *request) {
-	if r == nil || !r.state.CompareAndSwap(waiting, begun) {
+	if !r.state.CompareAndSwap(waiting, begun) {
 		return
 	}
 	b.requests = append(b.requests, r)
-	b.settles = b.settles || r.change != nil || r.kind != durable
+	b.settles = b.settles || r.change != nil || r.settle
 }
 
 // commit writes a batch and wakes its waiters. Failures are noted in its requests.
@@ -64,7 +64,7 @@ func (w *writer) commit(b *batch) {
 		switch {
 		case err != nil:
 			r.err = errors.Join(err, r.err)
-		case r.kind == settle && b.failed:
+		case r.settle && b.failed:
 			r.err = errOutcomes
 		}
 		if r.done != nil {

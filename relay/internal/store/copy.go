@@ -292,7 +292,7 @@ func continueIDs(ctx context.Context, from, to *Store, w execer) error {
 			continue
 		}
 		var last int64
-		err := from.read.QueryRowContext(ctx, from.d.bind(from.d.lastID), t.name).Scan(&last)
+		err := from.queryRow(ctx, from.d.lastID, t.name).Scan(&last)
 		if err == nil && last > 0 {
 			_, err = w.ExecContext(ctx, to.d.bind(to.d.continueID), t.name, last)
 		}

@@ -33,7 +33,7 @@ func (s *Store) ReleaseDelayed(ctx context.Context, now int64) error {
 			if err != nil {
 				return err
 			}
-			tx.changes = append(tx.changes, Change{Room: e.Room})
+			tx.changed(e.Room, Added)
 		}
 		return nil
 	})

@@ -76,3 +76,11 @@ func (s *Store) LimitPages(ctx context.Context, n int) error {
 func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	return s.read.QueryContext(ctx, s.d.bind(text), args...)
 }
+
+// queryRow is query for one row; without any, scanning it [IsMissing].
+func (s *Store) queryRow(ctx context.Context, text string, args ...any) *sql.Row {
+	return s.read.QueryRowContext(ctx, s.d.bind(text), args...)
+}
+
+// row is one of [sql.Rows], or a [sql.Row].
+type row interface{ Scan(into ...any) error }

@@ -46,7 +46,7 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 				tx.final = append(tx.final, e.ID)
 			}
 		}
-		tx.changes = append(tx.changes, Change{Room: room, Kind: Altered})
+		tx.changed(room, Altered)
 		return tx.sql.storeCounts(tx.ctx, &n)
 	})
 	return entries, dead, err

@@ -219,27 +219,16 @@ func (f *feed) hear(n cluster.Note) {
 
 // LookForEntries makes [Store.Changes] report all rooms with entries on their way, in case a notification was lost.
 func (s *Store) LookForEntries(ctx context.Context) error {
-	rows, err := s.read.QueryContext(ctx, `WITH RECURSIVE r (room) AS (
+	var rooms []int64
+	err := s.rows.WithContext(ctx).Raw(`WITH RECURSIVE r (room) AS (
 		(SELECT room FROM outbox WHERE final_at = 0 ORDER BY room LIMIT 1)
 		UNION ALL
 		SELECT (SELECT o.room FROM outbox o WHERE o.final_at = 0 AND o.room > r.room ORDER BY o.room LIMIT 1) FROM r WHERE r.room IS NOT NULL
-	) SELECT room FROM r WHERE room IS NOT NULL`)
-	if err != nil {
-		return err
+	) SELECT room FROM r WHERE room IS NOT NULL`).Scan(&rooms).Error
+	for _, room := range rooms {
+		s.feed.change(Change{Room: room})
 	}
-	defer func() { _ = rows.Close() }()
-	var changes []Change
-	for rows.Next() {
-		var room int64
-		if err := rows.Scan(&room); err != nil {
-			return err
-		}
-		changes = append(changes, Change{Room: room})
-	}
-	if len(changes) > 0 {
-		s.feed.change(changes...)
-	}
-	return rows.Err()
+	return err
 }
 
 // wakeAll wakes all waiters for messages: theirs may be final.

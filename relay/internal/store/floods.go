@@ -60,11 +60,7 @@ func (tx *Tx) collector(id, room int64) (t outbox.Entry, shown bool, err error) 
 	return t, shown, err
 }
 
-func (tx *Tx) saveFlood(f flood.Flood) error {
-	return tx.exec(`INSERT INTO floods (application_id, began_at, message_id, times, lines, priority) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (application_id) DO UPDATE SET began_at = excluded.began_at, message_id = excluded.message_id, times = excluded.times,
-		lines = excluded.lines, priority = excluded.priority`, f.ApplicationID, f.BeganAt, f.MessageID, f.Times, f.Lines, f.Priority)
-}
+func (tx *Tx) saveFlood(f flood.Flood) error { return tx.upsert("floods", "application_id", &f) }
 
 // Muted returns messages of an application that mentioned nobody because of the hour and were not withdrawn, the latest first.
 func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []outbox.Entry, err error) {

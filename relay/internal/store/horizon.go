@@ -15,7 +15,7 @@ const (
 // entry that was committed before the call is included. Several relays give out ids before they commit, so Horizon blocks
 // until those that were writing have ended.
 func (s *Store) Horizon(ctx context.Context) (id int64, err error) {
-	if err := s.read.QueryRowContext(ctx, s.d.bind(s.d.lastID), "outbox").Scan(&id); err != nil || s.d.writing == "" {
+	if err := s.queryRow(ctx, s.d.lastID, "outbox").Scan(&id); err != nil || s.d.writing == "" {
 		return id, err
 	}
 	before, err := s.writing(ctx)
@@ -34,19 +34,7 @@ func (s *Store) Horizon(ctx context.Context) (id int64, err error) {
 
 // writing returns the transactions that may have given ids to entries and have not ended.
 func (s *Store) writing(ctx context.Context) (all []string, err error) {
-	rows, err := s.read.QueryContext(ctx, s.d.writing)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var tx string
-		if err := rows.Scan(&tx); err != nil {
-			return nil, err
-		}
-		all = append(all, tx)
-	}
-	return all, rows.Err()
+	return all, s.rows.WithContext(ctx).Raw(s.d.writing).Scan(&all).Error
 }
 
 // Activity receives after a commit that readers may want to know of, here or at another relay. It has one receiver.

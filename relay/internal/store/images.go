@@ -17,22 +17,14 @@ type Image struct {
 func (Image) TableName() string { return "application_images" }
 
 // Image returns an application's picture; one without data if there is none.
-func (s *Store) Image(ctx context.Context, application int64) (Image, error) {
-	var i Image
-	err := s.rows.WithContext(ctx).Where("application_id = ?", application).Take(&i).Error
-	if IsMissing(err) {
-		return Image{}, nil
-	}
-	return i, err
+func (s *Store) Image(ctx context.Context, application int64) (i Image, err error) {
+	return i, s.rows.WithContext(ctx).Where("application_id = ?", application).Limit(1).Find(&i).Error
 }
 
 // SetImage keeps an application's picture; one without data removes it.
 func (s *Store) SetImage(ctx context.Context, i Image) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		if err := tx.accounts(); err != nil {
-			return err
-		}
-		if err := tx.db.Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
+		if err := tx.accounts().Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
 			return err
 		}
 		if len(i.Data) == 0 {

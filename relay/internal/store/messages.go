@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -25,14 +24,7 @@ type Filter struct {
 
 // Message returns a message by its id, and its application's owner.
 func (s *Store) Message(ctx context.Context, id int64) (message.Message, error) {
-	all, err := s.messages(ctx, around+` WHERE o.kind`+isMessage+` AND o.id = ?`, id)
-	if err == nil && len(all) == 0 {
-		err = sql.ErrNoRows
-	}
-	if err != nil {
-		return message.Message{}, err
-	}
-	return all[0], nil
+	return scanMessage(s.queryRow(ctx, selectMessages+around+` WHERE o.kind`+isMessage+` AND o.id = ?`, id))
 }
 
 // Messages returns the messages that f selects.
@@ -90,11 +82,11 @@ func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]messa
 	return all, rows.Err()
 }
 
-func scanMessage(rows *sql.Rows) (m message.Message, err error) {
+func scanMessage(r row) (m message.Message, err error) {
 	var extras, attachments string
 	var room Room
 	var accepted, next, final int64
-	err = rows.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras, &attachments,
+	err = r.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras, &attachments,
 		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
 		&m.EventID, &final, &m.Target, &m.Note, &m.GotifyScale, &m.Removing)
 	m.AcceptedAt, m.NextAttempt, m.RoomID = Time(accepted), Time(next), room.RoomID
@@ -117,43 +109,53 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 
 // where spells the filter as SQL.
 func (f Filter) where() (string, []any) {
-	var terms []string
-	var args []any
-	add := func(term string, values ...any) {
-		terms = append(terms, term)
-		args = append(args, values...)
-	}
-	add(`o.kind` + isRead + ` AND o.kind` + isMessage) // the first is the condition of an index
+	var c conditions
+	c.add(`o.kind` + isRead + ` AND o.kind` + isMessage) // the first is the condition of an index
 	if _, term := f.few(); term != "" {
-		add(term)
+		c.add(term)
 	}
 	// The + keeps SQLite from sorting all messages of all these applications.
 	switch {
 	case f.Owner != 0:
-		add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, f.Owner)
+		c.add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, f.Owner)
 	case f.Application == 0:
-		add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
+		c.add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
 	}
 	if f.Application != 0 {
-		add(`o.application_id = ?`, f.Application)
+		c.add(`o.application_id = ?`, f.Application)
 	}
 	if f.Before > 0 {
-		add(`o.id < ?`, f.Before)
+		c.add(`o.id < ?`, f.Before)
 	}
 	if f.Since > 0 {
-		add(`o.accepted_at >= ?`, f.Since)
+		c.add(`o.accepted_at >= ?`, f.Since)
 	}
 	if f.Until > 0 {
-		add(`o.accepted_at < ?`, f.Until)
+		c.add(`o.accepted_at < ?`, f.Until)
 	}
 	if f.Text != "" {
 		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(message.Clean(f.Text)) + "%"
-		add(`(lower(o.title) LIKE lower(?) ESCAPE '\' OR lower(o.body) LIKE lower(?) ESCAPE '\')`, pattern, pattern)
+		c.add(`(lower(o.title) LIKE lower(?) ESCAPE '\' OR lower(o.body) LIKE lower(?) ESCAPE '\')`, pattern, pattern)
 	}
 	if term := f.states(); term != "" {
-		add(term)
+		c.add(term)
 	}
-	return " WHERE " + strings.Join(terms, " AND "), args
+	return c.where()
+}
+
+// conditions are terms of a WHERE clause, all of which must hold, with their values.
+type conditions struct {
+	terms []string
+	args  []any
+}
+
+func (c *conditions) add(term string, values ...any) {
+	c.terms = append(c.terms, term)
+	c.args = append(c.args, values...)
+}
+
+func (c *conditions) where() (string, []any) {
+	return ` WHERE ` + strings.Join(c.terms, ` AND `), c.args
 }
 
 // states returns the term for the states wanted. They are words of ours and stand in the text, so that the database sees

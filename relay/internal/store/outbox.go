@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"slipway/relay/internal/outbox"
 )
@@ -55,20 +54,12 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 
 // Entry returns an entry of a room as [Store.Pending] does.
 func (s *Store) Entry(ctx context.Context, room, id int64) (*outbox.Entry, error) {
-	rows, err := s.query(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, room, id)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	if !rows.Next() {
-		return nil, errors.Join(rows.Err(), sql.ErrNoRows)
-	}
-	return scanEntry(rows)
+	return scanEntry(s.queryRow(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, room, id))
 }
 
-func scanEntry(rows *sql.Rows) (*outbox.Entry, error) {
+func scanEntry(r row) (*outbox.Entry, error) {
 	e := &outbox.Entry{}
-	return e, rows.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Sender)...)
+	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Sender)...)
 }
 
 func (d *database) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {

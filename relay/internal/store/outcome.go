@@ -51,7 +51,7 @@ func (s *Store) Report(o *Outcome) int64 { return s.w.report(o) }
 func (s *Store) Committed() int64 { return s.w.committed.Load() }
 
 // Settle returns when all outcomes reported before are committed, or cannot be.
-func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{kind: settle}) }
+func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{settle: true}) }
 
 // storeEach writes results in their order, those of messages that were sent together.
 func (w *writer) storeEach(ctx context.Context, all []*Outcome) error {
@@ -195,7 +195,7 @@ func (tx *Tx) spread(e *outbox.Entry, others []outbox.Entry, effects []outbox.Ef
 			return err
 		}
 		if o.Room != e.Room {
-			tx.changes = append(tx.changes, Change{Room: o.Room, Kind: Altered})
+			tx.changed(o.Room, Altered)
 		}
 	}
 	for _, effect := range effects {
@@ -278,7 +278,8 @@ func (tx *Tx) Requeue(id, now int64) (bool, error) {
 	if _, err := tx.saveEntry(&e, was); err != nil {
 		return false, err
 	}
-	return true, errors.Join(tx.spread(&e, others, effects, now), tx.altered(&e, Retry))
+	tx.changed(e.Room, Retry)
+	return true, tx.spread(&e, others, effects, now)
 }
 
 // Withdraw withdraws a message.
@@ -295,11 +296,6 @@ func (tx *Tx) Withdraw(id, now int64) error {
 		return err
 	}
 	tx.final = append(tx.final, id)
-	return errors.Join(tx.closeAlert(id, now), tx.altered(&e, Altered))
-}
-
-// altered notes that the entries of an entry's room have changed.
-func (tx *Tx) altered(e *outbox.Entry, kind ChangeKind) error {
-	tx.changes = append(tx.changes, Change{Room: e.Room, Kind: kind})
-	return nil
+	tx.changed(e.Room, Altered)
+	return tx.closeAlert(id, now)
 }

@@ -12,6 +12,6 @@ func (s *Store) KeepPayload(ctx context.Context, application int64, data []byte)
 
 // Payload returns what was kept last; it is [IsMissing] without anything.
 func (s *Store) Payload(ctx context.Context, application int64) (data []byte, err error) {
-	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT data FROM payloads WHERE application_id = ?`), application).Scan(&data)
+	err = s.queryRow(ctx, `SELECT data FROM payloads WHERE application_id = ?`, application).Scan(&data)
 	return data, err
 }

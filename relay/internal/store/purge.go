@@ -68,7 +68,7 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 		if err := tx.db.Table("outbox").Where("kind"+isRead+" AND kind"+isMessage+" AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
-		tx.changes = append(tx.changes, Change{Kind: Altered})
+		tx.changed(0, Altered)
 		if len(ids) > 0 {
 			if err := tx.purge(ids); err != nil {
 				return err

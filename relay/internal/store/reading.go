@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"slipway/relay/internal/message"
 )
@@ -64,38 +63,35 @@ func (s *Store) Read(ctx context.Context, r Reading) (all []message.Message, mor
 }
 
 func (r Reading) where() (string, []any) {
-	terms, args := []string{`o.id > ?`}, []any{r.After}
-	add := func(term string, values ...any) {
-		terms = append(terms, term)
-		args = append(args, values...)
-	}
+	var c conditions
+	c.add(`o.id > ?`, r.After)
 	if r.Through > 0 {
-		add(`o.id <= ?`, r.Through)
+		c.add(`o.id <= ?`, r.Through)
 	}
 	switch { // The + keeps SQLite from sorting all messages of all these applications.
 	case r.Application != 0 && r.Owner != 0:
-		add(`o.application_id = ? AND a.owner_id = ? AND a.deleted_at = 0`, r.Application, r.Owner)
+		c.add(`o.application_id = ? AND a.owner_id = ? AND a.deleted_at = 0`, r.Application, r.Owner)
 	case r.Application != 0:
-		add(`o.application_id = ? AND a.deleted_at = 0`, r.Application)
+		c.add(`o.application_id = ? AND a.deleted_at = 0`, r.Application)
 	case r.Owner != 0:
-		add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, r.Owner)
+		c.add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, r.Owner)
 	default:
-		add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
+		c.add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
 	}
-	add(readable) // after what rules out most messages
+	c.add(readable) // after what rules out most messages
 	if r.ID > 0 {
-		add(`o.id = ?`, r.ID)
+		c.add(`o.id = ?`, r.ID)
 	} else {
-		add(newest)
+		c.add(newest)
 	}
 	if r.HiddenFrom != 0 {
-		add(notHidden, r.HiddenFrom, r.HiddenFrom)
+		c.add(notHidden, r.HiddenFrom, r.HiddenFrom)
 	}
-	order := ` ORDER BY o.id DESC LIMIT ?`
+	where, args := c.where()
 	if r.Oldest {
-		order = ` ORDER BY o.id LIMIT ?`
+		return where + ` ORDER BY o.id LIMIT ?`, args
 	}
-	return ` WHERE ` + strings.Join(terms, ` AND `) + order, args
+	return where + ` ORDER BY o.id DESC LIMIT ?`, args
 }
 
 // hiddenThrough returns up to which id a user has deleted everything.

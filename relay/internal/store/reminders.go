@@ -95,16 +95,8 @@ func (tx *Tx) insertReminder(t *outbox.Entry, app *Application, r alert.Reminder
 			e.Note, e.Attachments = r.Text, ""
 		}
 	}
-	tx.changes = append(tx.changes, Change{Room: e.Room})
+	tx.changed(e.Room, Added)
 	return tx.sql.insertEntries(tx.ctx, &e)
-}
-
-// alertAt returns an alert with its message, and keeps others from changing them.
-func (tx *Tx) alertAt(message int64) (a alert.Alert, t outbox.Entry, err error) {
-	if t, err = tx.loadEntry(message); err != nil {
-		return a, t, err
-	}
-	return a, t, tx.db.Clauses(forUpdate).Table("alerts").Where("message_id = ?", message).Take(&a).Error
 }
 
 // remindersOf returns the reminders of a message that are on their way.
@@ -126,7 +118,7 @@ func (tx *Tx) annotate(t *outbox.Entry, note string, now int64) error {
 	if _, err := tx.change(&Accept{Entry: e}, t); err != nil {
 		return err
 	}
-	tx.changes = append(tx.changes, Change{Room: t.Room, Kind: Altered})
+	tx.changed(t.Room, Altered)
 	t.Priority, t.GotifyScale = priority, scale
 	return tx.saveContent(t)
 }
@@ -159,7 +151,7 @@ func (tx *Tx) StopReminding(message, now int64) error {
 func (tx *Tx) withdrawReminders(message, now int64) error {
 	waits, err := tx.remindersOf(message)
 	for _, r := range waits {
-		tx.changes = append(tx.changes, Change{Room: r.Room, Kind: Altered})
+		tx.changed(r.Room, Altered)
 		_, failed := tx.step(r, outbox.Needless{}, now)
 		err = errors.Join(err, failed)
 	}
@@ -169,9 +161,9 @@ func (tx *Tx) withdrawReminders(message, now int64) error {
 // OpenAlertOf returns the message of the open alert that an event in a room belongs to and that nobody has acknowledged; 0 if
 // there is none.
 func (s *Store) OpenAlertOf(ctx context.Context, roomID, eventID string) (message int64, err error) {
-	err = s.read.QueryRowContext(ctx, s.d.bind(`SELECT coalesce((SELECT a.message_id FROM alerts a WHERE a.closed_at = 0 AND a.acknowledged_at = 0
+	err = s.queryRow(ctx, `SELECT coalesce((SELECT a.message_id FROM alerts a WHERE a.closed_at = 0 AND a.acknowledged_at = 0
 		AND (EXISTS (SELECT 1 FROM outbox o JOIN rooms r ON r.id = o.room WHERE o.id = a.message_id AND o.event_id = ? AND r.room_id = ?)
-			OR EXISTS (SELECT 1 FROM outbox o JOIN rooms r ON r.id = o.room WHERE o.target > 0 AND o.target = a.message_id AND o.event_id = ? AND r.room_id = ?)) LIMIT 1), 0)`),
+			OR EXISTS (SELECT 1 FROM outbox o JOIN rooms r ON r.id = o.room WHERE o.target > 0 AND o.target = a.message_id AND o.event_id = ? AND r.room_id = ?)) LIMIT 1), 0)`,
 		eventID, roomID, eventID, roomID).Scan(&message)
 	return message, err
 }

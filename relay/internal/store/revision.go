@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+
+	"gorm.io/gorm"
 )
 
 // ErrStale says that another relay has changed users or applications since they were read.
@@ -22,18 +24,19 @@ func (s *Store) Know(revision int64) { s.w.known.Store(revision) }
 // Known is the revision that this relay has read or made.
 func (s *Store) Known() int64 { return s.w.known.Load() }
 
-// accounts notes that users or applications change.
-func (tx *Tx) accounts() error {
+// accounts is the database for a change of users or applications. It fails with [ErrStale] if another relay has changed them.
+func (tx *Tx) accounts() *gorm.DB {
+	db := tx.db.Session(&gorm.Session{})
 	if !tx.w.member.Shared() || tx.revision != 0 {
-		return nil
+		return db
 	}
 	var n int64
-	if err := tx.take(&n, `UPDATE revision SET n = n + 1 RETURNING n`); err != nil {
-		return err
+	if err := tx.db.Raw(`UPDATE revision SET n = n + 1 RETURNING n`).Scan(&n).Error; err != nil {
+		_ = db.AddError(err)
+	} else if known := tx.w.known.Load(); known != 0 && known != n-1 && tx.w.revision != n-1 {
+		_ = db.AddError(ErrStale)
+	} else {
+		tx.revision, tx.w.revision = n, n
 	}
-	if known := tx.w.known.Load(); known != 0 && known != n-1 && tx.w.revision != n-1 {
-		return ErrStale
-	}
-	tx.revision, tx.w.revision = n, n
-	return nil
+	return db
 }

@@ -61,7 +61,7 @@ func (tx *Tx) RoomAt(address string) (Room, error) {
 		r.RoomID = address
 	}
 	err := tx.db.Where("address = ?", address).FirstOrCreate(&r).Error
-	tx.changes = append(tx.changes, Change{Room: r.ID, Kind: Added})
+	tx.changed(r.ID, Added)
 	return r, err
 }
 

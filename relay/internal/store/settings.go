@@ -3,17 +3,13 @@ package store
 import (
 	"context"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 )
 
 // Setting returns a small value, "" if it is not set.
 func (s *Store) Setting(ctx context.Context, key string) (string, error) {
-	var v Setting
-	err := s.rows.WithContext(ctx).Where("key = ?", key).Take(&v).Error
-	if IsMissing(err) {
-		return "", nil
-	}
-	return v.Value, err
+	return setting(s.rows.WithContext(ctx), key)
 }
 
 // SetSetting keeps a small value; "" removes it.
@@ -22,13 +18,10 @@ func (s *Store) SetSetting(ctx context.Context, key, value string) error {
 }
 
 // Setting returns a small value, "" if it is not set.
-func (tx *Tx) Setting(key string) (string, error) {
-	var v Setting
-	err := tx.db.Where("key = ?", key).Take(&v).Error
-	if IsMissing(err) {
-		return "", nil
-	}
-	return v.Value, err
+func (tx *Tx) Setting(key string) (string, error) { return setting(tx.db, key) }
+
+func setting(db *gorm.DB, key string) (value string, err error) {
+	return value, db.Model(&Setting{}).Select("value").Where("key = ?", key).Scan(&value).Error
 }
 
 // SetSetting keeps a small value; "" removes it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // Update runs change inside the writer's next transaction and returns when it is flushed to disk. If change fails,
@@ -23,13 +24,14 @@ func (tx *Tx) execCount(text string, args ...any) (int64, error) {
 	return r.RowsAffected, r.Error
 }
 
-// take reads one row; it is [IsMissing] without any.
-func (tx *Tx) take(into any, text string, args ...any) error {
-	r := tx.db.Raw(text, args...).Scan(into)
-	if r.Error == nil && r.RowsAffected == 0 {
-		return sql.ErrNoRows
-	}
-	return r.Error
+// upsert stores a row of a table, in place of the one that has its key.
+func (tx *Tx) upsert(table, key string, row any) error {
+	return tx.db.Table(table).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true}).Create(row).Error
+}
+
+// changed notes that the entries of a room have changed; room 0 stands for all rooms.
+func (tx *Tx) changed(room int64, kind ChangeKind) {
+	tx.changes = append(tx.changes, Change{Room: room, Kind: kind})
 }
 
 // IsMissing reports whether err says that there is no such row.

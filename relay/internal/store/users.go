@@ -15,13 +15,10 @@ func (tx *Tx) Users() (all []User, err error) { return all, tx.db.Order("id").Fi
 
 // SaveUser stores a user, a new one if its id is 0, which it then gets.
 func (tx *Tx) SaveUser(u *User) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
 	if u.ID == 0 {
-		return tx.db.Create(u).Error
+		return tx.accounts().Create(u).Error
 	}
-	return tx.db.Model(&User{}).Where("id = ?", u.ID).Select("name", "password_hash", "matrix_id", "is_admin").Updates(u).Error
+	return tx.accounts().Model(&User{}).Where("id = ?", u.ID).Select("name", "password_hash", "matrix_id", "is_admin").Updates(u).Error
 }
 
 // EndSessions ends all sessions of a user.
@@ -31,28 +28,23 @@ func (tx *Tx) EndSessions(user int64) error {
 
 // SetPasswordHash stores a user's password hash.
 func (tx *Tx) SetPasswordHash(user int64, hash string) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
-	return tx.db.Model(&User{}).Where("id = ?", user).Update("password_hash", hash).Error
+	return tx.accounts().Model(&User{}).Where("id = ?", user).Update("password_hash", hash).Error
 }
 
 // DeleteUser removes a user. The applications, which get deleted, get another administrator as their owner until they
 // are; without one the answer is [ErrLastAdmin].
 func (tx *Tx) DeleteUser(id int64) error {
-	if err := tx.accounts(); err != nil {
-		return err
-	}
+	db := tx.accounts()
 	var heirs []int64
-	if err := tx.db.Model(&User{}).Where("is_admin AND id <> ?", id).Limit(1).Pluck("id", &heirs).Error; err != nil {
+	if err := db.Model(&User{}).Where("is_admin AND id <> ?", id).Limit(1).Pluck("id", &heirs).Error; err != nil {
 		return err
 	}
 	if len(heirs) == 0 {
 		return ErrLastAdmin
 	}
 	return errors.Join(
-		tx.db.Model(&Application{}).Where("owner_id = ?", id).Update("owner_id", heirs[0]).Error,
-		tx.db.Delete(&User{}, id).Error,
+		db.Model(&Application{}).Where("owner_id = ?", id).Update("owner_id", heirs[0]).Error,
+		db.Delete(&User{}, id).Error,
 	)
 }
 

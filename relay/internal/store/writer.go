@@ -68,19 +68,12 @@ type writer struct {
 type request struct {
 	accept []*Accept
 	change func(tx *Tx) error
-	kind   requestKind
+	settle bool // it is done when all results reported before are committed
 
 	state atomic.Int32 // waiting, begun or taken back
 	err   error
 	done  chan struct{} // nil if the caller commits it
 }
-
-type requestKind int
-
-const (
-	durable requestKind = iota // flushed to disk before it is done
-	settle                     // done when all results reported before are committed
-)
 
 const (
 	waiting int32 = iota
