@@ -19,36 +19,11 @@ const (
 	copyLease = time.Minute // longer than one part takes
 )
 
-// copied are the tables with the columns that order their rows.
-var copied = []table{
-	{"users", []string{"id"}},
-	{"rooms", []string{"id"}},
-	{"applications", []string{"id"}},
-	{"application_images", []string{"application_id"}},
-	{"sessions", []string{"token_hash"}},
-	{"clients", []string{"id"}},
-	{"hidden_messages", []string{"message_id", "user_id"}},
-	{"hidden_through", []string{"user_id", "application_id"}},
-	{"outbox", []string{"id"}},
-	{"alerts", []string{"message_id"}},
-	{"payloads", []string{"application_id"}},
-	{"floods", []string{"application_id"}},
-	{"attachments", []string{"id"}},
-	{"attachment_chunks", []string{"attachment_id", "n"}},
-	{"idempotency", []string{"application_id", "key"}},
-	{"stats", []string{"hour", "application_id"}},
-	{"pending_joins", []string{"room_id"}},
-	{"crypto", []string{"device", "kind", "key"}},
-	{"settings", []string{"key"}},
+// copied are the tables, each after those that its rows refer to.
+var copied = []string{
+	"users", "rooms", "applications", "application_images", "sessions", "clients", "hidden_messages", "hidden_through", "outbox", "alerts", "payloads",
+	"floods", "attachments", "attachment_chunks", "idempotency", "stats", "pending_joins", "crypto", "settings",
 }
-
-type table struct {
-	name string
-	key  []string
-}
-
-// givesIDs reports whether the database gives the rows their ids.
-func (t table) givesIDs() bool { return t.key[0] == "id" }
 
 // Copy copies everything to an empty database in one transaction: a copy that is interrupted leaves the target empty. No relay may
 // use either of them meanwhile. report is called after each part with the table and the number of its rows copied so far.
@@ -61,20 +36,20 @@ func Copy(ctx context.Context, from, to *Store, report func(table string, rows i
 	}
 	for _, t := range copied {
 		var used bool
-		if err := to.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+t.name+`)`).Scan(&used); err != nil {
+		if err := to.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+t+`)`).Scan(&used); err != nil {
 			return err
 		}
 		if used {
-			return fmt.Errorf("the target is not empty (%s has rows): name a database that no relay has used", t.name)
+			return fmt.Errorf("the target is not empty (%s has rows): name a database that no relay has used", t)
 		}
 	}
 	return to.inTransaction(ctx, func(w execer) error {
 		for _, t := range copied {
 			if err := copyTable(ctx, from, to, w, t, report); err != nil {
-				return fmt.Errorf("copy the table %s: %w", t.name, err)
+				return fmt.Errorf("copy the table %s: %w", t, err)
 			}
 		}
-		return continueIDs(ctx, from, to, w)
+		return nil
 	})
 }
 
@@ -140,29 +115,43 @@ func (s *Store) inTransaction(ctx context.Context, do func(execer) error) error 
 	return explain(tx.Commit())
 }
 
-// copyTable copies a table.
-func copyTable(ctx context.Context, from, to *Store, w execer, t table, report func(string, int64)) error {
-	columns, err := to.columns(ctx, t.name)
+// copyTable copies a table and continues its ids, also those of rows that are gone.
+func copyTable(ctx context.Context, from, to *Store, w execer, table string, report func(string, int64)) error {
+	columns, err := to.columns(ctx, table)
 	if err != nil {
 		return err
 	}
-	var done int64
-	var after []any
-	for {
+	rows, err := from.read.DB.QueryContext(ctx, `SELECT `+names(columns)+` FROM `+table) // it may take longer than other reads
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for done := int64(0); ; {
 		if err := errors.Join(ctx.Err(), from.keepRelaysOut(ctx), to.keepRelaysOut(ctx)); err != nil {
 			return err
 		}
-		rows, last, err := from.part(ctx, t, columns, after)
-		if err != nil || len(rows) == 0 {
+		part, err := scanPart(rows, columns)
+		if err != nil {
 			return err
 		}
-		if err := insertRows(ctx, to.d, w, t.name, columns, rows); err != nil {
+		if len(part) == 0 {
+			break
+		}
+		if err := insertRows(ctx, to.d, w, table, columns, part); err != nil {
 			return err
 		}
-		done += int64(len(rows))
-		report(t.name, done)
-		after = last
+		done += int64(len(part))
+		report(table, done)
 	}
+	if !slices.ContainsFunc(columns, func(c column) bool { return c.name == "id" }) {
+		return nil
+	}
+	var last int64
+	err = from.queryRow(ctx, from.d.lastID, table).Scan(&last)
+	if err == nil && last > 0 {
+		_, err = w.ExecContext(ctx, to.d.bind(to.d.continueID), table, last)
+	}
+	return err
 }
 
 // column is a column of the target.
@@ -185,45 +174,23 @@ func (s *Store) columns(ctx context.Context, table string) ([]column, error) {
 	return all, rows.Err()
 }
 
-// part reads the rows that follow a key, in order, up to a bound, and returns the key of the last of them.
-func (s *Store) part(ctx context.Context, t table, columns []column, after []any) (all [][]any, last []any, err error) {
-	key, text, args := strings.Join(t.key, ", "), `SELECT `+names(columns)+` FROM `+t.name+` WHERE `, []any(nil)
-	if after == nil {
-		text += `1 = 1`
-	} else {
-		text += `(` + key + `) > (` + strings.TrimSuffix(strings.Repeat("?, ", len(after)), ", ") + `)`
-		args = append(args, after...)
-	}
-	rows, err := s.query(ctx, text+` ORDER BY `+key+` LIMIT ?`, append(args, copyRows)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for size := 0; size < copyBytes && rows.Next(); {
+// scanPart reads the next rows, up to a bound.
+func scanPart(rows *sql.Rows, columns []column) (all [][]any, err error) {
+	for size := 0; size < copyBytes && len(all) < copyRows && rows.Next(); {
 		values, into := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			into[i] = &values[i]
 		}
 		if err := rows.Scan(into...); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		last = t.keyOf(columns, values)
 		for i, v := range values {
 			values[i] = columns[i].convert(v)
 			size += sizeOf(values[i])
 		}
 		all = append(all, values)
 	}
-	return all, last, rows.Err()
-}
-
-// keyOf is the key of a row, as the source has it.
-func (t table) keyOf(columns []column, values []any) []any {
-	key := make([]any, len(t.key))
-	for i, name := range t.key {
-		key[i] = values[slices.IndexFunc(columns, func(c column) bool { return c.name == name })]
-	}
-	return key
+	return all, rows.Err()
 }
 
 func names(columns []column) string {
@@ -271,34 +238,8 @@ func sizeOf(v any) int {
 }
 
 func insertRows(ctx context.Context, d *database, w execer, table string, columns []column, rows [][]any) error {
-	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ") + ")"
-	for part := range slices.Chunk(rows, copyRows) {
-		var args []any
-		for _, values := range part {
-			args = append(args, values...)
-		}
-		text := `INSERT INTO ` + table + ` (` + names(columns) + `) VALUES ` + strings.TrimSuffix(strings.Repeat(row+", ", len(part)), ", ")
-		if _, err := w.ExecContext(ctx, d.bind(text), args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// continueIDs continues the source's ids, also those of rows that are gone.
-func continueIDs(ctx context.Context, from, to *Store, w execer) error {
-	for _, t := range copied {
-		if !t.givesIDs() {
-			continue
-		}
-		var last int64
-		err := from.queryRow(ctx, from.d.lastID, t.name).Scan(&last)
-		if err == nil && last > 0 {
-			_, err = w.ExecContext(ctx, to.d.bind(to.d.continueID), t.name, last)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	row := "(" + strings.Join(placeholders(len(columns)), ", ") + ")"
+	text := `INSERT INTO ` + table + ` (` + names(columns) + `) VALUES ` + strings.Join(slices.Repeat([]string{row}, len(rows)), ", ")
+	_, err := w.ExecContext(ctx, d.bind(text), slices.Concat(rows...)...)
+	return err
 }

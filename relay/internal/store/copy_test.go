@@ -53,8 +53,7 @@ func fill(t *testing.T, s *Store) {
 	}
 }
 
-// fillKeyed writes more rows than one part takes into the tables that have no ids. Their keys are of all kinds; which of two
-// comes first is for each database to say.
+// fillKeyed writes more rows than one part takes into the tables that have no ids.
 func fillKeyed(tx *Tx) error {
 	const rows = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201) `
 	const text = `substr('aB_-Zä', i % 6 + 1, 1) || i`
@@ -72,41 +71,40 @@ func fillKeyed(tx *Tx) error {
 func dump(t *testing.T, s *Store) (lines []string) {
 	t.Helper()
 	for _, table := range copied {
-		columns, err := s.columns(ctx, table.name)
+		columns, err := s.columns(ctx, table)
 		if err != nil {
 			t.Fatal(err)
 		}
 		slices.SortFunc(columns, func(a, b column) int { return strings.Compare(a.name, b.name) })
-		var rows [][]any
-		for after := []any(nil); ; {
-			part, last, err := s.part(ctx, table, columns, after)
-			if err != nil {
+		rows, err := s.read.QueryContext(ctx, `SELECT `+names(columns)+` FROM `+table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for part := [][]any{nil}; len(part) > 0; {
+			if part, err = scanPart(rows, columns); err != nil {
 				t.Fatal(err)
 			}
-			if len(part) == 0 {
-				break
-			}
-			rows, after = append(rows, part...), last
-		}
-		for _, row := range rows {
-			line := table.name
-			for i, v := range row {
-				switch b := v.(type) {
-				case bool:
-					v = map[bool]int64{true: 1}[b]
-				case []byte:
-					v = hex.EncodeToString(b)
+			for _, row := range part {
+				line := table
+				for i, v := range row {
+					switch b := v.(type) {
+					case bool:
+						v = map[bool]int64{true: 1}[b]
+					case []byte:
+						v = hex.EncodeToString(b)
+					}
+					line += fmt.Sprintf(" %s=%v", columns[i].name, v)
 				}
-				line += fmt.Sprintf(" %s=%v", columns[i].name, v)
+				lines = append(lines, line)
 			}
-			lines = append(lines, line)
 		}
-		if table.givesIDs() {
+		if slices.ContainsFunc(columns, func(c column) bool { return c.name == "id" }) {
 			var n int64
-			if err := s.read.QueryRowContext(ctx, s.d.bind(s.d.lastID), table.name).Scan(&n); err != nil {
+			if err := s.queryRow(ctx, s.d.lastID, table).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
-			lines = append(lines, fmt.Sprint(table.name, " last ", n))
+			lines = append(lines, fmt.Sprint(table, " last ", n))
 		}
 	}
 	return lines
