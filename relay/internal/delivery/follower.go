@@ -12,24 +12,12 @@ import (
 // Follower answers in the place of a [Delivery] while another relay delivers. It asks the homeserver and the database and
 // keeps nothing of what it finds: the rooms are the other one's.
 type Follower struct {
-	Store     *store.Store
-	Rooms     Rooms
-	Condition func() Condition // of the relay that delivers
+	Store  *store.Store
+	Rooms  Rooms
+	Paused func() string // why the relay that delivers sends nothing at all, "" if nothing is wrong
 }
 
 const lookForRoom = 50 * time.Millisecond
-
-// Status tells the relay's present condition.
-func (f *Follower) Status(ctx context.Context) Status {
-	st, c := statusOf(ctx, f.Store), f.Condition()
-	st.Paused, st.PausedAt, st.Degraded, st.Interval = c.Paused, c.PausedAt, c.Degraded, c.Interval
-	return st
-}
-
-// JoinedRooms lists the rooms that the bot is in. It asks the homeserver.
-func (f *Follower) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
-	return joinedRooms(ctx, f.Rooms)
-}
 
 // LookUpRoom asks the homeserver for the bot's standing in a room, named by ID or alias, and makes the delivering relay
 // try again there.
@@ -56,14 +44,9 @@ func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 	return info, err
 }
 
-// Standing asks the homeserver how a user stands in a room, named by id or alias.
-func (f *Follower) Standing(ctx context.Context, address, user string) (Standing, error) {
-	return standingOf(ctx, f.Rooms, address, user)
-}
-
 // Make waits a little for a room that the relay that delivers makes or looks up.
 func (f *Follower) Make(ctx context.Context, room int64) {
-	if f.Condition().Paused == "" {
+	if f.Paused() == "" {
 		_ = f.EnsureRoom(ctx, room) // later, then
 	}
 }

@@ -96,17 +96,12 @@ func (d *Delivery) lookAtRooms(ctx context.Context) {
 		if d.isStopping() || ctx.Err() != nil || d.pause.Closed() {
 			return
 		}
-		if err := d.lookInBackground(ctx, r.RoomID); err != nil {
+		ask, cancel := context.WithTimeout(ctx, lookAtRooms)
+		if _, err := d.look(ask, r.RoomID, false); err != nil {
 			d.log.Debug("cannot look at a room", zap.String("room", r.RoomID), zap.Error(err))
 		}
+		cancel()
 	}
-}
-
-func (d *Delivery) lookInBackground(ctx context.Context, roomID string) error {
-	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
-	defer cancel()
-	_, err := d.look(ctx, roomID, false)
-	return err
 }
 
 // lookAgain looks at a room of ours in which something has changed.
@@ -148,12 +143,8 @@ type Standing struct {
 	matrix.Standing
 }
 
-// Standing asks the homeserver how a user stands in a room, named by id or alias.
-func (d *Delivery) Standing(ctx context.Context, address, user string) (Standing, error) {
-	return standingOf(ctx, d.o.Rooms, address, user)
-}
-
-func standingOf(ctx context.Context, at Rooms, address, user string) (s Standing, err error) {
+// StandingOf asks the homeserver how a user stands in a room, named by id or alias.
+func StandingOf(ctx context.Context, at Rooms, address, user string) (s Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
 	if s.RoomID, err = at.Resolve(ctx, address); err != nil {

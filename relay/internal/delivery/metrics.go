@@ -32,11 +32,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	reg.MustRegister(m.sent, m.dead, m.attempts, m.rateLimited, m.latency)
 	m.gauge(reg, "relay_queue_depth", "Messages on their way.", func(ctx context.Context, d *Delivery) float64 {
-		n, _ := d.waiting(ctx)
+		n, _ := waiting(ctx, d.store)
 		return float64(n)
 	})
 	m.gauge(reg, "relay_queue_oldest_seconds", "Age of the oldest message on its way.", func(ctx context.Context, d *Delivery) float64 {
-		_, age := d.waiting(ctx)
+		_, age := waiting(ctx, d.store)
 		return age.Seconds()
 	})
 	m.gauge(reg, "relay_rooms_blocked", "Rooms where nothing is sent until a person does something.", func(ctx context.Context, d *Delivery) float64 {

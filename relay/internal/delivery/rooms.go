@@ -14,11 +14,7 @@ import (
 const lookAtRooms = 5 * time.Second
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
-func (d *Delivery) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
-	return joinedRooms(ctx, d.o.Rooms)
-}
-
-func joinedRooms(ctx context.Context, at Rooms) ([]matrix.RoomInfo, error) {
+func JoinedRooms(ctx context.Context, at Rooms) ([]matrix.RoomInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
 	rooms, err := at.JoinedRooms(ctx)

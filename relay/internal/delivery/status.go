@@ -11,12 +11,9 @@ import (
 
 // Status is the relay's present condition in a few numbers.
 type Status struct {
+	Condition
 	Waiting    int64         // messages on their way
 	OldestAge  time.Duration // since the oldest of them was accepted
-	Paused     string        // why nothing is sent at all, "" if nothing is wrong
-	PausedAt   time.Time
-	Degraded   string        // why nothing is heard of the homeserver though sending is tried, "" if nothing is wrong
-	Interval   time.Duration // between messages, by the homeserver's rate limit; 0 if it doesn't limit the bot now
 	Blocked    int           // rooms that are blocked
 	Ambiguous  int64
 	Dead       int64
@@ -36,26 +33,16 @@ func (s Status) RateLimited() string {
 	return fmt.Sprintf("Waiting for the homeserver's rate limit: %s, about %d s.", plural.Of(s.Waiting, "message"), int64(wait.Seconds()+1))
 }
 
-// Status returns the relay's present condition.
-func (d *Delivery) Status(ctx context.Context) Status {
-	st := statusOf(ctx, d.store)
-	st.Paused, st.PausedAt = d.pause.State()
-	st.Degraded, st.Interval = d.pause.Doubtful(), d.rate.Interval()
-	return st
-}
-
 // statusWithin is how long a database may take for all that is in a status.
 const statusWithin = 3 * time.Second
 
-// statusOf is the relay's condition as the database has it.
-func statusOf(ctx context.Context, s *store.Store) Status {
+// StatusOf returns what the database has of the status.
+func StatusOf(ctx context.Context, s *store.Store) (st Status) {
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
-	st := Status{DatabaseOK: true}
 	var err error
-	if st.Ambiguous, st.Dead, err = s.Troubled(ctx); err != nil {
-		st.DatabaseOK = false
-	}
+	st.Ambiguous, st.Dead, err = s.Troubled(ctx)
+	st.DatabaseOK = err == nil
 	if blocked, err := s.BlockedRooms(ctx); err == nil {
 		st.Blocked = int(blocked)
 	}
@@ -63,23 +50,18 @@ func statusOf(ctx context.Context, s *store.Store) Status {
 	return st
 }
 
-// Condition is why nothing is sent, and what is doubted, for the relays that do not deliver.
+// Condition is what the relay that delivers knows of the homeserver, and publishes to the others.
+type Condition struct {
+	Paused   string        `json:"paused,omitempty"` // why nothing is sent at all, "" if nothing is wrong
+	PausedAt time.Time     `json:"paused_at,omitzero"`
+	Degraded string        `json:"degraded,omitempty"` // why nothing is heard of the homeserver though sending is tried, "" if nothing is wrong
+	Interval time.Duration `json:"interval,omitempty"` // between messages, by the homeserver's rate limit; 0 if it doesn't limit the bot now
+}
+
+// Condition returns the present condition.
 func (d *Delivery) Condition() Condition {
 	reason, since := d.pause.State()
 	return Condition{Paused: reason, PausedAt: since, Degraded: d.pause.Doubtful(), Interval: d.rate.Interval()}
-}
-
-// Condition is what the relay that delivers publishes to the others.
-type Condition struct {
-	Paused   string    `json:"paused,omitempty"`
-	PausedAt time.Time `json:"paused_at,omitzero"`
-	Degraded string    `json:"degraded,omitempty"`
-
-	Interval time.Duration `json:"interval,omitempty"`
-}
-
-func (d *Delivery) waiting(ctx context.Context) (n int64, age time.Duration) {
-	return waiting(ctx, d.store)
 }
 
 // waiting returns how much is on its way, and how old the oldest of it is.
@@ -92,10 +74,4 @@ func waiting(ctx context.Context, s *store.Store) (n int64, age time.Duration) {
 		age = time.Since(store.Time(oldest))
 	}
 	return n, age
-}
-
-// Paused returns why nothing is sent at all, "" if nothing is wrong.
-func (d *Delivery) Paused() string {
-	reason, _ := d.pause.State()
-	return reason
 }

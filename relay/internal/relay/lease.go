@@ -86,20 +86,13 @@ func (s *Service) term(ctx context.Context) {
 	}
 }
 
-// condition is that of the delivery here, once it has begun.
-func (s *Service) condition() delivery.Condition {
-	if d := s.delivery.Load(); d != nil {
-		return d.Condition()
-	}
-	return delivery.Condition{}
-}
-
-// published is the condition as it is published with the lease.
+// published is the condition of the delivery here as it is published with the lease; "" before it has begun.
 func (s *Service) published() string {
-	text, err := json.Marshal(s.condition())
-	if err != nil {
+	d := s.delivery.Load()
+	if d == nil {
 		return ""
 	}
+	text, _ := json.Marshal(d.Condition()) // strings and numbers always encode
 	return string(text)
 }
 

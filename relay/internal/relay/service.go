@@ -56,12 +56,9 @@ type Bot interface {
 	Reactions(ctx context.Context, roomID, eventID string) ([]matrix.Reaction, error)
 }
 
-// deliverer reports on the delivery and its rooms, in this relay or in another.
+// deliverer looks up and makes rooms, in this relay or in another.
 type deliverer interface {
-	Status(ctx context.Context) delivery.Status
-	JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error)
 	LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error)
-	Standing(ctx context.Context, address, user string) (delivery.Standing, error)
 	Make(ctx context.Context, room int64)
 	EnsureRoom(ctx context.Context, room int64) error
 }
@@ -123,7 +120,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	var err error
 	if s.store.Shared() {
 		s.lease = cluster.NewLease(s.store.Member, s.log)
-		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Condition: func() delivery.Condition { return publishedCondition(s.lease) }}
+		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Paused: s.Paused}
 		s.lease.Look(ctx)
 	} else {
 		err = s.begin(ctx, nil)
@@ -184,7 +181,7 @@ func (r rooms) Make(ctx context.Context, room int64) { r.s.deliverer().Make(ctx,
 
 // Standing implements [account.Rooms].
 func (r rooms) Standing(ctx context.Context, address, user string) (account.Standing, error) {
-	s, err := r.s.deliverer().Standing(ctx, address, user)
+	s, err := delivery.StandingOf(ctx, r.s.o.Rooms, address, user)
 	return account.Standing{RoomID: s.RoomID, Joined: s.Joined, Write: s.Write, Notify: s.Notify}, err
 }
 
@@ -245,7 +242,8 @@ func (s *Service) Close() error {
 
 // Status tells the relay's present condition.
 func (s *Service) Status(ctx context.Context) delivery.Status {
-	st := s.deliverer().Status(ctx)
+	st := delivery.StatusOf(ctx, s.store)
+	st.Condition = s.condition()
 	if s.lease != nil {
 		showDeliverer(s.lease, &st)
 	}
@@ -253,11 +251,14 @@ func (s *Service) Status(ctx context.Context) delivery.Status {
 }
 
 // Paused returns why nothing is sent at all, "" if nothing is wrong.
-func (s *Service) Paused() string {
+func (s *Service) Paused() string { return s.condition().Paused }
+
+// condition is that of the delivery here, or what the relay that delivers has published of its own.
+func (s *Service) condition() delivery.Condition {
 	if d := s.delivery.Load(); d != nil {
-		return d.Paused()
+		return d.Condition()
 	}
-	return publishedCondition(s.lease).Paused
+	return publishedCondition(s.lease)
 }
 
 // Delivered reports whether a relay has delivered from this database before.
@@ -279,7 +280,7 @@ func (s *Service) Database(ctx context.Context) (db store.Server, ok bool, err e
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
 func (s *Service) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
-	return s.deliverer().JoinedRooms(ctx)
+	return delivery.JoinedRooms(ctx, s.o.Rooms)
 }
 
 // CheckRoom asks the homeserver for the bot's standing in a room, named by ID or alias.

@@ -68,7 +68,7 @@ func TestDegradedHomeserver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := delivery.Status{Degraded: "sync fails"}
+	status := delivery.Status{Condition: delivery.Condition{Degraded: "sync fails"}}
 	for name, data := range map[string]any{"rooms": roomsPage{Status: status}, "dashboard": dashboardPage{Status: status}} {
 		w := httptest.NewRecorder()
 		if err := pages.Show(w, http.StatusOK, name, data); err != nil {
