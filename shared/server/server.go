@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"slipway/shared/filewatch"
+
 	"go.uber.org/zap"
 )
 
@@ -19,9 +21,9 @@ type Server struct {
 	http     http.Server
 	listener net.Listener
 	secure   bool
-	requests atomic.Int64       // in their handlers
-	cut      context.CancelFunc // ends the requests' contexts
-	files    *certificates      // nil without TLS
+	requests atomic.Int64                  // in their handlers
+	cut      context.CancelFunc            // ends the requests' contexts
+	files    *filewatch.Value[*tls.Config] // nil without TLS
 }
 
 // Listen binds the address and loads the certificates, so that their errors
@@ -64,12 +66,13 @@ func (s *Server) configure(o Options) error {
 	if !o.DisableHTTP2 {
 		names = []string{"h2", "http/1.1"}
 	}
-	files, err := newCertificates(*o.TLS, names, o.Log)
+	files, err := openCertificates(*o.TLS, names, o.Log)
 	if err != nil {
 		return err
 	}
 	s.files = files
-	s.http.TLSConfig = &tls.Config{GetConfigForClient: files.config, NextProtos: names, MinVersion: files.base.MinVersion}
+	current := func(*tls.ClientHelloInfo) (*tls.Config, error) { return files.Get(), nil }
+	s.http.TLSConfig = &tls.Config{GetConfigForClient: current, NextProtos: names, MinVersion: files.Last().MinVersion}
 	return nil
 }
 
@@ -85,16 +88,13 @@ func (s *Server) counted(next http.Handler) http.Handler {
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Reload reads the TLS files again, if they have changed. If they cannot be used, the former
-// ones stay; the error, which is logged, has the reason.
+// Reload reads the TLS files now. If they cannot be used, the former ones stay; the error, which is
+// logged, has the reason.
 func (s *Server) Reload() error {
 	if s.files == nil {
 		return nil
 	}
-	s.files.mu.Lock()
-	defer s.files.mu.Unlock()
-	s.files.look()
-	return s.files.err
+	return s.files.Reload()
 }
 
 // Close ends the server at once.

@@ -15,12 +15,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 // pair is a self-signed certificate with its key.
@@ -88,63 +86,30 @@ func handshake(t *testing.T, s *Server, config *tls.Config) (string, error) {
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
+// While only one of the two files is replaced, the former pair stays in use.
 func TestCertificatesAreReloaded(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := newPair(t, "first").save(t, dir, "server")
-	core, logs := observer.New(zap.DebugLevel)
-	o := TLS{Certificate: cert, Key: key}
-	c, err := newCertificates(o, nil, zap.New(core))
+	files, err := openCertificates(TLS{Certificate: cert, Key: key}, nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := func() string {
-		c.nextLook.Store(0)
-		config, _ := c.config(nil)
-		leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
-		if err != nil {
+	second := newPair(t, "second")
+	for _, step := range []struct {
+		path    string
+		content []byte
+		want    string
+	}{{cert, second.cert, "first"}, {key, second.key, "second"}} {
+		if err := os.WriteFile(step.path, step.content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return leaf.Subject.CommonName
-	}
-	before, _ := c.config(nil)
-	if got := shown(); got != "first" {
-		t.Errorf("shows %q", got)
-	}
-	if after, _ := c.config(nil); after != before {
-		t.Error("nothing changed and sessions are thrown away")
-	}
-
-	second := newPair(t, "second")
-	if err := os.WriteFile(cert, second.cert, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := shown(); got != "first" {
-		t.Errorf("with half of the change: shows %q", got)
-	}
-	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 {
-		t.Errorf("%d errors in the log, want 1", n)
-	}
-	if err := os.WriteFile(key, second.key, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := shown(); got != "second" {
-		t.Errorf("after the change: shows %q", got)
-	}
-
-	os.Remove(cert)
-	if got := shown(); got != "second" {
-		t.Errorf("without the file: shows %q", got)
-	}
-	if err := syscall.Mkfifo(cert, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := shown(); got != "second" { // opening it would block
-		t.Errorf("with a FIFO instead of the file: shows %q", got)
-	}
-	os.Remove(cert)
-	newPair(t, "third").save(t, dir, "server")
-	if got := shown(); got != "third" {
-		t.Errorf("with the file back: shows %q", got)
+		if err := files.Reload(); (err == nil) != (step.want == "second") {
+			t.Errorf("reload: %v", err)
+		}
+		leaf, err := x509.ParseCertificate(files.Get().Certificates[0].Certificate[0])
+		if err != nil || leaf.Subject.CommonName != step.want {
+			t.Errorf("shows %q, want %q (%v)", leaf.Subject.CommonName, step.want, err)
+		}
 	}
 }
 

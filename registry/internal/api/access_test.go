@@ -17,8 +17,8 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
-	"slipway/registry/internal/filewatch"
 	"slipway/registry/internal/oci"
+	"slipway/shared/filewatch"
 )
 
 // withRules lets in the user u with the password p, by rules.
@@ -178,10 +178,10 @@ func TestRules_ReloadedUnderLoad(t *testing.T) {
 		}
 	}
 	edit("a")
-	rules, err := filewatch.Open("access rules", zap.NewNop(), func(contents [][]byte) (*access.Rules, error) {
+	rules, err := filewatch.Open(filewatch.Options{What: "access rules", Paths: []string{path}, Log: zap.NewNop()}, func(contents [][]byte) (*access.Rules, error) {
 		name := string(contents[0])
 		return access.New(nil, []access.Rule{allow("anyone", name+"/*", "pull", "list")})
-	}, path)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,13 +15,13 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/filewatch"
 	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
+	"slipway/shared/filewatch"
 )
 
 // gate is all that decides who may do what.
@@ -84,13 +84,13 @@ func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
 	case a == nil:
 		g.inline.Store(access.UsersOnly(cfg.Auth.HTPasswd != nil && cfg.Auth.HTPasswd.AnonymousPull))
 	case a.File != "":
-		g.rules, err = filewatch.Open("access rules", log, func(contents [][]byte) (*access.Rules, error) {
+		g.rules, err = filewatch.Open(filewatch.Options{What: "access rules", Paths: []string{a.File}, Log: log}, func(contents [][]byte) (*access.Rules, error) {
 			rules, err := config.LoadAccess(a.File, contents[0])
 			if err != nil {
 				return nil, err
 			}
 			return rules.WithTwins(g.twin), nil
-		}, a.File)
+		})
 		if err != nil {
 			return fmt.Errorf("access.file: %w", err)
 		}
@@ -210,9 +210,8 @@ func (g *gate) serve(o api.Options) api.Options {
 }
 
 func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Options) (err error) {
-	g.keys, err = filewatch.Open("keys of tokens", log, func(contents [][]byte) (*token.Keys, error) {
-		return token.ParseKeys(contents[0], contents[1])
-	}, t.RootCertBundle, t.JWKS)
+	files := filewatch.Options{What: "keys of tokens", Paths: []string{t.RootCertBundle, t.JWKS}, Log: log}
+	g.keys, err = filewatch.Open(files, func(contents [][]byte) (*token.Keys, error) { return token.ParseKeys(contents[0], contents[1]) })
 	if err != nil {
 		return fmt.Errorf("auth.token: %w", err)
 	}
@@ -227,16 +226,16 @@ func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Opt
 	return nil
 }
 
-// reload reads again what files hold.
+// reload reads again what files hold. Each logs its error.
 func (g *gate) reload() {
 	if g.users != nil {
-		g.users.Reload()
+		_ = g.users.Reload()
 	}
 	if g.keys != nil {
-		g.keys.Reload()
+		_ = g.keys.Reload()
 	}
 	if g.rules != nil {
-		g.rules.Reload()
+		_ = g.rules.Reload()
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
-	"slipway/shared/regular"
+	"slipway/shared/filewatch"
 )
 
 // maxShown is how many names or lines a sentence shows.
@@ -51,7 +51,7 @@ func passwordWarnings(cfg *config.Config) []string {
 
 // passwordFile is the content of the file, nothing if it cannot be read.
 func passwordFile(a *config.Auth) []byte {
-	content, _ := regular.ReadFile(a.HTPasswd.Path, 16<<20) // the code that opens it reports errors
+	content, _ := filewatch.ReadFile(a.HTPasswd.Path) // the code that opens it reports errors
 	return content
 }
 

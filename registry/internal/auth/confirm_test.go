@@ -57,12 +57,10 @@ func TestConfirm(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants("without the robot", map[string]Reason{"robot": RevokedToken, "robot's token": RevokedToken})
-	write(t, s.users.file.path, line(t, "alice", "another"))
-	s.users.Reload()
+	s.users.edit(t, line(t, "alice", "another"))
 	gone := map[string]Reason{"robot": RevokedToken, "robot's token": RevokedToken, "user": RevokedToken, "user's token": RevokedToken}
 	wants("with another password", gone)
-	write(t, s.users.file.path, line(t, "bob", "hidden"))
-	s.users.Reload()
+	s.users.edit(t, line(t, "bob", "hidden"))
 	wants("without the user", gone)
 }
 

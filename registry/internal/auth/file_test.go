@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,9 +24,6 @@ func TestMissingFileNamesTheCommand(t *testing.T) {
 	}
 }
 
-// lookNow lets the next request look at the file without waiting a second.
-func (h *tested) lookNow() { h.file.nextLook.Store(0) }
-
 func TestFileChanges(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	h := open(t, HtpasswdOptions{Log: zap.New(core)}, line(t, "alice", "old"))
@@ -39,8 +35,7 @@ func TestFileChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	write(t, h.file.path, line(t, "alice", "new"), line(t, "bob", "b"))
-	h.lookNow()
+	h.edit(t, line(t, "alice", "new"), line(t, "bob", "b"))
 	if try("alice", "old") == nil {
 		t.Error("the old password is still remembered")
 	}
@@ -48,23 +43,22 @@ func TestFileChanges(t *testing.T) {
 		t.Error("the new lines are not in force")
 	}
 
-	if err := os.Remove(h.file.path); err != nil {
+	if err := os.Remove(h.path); err != nil {
 		t.Fatal(err)
 	}
-	h.lookNow()
+	_ = h.Reload() // that is refused
 	for range 3 {
 		refused := refusal(t, try("alice", "new"))
 		if refused.Err.Code != oci.CodeUnavailable || refused.RetryAfter == 0 || refused.Challenge != "" {
 			t.Errorf("without the file: %+v", refused)
 		}
-		h.lookNow()
+		_ = h.Reload() // that is refused
 	}
 	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 {
 		t.Errorf("the missing file was reported %d times, want once", n)
 	}
 
-	write(t, h.file.path, line(t, "bob", "b"))
-	h.lookNow()
+	h.edit(t, line(t, "bob", "b"))
 	if try("bob", "b") != nil {
 		t.Error("the file is back and nobody gets in")
 	}
@@ -73,35 +67,10 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// TestFileBecomesFIFO: opening a FIFO blocks until there is a writer.
-func TestFileBecomesFIFO(t *testing.T) {
-	h := open(t, HtpasswdOptions{}, line(t, "alice", "a"))
-	if err := os.Remove(h.file.path); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(h.file.path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.lookNow()
-	got := make(chan error, 1)
-	go func() {
-		_, err := h.Authorize(basic("alice", "a"), Access{Action: Ping})
-		got <- err
-	}()
-	select {
-	case err := <-got:
-		if refused := refusal(t, err); refused.Err.Code != oci.CodeUnavailable {
-			t.Errorf("%+v", refused)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the login hangs")
-	}
-}
-
 func TestChangeIsSeenWithoutHelp(t *testing.T) {
 	h := open(t, HtpasswdOptions{}, line(t, "alice", "old"))
 	// Rewritten in place, same size, within the resolution of the time stamp.
-	if err := os.WriteFile(h.file.path, []byte(line(t, "alice", "new")), 0o600); err != nil {
+	if err := os.WriteFile(h.path, []byte(line(t, "alice", "new")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Second)
@@ -137,8 +106,7 @@ func TestBrokenLinesAreReportedOnceAndSkipped(t *testing.T) {
 		}
 	}
 	logs.TakeAll()
-	write(t, h.file.path, md5, good)
-	h.lookNow()
+	h.edit(t, md5, good)
 	_, _ = h.Authorize(basic("alice", "secret"), Access{Action: Ping})
 	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 0 {
 		t.Errorf("%d lines reported again", n)

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
+	"slipway/shared/filewatch"
 )
 
 const (
@@ -33,10 +36,9 @@ type HtpasswdOptions struct {
 
 // Htpasswd authenticates with the users of an htpasswd file. A change of the file
 // counts within about a second. While the file is missing or unreadable every login
-// is refused as temporarily unavailable: an old copy in memory could let in somebody
-// whose line was removed.
+// is refused as temporarily unavailable.
 type Htpasswd struct {
-	file      *passwordFile
+	file      *filewatch.Value[*users] // strict: an old copy could let in somebody whose line was removed
 	passwords *passwords
 	seed      maphash.Seed
 }
@@ -54,18 +56,38 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	return &Htpasswd{file: file, passwords: newPasswords(o.Remember), seed: maphash.MakeSeed()}, nil
 }
 
-// Reload reads the password file again, if it has changed.
-func (h *Htpasswd) Reload() {
-	h.file.mu.Lock()
-	defer h.file.mu.Unlock()
-	h.file.look()
+// openPasswordFile reads the file for the first time. Each line that gives nobody access is logged
+// once.
+func openPasswordFile(path string, log *zap.Logger) (*filewatch.Value[*users], error) {
+	var reported []brokenLine
+	file, err := filewatch.Open(filewatch.Options{What: "password file", Paths: []string{path}, Log: log, Strict: true}, func(contents [][]byte) (*users, error) {
+		u := parseUsers(contents[0])
+		for _, b := range u.broken {
+			if !slices.ContainsFunc(reported, func(r brokenLine) bool { return r.user == b.user && r.reason == b.reason }) {
+				log.Error("a line of the password file gives nobody access",
+					zap.String("file", path), zap.Int("line", b.number), zap.String("user", b.user), zap.String("reason", b.reason))
+			}
+		}
+		reported = u.broken
+		return u, nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the password file %[1]s does not exist; make it with: registry htpasswd %[1]s USER", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("password file: %w", err)
+	}
+	return file, nil
 }
+
+// Reload reads the password file now. The error is logged.
+func (h *Htpasswd) Reload() error { return h.file.Reload() }
 
 // login returns the user whom the password belongs to, and whether that was found out
 // just now. The error is a *Refusal, or the context's when the client hung up while it
 // waited.
 func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, err error) {
-	users := h.file.users()
+	users := h.file.Get()
 	if users == nil {
 		return user{}, false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
@@ -87,7 +109,7 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, er
 // stamp changes when the user's password does; "" for a user who is not there. err is
 // set while nobody can tell.
 func (h *Htpasswd) stamp(name string) (string, error) {
-	users := h.file.users()
+	users := h.file.Get()
 	if users == nil {
 		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(name)}, "logins are not possible at the moment")
 	}

@@ -41,6 +41,16 @@ func write(t testing.TB, path string, lines ...string) {
 type tested struct {
 	*Htpasswd
 	*Authorizer
+	path string
+}
+
+// edit replaces the lines of the file, and has it read.
+func (h *tested) edit(t testing.TB, lines ...string) {
+	t.Helper()
+	write(t, h.path, lines...)
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func open(t testing.TB, o HtpasswdOptions, lines ...string) *tested {
@@ -59,7 +69,7 @@ func openFor(t testing.TB, o HtpasswdOptions, rules *access.Rules, lines ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tested{h, NewAuthorizer(Options{Rules: func() *access.Rules { return rules }, Logins: &Logins{Htpasswd: h}, Realm: "basic-realm"})}
+	return &tested{h, NewAuthorizer(Options{Rules: func() *access.Rules { return rules }, Logins: &Logins{Htpasswd: h}, Realm: "basic-realm"}), o.Path}
 }
 
 func request(header string) *http.Request {

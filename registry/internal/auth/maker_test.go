@@ -82,8 +82,7 @@ func TestRobot_IsBoundedByItsMaker(t *testing.T) {
 	if s.may(issued, Pull, "open/a") || may("grandchild", Ping, "") {
 		t.Error("a robot goes on after the robot that made it was revoked")
 	}
-	write(t, s.users.file.path, line(t, "bob", "hidden"))
-	s.users.Reload()
+	s.users.edit(t, line(t, "bob", "hidden"))
 	for _, name := range []string{"spy", "deputy"} {
 		_, err := s.Authorize(basic("robot+"+name, secrets[name]), Access{Action: Ping})
 		if got := refusal(t, err); got.Reason != MakerGone || !strings.Contains(got.Error(), "maker") {

@@ -33,7 +33,7 @@ func (a *Authorizer) Callers() (callers []Known, more bool) {
 	}
 	if l := a.opts.Logins; l != nil {
 		if l.Htpasswd != nil {
-			if users := l.Htpasswd.file.users(); users != nil {
+			if users := l.Htpasswd.file.Get(); users != nil {
 				for name := range users.byName {
 					c := access.Caller{Kind: access.User, Name: name}
 					known[c.String()] = c

@@ -269,8 +269,7 @@ func TestService_TokensEndWithTheirCredential(t *testing.T) {
 	if !s.may(alice.Token, Push, "a") || !s.may(bob.Token, Push, "a") || s.may(alice.Token, Push, "b") {
 		t.Fatal("tokens do not count for what they were issued for")
 	}
-	write(t, s.users.file.path, line(t, "alice", "changed"))
-	s.users.lookNow()
+	s.users.edit(t, line(t, "alice", "changed"))
 	for name, issued := range map[string]Issued{"changed password": alice, "removed user": bob} {
 		_, err := s.Authorize(bearer(issued.Token), Access{Action: Pull, Repository: "a"})
 		if refused := refusal(t, err); refused.Reason != RevokedToken || !strings.Contains(refused.Challenge, "invalid_token") {
@@ -281,10 +280,10 @@ func TestService_TokensEndWithTheirCredential(t *testing.T) {
 			t.Errorf("%s: refresh token: %v", name, refused)
 		}
 	}
-	if err := os.Remove(s.users.file.path); err != nil {
+	if err := os.Remove(s.users.path); err != nil {
 		t.Fatal(err)
 	}
-	s.users.lookNow()
+	_ = s.users.Reload() // that is refused
 	_, err := s.Authorize(bearer(alice.Token), Access{Action: Pull, Repository: "a"})
 	if refused := refusal(t, err); refused.Err.Code != oci.CodeUnavailable {
 		t.Errorf("without a password file: %v", refused)
@@ -305,8 +304,7 @@ func TestService_CredentialChangesDuringTheLogin(t *testing.T) {
 					issued <- got
 				}()
 				synctest.Wait() // for the comparison
-				write(t, s.users.file.path, left)
-				s.users.lookNow()
+				s.users.edit(t, left)
 				release()
 				got := <-issued
 				if got.Refresh == "" || s.may(got.Token, Ping, "") {

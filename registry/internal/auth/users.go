@@ -46,7 +46,7 @@ type brokenLine struct {
 func parseUsers(content []byte) *users {
 	u := &users{byName: map[string]user{}}
 	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, maxFileSize)
+	lines.Buffer(nil, len(content)+1)
 	for number := 1; lines.Scan(); number++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' {

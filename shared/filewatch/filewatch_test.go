@@ -37,7 +37,7 @@ func TestValue(t *testing.T) {
 	write(t, a, "1")
 	write(t, b, "2")
 	core, logs := observer.New(zap.InfoLevel)
-	v, err := Open("numbers", zap.New(core), join, a, "", b)
+	v, err := Open(Options{What: "numbers", Paths: []string{a, "", b}, Log: zap.New(core)}, join)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,9 @@ func TestValue(t *testing.T) {
 	write(t, a, "1") // what it was before
 	want("13", 3)
 	write(t, a, "4")
-	v.Reload()
+	if err := v.Reload(); err != nil {
+		t.Error(err)
+	}
 	want("43", 4)
 }
 
@@ -74,7 +76,7 @@ func TestValue_FIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	write(t, path, "1")
 	core, logs := observer.New(zap.InfoLevel)
-	v, err := Open("numbers", zap.New(core), join, path)
+	v, err := Open(Options{What: "numbers", Paths: []string{path}, Log: zap.New(core)}, join)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func TestValue_FIFO(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		v.Reload()
+		_ = v.Reload() // the log has the error
 	}()
 	select {
 	case <-done:
@@ -101,8 +103,28 @@ func TestValue_FIFO(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, path, "2")
-	if v.Reload(); v.Last() != "2" {
-		t.Errorf("%q after the file is back", v.Last())
+	if err := v.Reload(); err != nil || v.Last() != "2" {
+		t.Errorf("%q, %v after the file is back", v.Last(), err)
+	}
+}
+
+func TestValue_Strict(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	write(t, path, "1")
+	core, logs := observer.New(zap.InfoLevel)
+	v, err := Open(Options{What: "numbers", Paths: []string{path}, Log: zap.New(core), Strict: true}, join)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		content, want string
+		lines         int
+	}{{"broken", "", 1}, {"broken", "", 1}, {"1", "1", 2}} {
+		write(t, path, step.content)
+		v.nextRead.Store(0)
+		if got := v.Get(); got != step.want || logs.Len() != step.lines {
+			t.Errorf("of %q: %q, log %+v", step.content, got, logs.All())
+		}
 	}
 }
 
@@ -112,7 +134,7 @@ func TestOpen_Fails(t *testing.T) {
 	write(t, path, "broken")
 	write(t, filepath.Join(dir, "large"), strings.Repeat("x", maxSize+1))
 	for _, p := range []string{path, filepath.Join(dir, "missing"), dir, filepath.Join(dir, "large")} {
-		if v, err := Open("x", zap.NewNop(), join, p); err == nil {
+		if v, err := Open(Options{What: "x", Paths: []string{p}, Log: zap.NewNop()}, join); err == nil {
 			t.Errorf("%s: %q", p, v.Get())
 		}
 	}
