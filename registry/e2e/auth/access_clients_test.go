@@ -311,7 +311,7 @@ func openCosign(t *testing.T, s *site) *client {
 			if addr == s.fronts["two"] {
 				x = s.replicas[0]
 			}
-			img.PushAs(t, x, name, "v1")
+			img.Push(t, harness.AsAlice(x.Addr), name, "v1")
 			return do("sign", "--yes", "--key", key+".key", "--tlog-upload=false", repository+"@"+img.Manifest)
 		},
 		pull: func(repository string) (string, error) {

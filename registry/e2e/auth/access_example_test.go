@@ -3,7 +3,6 @@ package auth
 import (
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,17 +27,11 @@ func TestAccess_TwelveLines(t *testing.T) {
 	root := t.TempDir()
 	htpasswd := filepath.Join(root, "htpasswd")
 	text = strings.NewReplacer("/etc/docker/registry/auth/htpasswd", htpasswd, "/var/lib/registry", root).Replace(text)
-	var users strings.Builder
-	for _, user := range []string{"alice", "bob", "carl"} {
-		users.WriteString(harness.HashLine(t, user, "secret of "+user))
-	}
-	harness.WriteFile(t, htpasswd, []byte(users.String()))
+	harness.WriteTeam(t, htpasswd)
 	x := &harness.Team{Config: filepath.Join(root, "config.yml")}
 	harness.WriteFile(t, x.Config, []byte(text))
 	addr := programtest.FreeAddr(t)
-	cmd := exec.Command(harness.Binary, "serve", x.Config)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_HTTP_SECRET=s"}
-	x.Process = harness.Start(t, addr, cmd)
+	x.Process = harness.Serve(t, addr, []string{"REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_HTTP_SECRET=s"}, x.Config)
 
 	x.Registry(t, "robot", "create", "ci-tools")
 	made := x.Registry(t, "robot", "create", "ci-web")
@@ -90,37 +83,4 @@ func TestAccess_TwelveLines(t *testing.T) {
 			t.Errorf("%s %s %s: %s; want %s", tt.who, tt.right, tt.repository, got, tt.want)
 		}
 	}
-}
-
-// In a cache of Docker Hub a rule for one name of an image is one for its other name, also
-// after the file of rules has changed.
-func TestAccess_BothNamesOfACache(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "access.yml")
-	rules := func(denied string) {
-		harness.WriteFile(t, file, []byte("rules:\n- {who: [anyone], repositories: ["+denied+"], deny: [pull]}\n- {who: [anyone], repositories: ['hub/*'], allow: [pull]}\n"))
-	}
-	rules("hub/mysql")
-	p := harness.StartRegistry(t, t.TempDir(), "REGISTRY_ACCESS_FILE="+file, "REGISTRY_PROXY_UPSTREAMS=[{prefix: hub, remoteurl: 'https://registry-1.docker.io', offline: true}]")
-	refused := func(image string) (short, long bool) {
-		t.Helper()
-		for prefix, is := range map[string]*bool{"hub/": &short, "hub/library/": &long} {
-			resp, body := harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/"+prefix+image+"/manifests/v1", nil, nil)
-			if *is = resp.StatusCode == http.StatusForbidden; !*is && resp.StatusCode != http.StatusBadGateway { // the upstream is not asked
-				t.Errorf("%s%s: %s %s", prefix, image, resp.Status, body)
-			}
-		}
-		return short, long
-	}
-	want := func(image string, denied bool) {
-		t.Helper()
-		if short, long := refused(image); short != denied || long != denied {
-			t.Errorf("hub/%s is refused: %v, hub/library/%[1]s: %v, want %v", image, short, long, denied)
-		}
-	}
-	want("mysql", true)
-	want("redis", false)
-	rules("hub/library/redis")
-	harness.Eventually(t, "the new rules count", func() bool { short, _ := refused("redis"); return short })
-	want("mysql", false)
-	want("redis", true)
 }

@@ -19,7 +19,7 @@ func TestTokenService_Replicas(t *testing.T) {
 	one := harness.StartTeam(t, root, rules)
 	two := harness.StartTeam(t, root, rules)
 	img := harness.NewImage(t, 8, 1, 1_000)
-	img.PushAs(t, one, "ci/app", "v1")
+	img.Push(t, harness.AsAlice(one.Addr), "ci/app", "v1")
 
 	admin, _ := one.Token(t, "alice", "secret of alice", "registry:slipway:*")
 	if admin == "" {

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,14 +13,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -32,7 +28,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"slipway/registry/e2e/harness"
-	"slipway/shared/programtest"
 )
 
 // tokenServer gives out tokens as the token servers of distribution's users do: ada may
@@ -223,62 +218,4 @@ func onTokenServer(t *testing.T, s *tokenServer) {
 		_, err := harness.TryTool(t, nil, "skopeo", "inspect", "--tls-verify=false", "--no-creds", ref+"/a:v1")
 		return err == nil
 	})
-}
-
-// classAnswer is what the classes of manifests are refused with.
-var classAnswer = regexp.MustCompile(`unknown manifest class for [^"]+|registry does not allow \w+ manifest|repository not authorized for \w+ manifest`)
-
-// The classes of a token and those of the registry let in what they let in at distribution.
-func TestTokenServer_ClassesAsDistribution(t *testing.T) {
-	s := newTokenServer(t, ecdsaKey)
-	bundle := filepath.Join(t.TempDir(), "bundle.pem")
-	harness.WriteFile(t, bundle, s.bundle())
-	const image, plugin = "application/vnd.docker.container.image.v1+json", "application/vnd.docker.plugin.v1+json"
-	config := []byte("{}")
-	for _, classes := range []string{"[image]", "[plugin]", "[image, plugin]"} {
-		env := append(s.env(bundle), "REGISTRY_POLICY_REPOSITORY_CLASSES="+classes)
-		registries := []*harness.Process{harness.StartRegistry(t, t.TempDir(), env...)}
-		for _, peer := range harness.Peers {
-			addr := programtest.FreeAddr(t)
-			cmd := exec.Command(programtest.Tool(t, peer.Tool), "serve", harness.WritePeerConfig(t, addr, t.TempDir()))
-			cmd.Env = append(env, "OTEL_TRACES_EXPORTER=none")
-			registries = append(registries, harness.Start(t, addr, cmd))
-		}
-		for _, scopes := range []string{"repository:a:pull,push", "repository(plugin):a:pull,push", "repository(plugin):a:pull,push repository:a:pull", "repository(other):a:pull,push"} {
-			for _, manifest := range []string{harness.TypeManifest, harness.TypeDockerManifest} {
-				for _, kind := range []string{image, plugin, harness.TypeConfig, "application/vnd.any+json"} {
-					body := harness.JSON(t, map[string]any{
-						"schemaVersion": 2, "mediaType": manifest, "config": harness.Descriptor{MediaType: kind, Digest: harness.DigestOf(config), Size: len(config)}, "layers": []harness.Descriptor{},
-					})
-					var want string
-					for i := len(registries) - 1; i >= 0; i-- {
-						got := pushAsClass(t, s, registries[i].Addr, scopes, manifest, config, body)
-						if want == "" {
-							want = got
-						}
-						if got != want {
-							t.Errorf("classes %s, token for %s, %s of %s: registry %d answers %q, the last one %q", classes, scopes, manifest, kind, i, got, want)
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
-// pushAsClass pushes a manifest with a token of the scopes, and describes how that ended.
-func pushAsClass(t *testing.T, s *tokenServer, addr, scopes, manifest string, config, body []byte) string {
-	t.Helper()
-	header := s.token(t, "ada", scopes)
-	resp, text := harness.Fetch(t, "POST", "http://"+addr+"/v2/a/blobs/uploads/", header, nil)
-	if resp.StatusCode != http.StatusAccepted {
-		t.Fatalf("%s %s", resp.Status, text)
-	}
-	end := harness.WithQuery(t, harness.AbsoluteURL(t, addr, resp.Header.Get("Location")), "digest", harness.DigestOf(config))
-	if resp, text = harness.Fetch(t, "PUT", end, header, bytes.NewReader(config)); resp.StatusCode != http.StatusCreated {
-		t.Fatalf("%s %s", resp.Status, text)
-	}
-	header.Set("Content-Type", manifest)
-	resp, text = harness.Fetch(t, "PUT", "http://"+addr+"/v2/a/manifests/v1", header, bytes.NewReader(body))
-	return fmt.Sprint(resp.StatusCode, " ", classAnswer.FindString(string(text)))
 }

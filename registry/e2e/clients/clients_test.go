@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,42 +72,4 @@ func regctlHome(t *testing.T, addr string) []string {
 	config := filepath.Join(t.TempDir(), "regctl.json")
 	harness.WriteFile(t, config, []byte(`{"hosts":{"`+addr+`":{"tls":"disabled"}}}`))
 	return []string{"REGCTL_CONFIG=" + config}
-}
-
-// With htpasswd on, clients log in as they always do, and those who do not
-// read what docker's users know.
-func TestClientsLogIn(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "htpasswd")
-	make := exec.Command(harness.Binary, "htpasswd", "--password-stdin", file, "ada")
-	make.Stdin = strings.NewReader("correct horse\n")
-	if out, err := make.CombinedOutput(); err != nil {
-		t.Fatalf("registry htpasswd: %v\n%s", err, out)
-	}
-	p := harness.StartRegistry(t, filepath.Join(dir, "root"), "REGISTRY_AUTH_HTPASSWD_REALM=basic-realm", "REGISTRY_AUTH_HTPASSWD_PATH="+file)
-	img := harness.NewImage(t, 7, 2, 10_000)
-	layout := img.Layout(t, "v1")
-
-	env := []string{"DOCKER_CONFIG=" + t.TempDir(), "HOME=" + t.TempDir()}
-	if out, err := harness.TryTool(t, env, "crane", "--insecure", "push", layout, p.Addr+"/a:v1"); err == nil || !strings.Contains(out, "401 Unauthorized") {
-		t.Errorf("crane push without a login: %v\n%s\nwant 401", err, out)
-	}
-	if out, err := harness.TryTool(t, env, "crane", "--insecure", "auth", "login", p.Addr, "-u", "ada", "-p", "correct horse"); err != nil {
-		t.Fatalf("crane auth login: %v\n%s", err, out)
-	}
-	if out, err := harness.TryTool(t, env, "crane", "--insecure", "push", layout, p.Addr+"/a:v1"); err != nil {
-		t.Fatalf("crane push after the login: %v\n%s", err, out)
-	}
-	for creds, want := range map[string]bool{"ada:correct horse": true, "ada:wrong": false, "eve:correct horse": false} {
-		_, err := harness.TryTool(t, nil, "skopeo", "inspect", "--tls-verify=false", "--creds", creds, "docker://"+p.Addr+"/a:v1")
-		if ok := err == nil; ok != want {
-			t.Errorf("skopeo inspect as %s: error %v, want success %v", creds, err, want)
-		}
-	}
-	if out := p.Output(); strings.Contains(out, "correct horse") {
-		t.Error("the password is in the log")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "root", "docker")); err != nil {
-		t.Error(err)
-	}
 }

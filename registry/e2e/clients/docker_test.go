@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,11 +44,7 @@ func TestDockerEngine(t *testing.T) {
 
 	t.Run("login", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "htpasswd")
-		cmd := exec.Command(harness.Binary, "htpasswd", "--password-stdin", file, "ada")
-		cmd.Stdin = strings.NewReader("secret")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("registry htpasswd: %v\n%s", err, out)
-		}
+		harness.WriteUser(t, file, "ada", "secret")
 		q := harness.StartRegistry(t, t.TempDir(), "REGISTRY_AUTH_HTPASSWD_REALM=basic-realm", "REGISTRY_AUTH_HTPASSWD_PATH="+file)
 		ref := q.Addr + "/private:1"
 		e.Build(ref)

@@ -3,7 +3,6 @@ package clients
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,11 +14,7 @@ import (
 func TestHelm(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "htpasswd")
-	make := exec.Command(harness.Binary, "htpasswd", "--password-stdin", file, "ada")
-	make.Stdin = strings.NewReader("secret\n")
-	if out, err := make.CombinedOutput(); err != nil {
-		t.Fatalf("registry htpasswd: %v\n%s", err, out)
-	}
+	harness.WriteUser(t, file, "ada", "secret")
 	addr := harness.StartRegistry(t, filepath.Join(dir, "root"), "REGISTRY_AUTH_HTPASSWD_REALM=basic-realm", "REGISTRY_AUTH_HTPASSWD_PATH="+file).Addr
 	helm := func(args ...string) (string, error) {
 		return harness.TryTool(t, []string{"HOME=" + dir, "HELM_REGISTRY_CONFIG=" + filepath.Join(dir, "login.json")}, "helm", args...)

@@ -3,12 +3,9 @@ package collect
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,50 +30,24 @@ type replicas struct {
 	lastCollected atomic.Pointer[time.Time] // when the last collection that succeeded ended
 }
 
-const balancerConfig = `daemon off; user root; pid nginx.pid; error_log stderr crit; worker_processes 1;
-events {}
-http {
-  access_log off;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  upstream replicas { %SERVERS% }
-  server {
-    listen %ADDR%;
-    client_max_body_size 0;
-    location / {
-      proxy_pass http://replicas;
-      proxy_http_version 1.1;
-      proxy_set_header Host $http_host;
-      proxy_set_header X-Forwarded-For $remote_addr;
-      proxy_request_buffering off;
-      proxy_buffering off;
-      proxy_connect_timeout 2s;
-      proxy_read_timeout 5s;
-      proxy_next_upstream off; # a deletion that nginx repeats would be answered with 404
-    }
-  }
-}
-`
-
 func startReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
 	server, _ := harness.MinIOBucket(t)
-	r := &replicas{t: t, store: harness.NewTunnel(t, server.Addr), front: programtest.FreeAddr(t)}
+	r := &replicas{t: t, store: harness.NewTunnel(t, server.Addr)}
 	redis := programtest.FreeAddr(t)
 	harness.StartRedis(t, redis)
-	servers := ""
+	var servers []string
 	for range n {
 		addr := programtest.FreeAddr(t)
 		r.addrs = append(r.addrs, addr)
 		r.configs = append(r.configs, harness.WriteS3Config(t, addr, "http://"+r.store.Addr, "redis: {addr: \""+redis+"\"}\n"))
-		servers += "server " + addr + " max_fails=2 fail_timeout=1s; "
+		servers = append(servers, addr+" max_fails=2 fail_timeout=1s")
 	}
 	for i := range n {
 		r.running = append(r.running, r.launch(i))
 	}
-	dir := t.TempDir()
-	config := filepath.Join(dir, "nginx.conf")
-	harness.WriteFile(t, config, []byte(strings.NewReplacer("%ADDR%", r.front, "%SERVERS%", servers).Replace(balancerConfig)))
-	harness.Start(t, r.front, exec.Command(programtest.Tool(t, "nginx"), "-p", dir, "-e", "stderr", "-c", config))
+	// A deletion that nginx repeats would be answered with 404.
+	r.front = harness.StartPlainBalancer(t, "proxy_connect_timeout 2s; proxy_read_timeout 5s; proxy_next_upstream off;", servers...)
 	r.load = newGCLoad(t, gcLoadOptions{})
 	r.load.lossy, r.load.addrs = true, []string{r.front}
 	return r
@@ -210,54 +181,4 @@ func TestS3_ReplicasUnderFaults(t *testing.T) {
 	}
 	t.Logf("%d pushes, %d deletions, %d pulls, %d without an answer, %d asked again, %d collections freed %d blobs",
 		l.pushes.Load(), l.deletions.Load(), l.pulls.Load(), l.lost.Load(), l.again.Load(), l.collections.Load(), l.freed.Load())
-}
-
-// The registry's commands and clients work through two replicas, one of which stops; what a deleted
-// image held is freed beside the other.
-func TestS3_TwoReplicas(t *testing.T) {
-	t.Parallel()
-	server, bucket := harness.MinIOBucket(t)
-	first, second := harness.StartOnS3(t, server.URL(), ""), harness.StartOnS3(t, server.URL(), "")
-	img, other := harness.NewImage(t, 41, 3, 40_000), harness.NewImage(t, 42, 2, 40_000)
-	harness.RunTool(t, "crane", "push", img.Layout(t, "v1"), first.Addr+"/app:v1")
-	out := t.TempDir()
-	harness.RunTool(t, "crane", "pull", "--format=oci", second.Addr+"/app:v1", out)
-	img.SameLayout(t, out)
-	other.Push(t, second.Addr, "app", "v2")
-	other.Pulls(t, first.Addr, "app", "v2")
-	if err := first.Stop(t); err != nil {
-		t.Errorf("the first replica ended with %v", err)
-	}
-	third := harness.NewImage(t, 43, 1, 10_000)
-	third.Push(t, second.Addr, "app", "v3")
-	if got := harness.ListTags(t, second.Addr, "app"); got != "v1 v2 v3" {
-		t.Errorf("tags = %q", got)
-	}
-	if resp, body := harness.Fetch(t, "DELETE", "http://"+second.Addr+"/v2/app/manifests/"+img.Manifest, nil, nil); resp.StatusCode != http.StatusAccepted {
-		t.Fatalf("DELETE: %s %s", resp.Status, body)
-	}
-	cmd := exec.CommandContext(t.Context(), harness.Binary, "garbage-collect", harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), ""), "--age", "0")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	report, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("garbage-collect: %v\n%s", err, report)
-	}
-	list := exec.CommandContext(t.Context(), harness.Binary, "uploads", "list", harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), ""))
-	list.Env = cmd.Env
-	if out, err := list.CombinedOutput(); err != nil || string(out) != "there are no unfinished uploads\n" {
-		t.Errorf("uploads list: %v\n%s", err, out)
-	}
-	for d := range img.Blobs {
-		if there := harness.InBucket(t, bucket, d); there {
-			t.Errorf("%s is still there\n%s", d, report)
-		}
-	}
-	other.Pulls(t, second.Addr, "app", "v2")
-	third.Pulls(t, second.Addr, "app", "v3")
-	if resp, _ := harness.Fetch(t, "GET", "http://"+second.Addr+"/v2/app/manifests/v1", harness.AcceptAll, nil); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("the deleted tag: %s", resp.Status)
-	}
-	if err := second.Stop(t); err != nil {
-		t.Errorf("the replica ended with %v", err)
-	}
 }

@@ -1,14 +1,12 @@
 package config
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/registry/e2e/harness"
 	"slipway/shared/programtest"
@@ -81,17 +79,6 @@ func startConfigured(t *testing.T, command, path string) *harness.Process {
 		"REGISTRY_LOG_LEVEL=debug",
 	}
 	return harness.Start(t, addr, cmd)
-}
-
-// TestEnvironmentAlone: no file is needed when a variable names a storage.
-func TestEnvironmentAlone(t *testing.T) {
-	addr := programtest.FreeAddr(t)
-	cmd := exec.Command(harness.Binary, "serve")
-	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_PORT=tcp://10.0.0.1:5000"}
-	p := harness.Start(t, addr, cmd)
-	if err := p.Stop(t); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
 }
 
 // TestNoStart: what is wrong with a configuration is a sentence, and no
@@ -191,10 +178,5 @@ func runRegistry(t *testing.T, file string, env []string, args ...string) (out s
 		}
 		args = append(args, path)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, harness.Binary, args...)
-	cmd.Env = append([]string{}, env...)
-	text, _ := cmd.CombinedOutput()
-	return string(text), cmd.ProcessState.ExitCode()
+	return harness.Run(t, env, args...)
 }

@@ -102,9 +102,7 @@ func TestDescribedFile(t *testing.T) {
 // TestDeletionIsOffByDefault: the row that most depends on its absence.
 func TestDeletionIsOffByDefault(t *testing.T) {
 	addr := programtest.FreeAddr(t)
-	cmd := exec.Command(harness.Binary, "serve")
-	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr}
-	harness.Start(t, addr, cmd)
+	harness.Serve(t, addr, []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_PORT=tcp://10.0.0.1:5000"}) // as Kubernetes sets it
 	if resp, _ := harness.Fetch(t, http.MethodDelete, "http://"+addr+"/v2/a/manifests/"+harness.EmptyDigest, nil, nil); resp.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("got %d", resp.StatusCode)
 	}
@@ -115,12 +113,10 @@ func TestTLS(t *testing.T) {
 	cert, key := programtest.Certificate(t)
 	for _, disabled := range []string{"false", "true"} {
 		addr := programtest.FreeAddr(t)
-		cmd := exec.Command(harness.Binary, "serve")
-		cmd.Env = []string{
+		harness.Serve(t, addr, []string{
 			"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr,
 			"REGISTRY_HTTP_TLS_CERTIFICATE=" + cert, "REGISTRY_HTTP_TLS_KEY=" + key, "REGISTRY_HTTP_HTTP2_DISABLED=" + disabled,
-		}
-		harness.Start(t, addr, cmd)
+		})
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 		resp, err := client.Get("https://" + addr + "/v2/")
 		if err != nil {
@@ -142,13 +138,9 @@ func TestHealthBehindCertificates(t *testing.T) {
 		"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr,
 		"REGISTRY_HTTP_TLS_CERTIFICATE=" + cert, "REGISTRY_HTTP_TLS_KEY=" + key, "REGISTRY_HTTP_TLS_CLIENTCAS=[" + cert + "]",
 	}
-	serve := exec.Command(harness.Binary, "serve")
-	serve.Env = env
-	harness.Start(t, addr, serve)
-	health := exec.Command(harness.Binary, "health")
-	health.Env = env
-	if out, err := health.CombinedOutput(); err != nil || !strings.Contains(string(out), "http.debug.addr") {
-		t.Errorf("%v: %s", err, out)
+	harness.Serve(t, addr, env)
+	if out, code := harness.Run(t, env, "health"); code != 0 || !strings.Contains(out, "http.debug.addr") {
+		t.Errorf("%d: %s", code, out)
 	}
 }
 

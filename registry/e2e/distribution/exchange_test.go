@@ -15,36 +15,7 @@ func TestExchangeWithDistribution(t *testing.T) {
 	for _, peer := range harness.Peers {
 		t.Run(peer.Name, func(t *testing.T) {
 			root := t.TempDir()
-			ours, theirs := harness.StartRegistry(t, root).Addr, harness.StartPeer(t, peer.Tool, root).Addr
-			img := harness.NewImage(t, 11, 3, 50_000)
-			idx := harness.NewIndex(t, harness.NewImage(t, 12, 2, 10_000), harness.NewImage(t, 13, 1, 10_000))
-			for _, way := range []struct{ name, from, to string }{
-				{"ours to theirs", ours, theirs},
-				{"theirs to ours", theirs, ours},
-			} {
-				t.Run(way.name, func(t *testing.T) {
-					repo := "exchange/" + strings.ReplaceAll(way.name, " ", "-")
-					img.Push(t, way.from, repo, "image")
-					idx.Push(t, way.from, repo, "index")
-					img.Pulls(t, way.to, repo, "image")
-					idx.Pulls(t, way.to, repo, "index")
-					if got := harness.ListTags(t, way.to, repo); got != "image index" {
-						t.Errorf("tags = %q, want both", got)
-					}
-					if _, body := harness.Fetch(t, "GET", "http://"+way.to+"/v2/_catalog", nil, nil); !strings.Contains(string(body), `"`+repo+`"`) {
-						t.Errorf("catalog lacks %s: %s", repo, body)
-					}
-					// A retag and a delete on one side are seen on the other.
-					harness.PushManifest(t, way.from, repo, "image", idx.Blobs[idx.Manifest])
-					idx.Pulls(t, way.to, repo, "image")
-					if resp, body := harness.Fetch(t, "DELETE", "http://"+way.from+"/v2/"+repo+"/manifests/"+idx.Manifest, nil, nil); resp.StatusCode != http.StatusAccepted {
-						t.Fatalf("DELETE: %s %s", resp.Status, body)
-					}
-					if resp, _ := harness.Fetch(t, "GET", "http://"+way.to+"/v2/"+repo+"/manifests/index", harness.AcceptAll, nil); resp.StatusCode != http.StatusNotFound {
-						t.Errorf("GET of a tag whose manifest was deleted beside us: %s, want 404", resp.Status)
-					}
-				})
-			}
+			harness.Exchange(t, harness.StartRegistry(t, root).Addr, harness.StartPeer(t, peer.Tool, root).Addr, "exchange", 11)
 		})
 	}
 }

@@ -48,13 +48,12 @@ func TestTrashBesideDistribution(t *testing.T) {
 					t.Errorf("distribution serves %s: %s", gone, resp.Status)
 				}
 			}
-			restore := func(what string) (string, error) {
-				out, err := exec.Command(harness.Binary, "restore", harness.WritePeerConfig(t, "127.0.0.1:0", root), what).CombinedOutput()
-				return string(out), err
+			restore := func(what string) (string, int) {
+				return harness.Run(t, nil, "restore", harness.WritePeerConfig(t, "127.0.0.1:0", root), what)
 			}
 			for _, what := range []string{"trash/app:multi", "trash/app@" + img.Manifest, "trash/gone"} {
-				if out, err := restore(what); err != nil {
-					t.Fatalf("restore %s: %v %s", what, err, out)
+				if out, code := restore(what); code != 0 {
+					t.Fatalf("restore %s: %d %s", what, code, out)
 				}
 			}
 			for _, addr := range []string{ours, theirs} {
@@ -72,8 +71,8 @@ func TestTrashBesideDistribution(t *testing.T) {
 				t.Fatalf("distribution can't collect: %v: %s", err, programtest.Tail(string(out)))
 			}
 			for _, what := range []string{"trash/app:multi", "trash/app@" + img.Manifest, "trash/gone"} {
-				if out, err := restore(what); err == nil || !strings.Contains(out, "manifest") {
-					t.Errorf("restore %s: %v %s", what, err, out)
+				if out, code := restore(what); code == 0 || !strings.Contains(out, "manifest") {
+					t.Errorf("restore %s: %d %s", what, code, out)
 				}
 			}
 			for _, addr := range []string{ours, theirs} {

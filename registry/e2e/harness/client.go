@@ -12,7 +12,7 @@ import (
 )
 
 // ListTags lists the tags of a repository, sorted and joined by spaces.
-func ListTags(t *testing.T, addr, repo string) string {
+func ListTags(t testing.TB, addr, repo string) string {
 	t.Helper()
 	resp, body := Fetch(t, "GET", "http://"+addr+"/v2/"+repo+"/tags/list", nil, nil)
 	if resp.StatusCode != http.StatusOK {
@@ -61,14 +61,19 @@ func PushManifest(t testing.TB, addr, repo, ref string, b []byte) {
 	}
 }
 
-// AbsoluteURL resolves a Location header that came from addr.
+// AbsoluteURL resolves a Location header that came from addr. A login in addr, name:password@host:port,
+// stays in the URL.
 func AbsoluteURL(t testing.TB, addr, location string) string {
 	t.Helper()
-	base := &url.URL{Scheme: "http", Host: addr, Path: "/"}
+	base, err := url.Parse("http://" + addr + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
 	u, err := base.Parse(location)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u.User = base.User
 	return u.String()
 }
 

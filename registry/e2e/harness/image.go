@@ -228,10 +228,3 @@ func (img *Image) BlobList(t *testing.T) []string {
 	}
 	return all
 }
-
-// PushAs pushes as the administrator.
-func (img *Image) PushAs(t testing.TB, x *Team, repo, tag string) {
-	t.Helper()
-	RunTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "--dest-creds", "alice:secret of alice",
-		"oci:"+img.Layout(t, tag)+":"+tag, "docker://"+x.Addr+"/"+repo+":"+tag)
-}

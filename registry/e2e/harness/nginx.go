@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"crypto/x509"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,9 +31,7 @@ http {
   client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
   upstream registries { %BACKENDS% }
   server {
-    listen %ADDR% ssl;
-    ssl_certificate %CERT%;
-    ssl_certificate_key %KEY%;
+    listen %LISTEN%;
     client_max_body_size 0;
     location / {
       proxy_pass http://registries;
@@ -44,6 +41,7 @@ http {
       proxy_set_header X-Forwarded-For $remote_addr;
       proxy_request_buffering off;
       proxy_buffering off;
+      %MORE%
     }
   }
 }
@@ -59,15 +57,28 @@ func StartNginx(t *testing.T, backend string) Front {
 // StartBalancer ends TLS in front of replicas, which get requests by turns.
 func StartBalancer(t *testing.T, cert, key string, backends ...string) Front {
 	t.Helper()
-	f := Front{Backend: backends[0], Addr: programtest.FreeAddr(t), ca: cert}
+	addr := programtest.FreeAddr(t)
+	startNginx(t, addr, addr+" ssl; ssl_certificate "+cert+"; ssl_certificate_key "+key, "", backends)
+	return Front{Backend: backends[0], Addr: addr, ca: cert}
+}
+
+// StartPlainBalancer is StartBalancer without TLS, with more directives of nginx about the backends. It returns
+// nginx's address.
+func StartPlainBalancer(t *testing.T, more string, backends ...string) string {
+	t.Helper()
+	addr := programtest.FreeAddr(t)
+	startNginx(t, addr, addr, more, backends)
+	return addr
+}
+
+func startNginx(t *testing.T, addr, listen, more string, backends []string) {
+	t.Helper()
 	dir := t.TempDir()
 	servers := "server " + strings.Join(backends, "; server ") + ";"
-	text := strings.NewReplacer("%ADDR%", f.Addr, "%CERT%", cert, "%KEY%", key, "%BACKENDS%", servers).Replace(nginxConfig)
 	config := filepath.Join(dir, "nginx.conf")
-	WriteFile(t, config, []byte(text))
+	WriteFile(t, config, []byte(strings.NewReplacer("%LISTEN%", listen, "%BACKENDS%", servers, "%MORE%", more).Replace(nginxConfig)))
 	// nginx answers a plain request on a port with TLS, too: it is up.
-	Start(t, f.Addr, exec.Command(programtest.Tool(t, "nginx"), "-p", dir, "-e", "stderr", "-c", config))
-	return f
+	Start(t, addr, exec.Command(programtest.Tool(t, "nginx"), "-p", dir, "-e", "stderr", "-c", config))
 }
 
 // CraneCommand returns a crane command that trusts only the front's certificate.
@@ -87,18 +98,4 @@ func (f Front) Crane(t testing.TB, args ...string) {
 	if out, err := f.CraneCommand(t, args...).CombinedOutput(); err != nil {
 		t.Fatalf("crane %s: %v\n%s", strings.Join(args, " "), err, programtest.Tail(string(out)))
 	}
-}
-
-// Roots returns the pool with the front's certificate.
-func (f Front) Roots(t *testing.T) *x509.CertPool {
-	t.Helper()
-	pem, err := os.ReadFile(f.ca)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		t.Fatal("no certificate in " + f.ca)
-	}
-	return pool
 }

@@ -32,6 +32,27 @@ func (p *Process) Stop(t testing.TB) error {
 	return p.Process.Stop(t, time.Minute)
 }
 
+// Serve starts `registry serve` with the arguments and waits until it answers at addr. Of the environment it has
+// PATH and what env names.
+func Serve(t testing.TB, addr string, env []string, args ...string) *Process {
+	t.Helper()
+	cmd := exec.Command(Binary, append([]string{"serve"}, args...)...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, env...)
+	return Start(t, addr, cmd)
+}
+
+// Run runs a command of the registry under test for five minutes at most. Of the environment it has PATH and what
+// env names.
+func Run(t testing.TB, env []string, args ...string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Binary, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, env...)
+	text, _ := cmd.CombinedOutput()
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
 // StartRegistry serves root with the registry under test. The environment comes
 // on top of a configuration that allows deletion.
 func StartRegistry(t testing.TB, root string, env ...string) *Process {

@@ -1,9 +1,7 @@
 package harness
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,10 +43,8 @@ func WriteS3Config(t testing.TB, addr, endpoint, more string) string {
 func StartOnS3(t testing.TB, endpoint, more string, env ...string) *Process {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
-	cmd := exec.CommandContext(context.Background(), Binary, "serve", WriteS3Config(t, addr, endpoint, more))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
-	cmd.Env = append(cmd.Env, env...)
-	return Start(t, addr, cmd)
+	env = append([]string{"REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}, env...)
+	return Serve(t, addr, env, WriteS3Config(t, addr, endpoint, more))
 }
 
 // InBucket reports whether the bucket has the bytes of a blob.

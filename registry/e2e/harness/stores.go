@@ -3,7 +3,6 @@ package harness
 import (
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -42,17 +41,14 @@ func StartAzurite(t *testing.T) string {
 func StartOnStore(t *testing.T, env ...string) *Process {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
-	cmd := exec.Command(Binary, "serve")
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"),
+	return Serve(t, addr, append([]string{
 		"REGISTRY_HTTP_ADDR=" + addr,
 		"REGISTRY_HTTP_SECRET=shared-by-all-replicas",
 		"REGISTRY_STORAGE_DELETE_ENABLED=true",
 		"REGISTRY_LOG_LEVEL=warn",
 		"REGISTRY_LOG_ACCESSLOG_DISABLED=true",
 		"REGISTRY_SLIPWAY_OBJECTSTORE_SPOOL=" + t.TempDir(),
-	}, env...)
-	return Start(t, addr, cmd)
+	}, env...))
 }
 
 // AzureEnv returns the variables that configure a registry on Azurite.

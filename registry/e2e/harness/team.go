@@ -45,20 +45,27 @@ func StartTeamOn(t testing.TB, storage, root, rules string, more ...string) *Tea
 	t.Helper()
 	addr, htpasswd := programtest.FreeAddr(t), filepath.Join(root, "htpasswd")
 	if _, err := os.Stat(htpasswd); err != nil {
-		var users strings.Builder
-		for _, user := range []string{"alice", "bob", "carl"} {
-			users.WriteString(HashLine(t, user, "secret of "+user))
-		}
-		WriteFile(t, htpasswd, []byte(users.String()))
+		WriteTeam(t, htpasswd)
 	}
 	x := &Team{Config: filepath.Join(t.TempDir(), "config.yml")}
 	WriteFile(t, x.Config, []byte("version: 0.1\nlog: {level: warn, accesslog: {disabled: true}}\nstorage: "+storage+"\n"+
 		"http: {addr: '"+addr+"', secret: shared-by-all-replicas}\nauth: {htpasswd: {path: "+htpasswd+"}, service: builtin}\n"+rules+strings.Join(more, "\n")))
-	cmd := exec.Command(Binary, "serve", x.Config)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	x.Process = Start(t, addr, cmd)
+	x.Process = Serve(t, addr, nil, x.Config)
 	return x
 }
+
+// WriteTeam writes the password file of alice, bob and carl.
+func WriteTeam(t testing.TB, htpasswd string) {
+	t.Helper()
+	var users strings.Builder
+	for _, user := range []string{"alice", "bob", "carl"} {
+		users.WriteString(HashLine(t, user, "secret of "+user))
+	}
+	WriteFile(t, htpasswd, []byte(users.String()))
+}
+
+// AsAlice is the address with the login of alice, the administrator.
+func AsAlice(addr string) string { return "alice:secret%20of%20alice@" + addr }
 
 // Registry runs a command of the registry with the team's configuration.
 func (x *Team) Registry(t testing.TB, args ...string) string {

@@ -177,29 +177,6 @@ func TestGarbageCollectCommand(t *testing.T) {
 	}
 }
 
-// An image with a manifest that cannot be read is left alone; the exit status
-// says so.
-func TestUnreadableManifestIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	p := harness.StartRegistry(t, root)
-	bad, garbage := harness.NewImage(t, 230, 1, 10_000), harness.NewImage(t, 231, 1, 10_000)
-	bad.Push(t, p.Addr, "gc/bad", "v1")
-	garbage.Push(t, p.Addr, "gc/good", "v1")
-	harness.DeleteReference(t, p.Addr, "gc/good", garbage.Manifest)
-	letAge(t, root)
-	hex := strings.TrimPrefix(bad.Manifest, "sha256:")
-	if err := os.Remove(filepath.Join(root, "docker/registry/v2/blobs/sha256", hex[:2], hex, "data")); err != nil {
-		t.Fatal(err)
-	}
-	out, err := harness.CollectCommand(root, nil).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "gc/bad") || !strings.Contains(string(out), bad.Manifest) {
-		t.Errorf("got %v: %s", err, out)
-	}
-	harness.WantFreed(t, root, garbage)
-	harness.WantStored(t, root, bad, bad.Manifest)
-}
-
 // Volumes of distribution, collected with -m: everything tagged and its
 // referrers still pull, and distribution still serves it.
 func TestCollectVolumeOfDistribution(t *testing.T) {

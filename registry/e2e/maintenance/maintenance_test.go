@@ -61,37 +61,7 @@ func startWith(t *testing.T, command, path, addr string) *harness.Process {
 // runOn runs a command of the registry with a configuration.
 func runOn(t *testing.T, config string, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), harness.Binary, append(args, config)...)
-	cmd.Env = []string{}
-	text, _ := cmd.CombinedOutput()
-	return string(text), cmd.ProcessState.ExitCode()
-}
-
-// What clients' users read when a tag stays what it is.
-func TestImmutableTags(t *testing.T) {
-	path, addr := keeper(t, t.TempDir())
-	startWith(t, harness.Binary, path, addr)
-	first, second := harness.NewImage(t, 1, 1, 1000), harness.NewImage(t, 2, 1, 1000)
-	first.Push(t, addr, "prod/app", "v1")
-	first.Push(t, addr, "prod/app", "v1") // the same again
-	second.Push(t, addr, "prod/app", "latest")
-
-	const refused = "the tag v1 is immutable and stays at sha256:"
-	for name, push := range map[string][]string{
-		"skopeo": {"--insecure-policy", "copy", "--dest-tls-verify=false", "oci:" + second.Layout(t, "v1") + ":v1", "docker://" + addr + "/prod/app:v1"},
-		"crane":  {"--insecure", "push", second.Layout(t, "v1"), addr + "/prod/app:v1"},
-	} {
-		if out, err := harness.TryTool(t, nil, name, push...); err == nil || !strings.Contains(out, refused) {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-	}
-	for _, ref := range []string{"v1", first.Manifest} {
-		resp, body := harness.Fetch(t, "DELETE", "http://"+addr+"/v2/prod/app/manifests/"+ref, nil, nil)
-		if resp.StatusCode != http.StatusConflict || !strings.Contains(string(body), `"DENIED"`) {
-			t.Errorf("DELETE %s: %s %s", ref, resp.Status, body)
-		}
-	}
-	first.Pulls(t, addr, "prod/app", "v1")
+	return harness.Run(t, nil, append(args, config)...)
 }
 
 // Retention as an operator meets it: a plan, the application beside the server,
@@ -300,7 +270,7 @@ func TestExportAndImport(t *testing.T) {
 	for _, target := range []struct{ file, transport string }{{"out", "oci:"}, {"out.tar", "oci-archive:"}} {
 		t.Run(target.file, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), target.file)
-			if text, code := runRegistryArgs(t, "export", path, "app", out); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
+			if text, code := harness.Run(t, nil, "export", path, "app", out); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
 				t.Fatalf("export: %d\n%s", code, text)
 			}
 			for tag, want := range map[string]*harness.Image{"multi": idx, "v1": img} {
@@ -309,7 +279,7 @@ func TestExportAndImport(t *testing.T) {
 				want.SameLayout(t, back)
 			}
 			repo := "taken/" + strings.ReplaceAll(target.file, ".", "-")
-			if text, code := runRegistryArgs(t, "import", path, out, repo); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
+			if text, code := harness.Run(t, nil, "import", path, out, repo); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
 				t.Fatalf("import: %d\n%s", code, text)
 			}
 			idx.Pulls(t, addr, repo, "multi")
@@ -321,7 +291,7 @@ func TestExportAndImport(t *testing.T) {
 	}
 	t.Run("crane reads one tag", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "one")
-		if text, code := runRegistryArgs(t, "export", path, "app:v1", out); code != 0 {
+		if text, code := harness.Run(t, nil, "export", path, "app:v1", out); code != 0 {
 			t.Fatalf("export: %d\n%s", code, text)
 		}
 		harness.RunTool(t, "crane", "--insecure", "push", out, addr+"/from-crane:v1")
@@ -334,7 +304,7 @@ func TestExportAndImport(t *testing.T) {
 		harness.RunTool(t, "crane", "--insecure", "append", "-f", layer, "-t", ref)
 		harness.RunTool(t, "crane", "--insecure", "tag", ref, "v3")
 		out := filepath.Join(t.TempDir(), "out.tar")
-		if text, code := runRegistryArgs(t, "export", path, "docker", out); code != 0 {
+		if text, code := harness.Run(t, nil, "export", path, "docker", out); code != 0 {
 			t.Fatalf("export: %d\n%s", code, text)
 		}
 		harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "oci-archive:"+out+":v3", "docker://"+addr+"/docker-back:v3")
@@ -349,7 +319,7 @@ func TestExportAndImport(t *testing.T) {
 		harness.RunTool(t, "crane", "--insecure", "pull", "--format=oci", addr+"/app:multi", dir)
 		harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "--src-tls-verify=false", "docker://"+addr+"/app:v1", "oci-archive:"+archive+":named")
 		for _, from := range []string{dir, archive} {
-			if text, code := runRegistryArgs(t, "import", path, from, "foreign"); code != 0 {
+			if text, code := harness.Run(t, nil, "import", path, from, "foreign"); code != 0 {
 				t.Fatalf("import: %d\n%s", code, text)
 			}
 		}
@@ -358,11 +328,6 @@ func TestExportAndImport(t *testing.T) {
 	if text, code := runOn(t, path, "usage"); code != 0 || !strings.Contains(text, "REPOSITORY") || !strings.Contains(text, "taken/out-tar") {
 		t.Errorf("usage: %d\n%s", code, text)
 	}
-}
-
-func runRegistryArgs(t *testing.T, args ...string) (out string, code int) {
-	t.Helper()
-	return runOn(t, args[len(args)-1], args[:len(args)-1]...)
 }
 
 // Docker's user reads why a tag is refused. What this docker saves is no OCI
@@ -383,12 +348,12 @@ func TestDockerMeetsRules(t *testing.T) {
 
 	archive := filepath.Join(t.TempDir(), "saved.tar")
 	e.Run("save", "-o", archive, "busybox:local")
-	if text, code := runRegistryArgs(t, "import", path, archive, "saved"); code == 0 || !strings.Contains(text, "not an OCI layout") {
+	if text, code := harness.Run(t, nil, "import", path, archive, "saved"); code == 0 || !strings.Contains(text, "not an OCI layout") {
 		t.Errorf("import of a docker archive: %d\n%s", code, text)
 	}
 	converted := filepath.Join(t.TempDir(), "converted.tar")
 	harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "docker-archive:"+archive, "oci-archive:"+converted+":local")
-	if text, code := runRegistryArgs(t, "import", path, converted, "saved"); code != 0 {
+	if text, code := harness.Run(t, nil, "import", path, converted, "saved"); code != 0 {
 		t.Fatalf("import: %d\n%s", code, text)
 	}
 	e.Run("pull", addr+"/saved:local")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +17,11 @@ const keepDeleted = "REGISTRY_STORAGE_DELETE_KEEP=168h"
 // command runs a command of the registry on the storage of a configuration.
 func command(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(harness.Binary, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("registry %q: %v: %s", args, err, programtest.Tail(string(out)))
+	out, code := harness.Run(t, nil, args...)
+	if code != 0 {
+		t.Fatalf("registry %q: %d: %s", args, code, programtest.Tail(out))
 	}
-	return string(out)
+	return out
 }
 
 // What real clients delete comes back by command, on files and on an object store, also after a
@@ -82,7 +81,7 @@ func TestRestoreWhatClientsDeleted(t *testing.T) {
 			if store == "files" {
 				harness.DeleteReference(t, p.Addr, "web/app", image.Manifest)
 				command(t, "garbage-collect", "-m", "--age", "0", "--purge-deleted", config)
-				if out, err := exec.Command(harness.Binary, "restore", config, "web/app@"+image.Manifest).CombinedOutput(); err == nil {
+				if out, code := harness.Run(t, nil, "restore", config, "web/app@"+image.Manifest); code == 0 {
 					t.Errorf("what was purged is restored: %s", out)
 				}
 			}

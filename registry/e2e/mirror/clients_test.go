@@ -30,9 +30,7 @@ proxy:
   - {remoteurl: "http://%UP%", namespaces: [docker.io]}
   - {prefix: hub, remoteurl: "http://%UP%", namespaces: [hub.example.org]}
 `)))
-	cmd := exec.Command(harness.Binary, "serve", config)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	return up, harness.Start(t, addr, cmd)
+	return up, harness.Serve(t, addr, nil, config)
 }
 
 // A CI runner with docker, whose configuration names the mirror in two lines, pulls and

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -98,11 +97,11 @@ proxy:
 `)))
 	sync := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(harness.Binary, append([]string{"mirror", "sync", config}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("mirror sync: %v\n%s", err, out)
+		out, code := harness.Run(t, nil, append([]string{"mirror", "sync", config}, args...)...)
+		if code != 0 {
+			t.Fatalf("mirror sync: %d\n%s", code, out)
 		}
-		return string(out)
+		return out
 	}
 	if out := sync(); !strings.Contains(out, "1 image present; fetched 3 blobs") {
 		t.Errorf("mirror sync: %s", out)
@@ -110,12 +109,10 @@ proxy:
 	if out := sync(); !strings.Contains(out, "fetched 0 blobs") {
 		t.Errorf("mirror sync again: %s", out)
 	}
-	if out, err := exec.Command(harness.Binary, "mirror", "sync", config, "hub/none:v1").CombinedOutput(); err == nil {
+	if out, code := harness.Run(t, nil, "mirror", "sync", config, "hub/none:v1"); code == 0 {
 		t.Errorf("an image that is not there: %s", out)
 	}
-	cmd := exec.Command(harness.Binary, "serve", config)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	mirror := harness.Start(t, addr, cmd)
+	mirror := harness.Serve(t, addr, nil, config)
 	up.Kill()
 	one.Pulls(t, mirror.Addr, "hub/one", "v1")
 	harness.Start(t, up.Addr, harness.RegistryCommand(up.Addr, t.TempDir())) // what it had does not matter

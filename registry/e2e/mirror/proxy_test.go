@@ -8,8 +8,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -80,9 +78,7 @@ proxy:
   - {prefix: secure, remoteurl: "https://example.com", ca: "%CA%"}
   - {prefix: unknown, remoteurl: "https://example.com"}
 `)))
-	cmd := exec.Command(harness.Binary, "serve", config)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HTTP_PROXY=" + f.URL, "https_proxy=" + f.URL}
-	mirror := harness.Start(t, addr, cmd)
+	mirror := harness.Serve(t, addr, []string{"HTTP_PROXY=" + f.URL, "https_proxy=" + f.URL}, config)
 	img.Pulls(t, mirror.Addr, "plain/app", "v1")
 	img.Pulls(t, mirror.Addr, "secure/app", "v1")
 	if resp, body := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/unknown/app/manifests/v1", harness.AcceptAll, nil); resp.StatusCode != http.StatusBadGateway {

@@ -1,16 +1,11 @@
 package mirror
 
 import (
-	"fmt"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"slipway/registry/e2e/harness"
-	"slipway/registry/internal/maintenance/collect"
-	"slipway/shared/programtest"
 )
 
 // Two replicas on one bucket ask the upstream for a blob at most once each, and what one of
@@ -70,56 +65,5 @@ func waitStored(t *testing.T, place *place, img *harness.Image) {
 	t.Helper()
 	for d := range img.Blobs {
 		harness.Eventually(t, d+" is stored", func() bool { return place.holds(d) })
-	}
-}
-
-// What has to leave a cache that replicas share leaves once, and what was pulled last stays.
-func TestMirror_EvictionOfReplicas(t *testing.T) {
-	t.Parallel() // it waits most of its time
-	const age = time.Second
-	up := harness.StartRegistry(t, t.TempDir())
-	place := onMinIO(t, up.Addr)
-	var replicas [2]*harness.Process
-	var debug [2]string
-	for i := range replicas {
-		debug[i] = programtest.FreeAddr(t)
-		replicas[i] = place.start(
-			t, "REGISTRY_PROXY_MAXSIZE=2500000", fmt.Sprintf("REGISTRY_STORAGE_MAINTENANCE_GC={enabled: false, age: %s}", age),
-			"REGISTRY_HTTP_DEBUG_ADDR="+debug[i], "REGISTRY_HTTP_DEBUG_PROMETHEUS={enabled: true, path: /metrics}",
-		)
-	}
-	time.Sleep(12 * time.Second) // both have searched the empty caches; else they collect at first
-	images := make([]*harness.Image, 4)
-	for i := range images {
-		if i == 2 { // the caches are full now, and what leaves them is old enough for the next collection
-			time.Sleep(collect.MinAge(age))
-		}
-		images[i] = harness.NewImage(t, uint64(150+3*i), 2, 500_000) // about a megabyte
-		images[i].Push(t, up.Addr, fmt.Sprint("app", i), "v1")
-		images[i].Pulls(t, replicas[i%2].Addr, fmt.Sprint("app", i), "v1")
-		waitStored(t, place, images[i])
-	}
-	last := len(images) - 1
-	for deadline := time.Now().Add(6 * time.Minute); place.holds(largest(images[0])); time.Sleep(100 * time.Millisecond) {
-		images[last].Pulls(t, replicas[1].Addr, fmt.Sprint("app", last), "v1")
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing has left the cache\n%s\n%s", replicas[0].Output(), replicas[1].Output())
-		}
-	}
-	if !place.holds(largest(images[last])) {
-		t.Error("what is in use has left the cache")
-	}
-	evicted := 0.0
-	for _, addr := range debug {
-		_, body := harness.Fetch(t, http.MethodGet, "http://"+addr+"/metrics", nil, nil)
-		for line := range strings.Lines(string(body)) {
-			var n float64
-			if _, err := fmt.Sscanf(line, "registry_proxy_evicted_manifests_total %g", &n); err == nil {
-				evicted += n
-			}
-		}
-	}
-	if evicted < 1 || evicted > float64(last) {
-		t.Errorf("%v manifests are counted as evicted, of %d that could be", evicted, last)
 	}
 }

@@ -436,13 +436,11 @@ func TestEventsCommand(t *testing.T) {
 
 func runEvents(t *testing.T, root string, env []string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(harness.Binary, args...)
-	cmd.Env = append([]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + root}, env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("registry %v: %v %s", args, err, out)
+	out, code := harness.Run(t, append([]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + root}, env...), args...)
+	if code != 0 {
+		t.Fatalf("registry %v: %d %s", args, code, out)
 	}
-	return string(out)
+	return out
 }
 
 func eventuallyOutput(t *testing.T, root string, env, args []string, want *regexp.Regexp) {
@@ -450,29 +448,6 @@ func eventuallyOutput(t *testing.T, root string, env, args []string, want *regex
 	harness.Eventually(t, fmt.Sprintf("registry %v says %s", args, want), func() bool {
 		return want.MatchString(runEvents(t, root, env, args...))
 	})
-}
-
-// The registry starts before the file with the headers is there; the events wait
-// for it.
-func TestHeadersFileComesLater(t *testing.T) {
-	root := t.TempDir()
-	w := newWatcher(t)
-	file := filepath.Join(t.TempDir(), "headers")
-	env := notifying(w, `, headersfile: "`+file+`"`)
-	p := harness.StartRegistry(t, root, env...)
-	harness.NewImage(t, 35, 1, 1000).Push(t, p.Addr, "later", "v1")
-	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`the headers file .* does not exist \(yet\)`))
-	harness.WriteFile(t, file+".new", []byte("Authorization: Bearer tok\n"))
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
-	if w.tries.Load() != 1 || w.heads[0].Get("Authorization") != "Bearer tok" {
-		t.Errorf("%d tries, %v", w.tries.Load(), w.heads)
-	}
-	if strings.Contains(p.Output(), "tok") {
-		t.Error("the log has the token")
-	}
 }
 
 // With no room for its event a push fails, and the next are refused before anything
@@ -566,28 +541,4 @@ func TestEventsOnSickVolumes(t *testing.T) {
 	if strings.Contains(p.Output(), "wait in memory") {
 		t.Errorf("the queue is in memory: %s", p.Output())
 	}
-}
-
-// Events that a replica had not sent when it was killed are sent by the next one that
-// starts with the same directory.
-func TestS3_EventsOfADeadReplica(t *testing.T) {
-	t.Parallel() // it waits most of its time
-	server, _ := harness.MinIOBucket(t)
-	w := newWatcher(t)
-	w.status.Store(500)
-	env := notifying(w, "")
-	queue := "notifications: {queue: {directory: " + t.TempDir() + "}}\n"
-	living, dying := harness.StartOnS3(t, server.URL(), queue, env...), harness.StartOnS3(t, server.URL(), queue, env...)
-	harness.NewImage(t, 91, 1, 1000).Push(t, dying.Addr, "events", "v1")
-	harness.NewImage(t, 92, 1, 1000).Push(t, living.Addr, "events", "v2")
-	dying.Kill()
-	w.status.Store(200)
-	next := harness.StartOnS3(t, server.URL(), queue, env...)
-	var tags []string
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if tags = w.tags(); slices.Contains(tags, "v1") && slices.Contains(tags, "v2") {
-			return
-		}
-	}
-	t.Errorf("events of the tags %q have come, want v1 and v2\n%s", tags, programtest.Tail(next.Output()))
 }

@@ -1,13 +1,10 @@
 package pages
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,103 +80,30 @@ const evil = `<img src=x onerror="window.evil=1">"'><script>window.evil=1</scrip
 // and one with something attached.
 func stock(t *testing.T, x *harness.Process) {
 	t.Helper()
+	addr := harness.AsAlice(x.Addr)
 	index := harness.NewIndex(t, harness.ImageOf(t, "amd64", harness.Tar(t, "app", []byte("one"))), harness.ImageOf(t, "arm64", harness.Tar(t, "app", []byte("two"))))
 	next := harness.NewIndex(t, harness.ImageOf(t, "amd64", harness.Tar(t, "app", []byte("three"))), harness.ImageOf(t, "arm64", harness.Tar(t, "app", []byte("four"))))
 	for _, repo := range []string{"web/app", "web/intern/tool", "public/base", "secret/plans"} {
-		pushImage(t, x, index, repo, "1.0")
-		pushImage(t, x, next, repo, "1.1")
+		index.Push(t, addr, repo, "1.0")
+		next.Push(t, addr, repo, "1.1")
 	}
-	push := func(tag string, config, manifest map[string]any, layer []byte) string {
+	push := func(tag, configType string, config, manifest map[string]any, layer string) harness.Descriptor {
 		t.Helper()
-		put := func(b []byte, mediaType string) map[string]any {
-			pushBlob(t, x, "web/app", b)
-			return map[string]any{"mediaType": mediaType, "digest": harness.DigestOf(b), "size": len(b)}
-		}
-		mediaType := "application/vnd.oci.image.config.v1+json"
-		if len(config) == 0 {
-			mediaType = "application/vnd.oci.empty.v1+json"
-		}
-		manifest["schemaVersion"], manifest["mediaType"] = 2, "application/vnd.oci.image.manifest.v1+json"
-		manifest["config"] = put(harness.JSON(t, config), mediaType)
-		l := put(layer, "application/spdx+json")
-		l["annotations"] = map[string]string{"org.opencontainers.image.title": evil}
-		manifest["layers"] = []any{l}
-		body := harness.JSON(t, manifest)
-		request(t, x, http.MethodPut, "/v2/web/app/manifests/"+tag, body, "application/vnd.oci.image.manifest.v1+json", http.StatusCreated)
-		return harness.DigestOf(body)
+		img := &harness.Image{Blobs: map[string][]byte{}}
+		l := img.Add("application/spdx+json", []byte(layer))
+		l.Annotations = map[string]string{"org.opencontainers.image.title": evil}
+		manifest["schemaVersion"], manifest["mediaType"] = 2, harness.TypeManifest
+		manifest["config"], manifest["layers"] = img.Add(configType, harness.JSON(t, config)), []harness.Descriptor{l}
+		d := img.Add(harness.TypeManifest, harness.JSON(t, manifest))
+		img.Manifest = d.Digest
+		img.Push(t, addr, "web/app", tag)
+		return d
 	}
-	subject := push("evil", map[string]any{
+	subject := push("evil", harness.TypeConfig, map[string]any{
 		"created": "2026-01-02T03:04:05Z", "os": "linux", "architecture": "amd64", "author": evil, "history": []any{map[string]any{"created_by": evil}},
 		"config": map[string]any{"Env": []string{evil + "=" + evil}, "Labels": map[string]string{evil: evil, "a-long-label": strings.Repeat("long", 80)}, "Entrypoint": []string{evil}, "User": evil},
-	}, map[string]any{"annotations": map[string]string{evil: "javascript:window.evil=1"}}, []byte("layer"))
-	push("sbom", map[string]any{}, map[string]any{
-		"artifactType": "application/spdx+json", "subject": map[string]any{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": subject, "size": size(t, x, subject)},
-	}, []byte(`{"spdxVersion":"SPDX-2.3"}`))
-}
-
-// pushImage pushes as the administrator.
-func pushImage(t *testing.T, x *harness.Process, img *harness.Image, repo, tag string) {
-	t.Helper()
-	manifests := img.Manifests(t)
-	for d, b := range img.Blobs {
-		if !slices.Contains(manifests, d) {
-			pushBlob(t, x, repo, b)
-		}
-	}
-	for _, d := range manifests {
-		ref := d
-		if d == img.Manifest {
-			ref = tag
-		}
-		request(t, x, http.MethodPut, "/v2/"+repo+"/manifests/"+ref, img.Blobs[d], mediaTypeOf(t, img.Blobs[d]), http.StatusCreated)
-	}
-}
-
-func mediaTypeOf(t *testing.T, manifest []byte) string {
-	t.Helper()
-	var doc struct{ MediaType string }
-	if err := json.Unmarshal(manifest, &doc); err != nil {
-		t.Fatal(err)
-	}
-	return doc.MediaType
-}
-
-func size(t *testing.T, x *harness.Process, digest string) int64 {
-	t.Helper()
-	resp := request(t, x, http.MethodHead, "/v2/web/app/manifests/"+digest, nil, "", http.StatusOK)
-	return resp.ContentLength
-}
-
-func pushBlob(t *testing.T, x *harness.Process, repo string, content []byte) {
-	t.Helper()
-	resp := request(t, x, http.MethodPost, "/v2/"+repo+"/blobs/uploads/", nil, "", http.StatusAccepted)
-	at := resp.Header.Get("Location")
-	at = harness.WithQuery(t, harness.AbsoluteURL(t, x.Addr, at), "digest", harness.DigestOf(content))
-	request(t, x, http.MethodPut, strings.TrimPrefix(at, "http://"+x.Addr), content, "application/octet-stream", http.StatusCreated)
-}
-
-// request sends a request of the administrator and wants a status.
-func request(t *testing.T, x *harness.Process, method, path string, body []byte, contentType string, want int) *http.Response {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+x.Addr+path, strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.SetBasicAuth("alice", "secret of alice")
-	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != want {
-		var text json.RawMessage
-		_ = json.NewDecoder(resp.Body).Decode(&text)
-		t.Fatalf("%s %s: %d %s, want %d", method, path, resp.StatusCode, text, want)
-	}
-	return resp
+	}, map[string]any{"annotations": map[string]string{evil: "javascript:window.evil=1"}}, "layer")
+	push("sbom", "application/vnd.oci.empty.v1+json", map[string]any{}, map[string]any{"artifactType": "application/spdx+json", "subject": subject}, `{"spdxVersion":"SPDX-2.3"}`)
 }
 
 // files is a storage of its own.
@@ -200,18 +124,12 @@ const undo = "delete: {enabled: true, keep: 48h}, maintenance: {immutable: [{rep
 func start(t *testing.T, storage string, more func(addr string) string) *harness.Process {
 	t.Helper()
 	dir, addr := t.TempDir(), programtest.FreeAddr(t)
-	var users strings.Builder
-	for _, user := range []string{"alice", "bob", "carl"} {
-		users.WriteString(harness.HashLine(t, user, "secret of "+user))
-	}
 	passwords, file := filepath.Join(dir, "htpasswd"), filepath.Join(dir, "config.yml")
-	harness.WriteFile(t, passwords, []byte(users.String()))
+	harness.WriteTeam(t, passwords)
 	harness.WriteFile(t, file, []byte("version: 0.1\nlog: {level: warn, accesslog: {disabled: true}}\nstorage: "+storage+"\n"+
 		"http: {addr: '"+addr+"', secret: shared-by-all-replicas}\naudit: {file: "+filepath.Join(dir, "audit.log")+"}\n"+
 		"auth: {htpasswd: {path: "+passwords+"}, service: builtin"+more(addr)+"}\n"+rules))
-	cmd := exec.Command(harness.Binary, "serve", file)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	return harness.Start(t, addr, cmd)
+	return harness.Serve(t, addr, nil, file)
 }
 
 func nothing(string) string { return "" }

@@ -163,8 +163,11 @@ func TestProvider(t *testing.T) {
 func TestForEverybody(t *testing.T) {
 	x := start(t, files(t), nothing)
 	stock(t, x)
-	request(t, x, http.MethodDelete, "/v2/public/base/manifests/1.1", nil, "", http.StatusAccepted)
-	request(t, x, http.MethodPost, "/v2/_slipway/robots", []byte(`{"name":"ci","repositories":["web/**"],"allow":["push"],"note":"of the pipeline"}`), "application/json", http.StatusCreated)
+	harness.DeleteReference(t, harness.AsAlice(x.Addr), "public/base", "1.1")
+	robot := strings.NewReader(`{"name":"ci","repositories":["web/**"],"allow":["push"],"note":"of the pipeline"}`)
+	if resp, body := harness.Fetch(t, http.MethodPost, "http://"+harness.AsAlice(x.Addr)+"/v2/_slipway/robots", http.Header{"Content-Type": {"application/json"}}, robot); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s", resp.Status, body)
+	}
 	b := visit(t, x)
 	look := func(path, where string) {
 		t.Helper()

@@ -2,8 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -38,17 +36,11 @@ func TestFullBucket(t *testing.T) {
 		t.Errorf("tags %q are left", got)
 	}
 	config := harness.WriteS3Config(t, programtest.FreeAddr(t), server.URL(), "")
-	command := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), harness.Binary, append(args, config)...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	if out, code := harness.Run(t, nil, "serve", config); code == 0 || !strings.Contains(out, "the bucket is full: free space first") {
+		t.Errorf("a start on a full bucket: %d, %s", code, out)
 	}
-	if out, err := command("serve"); err == nil || !strings.Contains(out, "the bucket is full: free space first") {
-		t.Errorf("a start on a full bucket: %v, %s", err, out)
-	}
-	if out, err := command("garbage-collect", "-m", "--age", "0s"); err != nil {
-		t.Errorf("garbage-collect: %v, %s", err, out)
+	if out, code := harness.Run(t, nil, "garbage-collect", "-m", "--age", "0s", config); code != 0 {
+		t.Errorf("garbage-collect: %d, %s", code, out)
 	}
 	for tag, img := range images {
 		for d := range img.Blobs {

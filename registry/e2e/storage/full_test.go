@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"slipway/registry/e2e/harness"
-	"slipway/shared/programtest"
 )
 
 // resource is what a full volume lacks.
@@ -152,35 +151,4 @@ func wantHeldBack(t *testing.T, addr, root string) {
 		!strings.Contains(string(body), "the storage is full") && !strings.Contains(string(body), "no space left") {
 		t.Errorf("POST onto a full volume: %s %s", resp.Status, body)
 	}
-}
-
-// A volume that could only be read when the registry started, and is made
-// writable, is pushed to as soon as it can be, and no collection takes that for garbage.
-func TestVolumeBecomesWritable(t *testing.T) {
-	t.Parallel()
-	dir := programtest.Mount(t, "tmpfs", "size=20m")
-	root := filepath.Join(dir, "root")
-	p := harness.StartRegistry(t, root)
-	img := harness.NewImage(t, 310, 1, 10_000)
-	img.Push(t, p.Addr, "app", "v1")
-	if err := p.Stop(t); err != nil {
-		t.Fatal(err)
-	}
-	harness.RemountReadOnly(t, dir)
-	p = harness.StartRegistry(t, root)
-	if before, _, _ := strings.Cut(p.Output(), "registry started"); !strings.Contains(before, "the storage is mounted read-only") {
-		t.Errorf("a start on a read-only volume logs %s", before)
-	}
-	resp, body := harness.Fetch(t, "POST", "http://"+p.Addr+"/v2/app/blobs/uploads/", nil, nil)
-	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "the storage is read-only") {
-		t.Errorf("POST onto a read-only volume: %s %s", resp.Status, body)
-	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=20m"); err != nil {
-		t.Fatal(err)
-	}
-	harness.NewImage(t, 311, 1, 10_000).Push(t, p.Addr, "app", "v2")
-	if out := harness.CollectGarbage(t, root, "-m"); !strings.Contains(out, "0 blobs and 0 manifests eligible") {
-		t.Errorf("what was just pushed is garbage: %s", programtest.Tail(out))
-	}
-	img.Pulls(t, p.Addr, "app", "v1")
 }

@@ -2,10 +2,8 @@ package storage
 
 import (
 	"bytes"
-	"context"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,17 +45,13 @@ func TestMoveFromDiskToBucket(t *testing.T) {
 	config := harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), "")
 	layout := filepath.Join(t.TempDir(), "out")
 	for _, args := range [][]string{{"verify", config}, {"export", config, "team/late", layout}} {
-		cmd := exec.CommandContext(context.Background(), harness.Binary, args...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", args[0], err, out)
+		if out, code := harness.Run(t, nil, args...); code != 0 {
+			t.Fatalf("%s: %d\n%s", args[0], code, out)
 		}
 	}
 	back := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), harness.Binary, "import", harness.WritePeerConfig(t, "127.0.0.1:0", back), layout, "team/back")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("import: %v\n%s", err, out)
+	if out, code := harness.Run(t, nil, "import", harness.WritePeerConfig(t, "127.0.0.1:0", back), layout, "team/back"); code != 0 {
+		t.Fatalf("import: %d\n%s", code, out)
 	}
 	late.Pulls(t, harness.StartRegistry(t, back).Addr, "team/back", "v1")
 }

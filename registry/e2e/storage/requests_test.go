@@ -8,8 +8,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +19,6 @@ import (
 	"slipway/registry/internal/storage/gcs"
 	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/s3/s3test"
-	"slipway/shared/programtest"
 )
 
 // storeCounter passes requests on to an object store and counts them.
@@ -317,12 +314,7 @@ func TestS3_IdleReplica_SendsNextToNothing(t *testing.T) {
 	server.Bucket(t, "images")
 	c := newStoreCounter(t, server.URL())
 	c.all = true
-	addr := programtest.FreeAddr(t)
-	cmd := exec.CommandContext(t.Context(), harness.Binary, "serve", harness.WriteS3Config(t, addr, c.URL, ""))
-	cmd.Env = []string{ // the purge, once a day, may begin in the time that is looked at
-		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false",
-	}
-	replica := harness.Start(t, addr, cmd)
+	replica := harness.StartOnS3(t, c.URL, "")
 	c.during(func() { harness.NewImage(t, 1, 2, 1000).Push(t, replica.Addr, "idle", "v1") })
 	const span = 20 * time.Second
 	got := c.during(func() { time.Sleep(span) })

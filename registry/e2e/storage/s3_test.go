@@ -43,32 +43,7 @@ func TestS3_ExchangeWithDistribution(t *testing.T) {
 	ours := harness.StartOnS3(t, server.URL(), "").Addr
 	for i, peer := range harness.Peers {
 		t.Run(peer.Name, func(t *testing.T) {
-			theirs := startPeerOnS3(t, peer.Tool, server.URL()).Addr
-			img := harness.NewImage(t, uint64(11+10*i), 3, 50_000)
-			idx := harness.NewIndex(t, harness.NewImage(t, uint64(12+10*i), 2, 10_000), harness.NewImage(t, uint64(13+10*i), 1, 10_000))
-			for way, addrs := range map[string][2]string{"ours to theirs": {ours, theirs}, "theirs to ours": {theirs, ours}} {
-				from, to := addrs[0], addrs[1]
-				repo := fmt.Sprintf("exchange%d/%s", i, strings.ReplaceAll(way, " ", "-"))
-				img.Push(t, from, repo, "image")
-				idx.Push(t, from, repo, "index")
-				img.Pulls(t, to, repo, "image")
-				idx.Pulls(t, to, repo, "index")
-				if got := harness.ListTags(t, to, repo); got != "image index" {
-					t.Errorf("%s: tags = %q, want both", way, got)
-				}
-				if _, body := harness.Fetch(t, "GET", "http://"+to+"/v2/_catalog", nil, nil); !strings.Contains(string(body), `"`+repo+`"`) {
-					t.Errorf("%s: catalog lacks %s: %s", way, repo, body)
-				}
-				// A retag and a deletion on one side are seen on the other.
-				harness.PushManifest(t, from, repo, "image", idx.Blobs[idx.Manifest])
-				idx.Pulls(t, to, repo, "image")
-				if resp, body := harness.Fetch(t, "DELETE", "http://"+from+"/v2/"+repo+"/manifests/"+idx.Manifest, nil, nil); resp.StatusCode != http.StatusAccepted {
-					t.Fatalf("%s: DELETE: %s %s", way, resp.Status, body)
-				}
-				if resp, _ := harness.Fetch(t, "GET", "http://"+to+"/v2/"+repo+"/manifests/index", harness.AcceptAll, nil); resp.StatusCode != http.StatusNotFound {
-					t.Errorf("%s: GET of a tag whose manifest was deleted: %s, want 404", way, resp.Status)
-				}
-			}
+			harness.Exchange(t, ours, startPeerOnS3(t, peer.Tool, server.URL()).Addr, fmt.Sprint("exchange", i), uint64(11+10*i))
 		})
 	}
 }
