@@ -179,7 +179,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 // Put implements object.Bucket.
 func (b *Bucket) Put(ctx context.Context, key string, body object.Body, o object.PutOptions) (string, error) {
 	if o.Expire {
-		ctx = expiring(ctx)
+		ctx = rest.Expiring(ctx)
 	}
 	out, err := b.blob(key).Upload(ctx, content(body), &blockblob.UploadOptions{Metadata: metadata(o), AccessConditions: conditions(o.If)})
 	if err != nil {
@@ -190,13 +190,13 @@ func (b *Bucket) Put(ctx context.Context, key string, body object.Body, o object
 
 // Touch implements object.Bucket. Whatever is done to the metadata makes a blob new.
 func (b *Bucket) Touch(ctx context.Context, key, version string) error {
-	_, err := b.blob(key).SetMetadata(expiring(ctx), nil, &blob.SetMetadataOptions{AccessConditions: conditions(storage.IfVersion(version))})
+	_, err := b.blob(key).SetMetadata(rest.Expiring(ctx), nil, &blob.SetMetadataOptions{AccessConditions: conditions(storage.IfVersion(version))})
 	return b.failed(ctx, err)
 }
 
 // Delete implements object.Bucket.
 func (b *Bucket) Delete(ctx context.Context, key string, c storage.Condition) error {
-	_, err := b.blob(key).Delete(expiring(ctx), &blob.DeleteOptions{AccessConditions: conditions(c)})
+	_, err := b.blob(key).Delete(rest.Expiring(ctx), &blob.DeleteOptions{AccessConditions: conditions(c)})
 	err = b.failed(ctx, err)
 	if errors.Is(err, storage.ErrNotExist) && c == (storage.Condition{}) {
 		return nil

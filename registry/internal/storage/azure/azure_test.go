@@ -3,8 +3,6 @@ package azure
 import (
 	"fmt"
 	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"sync/atomic"
 	"testing"
@@ -25,46 +23,24 @@ const (
 	accountKey = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// azurite is one server for all tests: it takes seconds to start.
-var azurite struct {
-	url string
-	cmd *exec.Cmd
-}
+var (
+	azurite    buckettest.Server
+	azuriteURL string // "" until it runs
+)
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if azurite.cmd != nil {
-		_ = azurite.cmd.Process.Kill()
-		_ = azurite.cmd.Wait()
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { azurite.Main(m) }
 
 // serviceURL starts Azurite, if it does not run yet.
 func serviceURL(t *testing.T) string {
 	t.Helper()
-	if azurite.url != "" {
-		return azurite.url
+	if azuriteURL == "" {
+		addr := programtest.FreeAddr(t)
+		host, port, _ := net.SplitHostPort(addr)
+		azurite.Start(t, exec.Command(programtest.Tool(t, "azurite-blob"), "--blobHost", host, "--blobPort", port,
+			"--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"), "http://"+addr+"/")
+		azuriteURL = "http://" + addr + "/" + account
 	}
-	addr := programtest.FreeAddr(t)
-	host, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(programtest.Tool(t, "azurite-blob"), "--blobHost", host, "--blobPort", port, "--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	azurite.cmd = cmd
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		resp, err := http.Get("http://" + addr + "/") //nolint:noctx // it answers or is not there
-		if err == nil {
-			resp.Body.Close()
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Azurite does not answer: %v", err)
-		}
-	}
-	azurite.url = "http://" + addr + "/" + account
-	return azurite.url
+	return azuriteURL
 }
 
 var containers atomic.Int64

@@ -1,9 +1,7 @@
 package azure
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,7 +12,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,53 +114,6 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%+v (%v)", trouble, err)
 		}
 	})
-}
-
-// A store above the bucket bears connections that are cut before and after a request took
-// effect, throttling, and bodies that break.
-func TestStoreBearsFaults(t *testing.T) {
-	var n atomic.Int64
-	b := before(t, func(w http.ResponseWriter, r *http.Request, pass func()) {
-		switch n.Add(1) % 7 {
-		case 2:
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case 4:
-			cut(w)
-		case 6:
-			if r.Method == http.MethodGet {
-				pass()
-				return
-			}
-			r2 := r.Clone(context.Background())
-			content, _ := io.ReadAll(r.Body)
-			r2.Body = io.NopCloser(bytes.NewReader(content))
-			r2.RequestURI = ""
-			r2.URL.Scheme, r2.URL.Host = "http", strings.TrimPrefix(strings.TrimSuffix(azurite.url, "/"+account), "http://")
-			if resp, err := http.DefaultClient.Do(r2); err == nil {
-				resp.Body.Close()
-			}
-			cut(w) // it took effect
-		default:
-			pass()
-		}
-	})
-	client := object.NewClient(b, "root", b.Limits(), object.Timing{})
-	for i := range 10 {
-		key, content := fmt.Sprint("k/", i), rand.Text()
-		if _, err := client.Put(t.Context(), key, []byte(content), &object.Change{}); err != nil {
-			t.Fatalf("put %d: %v", i, err)
-		}
-		got, _, err := client.Get(t.Context(), key, 1<<20)
-		if err != nil || string(got) != content {
-			t.Fatalf("get %d: %q, %v", i, got, err)
-		}
-		if err := client.Delete(t.Context(), key, &object.Change{}); err != nil {
-			t.Fatalf("delete %d: %v", i, err)
-		}
-		if _, err := client.Head(t.Context(), key); !errors.Is(err, storage.ErrNotExist) {
-			t.Fatalf("head %d: %v", i, err)
-		}
-	}
 }
 
 // A blob that distribution has written is an append blob: it is read, overwritten and

@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/rest"
 )
 
 // grants signs URLs with the account's key, or with a key that Azure delegates to an identity.
@@ -107,11 +108,6 @@ func (b *Bucket) useTokens() (err error) {
 	return err
 }
 
-type expireKey struct{}
-
-// expiring is ctx for a request that does nothing once life has passed.
-func expiring(ctx context.Context) context.Context { return context.WithValue(ctx, expireKey{}, true) }
-
 // authorize puts a grant into the URL of each request.
 type authorize struct{ b *Bucket }
 
@@ -119,15 +115,12 @@ type authorize struct{ b *Bucket }
 func (a authorize) Do(req *policy.Request) (*http.Response, error) {
 	raw := req.Raw()
 	until := a.b.clock.Now().Add(longLife)
-	if raw.Context().Value(expireKey{}) != nil {
+	if rest.Expires(raw.Context()) {
 		until = object.Sent(raw.Context()).Add(a.b.clock.Offset() + life)
 	}
 	query, err := a.b.grants.sign(raw.Context(), sas.BlobSignatureValues{Permissions: "racwdl", ExpiryTime: until})
-	if t := (*object.Trouble)(nil); errors.As(err, &t) {
-		return nil, &object.Trouble{Err: t.Err, After: t.After, Effect: object.Refused} // nothing was sent
-	}
 	if err != nil {
-		return nil, err
+		return nil, object.Unsent(err)
 	}
 	if raw.URL.RawQuery != "" {
 		query = raw.URL.RawQuery + "&" + query

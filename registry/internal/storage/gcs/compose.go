@@ -1,9 +1,10 @@
 package gcs
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -17,10 +18,6 @@ import (
 
 // composed is how many objects Google joins with one request.
 const composed = 32
-
-func sortByKey(entries []object.Info) {
-	slices.SortFunc(entries, func(x, y object.Info) int { return cmp.Compare(x.Key, y.Key) })
-}
 
 // Compose implements object.Bucket. More than 32 sources are joined in steps.
 func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Source, o object.PutOptions) (string, error) {
@@ -57,13 +54,13 @@ func (b *Bucket) join(ctx context.Context, key string, sources []object.Source, 
 	for _, s := range sources {
 		request.Sources = append(request.Sources, source{s.Key})
 	}
-	body, err := jsonBody(request)
+	content, err := json.Marshal(request)
 	if err != nil {
 		return "", err
 	}
 	query := match(o.If)
 	query.Set("fields", fields)
-	resp, err := b.send(ctx, http.MethodPost, b.object(key, query, "compose"), http.Header{"Content-Type": {"application/json"}}, body, body.Size(), false)
+	resp, err := b.send(ctx, http.MethodPost, b.object(key, query, "compose"), http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(content), int64(len(content)), false)
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,7 @@
 package gcs
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -15,12 +15,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
 
+	"slipway/registry/internal/cache"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/rest"
@@ -43,8 +45,7 @@ type Bucket struct {
 	base   *url.URL
 	client *http.Client
 	clock  rest.Clock
-	urls   urls
-	// which not every emulator has
+	urls   *cache.Cache[urlID, signedURL]
 }
 
 var _ object.Bucket = (*Bucket)(nil)
@@ -63,18 +64,12 @@ const (
 
 // New returns a bucket. It sends nothing; see Start.
 func New(o Options) (*Bucket, error) {
-	if o.Endpoint == "" {
-		o.Endpoint = Google
-	}
+	o.Endpoint, o.MaxLate = cmp.Or(o.Endpoint, Google), cmp.Or(o.MaxLate, unsigned)
 	base, err := url.Parse(strings.TrimRight(o.Endpoint, "/"))
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%q is not the URL of a storage service", o.Endpoint)
 	}
-	if o.MaxLate == 0 {
-		o.MaxLate = unsigned
-	}
-	b := &Bucket{o: o, base: base, client: rest.NewClient(false)}
-	return b, nil
+	return &Bucket{o: o, base: base, client: rest.NewClient(false), urls: cache.New[urlID, signedURL](maxURLs)}, nil
 }
 
 // Limits implements object.Bucket.
@@ -470,7 +465,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 			page.Entries = append(page.Entries, object.Info{Key: p, Prefix: true})
 		}
 	}
-	sortByKey(page.Entries)
+	slices.SortFunc(page.Entries, func(x, y object.Info) int { return cmp.Compare(x.Key, y.Key) })
 	return page, nil
 }
 
@@ -481,10 +476,4 @@ func successor(after string, delimited bool) string {
 		return prefix + "0"
 	}
 	return after + "-"
-}
-
-// jsonBody is the body of a request.
-func jsonBody(v any) (*bytes.Reader, error) {
-	content, err := json.Marshal(v)
-	return bytes.NewReader(content), err
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -26,50 +25,25 @@ import (
 	"slipway/shared/programtest"
 )
 
-// emulator is one fake-gcs-server for all tests.
-var emulator struct {
-	url string
-	cmd *exec.Cmd
-}
+var (
+	emulator    buckettest.Server
+	emulatorURL string // "" until it runs
+)
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if emulator.cmd != nil {
-		_ = emulator.cmd.Process.Kill()
-		_ = emulator.cmd.Wait()
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { emulator.Main(m) }
 
+// endpoint starts fake-gcs-server, if it does not run yet.
 func endpoint(t *testing.T) string {
 	t.Helper()
-	if emulator.url != "" {
-		return emulator.url
+	if emulatorURL == "" {
+		addr := programtest.FreeAddr(t)
+		host, port, _ := net.SplitHostPort(addr)
+		emulator.Start(t, exec.Command(programtest.Tool(t, "fake-gcs-server"), "-scheme", "http", "-host", host, "-port", port,
+			"-backend", "memory", "-public-host", addr, "-external-url", "http://"+addr, "-log-level", "error"), "http://"+addr+"/storage/v1/b")
+		target := &url.URL{Scheme: "http", Host: addr}
+		emulatorURL = httptest.NewServer(&exact{proxy: httputil.NewSingleHostReverseProxy(target), target: target.String()}).URL
 	}
-	addr := programtest.FreeAddr(t)
-	host, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(programtest.Tool(t, "fake-gcs-server"), "-scheme", "http", "-host", host, "-port", port,
-		"-backend", "memory", "-public-host", addr, "-external-url", "http://"+addr, "-log-level", "error")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	emulator.cmd = cmd
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		resp, err := http.Get("http://" + addr + "/storage/v1/b") //nolint:noctx // it answers or is not there
-		if err == nil {
-			resp.Body.Close()
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("fake-gcs-server does not answer: %v", err)
-		}
-	}
-	target, err := url.Parse("http://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	emulator.url = httptest.NewServer(&exact{proxy: httputil.NewSingleHostReverseProxy(target), target: target.String()}).URL
-	return emulator.url
+	return emulatorURL
 }
 
 // exact stands before fake-gcs-server, which ignores conditions on deletions, copies and

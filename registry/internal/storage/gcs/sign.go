@@ -2,6 +2,7 @@ package gcs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -45,11 +46,7 @@ func (s *Signer) sign(ctx context.Context, client *http.Client, text []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	endpoint := s.Endpoint
-	if endpoint == "" {
-		endpoint = iam
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/v1/projects/-/serviceAccounts/"+url.PathEscape(s.Email)+":signBlob", bytes.NewReader(content))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cmp.Or(s.Endpoint, iam)+"/v1/projects/-/serviceAccounts/"+url.PathEscape(s.Email)+":signBlob", bytes.NewReader(content))
 	if err != nil {
 		return nil, err
 	}
@@ -61,25 +58,16 @@ func (s *Signer) sign(ctx context.Context, client *http.Client, text []byte) ([]
 	t.SetAuthHeader(req)
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, refused(rest.Failed(ctx, err))
+		return nil, object.Unsent(rest.Failed(ctx, err))
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, refused(refusal(resp))
+		return nil, object.Unsent(refusal(resp))
 	}
 	var signed struct{ SignedBlob string }
 	if _, err := answer(ctx, resp, &signed); err != nil {
-		return nil, refused(err)
+		return nil, object.Unsent(err)
 	}
 	return base64.StdEncoding.DecodeString(signed.SignedBlob)
-}
-
-// refused says of a failure to sign that the request itself was not sent.
-func refused(err error) error {
-	var t *object.Trouble
-	if errors.As(err, &t) {
-		return &object.Trouble{Err: t.Err, After: t.After, Effect: object.Refused}
-	}
-	return err
 }
 
 // sign returns a URL of the XML interface by which method works for that long, with
@@ -122,13 +110,27 @@ func (b *Bucket) toSign(now time.Time, email, method, key string, expires time.D
 	return "GOOG4-RSA-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:]), b.base.Scheme + "://" + b.base.Host + path + "?" + encoded
 }
 
+// maxURLs is how many signed URLs are kept, of about 1 KiB each.
+const maxURLs = 2048
+
+// urlID is what a URL was signed for.
+type urlID struct {
+	method, key, contentType string
+	expires                  time.Duration
+}
+
+type signedURL struct {
+	url   string
+	until time.Time
+}
+
 // SignedURL implements object.Bucket. A signature costs milliseconds or a request, so a URL
 // is used again until half of its time is over.
 func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time.Duration, o object.URLOptions) (string, error) {
 	expires = min(expires, 7*24*time.Hour)
 	id, now := urlID{method, key, o.ContentType, expires}, time.Now()
-	if signed, ok := b.urls.get(id, now); ok {
-		return signed, nil
+	if signed, ok := b.urls.Get(id); ok && now.Before(signed.until) {
+		return signed.url, nil
 	}
 	query := url.Values{}
 	if o.ContentType != "" {
@@ -136,7 +138,7 @@ func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time
 	}
 	signed, err := b.sign(ctx, method, key, expires, nil, query)
 	if err == nil {
-		b.urls.put(id, signed, now.Add(expires/2))
+		b.urls.Put(id, signedURL{signed, now.Add(expires / 2)}, 1)
 	}
 	return signed, err
 }

@@ -324,3 +324,28 @@ func TestComposeMany(t *testing.T) {
 		t.Errorf("left behind: %+v, %v", page.Entries, err)
 	}
 }
+
+// A URL is signed once for all clients that want it at about the same time.
+func TestSignedURL_IsUsedAgain(t *testing.T) {
+	g := &cloud{}
+	b := g.bucket(t, &Signer{Email: "me@example.com"})
+	sign := func(key string, expires time.Duration) string {
+		u, err := b.SignedURL(t.Context(), http.MethodGet, key, expires, object.URLOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	first := sign("a", time.Hour)
+	if again := sign("a", time.Hour); again != first {
+		t.Errorf("another URL: %s", again)
+	}
+	if other := sign("b", time.Hour); !strings.Contains(other, "/bucket/b?") {
+		t.Errorf("URL of another object: %s", other)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.requests) != 2 {
+		t.Errorf("signed %d times, want 2: %v", len(g.requests), g.requests)
+	}
+}

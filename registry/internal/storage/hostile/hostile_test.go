@@ -78,39 +78,6 @@ func read(t *testing.T, p *Process, key string) string {
 	return string(got)
 }
 
-// Another process resumes an upload behind the last byte that was stored.
-func TestUploadSurvivesItsProcess(t *testing.T) {
-	_, p, q := two(t)
-	u := create(t, p)
-	stored := strings.Repeat("x", 8<<20) // as much as the spool takes
-	for _, part := range []string{stored, "lost"} {
-		if _, err := u.Write([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := u.Suspend(t.Context(), int64(len(stored))+4, nil); err != nil {
-		t.Fatal(err)
-	}
-	u, err := p.OpenUpload(t.Context(), "/up/data", storage.UploadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := u.Write([]byte("more")); err != nil {
-		t.Fatal(err)
-	}
-	p.Kill()
-	v, err := q.OpenUpload(t.Context(), "/up/data", storage.UploadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Apply(t.Context(), nil, storage.Stage{{Key: "/blob", Upload: v}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, q, "/blob"); got != stored+"lost" && got != stored+"lostmore" {
-		t.Errorf("%d bytes came, want %d or 4 more", len(got), len(stored)+4)
-	}
-}
-
 // A change is made once, whichever of its requests fails before or after it took effect.
 func TestFailedRequests(t *testing.T) {
 	for _, fault := range []Fault{FailBefore, FailAfter} {

@@ -35,12 +35,6 @@ func (b *Bucket) Process() *Process {
 // Kill ends the process as SIGKILL would: it sends no request any more.
 func (p *Process) Kill() { p.requests.dead.Store(true) }
 
-// Freeze stops the requests of the process until Thaw.
-func (p *Process) Freeze() { p.requests.frozen.Store(true) }
-
-// Thaw resumes a frozen process.
-func (p *Process) Thaw() { p.requests.frozen.Store(false) }
-
 // Close implements storage.Store.
 func (p *Process) Close() error {
 	err := p.Store.Close()
@@ -51,30 +45,14 @@ func (p *Process) Close() error {
 
 // requests is a store.Bucket for one process.
 type requests struct {
-	b      *Bucket
-	dead   atomic.Bool
-	frozen atomic.Bool
+	b    *Bucket
+	dead atomic.Bool
 }
 
 // alive is called before each request.
 func (r *requests) alive() error {
-	for r.frozen.Load() && !r.dead.Load() {
-		time.Sleep(time.Millisecond)
-	}
 	if r.dead.Load() {
 		return fmt.Errorf("%w: this process is dead", storage.ErrUnavailable)
-	}
-	return nil
-}
-
-// expiring is alive for a request that may expire while the process is frozen.
-func (r *requests) expiring(ctx context.Context) error {
-	frozen := r.frozen.Load()
-	if err := r.alive(); err != nil {
-		return err
-	}
-	if frozen && time.Since(store.Sent(ctx)) > r.b.o.MaxLate {
-		return trouble(store.Refused)
 	}
 	return nil
 }
@@ -115,12 +93,8 @@ func (r *requests) Head(_ context.Context, key string) (store.Info, error) {
 }
 
 // Put implements object.Bucket.
-func (r *requests) Put(ctx context.Context, key string, body store.Body, o store.PutOptions) (string, error) {
-	alive := r.alive
-	if o.Expire {
-		alive = func() error { return r.expiring(ctx) }
-	}
-	if err := alive(); err != nil {
+func (r *requests) Put(_ context.Context, key string, body store.Body, o store.PutOptions) (string, error) {
+	if err := r.alive(); err != nil {
 		return "", err
 	}
 	content := make([]byte, body.Size)
@@ -131,8 +105,8 @@ func (r *requests) Put(ctx context.Context, key string, body store.Body, o store
 }
 
 // Touch implements object.Bucket.
-func (r *requests) Touch(ctx context.Context, key, version string) error {
-	if err := r.expiring(ctx); err != nil {
+func (r *requests) Touch(_ context.Context, key, version string) error {
+	if err := r.alive(); err != nil {
 		return err
 	}
 	return r.b.touch(key, version)
@@ -158,8 +132,8 @@ func (r *requests) Compose(_ context.Context, key string, sources []store.Source
 }
 
 // Delete implements object.Bucket.
-func (r *requests) Delete(ctx context.Context, key string, c storage.Condition) error {
-	if err := r.expiring(ctx); err != nil {
+func (r *requests) Delete(_ context.Context, key string, c storage.Condition) error {
+	if err := r.alive(); err != nil {
 		return err
 	}
 	return r.b.delete(key, c)

@@ -12,6 +12,7 @@ package object
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -175,6 +176,14 @@ func (t *Trouble) Error() string { return t.Err.Error() }
 // Unwrap returns the cause, storage.ErrUnavailable and storage.ErrTemporary.
 func (t *Trouble) Unwrap() []error {
 	return []error{t.Err, storage.ErrUnavailable, storage.ErrTemporary}
+}
+
+// Unsent is the error of a request that failed before the one that has an effect was sent.
+func Unsent(err error) error {
+	if t := (*Trouble)(nil); errors.As(err, &t) {
+		return &Trouble{Err: t.Err, Effect: Refused, After: t.After}
+	}
+	return err
 }
 
 // URLOptions is what a signed URL makes the store answer.

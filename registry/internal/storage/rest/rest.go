@@ -81,6 +81,14 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
+type expireKey struct{}
+
+// Expiring is ctx for a request that must not take effect late: it is signed with an expiry.
+func Expiring(ctx context.Context) context.Context { return context.WithValue(ctx, expireKey{}, true) }
+
+// Expires reports whether the request of ctx must expire.
+func Expires(ctx context.Context) bool { return ctx.Value(expireKey{}) != nil }
+
 // maxAnswer bounds what is read of an answer that is no object.
 const maxAnswer = 32 << 20
 

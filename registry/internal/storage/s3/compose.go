@@ -26,7 +26,7 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 	in.ServerSideEncryption, in.SSEKMSKeyId = b.encryption()
 	begun, err := b.api.CreateMultipartUpload(ctx, in)
 	if err != nil {
-		return "", unfinished(b.failed(ctx, err))
+		return "", object.Unsent(b.failed(ctx, err))
 	}
 	defer func() {
 		if err != nil {
@@ -38,7 +38,7 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 	}()
 	parts, err := b.copyParts(ctx, key, begun.UploadId, sources)
 	if err != nil {
-		return "", unfinished(err)
+		return "", object.Unsent(err)
 	}
 	complete := &s3.CompleteMultipartUploadInput{Bucket: &b.c.Bucket, Key: &key, UploadId: begun.UploadId, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts}}
 	complete.IfMatch, complete.IfNoneMatch = condition(o.If)
@@ -47,14 +47,6 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 		return "", b.failed(ctx, err)
 	}
 	return version(out.ETag), nil
-}
-
-// unfinished is the error of a request before the one that has an effect.
-func unfinished(err error) error {
-	if t := (*object.Trouble)(nil); errors.As(err, &t) {
-		return &object.Trouble{Err: t.Err, Effect: object.Refused, After: t.After}
-	}
-	return err
 }
 
 func (b *Bucket) copyParts(ctx context.Context, key string, id *string, sources []object.Source) ([]types.CompletedPart, error) {

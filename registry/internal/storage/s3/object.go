@@ -21,6 +21,7 @@ import (
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/rest"
 )
 
 // Head implements object.Bucket.
@@ -122,7 +123,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body object.Body, o object
 	in.ServerSideEncryption, in.SSEKMSKeyId = b.encryption()
 	in.IfMatch, in.IfNoneMatch = condition(o.If)
 	if o.Expire {
-		ctx = expiring(ctx)
+		ctx = rest.Expiring(ctx)
 		h := md5.New() //nolint:gosec // the protocol's checksum, not a signature
 		if _, err := io.Copy(h, content(body)); err != nil {
 			return "", err
@@ -159,7 +160,7 @@ func knownHash(sum string) func(*s3.Options) {
 func (b *Bucket) Delete(ctx context.Context, key string, c storage.Condition) error {
 	in := &s3.DeleteObjectInput{Bucket: &b.c.Bucket, Key: &key}
 	in.IfMatch, _ = condition(c)
-	_, err := b.api.DeleteObject(expiring(ctx), in)
+	_, err := b.api.DeleteObject(rest.Expiring(ctx), in)
 	err = b.failed(ctx, err)
 	if errors.Is(err, storage.ErrNotExist) && c == (storage.Condition{}) {
 		return nil
@@ -176,7 +177,7 @@ func (b *Bucket) Touch(ctx context.Context, key, version string) error {
 		ContentType:       &octets, StorageClass: b.class(), ACL: b.acl(),
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId = b.encryption()
-	_, err := b.api.CopyObject(expiring(ctx), in)
+	_, err := b.api.CopyObject(rest.Expiring(ctx), in)
 	return b.failed(ctx, err)
 }
 
@@ -186,7 +187,7 @@ func (b *Bucket) DeleteMany(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		in.Delete.Objects = append(in.Delete.Objects, types.ObjectIdentifier{Key: &key})
 	}
-	out, err := b.api.DeleteObjects(expiring(ctx), in)
+	out, err := b.api.DeleteObjects(rest.Expiring(ctx), in)
 	if err != nil {
 		return b.failed(ctx, err)
 	}

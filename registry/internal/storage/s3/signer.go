@@ -25,16 +25,11 @@ func newSigner(clock *rest.Clock) *signer {
 	return &signer{v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping, o.DisableHeaderHoisting = true, true }), clock}
 }
 
-type expireKey struct{}
-
-// expiring is ctx for a request that does nothing once expiry has passed.
-func expiring(ctx context.Context) context.Context { return context.WithValue(ctx, expireKey{}, true) }
-
 const unsigned = "UNSIGNED-PAYLOAD"
 
 // SignHTTP implements s3.HTTPSignerV4.
 func (s *signer) SignHTTP(ctx context.Context, c aws.Credentials, r *http.Request, hash, service, region string, _ time.Time, options ...func(*v4.SignerOptions)) error {
-	if ctx.Value(expireKey{}) == nil {
+	if !rest.Expires(ctx) {
 		// A composition takes many requests, each signed when it is sent.
 		return s.Signer.SignHTTP(ctx, c, r, hash, service, region, s.clock.Now(), options...)
 	}

@@ -1,4 +1,5 @@
-// Package buckettest is the suite that each object.Bucket passes on a real server.
+// Package buckettest is the suite that each object.Bucket passes on a real server, beside that of package storagetest: what a
+// store doesn't show of its bucket.
 package buckettest
 
 import (
@@ -10,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,15 +30,8 @@ type Options struct {
 func Run(t *testing.T, b object.Bucket, prefix string, o Options) {
 	s := suite{b, prefix, o}
 	t.Run("objects", s.objects)
-	t.Run("ranges", s.ranges)
-	t.Run("conditions", s.conditions)
 	t.Run("touch", func(t *testing.T) { Touch(t, b, prefix, true) })
-	if b.Limits().MaxDelete > 0 {
-		t.Run("deleted together", s.deletedTogether)
-	}
-	t.Run("race", s.race)
 	t.Run("listing", s.listing)
-	t.Run("pages", s.pages)
 	t.Run("compose", s.compose)
 	t.Run("signed URL", s.signedURL)
 	t.Run("canceled", s.canceled)
@@ -109,76 +102,6 @@ func (s *suite) objects(t *testing.T) {
 	}
 }
 
-func (s *suite) ranges(t *testing.T) {
-	s.put(t, "r/ten", "0123456789", object.PutOptions{})
-	s.put(t, "r/none", "", object.PutOptions{})
-	for _, c := range []struct {
-		key            string
-		offset, length int64
-		want           string
-	}{
-		{"r/ten", 0, 3, "012"},
-		{"r/ten", 3, 4, "3456"},
-		{"r/ten", 8, 100, "89"},
-		{"r/ten", 8, -1, "89"},
-		{"r/ten", 10, -1, ""},
-		{"r/ten", 11, -1, ""},
-		{"r/ten", 11, 5, ""},
-		{"r/ten", 3, 0, ""},
-		{"r/none", 0, -1, ""},
-		{"r/none", 0, 10, ""},
-		{"r/none", 5, -1, ""},
-	} {
-		got, info := s.get(t, c.key, c.offset, c.length)
-		size := int64(10)
-		if c.key == "r/none" {
-			size = 0
-		}
-		if got != c.want || info.Size != size || info.Version == "" {
-			t.Errorf("%s from %d, %d bytes: %q, %+v, want %q", c.key, c.offset, c.length, got, info, c.want)
-		}
-	}
-}
-
-func (s *suite) conditions(t *testing.T) {
-	key := s.prefix + "c/one"
-	put := func(content string, c storage.Condition) error {
-		return answered(func() error {
-			_, err := s.b.Put(t.Context(), key, body(content), object.PutOptions{If: c})
-			return err
-		})
-	}
-	if err := put("a", storage.IfAbsent()); err != nil {
-		t.Fatal(err)
-	}
-	if err := put("b", storage.IfAbsent()); !errors.Is(err, storage.ErrConflict) {
-		t.Errorf("put if absent over an object: %v", err)
-	}
-	_, first := s.get(t, "c/one", 0, -1)
-	if err := put("b", storage.IfVersion(first.Version)); err != nil {
-		t.Fatal(err)
-	}
-	if err := put("c", storage.IfVersion(first.Version)); !errors.Is(err, storage.ErrConflict) {
-		t.Errorf("put over another version: %v", err)
-	}
-	got, second := s.get(t, "c/one", 0, -1)
-	if got != "b" || second.Version == first.Version {
-		t.Errorf("got %q of version %s after %s", got, second.Version, first.Version)
-	}
-	if err := s.b.Delete(t.Context(), key, storage.IfVersion(first.Version)); !errors.Is(err, storage.ErrConflict) {
-		t.Errorf("deletion of another version: %v", err)
-	}
-	if err := s.b.Delete(t.Context(), key, storage.IfVersion(second.Version)); err != nil {
-		t.Errorf("deletion of the version: %v", err)
-	}
-	if err := s.b.Delete(t.Context(), key, storage.IfVersion(second.Version)); !errors.Is(err, storage.ErrNotExist) && !errors.Is(err, storage.ErrConflict) {
-		t.Errorf("deletion of a version of what is not there: %v", err)
-	}
-	if err := put("c", storage.IfVersion(second.Version)); !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotExist) {
-		t.Errorf("put over a version of what is not there: %v", err)
-	}
-}
-
 // answered repeats a conditional request until the server answers it. A server that refuses a condition before it has
 // read the body closes the connection, and the answer can be lost.
 func answered(request func() error) error {
@@ -221,52 +144,6 @@ func Touch(t *testing.T, b object.Bucket, prefix string, renews bool) {
 	s.put(t, "t/one", "other", object.PutOptions{})
 	if err := b.Touch(t.Context(), prefix+"t/one", now.Version); !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("touch of another version: %v", err)
-	}
-}
-
-// deletedTogether: one request deletes several objects and takes what is not there for deleted.
-func (s *suite) deletedTogether(t *testing.T) {
-	b := s.b
-	keys := []string{s.prefix + "b/none"}
-	for i := range b.Limits().MaxDelete - 1 {
-		key := fmt.Sprint("b/a_b-c.d/", i)
-		if i < 20 {
-			s.put(t, key, "x", object.PutOptions{})
-		}
-		keys = append(keys, s.prefix+key)
-	}
-	s.put(t, "b/kept", "x", object.PutOptions{})
-	if err := b.DeleteMany(t.Context(), keys); err != nil {
-		t.Error(err)
-	}
-	if left := s.list(t, "b/", object.ListOptions{}); !slices.Equal(left, []string{"b/kept"}) {
-		t.Errorf("left: %q", left)
-	}
-}
-
-// race: of several who write if there is nothing, one does.
-func (s *suite) race(t *testing.T) {
-	for round := range 5 {
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		won := 0
-		for i := range 8 {
-			all.Go(func() {
-				_, err := s.b.Put(t.Context(), fmt.Sprint(s.prefix, "race/", round), body(fmt.Sprint(i)), object.PutOptions{If: storage.IfAbsent()})
-				var trouble *object.Trouble
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					won++
-				} else if !errors.Is(err, storage.ErrConflict) && !errors.As(err, &trouble) {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if won != 1 {
-			t.Errorf("%d of 8 wrote", won)
-		}
 	}
 }
 
@@ -338,21 +215,6 @@ func (s *suite) listing(t *testing.T) {
 	page, err := s.b.List(t.Context(), s.prefix+"l/", object.ListOptions{Max: 1})
 	if err != nil || len(page.Entries) != 1 || page.Entries[0].Version != info.Version {
 		t.Errorf("listed %+v, %v; the version is %s", page.Entries, err, info.Version)
-	}
-}
-
-func (s *suite) pages(t *testing.T) {
-	var want []string
-	for i := range 25 {
-		key := fmt.Sprintf("p/%02d", i)
-		s.put(t, key, "x", object.PutOptions{})
-		want = append(want, key)
-	}
-	if got := s.list(t, "p/", object.ListOptions{Max: 7}); !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
-	if got := s.list(t, "p/", object.ListOptions{Max: 7, After: "p/10"}); !slices.Equal(got, want[11:]) {
-		t.Errorf("got %q", got)
 	}
 }
 
