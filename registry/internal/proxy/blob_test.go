@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -11,15 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/proxy/upstream"
-	"slipway/registry/internal/registry"
-	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hostile"
 )
 
 var nopLog = zap.NewNop()
@@ -116,83 +110,6 @@ func TestBlob_OneRequestForAll(t *testing.T) {
 	}
 	if n := w.front.requests("GET"); n != 1 {
 		t.Errorf("the upstream saw %d requests", n)
-	}
-}
-
-// On an object store.
-func TestBlob_ObjectStore(t *testing.T) {
-	process := hostile.New(hostile.Options{}).Process()
-	t.Cleanup(func() { process.Close() })
-	w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = process })
-	content := noise(12, 20_000_000)
-	step := make(chan struct{}, 20)
-	w.front.fail(slowly(content, 20, step))
-	var all sync.WaitGroup
-	for i := range 4 {
-		all.Go(func() {
-			start := i * 5_000_000 // some begin where nothing has come yet
-			_, body, err := w.try(http.MethodGet, blobPath(content), "Range", fmt.Sprintf("bytes=%d-", start))
-			if err != nil || !bytes.Equal(body, content[start:]) {
-				t.Errorf("from %d: %d bytes, %v", start, len(body), err)
-			}
-		})
-	}
-	for range 20 {
-		step <- struct{}{}
-	}
-	all.Wait()
-	w.settle()
-	if n := w.front.requests("GET"); n != 1 {
-		t.Errorf("%d requests", n)
-	}
-	if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
-		t.Error("what was cached differs")
-	}
-}
-
-// A client that pauses goes on with the right bytes.
-func TestBlob_ObjectStore_SlowClient(t *testing.T) {
-	process := hostile.New(hostile.Options{}).Process()
-	t.Cleanup(func() { process.Close() })
-	w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = process })
-	content := noise(13, 20_000_000)
-	step := make(chan struct{}, 20)
-	w.front.fail(slowly(content, 20, step))
-	come := func(pieces int) {
-		t.Helper()
-		for range pieces {
-			step <- struct{}{}
-		}
-	}
-	d := oci.SHA256.FromBytes(content)
-	come(5)
-	b, err := w.cache.Puller("hub/app").OpenBlob(t.Context(), d)
-	check(t, err)
-	defer b.Close()
-	until := func(n int64) {
-		for {
-			w.cache.mu.Lock()
-			f := w.cache.transfers[blobKey{"hub/app", d}]
-			w.cache.mu.Unlock()
-			f.mu.Lock()
-			got := f.got
-			f.mu.Unlock()
-			if got >= n {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}
-	until(5_000_000)
-	first := make([]byte, 1000)
-	if _, err := io.ReadFull(b, first); err != nil || !bytes.Equal(first, content[:1000]) {
-		t.Fatalf("the first bytes: %v", err)
-	}
-	come(14)
-	until(19_000_000)
-	come(1)
-	if rest, err := io.ReadAll(b); err != nil || !bytes.Equal(rest, content[1000:]) {
-		t.Errorf("%d more bytes, %v", len(rest), err)
 	}
 }
 
@@ -358,5 +275,3 @@ func TestBlob_HeadCachesNothing(t *testing.T) {
 		t.Errorf("%d requests for what the upstream does not have", n)
 	}
 }
-
-var _ storage.Store = (*fullStore)(nil)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -286,21 +285,6 @@ func TestPolicy_DeletedUpstream(t *testing.T) {
 	w.clock.move(2 * time.Hour)
 	if resp, body := w.get(tagPath); resp.StatusCode != 404 || code(body) != oci.CodeManifestUnknown {
 		t.Errorf("after its time: %s", resp.Status)
-	}
-}
-
-// A client that joins another's check gets the same answer, also without a copy.
-func TestPolicy_DeletedUpstream_ForAllWhoAsk(t *testing.T) {
-	w := newWorld(t)
-	m := w.push("app", "v1", []byte("layer"))
-	w.get(tagPath)
-	_, err := w.origin.Repository("app").DeleteManifest(t.Context(), m.Digest)
-	check(t, err)
-	w.clock.move(1000 * time.Hour)
-	_, err = w.cache.fetchTag(t.Context(), w.source, w.reg.Cached("hub/app"), tagKey{"hub/app", "v1"}, m)
-	var told *oci.Error
-	if !errors.As(err, &told) || told.Code != oci.CodeManifestUnknown {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -224,29 +224,6 @@ func TestDeletedManifestIsFreed(t *testing.T) {
 	})
 }
 
-// Distribution deletes the link of a manifest and leaves its directory.
-func TestManifestDeletedByDistribution(t *testing.T) {
-	root := t.TempDir()
-	s, err := filesystem.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	x := volume{t: t, s: s, put: func(key string, content []byte, _ time.Duration) {
-		t.Helper()
-		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: content}}); err != nil {
-			t.Fatal(err)
-		}
-	}}
-	manifest, blobs := x.image("app", "", "deleted")
-	time.Sleep(10 * time.Millisecond) // a tick of the file system's clock
-	if err := os.Remove(root + layout.RevisionLink("app", manifest)); err != nil {
-		t.Fatal(err)
-	}
-	x.run(Options{})
-	x.gone("an image that distribution deleted", "app", manifest, blobs)
-}
-
 func TestUntagged(t *testing.T) {
 	onStores(t, func(t *testing.T, x volume) {
 		tagged, taggedBlobs := x.image("a", "v1", "tagged")
@@ -368,19 +345,6 @@ func TestUnreadableManifest(t *testing.T) {
 	}
 }
 
-func TestDryRunTouchesNothing(t *testing.T) {
-	onStores(t, func(t *testing.T, x volume) {
-		old, oldBlobs := x.image("a", "", "old")
-		report := x.run(Options{DryRun: true, DeleteUntagged: true})
-		x.whole("after a dry run", "a", old, oldBlobs)
-		real := x.run(Options{DeleteUntagged: true})
-		report.DryRun, report.Duration, real.Duration, report.LayerLinks = false, 0, 0, real.LayerLinks
-		if report.Blobs != real.Blobs || report.Bytes != real.Bytes || report.Manifests != real.Manifests {
-			t.Errorf("a dry run says  %+v\nthe real one did %+v", report, real)
-		}
-	})
-}
-
 func TestUploadsAreLeft(t *testing.T) {
 	onStores(t, func(t *testing.T, x volume) {
 		x.put(layout.UploadStartedAt("a/b", "id"), layout.StartedAt(time.Now()), day)
@@ -450,14 +414,6 @@ func TestOneAtATime(t *testing.T) {
 		}
 		if _, err := x.tryRun(Options{DryRun: true}); err != nil {
 			t.Errorf("a dry run is held up: %v", err)
-		}
-	})
-}
-
-func TestEmptyStorage(t *testing.T) {
-	onStores(t, func(t *testing.T, x volume) {
-		if report := x.run(Options{DeleteUntagged: true}); report.Blobs.Found != 0 {
-			t.Errorf("report = %+v", report)
 		}
 	})
 }

@@ -114,12 +114,3 @@ func TestForeignFile(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	r := Start(NewFile(memory.New()), zap.NewNop())
-	defer r.Close()
-	d := digest("x")
-	for b.Loop() {
-		r.Record("org/app", d)
-	}
-}

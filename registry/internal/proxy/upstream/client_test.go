@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -392,37 +391,6 @@ func TestToken_WrongLogin(t *testing.T) {
 	}
 }
 
-// Callers that want the same token at the same time cause one request, and share its failure.
-func TestToken_Coalesced(t *testing.T) {
-	release := make(chan struct{})
-	var asked atomic.Int32
-	realm := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
-		<-release
-		w.WriteHeader(http.StatusInternalServerError)
-	})
-	c := client(t, realm, nil)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			if _, err := c.token(t.Context(), &challenge{realm: realm}, "a"); ReasonOf(err) != Fault {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.token(gone, &challenge{realm: realm}, "a"); err == nil {
-		t.Error("a caller that has left got a token")
-	}
-	time.Sleep(50 * time.Millisecond) // for all to ask; one that comes later only asks again
-	close(release)
-	all.Wait()
-	if n := asked.Load(); n == 0 || n > 2 {
-		t.Errorf("%d requests by 8 callers", n)
-	}
-}
-
 func TestManifestIsVerifiedAndBounded(t *testing.T) {
 	body := `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
 	said := ""
@@ -564,28 +532,6 @@ func TestHelper(t *testing.T) {
 		if _, _, err := Helper(command, "x", -1)(t.Context()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-	}
-}
-
-// A caller doesn't wait for a helper that hangs longer than for its own context.
-func TestHelper_Hangs(t *testing.T) {
-	command := filepath.Join(t.TempDir(), "docker-credential-test")
-	stop := filepath.Join(t.TempDir(), "stop")
-	check(t, os.WriteFile(command, []byte("#!/bin/sh\nwhile [ ! -e "+stop+" ]; do sleep 0.05; done\nexit 1\n"), 0o700))
-	h := &helper{command: command}
-	first := make(chan error)
-	go func() {
-		_, _, err := h.get(t.Context())
-		first <- err
-	}()
-	impatient, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer end()
-	if _, _, err := h.get(impatient); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("beside one that hangs: %v", err)
-	}
-	check(t, os.WriteFile(stop, nil, 0o600))
-	if err := <-first; err == nil {
-		t.Error("the helper that failed returned a login")
 	}
 }
 

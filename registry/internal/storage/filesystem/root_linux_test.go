@@ -1,7 +1,6 @@
 package filesystem
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"runtime"
@@ -126,22 +125,6 @@ func TestVanishedRoot(t *testing.T) {
 	wantAvailable(t, s)
 }
 
-func TestLoopingRoot(t *testing.T) {
-	root := t.TempDir() + "/root"
-	s := populated(t, root)
-	move(t, root, root+".away")
-	if err := os.Symlink("root", root); err != nil {
-		t.Fatal(err)
-	}
-	wantUnavailable(t, s)
-	if _, err := Open(root); err == nil || !strings.Contains(err.Error(), "too many levels of symbolic links") {
-		t.Errorf("Open of a loop: %v", err)
-	}
-	os.Remove(root)
-	move(t, root+".away", root)
-	wantAvailable(t, s)
-}
-
 func TestStagingRemovedByHand(t *testing.T) {
 	root := t.TempDir()
 	s := populated(t, root)
@@ -239,34 +222,6 @@ func TestFullDisk(t *testing.T) {
 	}
 	wantAvailable(t, s)
 	wantStaging(t, s, 0)
-}
-
-func TestWritesGoOnAfterSpaceIsBack(t *testing.T) {
-	root := t.TempDir()
-	mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
-	s := populated(t, root)
-	if err := os.WriteFile(root+"/ballast", make([]byte, 3<<20), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	u, err := s.OpenUpload(t.Context(), "/a/_uploads/1/data", storage.UploadOptions{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := bytes.Repeat([]byte("0123456789abcdef"), 2<<16)
-	n, err := u.Write(want)
-	if !errors.Is(err, storage.ErrNoSpace) {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
-	os.Remove(root + "/ballast")
-	if _, err := u.Write(want[n:]); err != nil {
-		t.Fatalf("Write: %v", err)
-	}
-	if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/b/data", Upload: u}}); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := readAll(t.Context(), s, "/b/data"); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("read %d bytes, %v; want those that were written", len(got), err)
-	}
 }
 
 // Files of another owner can be read; changes are denied.

@@ -9,20 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
-	"slipway/registry/internal/storage/storagetest"
 )
-
-func TestContract(t *testing.T) {
-	storagetest.Run(t, func(*testing.T) (a, b storage.Store) {
-		m := memory.New()
-		return New(m, "inmemory", zap.NewNop(), nil), m
-	})
-}
 
 // Every operation is timed and logged under a name of its own.
 func TestEveryOperationIsRecorded(t *testing.T) {
@@ -83,29 +76,6 @@ func TestEveryOperationIsRecorded(t *testing.T) {
 	}
 }
 
-// Failures are counted; an answer such as that nothing is there is none.
-func TestFailuresAreCounted(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want float64
-	}{{storage.ErrUnavailable, 1}, {storage.ErrNotExist, 0}, {nil, 0}} {
-		registerer := prometheus.NewRegistry()
-		s := New(&faulty{Store: memory.New(), err: tt.err}, "inmemory", zap.NewNop(), registerer)
-		_, _ = s.Stat(t.Context(), "/a/f")
-		families, err := registerer.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := 0.0
-		for _, m := range families[0].GetMetric() {
-			got += m.GetCounter().GetValue()
-		}
-		if got != tt.want {
-			t.Errorf("%v: %v failures are counted, want %v", tt.err, got, tt.want)
-		}
-	}
-}
-
 // faulty fails or takes its time.
 type faulty struct {
 	storage.Store
@@ -118,30 +88,33 @@ func (s *faulty) Stat(context.Context, string) (storage.Info, error) {
 	return storage.Info{}, s.err
 }
 
+// An answer such as that nothing is there is no fault.
 func TestFaultsAndSlowOperationsAreWarnings(t *testing.T) {
 	for name, c := range map[string]struct {
-		store faulty
-		want  string
+		store   faulty
+		want    string
+		counted float64
 	}{
-		"fault":       {faulty{err: storage.ErrNoSpace}, "storage operation failed"},
-		"slow":        {faulty{wait: slow}, "slow storage operation"},
-		"not slow":    {faulty{wait: slow - 1}, ""},
-		"not there":   {faulty{err: storage.ErrNotExist}, ""},
-		"conflict":    {faulty{err: storage.ErrConflict}, ""},
-		"client gone": {faulty{err: context.Canceled}, ""},
-		"taken":       {faulty{err: storage.ErrUploadTaken}, ""},
+		"fault":       {faulty{err: storage.ErrNoSpace}, "storage operation failed", 1},
+		"slow":        {faulty{wait: slow}, "slow storage operation", 0},
+		"not slow":    {faulty{wait: slow - 1}, "", 0},
+		"not there":   {faulty{err: storage.ErrNotExist}, "", 0},
+		"conflict":    {faulty{err: storage.ErrConflict}, "", 0},
+		"client gone": {faulty{err: context.Canceled}, "", 0},
+		"taken":       {faulty{err: storage.ErrUploadTaken}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, logs := observer.New(zap.WarnLevel)
 				c.store.Store = memory.New()
-				_, _ = New(&c.store, "inmemory", zap.New(core), nil).Stat(t.Context(), "/x")
+				s := New(&c.store, "inmemory", zap.New(core), prometheus.NewRegistry())
+				_, _ = s.Stat(t.Context(), "/x")
 				var got []string
 				for _, line := range logs.All() {
 					got = append(got, line.Message)
 				}
-				if strings.Join(got, ",") != c.want {
-					t.Errorf("logged %q, want %q", got, c.want)
+				if counted := testutil.ToFloat64(s.failed[stat]); strings.Join(got, ",") != c.want || counted != c.counted {
+					t.Errorf("logged %q and counted %v, want %q and %v", got, counted, c.want, c.counted)
 				}
 			})
 		})
