@@ -169,7 +169,7 @@ func (n *Notifier) serveAdmin() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		all, err := n.reports()
+		all, err := n.Reports()
 		answer(w, all, err)
 	})
 	mux.HandleFunc("POST /drop", func(w http.ResponseWriter, r *http.Request) {
@@ -189,10 +189,7 @@ func answer(w http.ResponseWriter, value any, err error) {
 }
 
 // Reports lists the configured endpoints, and the others that events wait for, in this process.
-func (n *Notifier) Reports() ([]Report, error) { return n.reports() }
-
-// reports lists the configured endpoints, and the others that events wait for.
-func (n *Notifier) reports() (all []Report, err error) {
+func (n *Notifier) Reports() (all []Report, err error) {
 	stored, err := n.file.reports()
 	for _, r := range stored {
 		if n.endpoint(r.Endpoint) == nil {

@@ -89,12 +89,12 @@ func (e *endpoint) wants(a Action, mediaType string) bool {
 
 // remember keeps events in memory. Where there is no room, the oldest pulls go, then
 // the oldest changes.
-func (e *endpoint) remember(events ...event) {
+func (e *endpoint) remember(events ...*event) {
 	var changes, pulls int
 	e.mu.Lock()
-	for i := range events {
-		e.memory = append(e.memory, &events[i])
-		e.bytes += int64(len(events[i].body))
+	e.memory = append(e.memory, events...)
+	for _, ev := range events {
+		e.bytes += int64(len(ev.body))
 	}
 	for e.bytes > e.max && len(e.memory) > 1 {
 		if i := slices.IndexFunc(e.memory, func(ev *event) bool { return ev.pull }); i >= 0 {
@@ -168,11 +168,7 @@ func (e *endpoint) next() ([]*event, error) {
 	if e.file != nil {
 		stored, err := e.file.after(e.name, e.sent, chunkEvents)
 		if err != nil || len(stored) > 0 {
-			events := make([]*event, len(stored))
-			for i := range stored {
-				events[i] = &stored[i]
-			}
-			return events, err
+			return stored, err
 		}
 	}
 	e.mu.Lock()
@@ -185,7 +181,12 @@ func (e *endpoint) next() ([]*event, error) {
 func (e *endpoint) sendAll(ctx, cut context.Context, events []*event) (err error) {
 	began := time.Now()
 	for _, ev := range events {
-		if err = e.try(cut, ev); err != nil {
+		var status int
+		status, err = e.sender.send(cut, ev.body)
+		if err == nil || cut.Err() == nil {
+			e.metrics.tried(e.name, status, err == nil)
+		}
+		if err != nil {
 			break
 		}
 		e.succeeded()
@@ -203,17 +204,9 @@ func (e *endpoint) sendAll(ctx, cut context.Context, events []*event) (err error
 		}
 	}
 	if events[0].seq > 0 && e.sent >= events[0].seq {
-		if failed := e.file.remove(e.name, e.sent); failed != nil {
+		if _, failed := e.file.remove(e.name, e.sent); failed != nil {
 			e.log.Warn("cannot remove sent events from the queue; a restart sends them again", zap.Error(failed))
 		}
-	}
-	return err
-}
-
-func (e *endpoint) try(ctx context.Context, ev *event) error {
-	status, err := e.sender.send(ctx, ev.body)
-	if err == nil || ctx.Err() == nil {
-		e.metrics.tried(e.name, status, err == nil)
 	}
 	return err
 }

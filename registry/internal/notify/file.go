@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -162,7 +163,7 @@ func (f *file) take(from *file, max int64) (n int, err error) {
 				break
 			}
 			n += len(events)
-			if err = from.remove(name, events[len(events)-1].seq); err != nil {
+			if _, err = from.remove(name, events[len(events)-1].seq); err != nil {
 				break
 			}
 		}
@@ -184,7 +185,7 @@ func (f *file) probe() error {
 // queued is events for one endpoint.
 type queued struct {
 	endpoint string
-	events   []event
+	events   []*event
 }
 
 // put stores the events durably. Calls at the same time share a flush. Where an
@@ -263,7 +264,7 @@ func (f *file) size(endpoint string) (s size, err error) {
 }
 
 // after returns at most max events that follow seq, all if max is negative.
-func (f *file) after(endpoint string, seq uint64, max int) (events []event, err error) {
+func (f *file) after(endpoint string, seq uint64, max int) (events []*event, err error) {
 	err = f.db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(endpoint))
 		if b == nil {
@@ -271,16 +272,17 @@ func (f *file) after(endpoint string, seq uint64, max int) (events []event, err 
 		}
 		c := b.Cursor()
 		for k, v := c.Seek(key(seq + 1)); k != nil && len(events) != max; k, v = c.Next() {
-			events = append(events, event{seq: number(k), body: slices.Clone(v[totalSize:])})
+			events = append(events, &event{seq: number(k), body: slices.Clone(v[totalSize:])})
 		}
 		return nil
 	})
 	return events, err
 }
 
-// remove deletes the events up to seq.
-func (f *file) remove(endpoint string, seq uint64) error {
-	return f.db.Batch(func(tx *bolt.Tx) error {
+// remove deletes the events up to seq and returns how many there were.
+func (f *file) remove(endpoint string, seq uint64) (n int, err error) {
+	err = f.db.Batch(func(tx *bolt.Tx) error {
+		n = 0
 		b := tx.Bucket([]byte(endpoint))
 		if b == nil {
 			return nil
@@ -289,28 +291,15 @@ func (f *file) remove(endpoint string, seq uint64) error {
 			if err := b.Delete(slices.Clone(k)); err != nil {
 				return err
 			}
-		}
-		return nil
-	})
-}
-
-// drop deletes all events of the endpoint and returns how many there were.
-func (f *file) drop(endpoint string) (n int, err error) {
-	err = f.db.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte(endpoint))
-		if b == nil {
-			return nil
-		}
-		n = measure(b).count
-		for k, _ := b.Cursor().First(); k != nil; k, _ = b.Cursor().First() {
-			if err := b.Delete(slices.Clone(k)); err != nil {
-				return err
-			}
+			n++
 		}
 		return nil
 	})
 	return n, err
 }
+
+// drop deletes all events of the endpoint and returns how many there were.
+func (f *file) drop(endpoint string) (n int, err error) { return f.remove(endpoint, math.MaxUint64) }
 
 // endpoints lists those that have a bucket.
 func (f *file) endpoints() (names []string, err error) {

@@ -39,7 +39,7 @@ func openTest(t *testing.T, dir string) (*file, *observer.ObservedLogs) {
 	return f, logs
 }
 
-func bodies(events []event) string {
+func bodies(events []*event) string {
 	var all []string
 	for _, e := range events {
 		all = append(all, string(e.body))
@@ -64,11 +64,11 @@ func TestFile_EqualsList(t *testing.T) {
 		for step := range 200 {
 			switch rnd.IntN(8) {
 			case 0, 1, 2, 3:
-				var events []event
+				var events []*event
 				dropped := 0
 				for i := range 1 + rnd.IntN(4) {
 					body := fmt.Sprint(step, ".", i, strings.Repeat("x", rnd.IntN(900)))
-					events = append(events, event{body: []byte(body)})
+					events = append(events, &event{body: []byte(body)})
 					for size()+len(body) > max {
 						want = want[1:]
 						dropped++
@@ -85,7 +85,7 @@ func TestFile_EqualsList(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(events) > 0 {
-					err = f.remove("e", events[len(events)-1].seq)
+					_, err = f.remove("e", events[len(events)-1].seq)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -114,7 +114,7 @@ func TestFile_Concurrent(t *testing.T) {
 	for i := range 32 {
 		group.Go(func() {
 			for j := range 10 {
-				e := []event{{body: fmt.Appendf(nil, "%d.%d", i, j)}}
+				e := []*event{{body: fmt.Appendf(nil, "%d.%d", i, j)}}
 				if _, err := f.put([]queued{{"a", e}, {"b", e}}, 1<<20); err != nil {
 					t.Error(err)
 				}
@@ -134,9 +134,9 @@ func TestFile_Damaged(t *testing.T) {
 	whole := func() []byte {
 		dir := t.TempDir()
 		f, _ := openTest(t, dir)
-		var events []event
+		var events []*event
 		for range 100 {
-			events = append(events, event{body: bytes.Repeat([]byte("x"), 1000)})
+			events = append(events, &event{body: bytes.Repeat([]byte("x"), 1000)})
 		}
 		if _, err := f.put([]queued{{"e", events}}, 1<<20); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestFile_Damaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			f, logs := openTest(t, dir)
-			if _, err := f.put([]queued{{"e", []event{{body: []byte("1")}}}}, 1<<20); err != nil {
+			if _, err := f.put([]queued{{"e", []*event{{body: []byte("1")}}}}, 1<<20); err != nil {
 				t.Error(err)
 			}
 			if filepath.Base(f.path) != "queue-1.db" || logs.FilterMessageSnippet("is damaged").FilterField(zap.String("file", path)).Len() != 1 {

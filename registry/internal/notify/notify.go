@@ -168,7 +168,7 @@ func (n *Notifier) encode(events []Event) (batch []queued, err error) {
 		for k, e := range n.endpoints {
 			if e.wants(ev.Action, ev.Target.MediaType) {
 				batch[k].endpoint = e.name
-				batch[k].events = append(batch[k].events, event{pull: ev.Action == Pull, body: body})
+				batch[k].events = append(batch[k].events, &event{pull: ev.Action == Pull, body: body})
 				n.opts.Metrics.queued(e.name)
 			}
 		}

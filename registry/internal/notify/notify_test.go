@@ -351,7 +351,7 @@ func TestPullsAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	n := startWith(t, Options{Endpoints: []Endpoint{r.endpoint("r")}, Directory: t.TempDir(), Metrics: NewMetrics(registry)})
 	const pulls, each = 100, 100 << 10
-	n.endpoints[0].remember(event{body: []byte("{}")}) // a change, which stays
+	n.endpoints[0].remember(&event{body: []byte("{}")}) // a change, which stays
 	for i := range pulls {
 		n.Pulled(Event{Action: Pull, Target: Target{Tag: oci.Tag(fmt.Sprint(i, strings.Repeat(".", each)))}})
 	}

@@ -98,9 +98,13 @@ func (s *sender) send(ctx context.Context, body []byte) (status int, err error) 
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		return resp.StatusCode, nil
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		target := "where it leads"
+		if u, err := resp.Location(); err == nil {
+			target = bareURL(u)
+		}
 		return resp.StatusCode, &failure{
 			reason: reasonRedirect, status: resp.StatusCode,
-			text: fmt.Sprintf("answered %s, which is not followed: make %s the endpoint's url", statusText(resp.StatusCode), redirectTarget(resp)),
+			text: fmt.Sprintf("answered %s, which is not followed: make %s the endpoint's url", statusText(resp.StatusCode), target),
 		}
 	}
 	return resp.StatusCode, &failure{
@@ -159,14 +163,6 @@ func (s *sender) networkText(err error) string {
 		err = outer.Err
 	}
 	return "cannot be reached: " + err.Error()
-}
-
-func redirectTarget(resp *http.Response) string {
-	u, err := resp.Location()
-	if err != nil {
-		return "where it leads"
-	}
-	return bareURL(u)
 }
 
 // bareURL returns the URL without its credentials and query.

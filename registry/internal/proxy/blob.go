@@ -46,7 +46,9 @@ func (c *Registry) openBlob(ctx context.Context, s *Source, local registry.Repos
 	if err := c.refused(s, key); err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
 	r := c.join(ctx, key)
+	c.mu.Unlock()
 	if r == nil {
 		if b := c.openMounted(ctx, s, local, key); b != nil {
 			return b, nil
@@ -93,20 +95,15 @@ func (c *Registry) openMounted(ctx context.Context, s *Source, local registry.Re
 	if err != nil {
 		return nil
 	}
-	b, err := local.OpenBlob(ctx, key.digest)
-	if err != nil {
-		return nil
-	}
+	b, _ := local.OpenBlob(ctx, key.digest)
 	return b
 }
 
 // maxTransfers bounds the transfers, which go on when the clients that began them have left.
 const maxTransfers = 4096
 
-// join returns a reader of the transfer under way, nil if there is none.
+// join returns a reader of the transfer under way, nil if there is none. The caller holds mu.
 func (c *Registry) join(ctx context.Context, key blobKey) *reader {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	t := c.transfers[key]
 	if t == nil {
 		return nil
@@ -122,30 +119,18 @@ func (c *Registry) join(ctx context.Context, key blobKey) *reader {
 
 // begin returns a reader of the transfer under way, or of a new one.
 func (c *Registry) begin(ctx context.Context, s *Source, local registry.Repository, key blobKey) (*reader, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if r := c.join(ctx, key); r != nil {
 		return r, nil
 	}
-	t := &transfer{reg: c, src: s, local: local, key: key, size: -1, users: 1, changed: make(chan struct{}), done: make(chan struct{})}
-	c.mu.Lock()
 	if len(c.transfers) >= maxTransfers {
-		c.mu.Unlock()
 		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many blobs are being fetched; try again", RetryAfter: time.Second}
 	}
-	if other := c.transfers[key]; other == nil || other.over() {
-		c.transfers[key] = t
-		t.users++
-		c.work.Go(func() { t.run(c.ctx) })
-		c.mu.Unlock()
-		return &reader{t: t, ctx: ctx}, nil
-	}
-	c.mu.Unlock()
-	return c.begin(ctx, s, local, key) // somebody else has begun one meanwhile
-}
-
-func (t *transfer) over() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.state == failed
+	t := &transfer{reg: c, src: s, local: local, key: key, size: -1, users: 2, changed: make(chan struct{}), done: make(chan struct{})}
+	c.transfers[key] = t
+	c.work.Go(func() { t.run(c.ctx) })
+	return &reader{t: t, ctx: ctx}, nil
 }
 
 // landed ends the time in which readers may join.

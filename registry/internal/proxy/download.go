@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding"
 	"errors"
 	"hash"
 	"io"
@@ -162,24 +161,11 @@ func (d *download) close() {
 	}
 }
 
-// state is the hash of the bytes before at.
-func (d *download) state() ([]byte, error) {
-	m, ok := d.hash.(encoding.BinaryMarshaler)
-	if !ok {
-		return nil, errors.New("the state of the hash can't be saved")
-	}
-	return m.MarshalBinary()
-}
-
-// resumeAt has the download begin at an offset, behind bytes with that state of the hash.
-func (d *download) resumeAt(at, size int64, state []byte) error {
+// resumeAt has the download begin at an offset, behind bytes with that hash; nil = none.
+func (d *download) resumeAt(at, size int64, behind hash.Hash) (err error) {
 	d.at, d.size = at, size
-	if at == 0 {
-		return nil
+	if behind != nil {
+		d.hash, err = behind.(hash.Cloner).Clone() // all of the standard library are
 	}
-	u, ok := d.hash.(encoding.BinaryUnmarshaler)
-	if !ok {
-		return errors.New("the state of the hash can't be restored")
-	}
-	return u.UnmarshalBinary(state)
+	return err
 }

@@ -184,16 +184,6 @@ func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 	return nil
 }
 
-// loose counts the blobs that no manifest needs.
-func (n *census) loose() (count int) {
-	for d := range n.linked {
-		if n.users[d] == 0 && !n.local[d] {
-			count++
-		}
-	}
-	return count
-}
-
 // needs finds the blobs that a manifest needs. Indexes need none: their manifests are entries
 // of their own.
 func (n *census) needs(ctx context.Context, e *entry) error {
@@ -234,15 +224,6 @@ func (n *census) size(d oci.Digest) int64 {
 	return n.sizes[d]
 }
 
-func (n *census) held() (bytes int64) {
-	for d, users := range n.users {
-		if users > 0 {
-			bytes += n.size(d)
-		}
-	}
-	return bytes
-}
-
 // oversize returns the entries that exceed the limit alone, and the bytes that only those of
 // them need that are still in use. No other image has to leave for these: they never fit.
 func (n *census) oversize(now time.Time) (found map[*entry]bool, inUse int64) {
@@ -279,7 +260,16 @@ func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 		}
 		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.digest, b.digest))
 	})
-	done.Held, done.Loose = n.held(), n.loose()
+	for d, users := range n.users {
+		if users > 0 {
+			done.Held += n.size(d)
+		}
+	}
+	for d := range n.linked {
+		if n.users[d] == 0 && !n.local[d] {
+			done.Loose++
+		}
+	}
 	over := n.o.MaxSize > 0 && done.Held-exempt > n.o.MaxSize
 	for _, e := range n.entries {
 		idle := now.Sub(e.used)

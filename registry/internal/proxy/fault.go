@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
@@ -74,25 +73,17 @@ func (s *Source) warning(reason upstream.Reason) string {
 // offline is the reason for an upstream that the configuration turns off.
 const offline upstream.Reason = "offline"
 
-// refusal is the error for clients while the upstream isn't asked.
-func (s *Source) refusal(reason upstream.Reason, left time.Duration) error {
-	if reason == offline {
-		return &oci.Error{Code: oci.CodeUnavailable, Message: "the upstream registry " + s.Name + " " + plain(reason), Err: oci.ErrUpstream}
-	}
-	if reason != upstream.Limited {
-		left = 0
-	}
-	return s.fault(&upstream.Error{Reason: reason, RetryAfter: left, Err: errors.New("not asked again yet")}, "")
-}
-
 // silent is nil if the upstream may be asked for what isn't stored. After a failure it may: it
 // could have recovered.
 func (s *Source) silent() error {
 	if s.Offline {
-		return s.refusal(offline, 0)
+		return &oci.Error{Code: oci.CodeUnavailable, Message: "the upstream registry " + s.Name + " " + plain(offline), Err: oci.ErrUpstream}
 	}
-	if reason, left := s.pause(); reason == upstream.Limited || reason == upstream.Login {
-		return s.refusal(reason, left)
+	e := &upstream.Error{Err: errors.New("not asked again yet")}
+	if e.Reason, e.RetryAfter = s.pause(); e.Reason == upstream.Login {
+		e.RetryAfter = 0
+	} else if e.Reason != upstream.Limited {
+		return nil
 	}
-	return nil
+	return s.fault(e, "")
 }

@@ -31,7 +31,8 @@ func (c *Registry) manifest(ctx context.Context, s *Source, r registry.Repositor
 		if err := c.refused(s, key); err != nil {
 			return nil, err
 		}
-		return c.fetchTag(ctx, s, r, key, nil)
+		m, err := c.fetchTag(ctx, s, r, key, nil)
+		return m, s.fault(err, oci.CodeManifestUnknown)
 	}
 	if s.Offline {
 		return s.stale(have, offline), nil
@@ -53,25 +54,8 @@ func (c *Registry) manifest(ctx context.Context, s *Source, r registry.Repositor
 	case errors.Is(err, errGone):
 		return nil, err
 	}
-	return s.stale(have, reasonOf(err)), nil
+	return s.stale(have, orInvalid(err)), nil
 }
-
-// reasonOf returns the reason inside a fetchError.
-func reasonOf(err error) upstream.Reason {
-	var f *fetchError
-	if errors.As(err, &f) {
-		return f.reason
-	}
-	return upstream.Invalid
-}
-
-// fetchError is an error for clients, and its reason.
-type fetchError struct {
-	reason upstream.Reason
-	error
-}
-
-func (e *fetchError) Unwrap() error { return e.error }
 
 // errGone means that the upstream hasn't had a tag for longer than the TTL.
 var errGone = errors.New("the upstream has not had the tag for longer than its TTL")
@@ -99,7 +83,8 @@ func (c *Registry) refused(s *Source, key any) error {
 	return s.silent()
 }
 
-// fetchTag asks the upstream what the tag points at, and stores that.
+// fetchTag asks the upstream what the tag points at, and stores that. The error is that of the
+// upstream, or has errGone.
 func (c *Registry) fetchTag(wait context.Context, s *Source, r registry.Repository, key tagKey, have *registry.Manifest) (*registry.Manifest, error) {
 	return once(wait, c, &c.manifests, key.String(), func() (*registry.Manifest, error) {
 		ctx := c.ctx
@@ -114,13 +99,11 @@ func (c *Registry) fetchTag(wait context.Context, s *Source, r registry.Reposito
 			c.unknown.Forget(key)
 			return m, nil
 		}
-		if upstream.ReasonOf(err) == upstream.NotFound {
-			c.unknown.Put(key, c.now().Add(c.opts.Unknown), 1)
-			if have != nil && c.outlived(ctx, s, r, key) {
-				return nil, &oci.Error{Code: oci.CodeManifestUnknown, Err: errGone}
-			}
+		c.noteUnknown(key, err)
+		if upstream.ReasonOf(err) == upstream.NotFound && have != nil && c.outlived(ctx, s, r, key) {
+			return nil, &oci.Error{Code: oci.CodeManifestUnknown, Err: errGone}
 		}
-		return nil, &fetchError{upstream.ReasonOf(err), s.fault(err, oci.CodeManifestUnknown)}
+		return nil, err
 	})
 }
 
@@ -187,9 +170,7 @@ func (c *Registry) byDigest(ctx context.Context, s *Source, r registry.Repositor
 			return m, nil
 		}
 		m, err := c.fetch(ctx, s, r, ref)
-		if upstream.ReasonOf(err) == upstream.NotFound {
-			c.unknown.Put(key, c.now().Add(c.opts.Unknown), 1)
-		}
+		c.noteUnknown(key, err)
 		return m, s.fault(err, oci.CodeManifestUnknown)
 	})
 }

@@ -10,11 +10,13 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
@@ -129,7 +131,9 @@ func New(o Options) *Registry {
 	for _, s := range o.Sources {
 		s.cache = c
 		s.metrics = o.Metrics.of(s.Name)
-		s.budget = newBudget(s.PerHour)
+		if s.PerHour > 0 {
+			s.budget = rate.NewLimiter(rate.Limit(float64(s.PerHour)/time.Hour.Seconds()), s.PerHour)
+		}
 	}
 	return c
 }
@@ -167,7 +171,7 @@ func (c *Registry) Twin(name oci.Name) oci.Name {
 // from elsewhere would pass one registry's image off as another's.
 func (c *Registry) Within(namespace string, name oci.Name) (oci.Name, error) {
 	for _, s := range c.opts.Sources {
-		if !s.standsFor(namespace) {
+		if !slices.Contains(s.Namespaces, namespace) {
 			continue
 		}
 		here, err := s.local(name)

@@ -80,7 +80,7 @@ func (r *reader) readRest(p []byte, got int64, rest *rest) (int, error) {
 	if r.own == nil || r.own.at > r.at {
 		r.leave()
 		r.own = r.t.reg.download(r.ctx, r.t.src, r.t.key, func() bool { return true })
-		if err := r.own.resumeAt(got+int64(len(rest.tail)), r.t.size, rest.state); err != nil {
+		if err := r.own.resumeAt(got+int64(len(rest.tail)), r.t.size, rest.hash); err != nil {
 			return 0, err
 		}
 	}

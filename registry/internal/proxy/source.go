@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,8 +42,6 @@ func (s *Source) has(name oci.Name) bool {
 	rest, ok := strings.CutPrefix(string(name), string(s.Prefix))
 	return ok && strings.HasPrefix(rest, "/") && len(rest) > 1
 }
-
-func (s *Source) standsFor(namespace string) bool { return slices.Contains(s.Namespaces, namespace) }
 
 // local returns the repository here for one of the upstream.
 func (s *Source) local(name oci.Name) (oci.Name, error) {
@@ -152,14 +149,6 @@ func (s *Source) Check(ctx context.Context) error {
 	err := s.Client.Ping(ctx)
 	s.note(err)
 	return err
-}
-
-// newBudget limits the manifests fetched per hour. It is nil without a limit.
-func newBudget(perHour int) *rate.Limiter {
-	if perHour <= 0 {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(float64(perHour)/time.Hour.Seconds()), perHour)
 }
 
 // spend takes one manifest from the budget. It returns 0, or the time until one is left.

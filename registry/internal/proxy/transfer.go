@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash"
 	"io"
 	"sync"
 	"time"
@@ -43,10 +44,10 @@ const (
 )
 
 // rest is what readers need to go on without the spool: the bytes behind the file that had
-// arrived, and the state of the hash behind these.
+// arrived, and the hash of all up to there; nil = of nothing.
 type rest struct {
-	tail  []byte
-	state []byte
+	tail []byte
+	hash hash.Hash
 }
 
 const chunkSize = 64 << 10
@@ -133,8 +134,7 @@ func (t *transfer) receive(d *download) error {
 		n, err := d.Read(buf[:])
 		if n > 0 {
 			if err := file.write(buf[:n], at); err != nil {
-				state, bad := d.state()
-				return &unspooledError{&rest{bytes.Clone(buf[:n]), state}, errors.Join(err, bad)}
+				return &unspooledError{&rest{bytes.Clone(buf[:n]), d.hash}, err}
 			}
 			at += int64(n)
 		}

@@ -126,12 +126,13 @@ func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset i
 	b.timer.Stop()
 	size := resp.ContentLength
 	if resp.StatusCode == http.StatusPartialContent {
-		start, whole, ok := contentRange(resp.Header.Get("Content-Range"))
-		if !ok || start != offset {
+		var start, end int64
+		size = -1 // as in "bytes 5-9/*"
+		if n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%d", &start, &end, &size); n < 2 || start != offset {
 			_ = b.Close()
 			return nil, invalidAnswer("the range of blob %s begins at another offset", d)
 		}
-		return &Body{b, whole}, nil
+		return &Body{b, size}, nil
 	}
 	if offset > 0 { // the upstream ignores ranges
 		if _, err := io.CopyN(io.Discard, b, offset); err != nil {
@@ -140,25 +141,6 @@ func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset i
 		}
 	}
 	return &Body{b, size}, nil
-}
-
-// contentRange parses "bytes 5-9/10". whole is -1 if it is "*".
-func contentRange(s string) (start, whole int64, ok bool) {
-	s, ok = strings.CutPrefix(s, "bytes ")
-	first, rest, dash := strings.Cut(s, "-")
-	_, total, slash := strings.Cut(rest, "/")
-	if !ok || !dash || !slash {
-		return 0, 0, false
-	}
-	start, err := strconv.ParseInt(first, 10, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	whole, err = strconv.ParseInt(total, 10, 64)
-	if err != nil {
-		whole = -1
-	}
-	return start, whole, true
 }
 
 // body fails reads from an upstream that pauses or trickles. Only the time spent waiting for
