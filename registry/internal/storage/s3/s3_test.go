@@ -112,7 +112,7 @@ func TestBucket(t *testing.T) {
 	buckettest.Run(t, minio(t).Bucket(t, "bucket"), "a/b/", buckettest.Options{})
 }
 
-// It doesn't date an object anew that is copied onto itself.
+// It leaves the date of an object that is copied onto itself.
 func TestTouch_VersityGW(t *testing.T) {
 	buckettest.Touch(t, s3test.VersityGW(t, t.TempDir()).Bucket(t, "touch"), "a/b/", false)
 }
