@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registry/validation"
 )
 
 // The tests in this file hold the demands of distribution-spec 1.1, workflow by
@@ -553,6 +553,6 @@ func TestSparseIndexes(t *testing.T) {
 	strict := newServer(t)
 	strict.pushBlob("a", []byte("x"))
 	strict.do("PUT", "/v2/a/manifests/i", index, "Content-Type", oci.MediaTypeIndex).wantError(t, 400, oci.CodeManifestBlobUnknown)
-	lax := newServer(t, func(s *setup) { s.rules.Validation.Platforms = registry.PlatformsNone })
+	lax := newServer(t, func(s *setup) { s.rules.Validation.Platforms = validation.PlatformsNone })
 	lax.do("PUT", "/v2/a/manifests/i", index, "Content-Type", oci.MediaTypeIndex).want(t, 201)
 }

@@ -18,6 +18,7 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"
+	"slipway/registry/internal/registry/validation"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/instrumented"
@@ -91,7 +92,7 @@ func registryOptions(cfg *config.Config, b *Backend, log *zap.Logger) registry.O
 		DeleteEnabled:   cfg.Storage.Delete.Enabled,
 		KeepDeleted:     cfg.Storage.Delete.Keep,
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
-		Validation:      validation(&cfg.Validation, &cfg.Policy),
+		Validation:      validationRules(&cfg.Validation, &cfg.Policy),
 		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
@@ -116,8 +117,8 @@ func Quotas(cfg *config.Config) (list []quota.Quota) {
 	return list
 }
 
-func validation(v *config.Validation, p *config.Policy) registry.Validation {
-	rules := registry.Validation{
+func validationRules(v *config.Validation, p *config.Policy) validation.Rules {
+	rules := validation.Rules{
 		Disabled:  v.Disabled,
 		AllowURLs: compile(v.Manifests.URLs.Allow),
 		DenyURLs:  compile(v.Manifests.URLs.Deny),
@@ -125,9 +126,9 @@ func validation(v *config.Validation, p *config.Policy) registry.Validation {
 	}
 	switch v.Manifests.Indexes.Platforms {
 	case "none":
-		rules.Platforms = registry.PlatformsNone
+		rules.Platforms = validation.PlatformsNone
 	case "list":
-		rules.Platforms = registry.PlatformsListed
+		rules.Platforms = validation.PlatformsListed
 	}
 	for _, p := range v.Manifests.Indexes.PlatformList {
 		rules.PlatformList = append(rules.PlatformList, oci.Platform{Architecture: p.Architecture, OS: p.OS})

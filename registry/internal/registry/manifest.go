@@ -29,6 +29,9 @@ type Manifest struct {
 // them, is read each time; the limit is for operators who remove bytes alone.
 const bytesTrusted = time.Second
 
+// manifestKey begins the keys of manifests: distribution has others in the same Redis.
+const manifestKey = "slipway:manifest:"
+
 // smallManifest is more than nearly all manifests have.
 const smallManifest = 128 << 10
 

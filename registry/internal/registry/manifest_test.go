@@ -15,6 +15,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/validation"
 	"slipway/registry/internal/storage"
 )
 
@@ -145,17 +146,17 @@ func TestUnknownManifest(t *testing.T) {
 }
 
 func TestPutManifestChecks(t *testing.T) {
-	forbidden := Validation{DenyURLs: []*regexp.Regexp{regexp.MustCompile(`evil`)}}
-	allowed := Validation{AllowURLs: []*regexp.Regexp{regexp.MustCompile(`^https://good\.`)}}
+	forbidden := validation.Rules{DenyURLs: []*regexp.Regexp{regexp.MustCompile(`evil`)}}
+	allowed := validation.Rules{AllowURLs: []*regexp.Regexp{regexp.MustCompile(`^https://good\.`)}}
 	foreign := func(urls ...string) func(*image) {
 		return func(m *image) {
 			m.Layers = append(m.Layers, oci.Descriptor{MediaType: oci.MediaTypeDockerForeignLayer, Digest: sum("far away"), Size: 8, URLs: urls})
 		}
 	}
-	images, plugins := Validation{Classes: []string{"image"}}, Validation{Classes: []string{"plugin"}}
+	images, plugins := validation.Rules{Classes: []string{"image"}}, validation.Rules{Classes: []string{"plugin"}}
 	tests := []struct {
 		name       string
-		validation Validation
+		validation validation.Rules
 		change     func(*image)
 		want       oci.Code
 	}{
@@ -163,32 +164,32 @@ func TestPutManifestChecks(t *testing.T) {
 		{"class that may not", plugins, func(*image) {}, oci.CodeDenied},
 		{"no class", images, func(m *image) { m.Config.MediaType = "application/vnd.oci.empty.v1+json" }, oci.CodeDenied},
 		{"index without class", plugins, func(m *image) { *m = image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{}} }, ""},
-		{"right", Validation{}, func(*image) {}, ""},
-		{"no layers", Validation{}, func(m *image) { m.Layers = nil }, ""},
-		{"a layer twice", Validation{}, func(m *image) { m.Layers = append(m.Layers, m.Layers...) }, ""},
-		{"size left out", Validation{}, func(m *image) { m.Layers[0].Size = 0 }, ""},
-		{"absent subject", Validation{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: sum("absent"), Size: 6} }, ""},
-		{"artifact", Validation{}, func(m *image) { m.ArtifactType = "application/vnd.any+type" }, ""},
-		{"absent layer", Validation{}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
-		{"absent config", Validation{}, func(m *image) { m.Config.Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
-		{"absent, though checks are off", Validation{Disabled: true}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
-		{"wrong size", Validation{}, func(m *image) { m.Layers[0].Size++ }, oci.CodeManifestInvalid},
-		{"malformed digest", Validation{}, func(m *image) { m.Layers[0].Digest = "sha256:../../x" }, oci.CodeManifestInvalid},
-		{"malformed subject", Validation{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: "x"} }, oci.CodeManifestInvalid},
-		{"layer that is a manifest", Validation{}, func(m *image) {
+		{"right", validation.Rules{}, func(*image) {}, ""},
+		{"no layers", validation.Rules{}, func(m *image) { m.Layers = nil }, ""},
+		{"a layer twice", validation.Rules{}, func(m *image) { m.Layers = append(m.Layers, m.Layers...) }, ""},
+		{"size left out", validation.Rules{}, func(m *image) { m.Layers[0].Size = 0 }, ""},
+		{"absent subject", validation.Rules{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: sum("absent"), Size: 6} }, ""},
+		{"artifact", validation.Rules{}, func(m *image) { m.ArtifactType = "application/vnd.any+type" }, ""},
+		{"absent layer", validation.Rules{}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
+		{"absent config", validation.Rules{}, func(m *image) { m.Config.Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
+		{"absent, though checks are off", validation.Rules{Disabled: true}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
+		{"wrong size", validation.Rules{}, func(m *image) { m.Layers[0].Size++ }, oci.CodeManifestInvalid},
+		{"malformed digest", validation.Rules{}, func(m *image) { m.Layers[0].Digest = "sha256:../../x" }, oci.CodeManifestInvalid},
+		{"malformed subject", validation.Rules{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: "x"} }, oci.CodeManifestInvalid},
+		{"layer that is a manifest", validation.Rules{}, func(m *image) {
 			m.Layers = append(m.Layers, oci.Descriptor{MediaType: oci.MediaTypeManifest, Digest: sum("absent")})
 		}, oci.CodeManifestBlobUnknown},
-		{"foreign layer", Validation{}, foreign("https://example.com/x"), ""},
-		{"foreign layer without URL", Validation{}, foreign(), oci.CodeManifestBlobUnknown},
-		{"foreign layer in a file", Validation{}, foreign("file:///etc/passwd"), oci.CodeManifestInvalid},
-		{"foreign layer with fragment", Validation{}, foreign("https://example.com/#x"), oci.CodeManifestInvalid},
-		{"foreign layer, one URL of two wrong", Validation{}, foreign("https://example.com/x", "ftp://x"), oci.CodeManifestInvalid},
+		{"foreign layer", validation.Rules{}, foreign("https://example.com/x"), ""},
+		{"foreign layer without URL", validation.Rules{}, foreign(), oci.CodeManifestBlobUnknown},
+		{"foreign layer in a file", validation.Rules{}, foreign("file:///etc/passwd"), oci.CodeManifestInvalid},
+		{"foreign layer with fragment", validation.Rules{}, foreign("https://example.com/#x"), oci.CodeManifestInvalid},
+		{"foreign layer, one URL of two wrong", validation.Rules{}, foreign("https://example.com/x", "ftp://x"), oci.CodeManifestInvalid},
 		{"foreign layer that is denied", forbidden, foreign("https://evil.example.com/x"), oci.CodeManifestInvalid},
 		{"foreign layer that is not denied", forbidden, foreign("https://example.com/x"), ""},
 		{"foreign layer that is allowed", allowed, foreign("https://good.example.com/x"), ""},
 		{"foreign layer that is not allowed", allowed, foreign("https://example.com/x"), oci.CodeManifestInvalid},
-		{"foreign layer, checks are off", Validation{Disabled: true}, foreign("file:///x"), ""},
-		{"layer with URLs that was not pushed", Validation{}, func(m *image) {
+		{"foreign layer, checks are off", validation.Rules{Disabled: true}, foreign("file:///x"), ""},
+		{"layer with URLs that was not pushed", validation.Rules{}, func(m *image) {
 			m.Layers[0].Digest, m.Layers[0].URLs = sum("absent"), []string{"https://example.com/x"}
 		}, oci.CodeManifestBlobUnknown},
 	}
@@ -212,7 +213,7 @@ func TestPutManifestChecks(t *testing.T) {
 // A token may name the classes of what is pushed with it; without one it is for images.
 func TestPutManifest_ClassesOfAToken(t *testing.T) {
 	const plugin = "application/vnd.docker.plugin.v1+json"
-	repo := newRegistry(stores["memory"](t), Options{Validation: Validation{Classes: []string{"image", "plugin"}}}).Repository("a")
+	repo := newRegistry(stores["memory"](t), Options{Validation: validation.Rules{Classes: []string{"image", "plugin"}}}).Repository("a")
 	for _, tt := range []struct {
 		granted []string
 		plugin  bool
@@ -243,7 +244,7 @@ func TestPutManifest_ClassesOfAToken(t *testing.T) {
 
 // What a token may not push it may not restore.
 func TestRestore_ClassesOfAToken(t *testing.T) {
-	repo := newRegistry(stores["memory"](t), Options{DeleteEnabled: true, KeepDeleted: time.Hour, Validation: Validation{Classes: []string{"image", "plugin"}}}).Repository("a")
+	repo := newRegistry(stores["memory"](t), Options{DeleteEnabled: true, KeepDeleted: time.Hour, Validation: validation.Rules{Classes: []string{"image", "plugin"}}}).Repository("a")
 	m := simpleImage(t, repo, "x")
 	m.MediaType, m.Config.MediaType = oci.MediaTypeDockerManifest, "application/vnd.docker.plugin.v1+json"
 	put(t, repo, tagged("t"), m)
@@ -279,22 +280,22 @@ func TestIndexChildren(t *testing.T) {
 	absent := func(p *oci.Platform) oci.Descriptor {
 		return oci.Descriptor{MediaType: oci.MediaTypeManifest, Digest: sum("absent"), Size: 6, Platform: p}
 	}
-	listed := Validation{Platforms: PlatformsListed, PlatformList: []oci.Platform{linux}}
+	listed := validation.Rules{Platforms: validation.PlatformsListed, PlatformList: []oci.Platform{linux}}
 	tests := []struct {
 		name       string
-		validation Validation
+		validation validation.Rules
 		child      oci.Descriptor
 		want       oci.Code
 	}{
-		{"all", Validation{}, absent(&linux), oci.CodeManifestBlobUnknown},
-		{"all, without platform", Validation{}, absent(nil), oci.CodeManifestBlobUnknown},
-		{"none", Validation{Platforms: PlatformsNone}, absent(&linux), ""},
-		{"disabled", Validation{Disabled: true}, absent(&linux), ""},
+		{"all", validation.Rules{}, absent(&linux), oci.CodeManifestBlobUnknown},
+		{"all, without platform", validation.Rules{}, absent(nil), oci.CodeManifestBlobUnknown},
+		{"none", validation.Rules{Platforms: validation.PlatformsNone}, absent(&linux), ""},
+		{"disabled", validation.Rules{Disabled: true}, absent(&linux), ""},
 		{"listed and absent", listed, absent(&linux), oci.CodeManifestBlobUnknown},
 		{"not listed", listed, absent(&windows), ""},
 		{"no platform", listed, absent(nil), ""},
-		{"a blob as child", Validation{}, oci.Descriptor{MediaType: "text/plain", Digest: sum("layer x"), Size: 7}, ""},
-		{"an absent blob as child", Validation{}, oci.Descriptor{MediaType: "text/plain", Digest: sum("absent"), Size: 7}, oci.CodeManifestBlobUnknown},
+		{"a blob as child", validation.Rules{}, oci.Descriptor{MediaType: "text/plain", Digest: sum("layer x"), Size: 7}, ""},
+		{"an absent blob as child", validation.Rules{}, oci.Descriptor{MediaType: "text/plain", Digest: sum("absent"), Size: 7}, oci.CodeManifestBlobUnknown},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -311,7 +312,7 @@ func TestIndexChildren(t *testing.T) {
 			}
 			present.Size++
 			m := image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{present}}
-			if _, err := repo.PutManifest(context.Background(), tagged("index"), "", m.bytes(), nil); err == nil && tt.validation.Platforms == PlatformsAll && !tt.validation.Disabled {
+			if _, err := repo.PutManifest(context.Background(), tagged("index"), "", m.bytes(), nil); err == nil && tt.validation.Platforms == validation.PlatformsAll && !tt.validation.Disabled {
 				t.Error("a child of another size is accepted")
 			}
 		})

@@ -44,7 +44,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 	if err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
-	r.reg.origins.add(d, r.name)
+	r.reg.origins.Add(d, r.name)
 	return found.desc, nil
 }
 
@@ -70,7 +70,7 @@ func (r Repository) mountSource(ctx context.Context, d oci.Digest) (mountSource,
 }
 
 func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
-	for _, name := range r.origins.of(ctx, d) {
+	for _, name := range r.origins.Of(ctx, d) {
 		if canPull != nil && !canPull(name) {
 			continue
 		}

@@ -41,7 +41,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	if err != nil {
 		return PutResult{}, err
 	}
-	if err := r.reg.opts.Validation.checkClass(parsed, r.classes); err != nil {
+	if err := r.reg.opts.Validation.CheckClass(parsed, r.classes); err != nil {
 		return PutResult{}, err
 	}
 	tags = allTags(ref.Tag, tags)

@@ -96,7 +96,7 @@ func (r Repository) checkLayer(ctx context.Context, a *storage.Attempt, d *oci.D
 	if oci.IsManifest(d.MediaType) {
 		return r.checkManifest(ctx, a, d)
 	}
-	if err := r.reg.opts.Validation.checkURLs(d); err != nil {
+	if err := r.reg.opts.Validation.CheckURLs(d); err != nil {
 		return err
 	}
 	if oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
@@ -108,7 +108,7 @@ func (r Repository) checkLayer(ctx context.Context, a *storage.Attempt, d *oci.D
 // checkChild looks for a manifest that an index lists, if the configuration
 // asks for it.
 func (r Repository) checkChild(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
-	if !r.reg.opts.Validation.needsChild(d) {
+	if !r.reg.opts.Validation.NeedsChild(d) {
 		return nil
 	}
 	return r.checkManifest(ctx, a, d)

@@ -9,6 +9,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/validation"
 	"slipway/registry/internal/storage"
 )
 
@@ -174,7 +175,7 @@ func TestFallbackTag(t *testing.T) {
 		list := image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{
 			only, {MediaType: oci.MediaTypeManifest, Digest: both}, {MediaType: oci.MediaTypeManifest, Digest: sum("gone"), Size: 4},
 		}}
-		loose := again(r, Options{Validation: Validation{Disabled: true}}).Repository("a")
+		loose := again(r, Options{Validation: validation.Rules{Disabled: true}}).Repository("a")
 		put(t, loose, oci.Reference{Tag: oci.Tag("sha256-" + subject.Hex())}, list)
 		want := []oci.Digest{both, only.Digest}
 		slices.Sort(want)

@@ -25,10 +25,12 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/integrity"
+	"slipway/registry/internal/registry/origin"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/registry/referrers"
 	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/registry/upload"
+	"slipway/registry/internal/registry/validation"
 	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
@@ -53,14 +55,14 @@ type Options struct {
 	DeleteEnabled   bool          // manifests, tags and blobs may be deleted
 	KeepDeleted     time.Duration // how long a deletion can be undone, 0 = it can't
 	ReadOnly        bool          // nothing may be written or deleted
-	Validation      Validation
+	Validation      validation.Rules
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
 	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
 	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = nothing does
-	Shared          Shared                     // what several processes remember together; nil = each for itself
+	Shared          cache.Shared               // what several processes remember together; nil = each for itself
 	Looked          func(hit bool)             // called for each look for a manifest in the caches; nil = nobody is told
 	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
 	// Remote says that the store is reached by a network: independent requests are sent at
@@ -85,7 +87,7 @@ type Registry struct {
 	referrers       *referrers.Index
 	uploads         *upload.Receiver
 	integrity       *integrity.Record
-	origins         *origins
+	origins         *origin.Origins
 	log             *zap.Logger
 	now             func() time.Time
 	maxManifestSize int64
@@ -109,7 +111,7 @@ func New(o Options) *Registry {
 		o.MaxManifestSize = DefaultMaxManifestSize
 	}
 	if o.Shared == nil {
-		o.Shared = unshared{}
+		o.Shared = cache.Unshared{}
 	}
 	if o.Looked == nil {
 		o.Looked = func(bool) {}
@@ -130,7 +132,7 @@ func New(o Options) *Registry {
 		uploads:   upload.New(store, o.Log, o.Now),
 		integrity: integrity.New(store, o.Log),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
-		origins:   newOrigins(o.Shared),
+		origins:   origin.New(o.Shared),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
 		reading:   make(chan struct{}, 2),
 	}

@@ -26,7 +26,7 @@ func (r Repository) KeepingTags() Repository {
 }
 
 // OfClasses is the repository for a caller whose token names the classes that manifests may
-// have, "" being that of images: where [Validation] has classes, PutManifest is DENIED for
+// have, "" being that of images: where [validation.Rules] has classes, PutManifest is DENIED for
 // others. nil stands for all.
 func (r Repository) OfClasses(classes []string) Repository {
 	r.classes = classes

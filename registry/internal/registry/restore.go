@@ -169,7 +169,7 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 	if err != nil {
 		return err
 	}
-	if err := x.reg.opts.Validation.checkClass(parsed, x.classes); err != nil {
+	if err := x.reg.opts.Validation.CheckClass(parsed, x.classes); err != nil {
 		return err
 	}
 	for _, child := range slices.Concat(parsed.Manifests, parsed.Layers) {

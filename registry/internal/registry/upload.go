@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 )
@@ -76,10 +77,10 @@ func (u *Upload) Append(ctx context.Context, src io.Reader, size int64) (int64, 
 	if err := h.Take(ctx, size); err != nil {
 		return 0, fault(err)
 	}
-	m := &meter{ctx: ctx, src: src, hold: h, left: max(size, 0)}
+	m := quota.NewMeter(ctx, src, h, max(size, 0))
 	n, err := u.append(ctx, m)
-	if m.refused != nil {
-		err = fault(m.refused)
+	if m.Refused != nil {
+		err = fault(m.Refused)
 	}
 	return n, err
 }
@@ -122,7 +123,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 		return oci.Descriptor{}, fault(err)
 	}
 	reg.integrity.Hashed(d, u.Size())
-	reg.origins.add(d, u.repo.name)
+	reg.origins.Add(d, u.repo.name)
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.Size()}, nil
 }
 

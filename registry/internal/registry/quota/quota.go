@@ -121,9 +121,6 @@ func (all *Quotas) Hold(name oci.Name, upload string, bytes int64) *Hold {
 // if there is no room then, else the store's.
 func (h *Hold) Take(ctx context.Context, n int64) error { return h.take(ctx, n, true) }
 
-// Try is Take without a count of the storage.
-func (h *Hold) Try(ctx context.Context, n int64) error { return h.take(ctx, n, false) }
-
 func (h *Hold) take(ctx context.Context, n int64, recount bool) error {
 	if h == nil || n <= 0 {
 		return nil

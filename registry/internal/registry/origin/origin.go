@@ -1,4 +1,5 @@
-package registry
+// Package origin remembers which repositories lately had a blob.
+package origin
 
 import (
 	"context"
@@ -8,28 +9,32 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// origins remembers, of each blob, a few repositories that lately had it, newest first. They are
+// Origins remembers, of each blob, a few repositories that lately had it, newest first. They are
 // hints where to look for it.
-type origins struct {
+type Origins struct {
 	known  *cache.Cache[oci.Digest, []oci.Name]
-	shared Shared
+	shared cache.Shared
 }
 
 const (
 	maxOrigins  = 4       // of a blob
 	originCache = 8 << 10 // blobs
+
+	// sharedKey begins the keys of origins: distribution has others in the same Redis.
+	sharedKey = "slipway:origins:"
 )
 
-func newOrigins(shared Shared) *origins {
-	return &origins{cache.New[oci.Digest, []oci.Name](originCache), shared}
+// New makes empty origins beside those that other processes share.
+func New(shared cache.Shared) *Origins {
+	return &Origins{cache.New[oci.Digest, []oci.Name](originCache), shared}
 }
 
-// of returns repositories that had the blob, as this process or else another one says.
-func (o *origins) of(ctx context.Context, d oci.Digest) (found []oci.Name) {
+// Of returns repositories that had the blob, as this process or else another one says.
+func (o *Origins) Of(ctx context.Context, d oci.Digest) (found []oci.Name) {
 	if names, ok := o.known.Get(d); ok {
 		return names
 	}
-	text, _ := o.shared.Get(ctx, originsKey+string(d))
+	text, _ := o.shared.Get(ctx, sharedKey+string(d))
 	for line := range strings.Lines(string(text)) {
 		name, err := oci.ParseName(strings.TrimSuffix(line, "\n"))
 		if err == nil && len(found) < maxOrigins {
@@ -39,8 +44,8 @@ func (o *origins) of(ctx context.Context, d oci.Digest) (found []oci.Name) {
 	return found
 }
 
-// add notes that the repository has the blob.
-func (o *origins) add(d oci.Digest, name oci.Name) {
+// Add notes that the repository has the blob.
+func (o *Origins) Add(d oci.Digest, name oci.Name) {
 	names := []oci.Name{oci.Name(strings.Clone(string(name)))}
 	before, _ := o.known.Get(d)
 	for _, n := range before {
@@ -53,5 +58,5 @@ func (o *origins) add(d oci.Digest, name oci.Name) {
 		text = append(append(text, n...), '\n')
 	}
 	o.known.Put(oci.Digest(strings.Clone(string(d))), names, 1)
-	o.shared.Put(originsKey+string(d), text)
+	o.shared.Put(sharedKey+string(d), text)
 }

@@ -1,4 +1,4 @@
-package registry
+package cache
 
 import "context"
 
@@ -11,14 +11,11 @@ type Shared interface {
 	Put(key string, content []byte)
 }
 
-// The keys, in front of a digest, say whose they are: distribution has others in the same Redis.
-const (
-	manifestKey = "slipway:manifest:"
-	originsKey  = "slipway:origins:"
-)
+// Unshared is the cache of a process that shares none.
+type Unshared struct{}
 
-// unshared is the cache of a process that shares none.
-type unshared struct{}
+// Get implements Shared.
+func (Unshared) Get(context.Context, string) ([]byte, bool) { return nil, false }
 
-func (unshared) Get(context.Context, string) ([]byte, bool) { return nil, false }
-func (unshared) Put(string, []byte)                         {}
+// Put implements Shared.
+func (Unshared) Put(string, []byte) {}

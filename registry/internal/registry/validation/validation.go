@@ -1,4 +1,5 @@
-package registry
+// Package validation checks what a pushed manifest may be and refer to.
+package validation
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Validation describes what a pushed manifest may refer to.
-type Validation struct {
+// Rules describe what a pushed manifest may refer to. The zero value asks for all children of an index.
+type Rules struct {
 	// Disabled leaves out the checks of URLs and of an index's children. Layers
 	// and configs are always checked.
 	Disabled bool
@@ -33,7 +34,7 @@ type PlatformRule int
 const (
 	PlatformsAll PlatformRule = iota
 	PlatformsNone
-	PlatformsListed // those whose platform is in Validation.PlatformList
+	PlatformsListed // those whose platform is in Rules.PlatformList
 )
 
 // classImage is the class of images, and of whatever a token names no class for.
@@ -51,9 +52,9 @@ func mediaClass(m *oci.Manifest) string {
 	return ""
 }
 
-// checkClass is nil if manifests of that class may be pushed with a token for the
+// CheckClass is nil if manifests of that class may be pushed with a token for the
 // granted classes; nil stands for all of them.
-func (v *Validation) checkClass(m *oci.Manifest, granted []string) error {
+func (v *Rules) CheckClass(m *oci.Manifest, granted []string) error {
 	if len(v.Classes) == 0 || m.Config == nil {
 		return nil
 	}
@@ -71,8 +72,8 @@ func (v *Validation) checkClass(m *oci.Manifest, granted []string) error {
 	return nil
 }
 
-// checkURLs is nil if a layer may be stored where its URLs say.
-func (v *Validation) checkURLs(d *oci.Descriptor) error {
+// CheckURLs is nil if a layer may be stored where its URLs say.
+func (v *Rules) CheckURLs(d *oci.Descriptor) error {
 	if v.Disabled {
 		return nil
 	}
@@ -84,7 +85,7 @@ func (v *Validation) checkURLs(d *oci.Descriptor) error {
 	return nil
 }
 
-func (v *Validation) allows(s string) bool {
+func (v *Rules) allows(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
 		return false
@@ -102,8 +103,8 @@ func (v *Validation) allows(s string) bool {
 	return len(v.AllowURLs) == 0
 }
 
-// needsChild reports whether a manifest that an index lists must be there.
-func (v *Validation) needsChild(d *oci.Descriptor) bool {
+// NeedsChild reports whether a manifest that an index lists must be there.
+func (v *Rules) NeedsChild(d *oci.Descriptor) bool {
 	if v.Disabled || v.Platforms == PlatformsNone {
 		return false
 	}
