@@ -43,9 +43,9 @@ func TestGroupCommit(t *testing.T) {
 		t.Error("no commit had more than one message")
 	}
 	for room := range int64(4) {
-		entries, _, err := s.Pending(ctx, room, 1000, 1<<30, nil)
-		if err != nil || len(entries) != 500 {
-			t.Fatalf("room %d: %d entries, %v", room, len(entries), err)
+		entries := pending(t, s, room)
+		if len(entries) != 500 {
+			t.Fatalf("room %d: %d entries", room, len(entries))
 		}
 		for _, e := range entries {
 			if want := got[e.ID].Entry; want.Body != e.Body || e.Txn != want.Txn {
@@ -60,9 +60,7 @@ func TestAcceptRepeatedInOneCommit(t *testing.T) {
 	s := fresh(t)
 	first, again, other := entry(1, "x"), entry(1, "x"), entry(1, "y")
 	first.Key, again.Key, other.Key = &Key{"k", []byte("x")}, &Key{"k", []byte("x")}, &Key{"k", []byte("y")}
-	if err := s.Accept(ctx, first, again, other); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, first, again, other)
 	if first.Entry.ID == 0 || first.Replay || !again.Replay || again.Entry.ID != first.Entry.ID || !other.Conflict {
 		t.Errorf("first %+v, repeated %+v, another one %+v", first, again, other)
 	}
@@ -80,29 +78,27 @@ func TestAcceptAllOrNone(t *testing.T) {
 		return all
 	}
 	first := batch()
-	if err := s.Accept(ctx, first...); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, first...)
 	second := batch()
 	second[7].Key = &Key{Key: "k", Hash: []byte("other")}
 	if err := s.Accept(ctx, second...); err != nil || !second[5].Replay || second[5].Entry.ID != first[5].Entry.ID || !second[7].Conflict {
 		t.Errorf("again: %+v, %+v, %v", second[5], second[7], err)
 	}
-	for i := 1; i < len(first); i++ {
-		if first[i].Entry.ID != first[i-1].Entry.ID+1 {
-			t.Errorf("message %d has id %d after %d", i, first[i].Entry.ID, first[i-1].Entry.ID)
+	before := pending(t, s, 1)
+	for i, a := range first {
+		if e := before[i]; e.ID != a.Entry.ID || e.Body != a.Entry.Body || e.ID != before[0].ID+int64(i) {
+			t.Errorf("message %d has id %d and the text %q, want %d", i, e.ID, e.Body, a.Entry.ID)
 		}
 	}
 	if err := s.LimitPages(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	before, _, _ := s.Pending(ctx, 1, 10_000, 1<<30, nil)
 	third := batch()
 	third[50].Entry.Body = strings.Repeat("x", 1<<20)
 	if err := s.Accept(ctx, third...); err == nil {
 		t.Error("accepted though the disk is full")
 	}
-	if after, _, _ := s.Pending(ctx, 1, 10_000, 1<<30, nil); len(after) != len(before) {
+	if after := pending(t, s, 1); len(after) != len(before) {
 		t.Errorf("%d of them are there", len(after)-len(before))
 	}
 }

@@ -14,19 +14,13 @@ func report(t *testing.T, s *Store, text string, resolves bool) *Accept {
 	a := entry(1, text)
 	a.Entry.ApplicationID, a.Entry.Key, a.Entry.Resolves, a.Entry.AcceptedAt = 1, "k", resolves, time.Now().UnixMilli()
 	a.Report, a.Lifecycle = &alert.Report{Resolves: resolves, Digest: []byte(text)}, alert.Edit
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, a)
 	return a
 }
 
 func pendingBodies(t *testing.T, s *Store) (all []string) {
 	t.Helper()
-	entries, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
+	for _, e := range pending(t, s, 1) {
 		all = append(all, e.Body)
 	}
 	return all
@@ -34,19 +28,11 @@ func pendingBodies(t *testing.T, s *Store) (all []string) {
 
 // What was withdrawn, or is gone, is not edited, whatever the intake has seen of it a moment before.
 func TestEdit_WithdrawnMeanwhile(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	m := entry(1, "secret")
-	if err := s.Accept(ctx, m); err != nil {
-		t.Fatal(err)
-	}
-	s.Report(NewOutcome(m.Entry, outbox.Sent{EventID: "$1"}, 1))
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) }); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, m)
+	found(t, s, m.Entry, outbox.Sent{EventID: "$1"}, 1)
+	update(t, s, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) })
 	for _, id := range []int64{m.Entry.ID, m.Entry.ID + 1000} {
 		edit := entry(1, "another secret")
 		edit.Entry.Kind, edit.Entry.Target = outbox.Edit, id
@@ -54,22 +40,18 @@ func TestEdit_WithdrawnMeanwhile(t *testing.T) {
 			t.Errorf("an edit of %d: gone is %v, %v", id, edit.Gone, err)
 		}
 	}
-	entries, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
-	if err != nil || len(entries) != 1 || entries[0].Kind != outbox.Redaction {
-		t.Errorf("%d entries wait, %v", len(entries), err)
+	entries := pending(t, s, 1)
+	if len(entries) != 1 || entries[0].Kind != outbox.Redaction {
+		t.Errorf("%d entries wait", len(entries))
 	}
 }
 
 // Whatever is known of the attempts at a message, the last thing that its room gets is the last state of its alert.
 func TestReport_TheLastStateComesLast(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	attempted := func(at int64) {
 		t.Helper()
-		err := s.Update(ctx, func(tx *Tx) error { return tx.exec(`UPDATE outbox SET first_attempt_at = ? WHERE kind = 0`, at) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		update(t, s, func(tx *Tx) error { return tx.exec(`UPDATE outbox SET first_attempt_at = ? WHERE kind = 0`, at) })
 	}
 	first := report(t, s, "one", false)
 	report(t, s, "two", false)

@@ -41,8 +41,7 @@ func content(t *testing.T, s *Store, id int64) string {
 
 // An attachment lasts as long as it may be sent: it is gone when it is sent, with its message, or if no message comes.
 func TestAttachment(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	whole := string(bytes.Repeat([]byte("a"), ChunkSize)) + "b\x00\xff"
 	sent, dead, unused, dropped := attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1)
 	with := func(a outbox.Attachment) *Accept {
@@ -51,9 +50,7 @@ func TestAttachment(t *testing.T) {
 		return e
 	}
 	first, second := with(sent), with(dead)
-	if err := s.Accept(ctx, first, second); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, first, second)
 	if err := s.DropAttachments(ctx, []int64{sent.ID, dropped.ID}); err != nil { // the first is a message's
 		t.Fatal(err)
 	}
@@ -66,21 +63,15 @@ func TestAttachment(t *testing.T) {
 		}
 	}
 	s.Report(NewOutcome(first.Entry, outbox.Sent{EventID: "$1", Rest: first.Entry.Attached(1)}, 1))
-	s.Report(NewOutcome(second.Entry, outbox.Refused{}, 1))
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	found(t, s, second.Entry, outbox.Refused{}, 1)
 	if content(t, s, sent.ID) != whole || content(t, s, dead.ID) != whole {
 		t.Error("an attachment is gone with the outcome of its message")
 	}
-	waiting, _, err := s.Pending(ctx, 1, 10, 1<<20, nil)
-	if err != nil || len(waiting) != 1 || waiting[0].Kind != outbox.Media || waiting[0].Target != first.Entry.ID {
-		t.Fatalf("there wait %+v, %v", waiting, err)
+	waiting := pending(t, s, 1)
+	if len(waiting) != 1 || waiting[0].Kind != outbox.Media || waiting[0].Target != first.Entry.ID {
+		t.Fatalf("there wait %+v", waiting)
 	}
-	s.Report(NewOutcome(*waiting[0], outbox.Sent{EventID: "$2"}, 1))
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	found(t, s, *waiting[0], outbox.Sent{EventID: "$2"}, 1)
 	if content(t, s, sent.ID) != "" || content(t, s, dead.ID) != whole {
 		t.Error("what was sent is kept, or what may be sent again is not")
 	}
@@ -101,8 +92,7 @@ func TestAttachment(t *testing.T) {
 // Attachments of a message that was given up are removed after a time, also where its history is kept. Those of a message that waits
 // are not.
 func TestAttachment_GivenUp(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	var all []*Accept
 	for range 3 {
 		m := entry(1, "m")
@@ -110,14 +100,10 @@ func TestAttachment_GivenUp(t *testing.T) {
 		all = append(all, m)
 	}
 	dead, waits, sent := all[0], all[1], all[2]
-	if err := s.Accept(ctx, all...); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, all...)
 	s.Report(NewOutcome(dead.Entry, outbox.Refused{}, 1))
 	s.Report(NewOutcome(sent.Entry, outbox.Sent{EventID: "$1", Rest: sent.Entry.Attached(1)}, 1)) // its attachment waits
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	settle(t, s)
 	size := func(a *Accept) int { return len(content(t, s, outbox.DecodeAttachments(a.Entry.Attachments)[0].ID)) }
 	for _, old := range []int64{1000, 1001} {
 		if err := s.Tidy(ctx, 0, old, 0); err != nil {
@@ -131,25 +117,17 @@ func TestAttachment_GivenUp(t *testing.T) {
 
 // A withdrawn attachment is gone at once, and one that is being read meanwhile doesn't end early.
 func TestAttachment_Withdrawn(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	a := attachment(t, s, 1)
 	m := entry(1, "m")
 	m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
-	if err := s.Accept(ctx, m); err != nil {
-		t.Fatal(err)
-	}
-	s.Report(NewOutcome(m.Entry, outbox.Sent{EventID: "$1", Rest: m.Entry.Attached(1)}, 1))
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, m)
+	found(t, s, m.Entry, outbox.Sent{EventID: "$1", Rest: m.Entry.Attached(1)}, 1)
 	reading, err := s.Attachment(ctx, a.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) }); err != nil {
-		t.Fatal(err)
-	}
+	update(t, s, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) })
 	if got := content(t, s, a.ID); got != "" {
 		t.Errorf("%d bytes are left", len(got))
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"slipway/relay/internal/outbox"
@@ -12,16 +11,13 @@ import (
 // Results that are written together mean what each of them means by itself: one of a message that was withdrawn meanwhile has its
 // event removed, one that is reported again counts once, and one that is not plain keeps its place between the others.
 func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	all := make([]*Accept, 6)
 	for i := range all {
 		all[i] = entry(1, fmt.Sprintf("message %d", i))
 		all[i].Entry.Extras = []string{"", `{"a":1}`}[i%2]
 	}
-	if err := s.Accept(ctx, all...); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, all...)
 	for i, a := range all {
 		if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.Body != a.Entry.Body || string(m.Extras) != a.Entry.Extras || i > 0 && a.Entry.ID <= all[i-1].Entry.ID {
 			t.Fatalf("message %d: %+v, %v", i, m, err)
@@ -57,9 +53,9 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 			t.Errorf("message %d: %s %q after %d attempts, %v", i, m.State, m.EventID, m.Attempts, err)
 		}
 	}
-	waiting, _, err := s.Pending(ctx, 1, 10, 1<<20, nil)
-	if err != nil || len(waiting) != 2 || waiting[0].Kind != outbox.Redaction || waiting[0].EventID != "$2" || waiting[1].ID != retried {
-		t.Errorf("waiting: %+v, %v", waiting, err)
+	waiting := pending(t, s, 1)
+	if len(waiting) != 2 || waiting[0].Kind != outbox.Redaction || waiting[0].EventID != "$2" || waiting[1].ID != retried {
+		t.Errorf("waiting: %+v", waiting)
 	}
 	if totals, err := s.Totals(ctx); err != nil || totals[1].Accepted != 6 || totals[1].Sent != 5 {
 		t.Errorf("%+v, %v", totals[1], err)
@@ -71,27 +67,5 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 	}
 	if err != nil || accepted != 6 || sent != 5 {
 		t.Errorf("%d accepted, %d sent, %v", accepted, sent, err)
-	}
-}
-
-// Messages that are accepted together by several statements keep their order and their texts.
-func TestAccept_SeveralStatements_KeepTheOrder(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	all := make([]*Accept, maxRows+2)
-	for i := range all {
-		all[i] = entry(1, fmt.Sprint(i, " ")+strings.Repeat("x", i%3<<16))
-	}
-	if err := s.Accept(ctx, all...); err != nil {
-		t.Fatal(err)
-	}
-	found, _, err := s.Pending(ctx, 1, 100, 1<<30, nil)
-	if err != nil || len(found) != len(all) {
-		t.Fatalf("%d are stored, %v", len(found), err)
-	}
-	for i, e := range found {
-		if want := &all[i].Entry; e.ID != want.ID || e.Body != want.Body {
-			t.Errorf("message %d has id %d, want %d, and begins %.10q", i, e.ID, want.ID, e.Body)
-		}
 	}
 }

@@ -27,9 +27,7 @@ func fill(t *testing.T, s *Store) {
 		all = append(all, a)
 	}
 	for part := range slices.Chunk(all, 100) {
-		if err := s.Accept(ctx, part...); err != nil {
-			t.Fatal(err)
-		}
+		accept(t, s, part...)
 	}
 	sent, dead, waits := all[0].Entry, all[1].Entry, all[2].Entry
 	waits.Wire, waits.Cut = []byte{0, 1, 0xff}, true

@@ -37,17 +37,14 @@ func TestEntryColumns_AreThoseOfTheTable(t *testing.T) {
 
 // An accepted entry is read back unchanged, and a follow-up has the fields of its target that it needs.
 func TestPending_EntryIsWhole(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	a := entry(1, "body")
 	a.Entry.Content = outbox.Content{Title: "T", Body: "body", ContentType: "text/plain", Extras: `{"a":1}`, Priority: -1, Mentions: "@a:hs", Note: "note"}
 	a.Entry.Thread, a.Entry.Key, a.Entry.Resolves, a.Entry.EventAt, a.Entry.Source = "thread", "key", true, 7, "api"
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
-	found, _, err := s.Pending(ctx, 1, 10, 1<<20, nil)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%d entries, %v", len(found), err)
+	accept(t, s, a)
+	found := pending(t, s, 1)
+	if len(found) != 1 {
+		t.Fatalf("%d entries", len(found))
 	}
 	want := a.Entry
 	want.Choice = found[0].Choice
@@ -76,12 +73,7 @@ func TestEntryColumns_ContentIsWrittenAgain(t *testing.T) {
 
 // All that a step changes is written, by the statement for messages that were sent as well.
 func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	s, a := readyWithMessage(t)
 	e := a.Entry
 	was := e.Version()
 	for _, c := range entryColumns {
@@ -118,21 +110,16 @@ func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := s.Update(ctx, func(tx *Tx) error {
+	update(t, s, func(tx *Tx) error {
 		_, err := tx.saveEntry(&e, was)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	check(e)
 	o := NewOutcome(e, outbox.Sent{EventID: "$e"}, 9)
 	if !o.plain() {
 		t.Fatal("the outcome isn't plain")
 	}
 	s.Report(o)
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	settle(t, s)
 	check(o.Entry)
 }

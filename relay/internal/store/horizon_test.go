@@ -13,15 +13,11 @@ import (
 func testHorizon_AnotherRelayWrites_WaitsForIt(t *testing.T) {
 	a, b := relays(t)
 	before := entry(1, "before")
-	if err := a.Accept(ctx, before); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, a, before)
 	slow := elsewhere(t, a, `INSERT INTO outbox (kind, room, application_id, accepted_at, source, title, body, content_type, txn, queued_at, state)
 		VALUES (0, 2, 1, 1, '', '', 'slow', '', 'slow', 1, 'queued')`)
 	later := entry(1, "later")
-	if err := b.Accept(ctx, later); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, b, later)
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if id, err := b.Horizon(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -42,25 +38,19 @@ func testHorizon_AnotherRelayWrites_WaitsForIt(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	var ids []int64
 	for _, body := range []string{"1", "2", "3", "4"} {
 		e := entry(1, body)
-		if err := s.Accept(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+		accept(t, s, e)
 		ids = append(ids, e.Entry.ID)
 	}
 	if h, err := s.Horizon(ctx); err != nil || h != ids[3] {
 		t.Fatalf("the horizon is %d, %v", h, err)
 	}
-	err := s.Update(ctx, func(tx *Tx) error {
+	update(t, s, func(tx *Tx) error {
 		return errors.Join(tx.Hide(1, ids[1]), tx.Hide(1, ids[1]), tx.Withdraw(ids[2], 1))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	read := func(r Reading) (texts string, more bool) {
 		t.Helper()
 		if r.Limit == 0 {
@@ -98,7 +88,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q, %v", tt.name, got, more, tt.want, tt.more)
 		}
 	}
-	err = s.Update(ctx, func(tx *Tx) error {
+	err := s.Update(ctx, func(tx *Tx) error {
 		return errors.Join(tx.HideThrough(1, 1, ids[0]), tx.HideThrough(1, 1, 0))
 	})
 	if got, _ := read(Reading{HiddenFrom: 1}); err == nil && got != "4" {

@@ -28,9 +28,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := entry(1, "1"), entry(1, "2")
-	if err := b.Accept(ctx, first, second); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, b, first, second)
 	// The lease expires.
 	if err := a.Lead(ctx, func(tx *Tx) error { return tx.exec(`UPDATE lease SET expires_at = '-infinity'`) }); err != nil {
 		t.Fatal(err)
@@ -38,10 +36,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if !acquire(t, b, time.Hour) {
 		t.Fatal("the second relay does not get the lease")
 	}
-	a.Report(NewOutcome(first.Entry, outbox.Refused{Reason: "by the first relay"}, 1))
-	if err := a.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	found(t, a, first.Entry, outbox.Refused{Reason: "by the first relay"}, 1)
 	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != outbox.StateQueued {
 		t.Errorf("the first relay made the message %s, %v", m.State, err)
 	}
@@ -54,10 +49,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if held, err := a.Renew(ctx, time.Hour, ""); held || err != nil {
 		t.Errorf("the first relay renews the lease: %v, %v", held, err)
 	}
-	b.Report(NewOutcome(second.Entry, outbox.Sent{EventID: "$2"}, 1))
-	if err := b.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	found(t, b, second.Entry, outbox.Sent{EventID: "$2"}, 1)
 	if m, err := a.Message(ctx, second.Entry.ID); err != nil || m.State != outbox.StateSent {
 		t.Errorf("the second relay made the message %s, %v", m.State, err)
 	}

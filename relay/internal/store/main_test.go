@@ -53,10 +53,64 @@ func entry(room int64, body string) *Accept {
 	return &Accept{Entry: outbox.Entry{Origin: outbox.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: message.NewTxn(), QueuedAt: now, Content: outbox.Content{Body: body}}}
 }
 
+// ready is fresh with a room and its application.
+func ready(t *testing.T) *Store {
+	t.Helper()
+	s := fresh(t)
+	withRoom(t, s)
+	return s
+}
+
+// readyWithMessage is ready with a message that waits.
+func readyWithMessage(t *testing.T) (*Store, *Accept) {
+	t.Helper()
+	s, a := ready(t), entry(1, "x")
+	accept(t, s, a)
+	return s, a
+}
+
+func accept(t *testing.T, s *Store, all ...*Accept) {
+	t.Helper()
+	if err := s.Accept(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func update(t *testing.T, s *Store, change func(*Tx) error) {
+	t.Helper()
+	if err := s.Update(ctx, change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func settle(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// found stores what an attempt has found.
+func found(t *testing.T, s *Store, e outbox.Entry, f outbox.Fact, at int64) {
+	t.Helper()
+	s.Report(NewOutcome(e, f, at))
+	settle(t, s)
+}
+
+// pending returns what a room is still to get.
+func pending(t *testing.T, s *Store, room int64) []*outbox.Entry {
+	t.Helper()
+	all, _, err := s.Pending(ctx, room, 10_000, 1<<30, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // withRoom makes the room and the application that entries name.
 func withRoom(t *testing.T, s *Store) {
 	t.Helper()
-	err := s.Update(ctx, func(tx *Tx) error {
+	update(t, s, func(tx *Tx) error {
 		u := User{Name: "u", CreatedAt: 1}
 		if err := tx.SaveUser(&u); err != nil {
 			return err
@@ -67,9 +121,6 @@ func withRoom(t *testing.T, s *Store) {
 		}
 		return tx.CreateApplication(&Application{OwnerID: u.ID, Name: "a", RoomID: r.ID, CreatedAt: 1})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // relays opens two stores on one database, as two relays do.
@@ -131,15 +182,10 @@ func elsewhere(t *testing.T, s *Store, text string, args ...any) *sql.Tx {
 	return tx
 }
 
-// oneDatabase are tests of what only one of the databases does.
-type oneDatabase []struct {
+var onlyPostgres = []struct {
 	name string
 	run  func(*testing.T)
-}
-
-var onlySQLite = oneDatabase{}
-
-var onlyPostgres = oneDatabase{
+}{
 	{"Accept_OneKeyAtTwoRelays_IsOneMessage", testAccept_OneKeyAtTwoRelays_IsOneMessage},
 	{"Accept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne", testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne},
 	{"Accounts_ChangedByAnotherAfterAFailure_AreStale", testAccounts_ChangedByAnotherAfterAFailure_AreStale},
@@ -163,13 +209,12 @@ var onlyPostgres = oneDatabase{
 	{"Writer_ScansATable_CompilesNothing", testWriter_ScansATable_CompilesNothing},
 }
 
-// TestOneDatabase runs the tests of the database that is tested now.
+// TestOneDatabase runs the tests of what only PostgreSQL does.
 func TestOneDatabase(t *testing.T) {
-	tests := onlySQLite
-	if postgresServer != nil {
-		tests = onlyPostgres
+	if postgresServer == nil {
+		t.Skip("PostgreSQL only")
 	}
-	for _, test := range tests {
+	for _, test := range onlyPostgres {
 		t.Run(test.name, test.run)
 	}
 }

@@ -29,11 +29,9 @@ func TestMigrateFromEmpty(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	s := open(t, newer)
-	if err := s.Update(ctx, func(tx *Tx) error {
+	update(t, s, func(tx *Tx) error {
 		return tx.exec(`INSERT INTO schema_version (version, applied_at) VALUES (99, 0)`)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	_ = s.Close()
 	foreign := filepath.Join(t.TempDir(), "foreign.db")
 	db, _ := sql.Open("sqlite", foreign)

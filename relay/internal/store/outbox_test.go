@@ -11,9 +11,7 @@ import (
 func TestPendingPages(t *testing.T) {
 	s := fresh(t)
 	for i := range 10 {
-		if err := s.Accept(ctx, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000))); err != nil {
-			t.Fatal(err)
-		}
+		accept(t, s, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000)))
 	}
 	tests := []struct {
 		skip         map[int64]int64
@@ -48,9 +46,7 @@ func TestFollowUpsComeFirst(t *testing.T) {
 	for i := range 3 {
 		all = append(all, entry(1, fmt.Sprint(i)))
 	}
-	if err := s.Accept(ctx, all...); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, all...)
 	done := all[0].Entry
 	file := done.AsFile(5)
 	number := s.Report(NewOutcome(done, outbox.Sent{EventID: "$0", Rest: []outbox.Entry{file}}, 7))
@@ -64,22 +60,17 @@ func TestFollowUpsComeFirst(t *testing.T) {
 }
 
 func TestOldest(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	if at, err := s.Oldest(ctx); at != 0 || err != nil {
 		t.Errorf("of an empty outbox: %d, %v", at, err)
 	}
 	first, second := entry(1, "x"), entry(1, "y")
 	second.Entry.QueuedAt += 50
-	if err := s.Accept(ctx, first, second); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, first, second)
 	if at, err := s.Oldest(ctx); at != first.Entry.QueuedAt || err != nil {
 		t.Errorf("%d, %v; want %d", at, err, first.Entry.QueuedAt)
 	}
-	if err := s.Update(ctx, func(tx *Tx) error { return giveUp(tx, first.Entry.ID) }); err != nil {
-		t.Fatal(err)
-	}
+	update(t, s, func(tx *Tx) error { return giveUp(tx, first.Entry.ID) })
 	if at, err := s.Oldest(ctx); at != second.Entry.QueuedAt || err != nil {
 		t.Errorf("%d, %v; want %d", at, err, second.Entry.QueuedAt)
 	}
@@ -87,21 +78,16 @@ func TestOldest(t *testing.T) {
 
 // Of each room as many entries as may have been sent without a trace are in doubt, and no others.
 func TestMarkSuspects(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	rooms := []int64{1, 0}
-	if err := s.Update(ctx, func(tx *Tx) error {
+	update(t, s, func(tx *Tx) error {
 		r, err := tx.RoomAt("!b")
 		rooms[1] = r.ID
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	for range Window + 3 {
 		for _, room := range rooms {
-			if err := s.Accept(ctx, entry(room, "x")); err != nil {
-				t.Fatal(err)
-			}
+			accept(t, s, entry(room, "x"))
 		}
 	}
 	first, _, err := s.Pending(ctx, rooms[1], 2, 1<<20, nil)
@@ -110,17 +96,14 @@ func TestMarkSuspects(t *testing.T) {
 	}
 	sent, attempted := *first[0], *first[1]
 	s.Report(NewOutcome(sent, outbox.Sent{EventID: "$1"}, 1))
-	s.Report(NewOutcome(attempted, outbox.Unanswered{Began: 7, Device: "BEFORE"}, 1))
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	found(t, s, attempted, outbox.Unanswered{Began: 7, Device: "BEFORE"}, 1)
 	if err := s.MarkSuspects(ctx, "DEVICE"); err != nil {
 		t.Fatal(err)
 	}
 	for i, room := range rooms {
-		all, _, err := s.Pending(ctx, room, 2*Window, 1<<20, nil)
-		if err != nil || len(all) != Window+3-i {
-			t.Fatalf("room %d has %d entries, %v", room, len(all), err)
+		all := pending(t, s, room)
+		if len(all) != Window+3-i {
+			t.Fatalf("room %d has %d entries", room, len(all))
 		}
 		for n, e := range all {
 			device, at := "DEVICE", e.QueuedAt

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,20 +28,11 @@ func TestLateOutcome(t *testing.T) {
 		"nothing, sent":       {func(*Tx, int64) error { return nil }, sent, outbox.StateSent, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := fresh(t)
-			withRoom(t, s)
-			a := entry(1, "x")
-			if err := s.Accept(ctx, a); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Update(ctx, func(tx *Tx) error { return test.late(tx, a.Entry.ID) }); err != nil {
-				t.Fatal(err)
-			}
+			s, a := readyWithMessage(t)
+			update(t, s, func(tx *Tx) error { return test.late(tx, a.Entry.ID) })
 			o := NewOutcome(a.Entry, test.fact, 9)
 			s.Report(o)
-			if err := s.Settle(ctx); err != nil {
-				t.Fatal(err)
-			}
+			settle(t, s)
 			m, err := s.Message(ctx, a.Entry.ID)
 			if m.State != test.want || m.Error != test.err || IsMissing(err) != (test.want == "") {
 				t.Errorf("%s %q, %v; want %s %q", m.State, m.Error, err, test.want, test.err)
@@ -51,9 +41,9 @@ func TestLateOutcome(t *testing.T) {
 			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == outbox.StateSent) {
 				t.Errorf("%d are counted as sent, %v", sent, err)
 			}
-			left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
-			if err != nil || (len(left) == 1) != test.followUp || len(left) > 1 {
-				t.Fatalf("%d are left, %v", len(left), err)
+			left := pending(t, s, 1)
+			if (len(left) == 1) != test.followUp || len(left) > 1 {
+				t.Fatalf("%d are left", len(left))
 			}
 			if test.followUp && (left[0].Kind != outbox.Redaction || left[0].EventID != o.Entry.EventID || (left[0].EventID == "") != (left[0].Marker == a.Entry.Txn)) {
 				t.Errorf("left: %+v", left[0])
@@ -64,22 +54,14 @@ func TestLateOutcome(t *testing.T) {
 
 // What is left of a message that was given up while its first event was sent is not forgotten: it is given up in its turn.
 func TestLateOutcome_OfAMessageInParts_KeepsTheRest(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	s, a := readyWithMessage(t)
 	if _, dead, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil || dead != 1 {
 		t.Fatalf("%d given up, %v", dead, err)
 	}
 	e := a.Entry
-	s.Report(NewOutcome(e, outbox.Sent{EventID: "$e", Rest: []outbox.Entry{e.Follow(outbox.Part, e.QueuedAt)}}, 9))
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil); err != nil || len(left) != 1 || left[0].Kind != outbox.Part {
-		t.Fatalf("left: %+v, %v", left, err)
+	found(t, s, e, outbox.Sent{EventID: "$e", Rest: []outbox.Entry{e.Follow(outbox.Part, e.QueuedAt)}}, 9)
+	if left := pending(t, s, 1); len(left) != 1 || left[0].Kind != outbox.Part {
+		t.Fatalf("left: %+v", left)
 	}
 	if _, _, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil {
 		t.Fatal(err)
@@ -100,22 +82,11 @@ func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
 		"no file":     {outbox.File, outbox.Refused{Reason: "too late"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := fresh(t)
-			withRoom(t, s)
-			a := entry(1, "x")
-			if err := s.Accept(ctx, a); err != nil {
-				t.Fatal(err)
-			}
+			s, a := readyWithMessage(t)
 			follow := a.Entry
 			follow.ID, follow.Target, follow.Kind, follow.Txn, follow.EventID = a.Entry.ID+1, a.Entry.ID, test.kind, "t", "$e"
-			err := s.Update(ctx, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &follow) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Report(NewOutcome(follow, test.fact, 9))
-			if err := s.Settle(ctx); err != nil {
-				t.Fatal(err)
-			}
+			update(t, s, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &follow) })
+			found(t, s, follow, test.fact, 9)
 			if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != outbox.StateQueued || m.Error != "" {
 				t.Errorf("%s %q, %v", m.State, m.Error, err)
 			}
@@ -135,12 +106,7 @@ func removeRow(tx *Tx, id int64) error { return tx.purge([]int64{id}) }
 
 // TestOutcomesOutliveAnError reports results while the database cannot grow; they are stored when it can.
 func TestOutcomesOutliveAnError(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	s, a := readyWithMessage(t)
 	limit := func(pages int) {
 		if err := s.LimitPages(ctx, pages); err != nil {
 			t.Fatal(err)
@@ -171,12 +137,7 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 
 // The commit of a message's first event fails once: its other events and its file are stored by the retry.
 func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	s, a := readyWithMessage(t)
 	rest := []outbox.Entry{a.Entry.Follow(outbox.Part, 1), a.Entry.AsFile(1)}
 	rest[0].Txn = a.Entry.Txn + "p1"
 	o := NewOutcome(a.Entry, outbox.Sent{EventID: "$e", Rest: rest}, 9)
@@ -186,24 +147,17 @@ func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Report(o)
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
-	left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
-	if err != nil || len(left) != 2 || left[0].Kind != outbox.Part || left[1].Kind != outbox.File {
-		t.Errorf("left: %+v, %v", left, err)
+	settle(t, s)
+	left := pending(t, s, 1)
+	if len(left) != 2 || left[0].Kind != outbox.Part || left[1].Kind != outbox.File {
+		t.Errorf("left: %+v", left)
 	}
 }
 
 // A step with an entry that was changed since it was loaded has no effects.
 func TestStep_EntryChangedSince_HasNoEffects(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
-	err := s.Update(ctx, func(tx *Tx) error {
+	s, a := readyWithMessage(t)
+	update(t, s, func(tx *Tx) error {
 		if err := tx.Withdraw(a.Entry.ID, 1); err != nil {
 			return err
 		}
@@ -213,23 +167,15 @@ func TestStep_EntryChangedSince_HasNoEffects(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Results wait while only messages are accepted, but whatever changes the outbox finds them stored.
 func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	first := entry(1, "first")
-	if err := s.Accept(ctx, first); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, first)
 	number := s.Report(NewOutcome(first.Entry, outbox.Sent{EventID: "$1"}, 1))
-	if err := s.Accept(ctx, entry(1, "second")); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, entry(1, "second"))
 	err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(first.Entry.ID, 2) })
 	m, readErr := s.Message(ctx, first.Entry.ID)
 	if err := errors.Join(err, readErr); err != nil || m.State != outbox.StateSent || !m.Removing || s.Committed() != number {
@@ -237,36 +183,14 @@ func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
 	}
 }
 
-// Accepted together, messages get ids in their order, each with its own text.
-func TestAccept_ManyAtOnce_EachGetsItsId(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	all := make([]*Accept, 2*maxRows+3)
-	for i := range all {
-		all[i] = entry(1, strconv.Itoa(i))
-	}
-	if err := s.Accept(ctx, all...); err != nil {
-		t.Fatal(err)
-	}
-	for i, a := range all {
-		m, err := s.Message(ctx, a.Entry.ID)
-		if err != nil || m.Body != strconv.Itoa(i) || i > 0 && a.Entry.ID != all[i-1].Entry.ID+1 {
-			t.Errorf("message %d has the id %d and the text %q, %v", i, a.Entry.ID, m.Body, err)
-		}
-	}
-}
-
 // Results that have piled up are written in several transactions.
 func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	all := make([]*Accept, 2*maxOutcomes+10)
 	for i := range all {
 		all[i] = entry(1, "x")
 	}
-	if err := s.Accept(ctx, all...); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, all...)
 	var last int64
 	err := s.Update(ctx, func(*Tx) error { // nothing else is committed meanwhile
 		for _, a := range all {
@@ -287,9 +211,7 @@ func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
 func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	a, b := relays(t)
 	x := entry(1, "x")
-	if err := a.Accept(ctx, x); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, a, x)
 	sent := elsewhere(t, b, `UPDATE outbox SET state = 'sent', event_id = '$1', final_at = 1 WHERE id = $1`, x.Entry.ID)
 	withdrawn := make(chan error, 1)
 	go func() { withdrawn <- a.Update(ctx, func(tx *Tx) error { return tx.Withdraw(x.Entry.ID, 2) }) }()
@@ -297,9 +219,9 @@ func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	if err := errors.Join(sent.Commit(), <-withdrawn); err != nil {
 		t.Fatal(err)
 	}
-	left, _, err := a.Pending(ctx, 1, 10, 1000, nil)
-	if err != nil || len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$1" {
-		t.Errorf("left: %+v, %v", left, err)
+	left := pending(t, a, 1)
+	if len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$1" {
+		t.Errorf("left: %+v", left)
 	}
 }
 
@@ -310,16 +232,11 @@ func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 		t.Fatal("no lease")
 	}
 	x := entry(1, "x")
-	if err := a.Accept(ctx, x); err != nil {
-		t.Fatal(err)
-	}
-	a.Report(NewOutcome(x.Entry, outbox.Sent{EventID: "$1", Rest: []outbox.Entry{x.Entry.Follow(outbox.Part, 1)}}, 1))
-	if err := a.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
-	found, _, err := a.Pending(ctx, 1, 10, 1000, nil)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the part: %+v, %v", found, err)
+	accept(t, a, x)
+	found(t, a, x.Entry, outbox.Sent{EventID: "$1", Rest: []outbox.Entry{x.Entry.Follow(outbox.Part, 1)}}, 1)
+	found := pending(t, a, 1)
+	if len(found) != 1 {
+		t.Fatalf("the part: %+v", found)
 	}
 	part := *found[0]
 	withdrawing := elsewhere(t, b, `SELECT 1 FROM outbox WHERE id = $1 FOR UPDATE`, x.Entry.ID)
@@ -331,8 +248,8 @@ func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 	if err := errors.Join(withdrawing.Commit(), a.Settle(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	left, _, err := a.Pending(ctx, 1, 10, 1000, nil)
-	if err != nil || len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$2" {
-		t.Errorf("what follows: %+v, %v", left, err)
+	left := pending(t, a, 1)
+	if len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$2" {
+		t.Errorf("what follows: %+v", left)
 	}
 }

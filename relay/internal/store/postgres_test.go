@@ -21,9 +21,7 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 		t.Fatal("no lease")
 	}
 	before := entry(1, "before")
-	if err := a.Accept(ctx, before); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, a, before)
 	var name string
 	if err := a.read.QueryRowContext(ctx, `SELECT current_database()`).Scan(&name); err != nil {
 		t.Fatal(err)
@@ -64,9 +62,7 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	withRoom(t, s)
 	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, a)
 	reads := map[string]func() error{
 		"entries":  func() error { _, _, err := s.Pending(ctx, 1, 1, 1, nil); return err },
 		"message":  func() error { _, err := s.Message(ctx, a.Entry.ID); return err },
@@ -177,12 +173,7 @@ func testOpenPostgres_SeveralHosts(t *testing.T) {
 
 // What a homeserver or a sender may send, and PostgreSQL does not take as text, keeps nothing from being stored.
 func TestUnprintableText_IsStored(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
-	a := entry(1, "x")
-	if err := s.Accept(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	s, a := readyWithMessage(t)
 	const odd = "nul \x00 and \xff"
 	e := a.Entry
 	e.EventID, e.Device = odd, odd

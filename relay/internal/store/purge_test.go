@@ -10,20 +10,15 @@ import (
 
 // TestPurgeOld_DeliveredAgainMeanwhile_Stays: between the look and the removal somebody may ask for another delivery.
 func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
-	s := fresh(t)
-	withRoom(t, s)
+	s := ready(t)
 	again, gone := entry(1, "again"), entry(1, "gone")
-	if err := s.Accept(ctx, again, gone); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, s, again, gone)
 	for _, a := range []*Accept{again, gone} {
 		s.Report(NewOutcome(a.Entry, outbox.Refused{}, 1))
 	}
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	settle(t, s)
 	var purge sync.WaitGroup
-	err := s.Update(ctx, func(tx *Tx) error {
+	update(t, s, func(tx *Tx) error {
 		purge.Go(func() {
 			if _, err := s.PurgeOld(ctx, 0, gone.Entry.AcceptedAt+1, 10); err != nil {
 				t.Error(err)
@@ -40,9 +35,6 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	purge.Wait()
 	if m, err := s.Message(ctx, again.Entry.ID); err != nil || m.State != outbox.StateQueued {
 		t.Errorf("delivered again: %+v, %v", m, err)

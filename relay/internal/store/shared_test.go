@@ -14,9 +14,7 @@ func testNotifications_ReachTheOtherRelay(t *testing.T) {
 		t.Fatal("no lease")
 	}
 	x := entry(1, "x")
-	if err := b.Accept(ctx, x); err != nil {
-		t.Fatal(err)
-	}
+	accept(t, b, x)
 	for told := false; !told; {
 		receives(t, "a change in the room", a.Changes())
 		changes, _ := a.TakeChanges()
