@@ -20,11 +20,7 @@ import (
 func alarm(t *testing.T, r *relaytest.Rig, token string, retry, expire time.Duration) int64 {
 	t.Helper()
 	priority := 2
-	a, err := r.Accept(ctx, intake.Request{Token: token, Message: "the database is down", Priority: &priority, Retry: retry, Expire: expire})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.ID
+	return r.Send(intake.Request{Token: token, Message: "the database is down", Priority: &priority, Retry: retry, Expire: expire}).ID
 }
 
 // inRoom returns what was sent to a room: the type of relation, the text, and who is mentioned by name.
@@ -59,9 +55,7 @@ func TestAcknowledge_RemindsUntilSomebodyReacts(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.NewApp("night", "!night:hs")
 		after, to := 1, "@bob:hs, !night:hs"
-		if _, err := r.UpdateApplication(ctx, r.Admin, app.Application.ID, account.ApplicationInput{EscalateAfter: &after, EscalateTo: &to}); err != nil {
-			t.Fatal(err)
-		}
+		r.Set(app.Application.ID, account.ApplicationInput{EscalateAfter: &after, EscalateTo: &to})
 		r.Start()
 		id := alarm(t, r, app.Token, time.Minute, time.Hour)
 		r.Await(id, outbox.StateSent)

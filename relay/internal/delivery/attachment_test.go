@@ -30,11 +30,7 @@ func postFiles(t *testing.T, r *relaytest.Rig, token, text string, names ...stri
 		a.Name = name
 		m.Attachments = append(m.Attachments, a)
 	}
-	a, err := r.Accept(ctx, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.ID
+	return r.Send(m).ID
 }
 
 // kept is the number of attachments whose content is kept.
@@ -93,9 +89,7 @@ func TestAttachment_Crash_IsSentOnce(t *testing.T) {
 	r.Start()
 	id := postFiles(t, r, r.NewApp("a", "!a:hs").Token, "m", "a.bin", "b.bin")
 	<-lost
-	r.Crash()
-	r.Open()
-	r.Start()
+	r.Recover()
 	r.Drained()
 	if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"m", "a.bin", "b.bin"}) {
 		t.Errorf("the room has %q", got)
@@ -142,9 +136,7 @@ func TestAttachment_DeliveredAgain(t *testing.T) {
 		synctest.Wait()
 		id := postFiles(t, r, r.NewApp("a", "!a:hs").Token, "m", "a.bin")
 		r.Await(id, outbox.StateDead)
-		r.HS.Mu.Lock()
-		r.HS.Script = nil
-		r.HS.Mu.Unlock()
+		r.HS.Do(func() { r.HS.Script = nil })
 		if _, err := r.Redeliver(ctx, r.Admin, id); err != nil {
 			t.Fatal(err)
 		}
@@ -161,9 +153,7 @@ func TestAttachment_Withdrawn(t *testing.T) {
 	r.Start()
 	id := postFiles(t, r, r.NewApp("a", "!a:hs").Token, "m", "a.bin")
 	r.Drained()
-	if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
-		t.Fatal(err)
-	}
+	r.Withdraw(id)
 	r.Drained()
 	if got := r.HS.Bodies("!a:hs"); len(got) != 0 {
 		t.Errorf("the room has %q", got)
@@ -183,10 +173,7 @@ func TestAttachments_OfAnAlertThatIsRepeated(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Name = "graph.txt"
-			got, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "down", Key: "k", Change: intake.Update, Attachments: []outbox.Attachment{a}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := r.Send(intake.Request{Token: app.Token, Message: "down", Key: "k", Change: intake.Update, Attachments: []outbox.Attachment{a}})
 			if got.Replay {
 				err = r.Detach(ctx, a)
 			}

@@ -25,7 +25,7 @@ func TestEncryptedAnewForAnotherRoomOrDevice(t *testing.T) {
 		want   string
 	}{
 		"room":   {func(r *relaytest.Rig) { r.Delivery().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) }, "!new:hs", "for !new:hs DEV"},
-		"device": {func(r *relaytest.Rig) { r.HS.Mu.Lock(); r.HS.DeviceID = "DEV2"; r.HS.Mu.Unlock() }, "!old:hs", "for !old:hs DEV2"},
+		"device": {func(r *relaytest.Rig) { r.HS.Do(func() { r.HS.DeviceID = "DEV2" }) }, "!old:hs", "for !old:hs DEV2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,32 +12,6 @@ import (
 	"slipway/relay/internal/relaytest"
 )
 
-// What is given up while nothing is tried counts like what is given up elsewhere.
-func TestGivenUpWhileNothingIsTried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
-		r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway, Reason: "away"}
-		r.Start()
-		synctest.Wait()
-		app := r.NewApp("a", "!a:hs")
-		id := r.Post(app.Token, "x")
-		m, err := r.Wait(ctx, r.Admin, id, 2*time.Hour)
-		if err != nil || m.State != outbox.StateDead {
-			t.Fatalf("%+v, %v", m, err)
-		}
-		time.Sleep(2 * time.Second) // counts are written once a second
-		a, _ := r.Application(ctx, r.Admin, app.Application.ID)
-		var dead int64
-		hours, _ := r.Hours(ctx, r.Admin)
-		for _, h := range hours {
-			dead += h.Dead
-		}
-		if a.Dead != 1 || dead != 1 {
-			t.Errorf("given up are %d of the application and %d of all, want the one", a.Dead, dead)
-		}
-	})
-}
-
 // A message that is in its room and waits for its file becomes final, though the room
 // is encrypted meanwhile and gets nothing any more.
 func TestFileThatNeverFollows(t *testing.T) {
@@ -68,12 +42,10 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		id := r.Post(app.Token, "x")
 		r.Await(id, outbox.StateSent)
-		r.HS.Mu.Lock()
-		r.HS.Unredact = &matrix.SendError{Class: matrix.ClassRetry, Reason: "the connection to the homeserver broke"}
-		r.HS.Mu.Unlock()
-		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
-			t.Fatal(err)
-		}
+		r.HS.Do(func() {
+			r.HS.Unredact = &matrix.SendError{Class: matrix.ClassRetry, Reason: "the connection to the homeserver broke"}
+		})
+		r.Withdraw(id)
 		time.Sleep(2 * time.Hour)
 		m := r.Stored(id)
 		if m.State != outbox.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {

@@ -8,3 +8,19 @@ func ReplaceRender(f func(format.Message, format.Options) []format.Event) (resto
 	renderEvents = f
 	return func() { renderEvents = was }
 }
+
+// Finished returns how many final entries the queues remember once Run has ended.
+func (d *Delivery) Finished() (n int) {
+	for _, q := range d.all() {
+		n += len(q.finished)
+	}
+	return n
+}
+
+// Rendered returns how many rendered events the queues keep once Run has ended.
+func (d *Delivery) Rendered() (n int) {
+	for _, q := range d.all() {
+		n += len(q.long.events)
+	}
+	return n
+}

@@ -39,9 +39,7 @@ func TestFileIsSentOnce(t *testing.T) {
 						})
 						if a != nil {
 							time.AfterFunc(time.Millisecond, func() {
-								r.HS.Mu.Lock()
-								r.HS.DeviceID = "DEV2"
-								r.HS.Mu.Unlock()
+								r.HS.Do(func() { r.HS.DeviceID = "DEV2" })
 							})
 						}
 					}

@@ -16,8 +16,8 @@ import (
 func TestRoomIsMadeOnce(t *testing.T) {
 	for name, between := range map[string]func(*relaytest.Rig){
 		"tried again":    func(*relaytest.Rig) {},
-		"after a stop":   func(r *relaytest.Rig) { r.Shutdown(); r.Open(); r.Start() },
-		"after a crash":  func(r *relaytest.Rig) { r.Crash(); r.Open(); r.Start() },
+		"after a stop":   func(r *relaytest.Rig) { r.Restart() },
+		"after a crash":  func(r *relaytest.Rig) { r.Recover() },
 		"after another":  func(r *relaytest.Rig) { r.NewApp("another", "") },
 		"in another one": func(r *relaytest.Rig) { r.NewApp("another", "!b:hs") },
 	} {
@@ -62,9 +62,7 @@ func TestRoomWithoutItsOwner(t *testing.T) {
 		if rooms, _ := r.Rooms(ctx, r.Admin); len(rooms) != 1 || rooms[0].Blocked != "there is no such user" {
 			t.Errorf("the rooms are %+v", rooms)
 		}
-		r.HS.Mu.Lock()
-		r.HS.Uninvite = nil
-		r.HS.Mu.Unlock()
+		r.HS.Do(func() { r.HS.Uninvite = nil })
 		if m, _ = r.Wait(ctx, r.Admin, id, time.Hour); m.State != outbox.StateSent || r.HS.Made != 1 {
 			t.Errorf("%+v, %d rooms, want it in the first", m, r.HS.Made)
 		}
@@ -94,9 +92,7 @@ func TestRoomThatCannotBeHadYet(t *testing.T) {
 		if st := r.Status(ctx); st.Paused != "" {
 			t.Fatalf("all sending pauses: %s", st.Paused)
 		}
-		r.HS.Mu.Lock()
-		r.HS.Uninvite = nil
-		r.HS.Mu.Unlock()
+		r.HS.Do(func() { r.HS.Uninvite = nil })
 		for _, id := range waiting {
 			if m, _ := r.Wait(ctx, r.Admin, id, time.Hour); m.State != outbox.StateSent {
 				t.Errorf("%+v", m)

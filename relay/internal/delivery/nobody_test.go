@@ -49,9 +49,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 					if n := r.Status(ctx).Blocked; n != 1 {
 						t.Errorf("%d rooms are blocked, want the one with a message", n)
 					}
-					if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
-						t.Fatal(err)
-					}
+					r.Withdraw(id)
 				}
 				made := r.HS.Made
 				time.Sleep(2 * relay.MaintenanceInterval)

@@ -30,9 +30,7 @@ func TestOffline(t *testing.T) {
 				r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
 				r.Start()
 				synctest.Wait()
-				r.HS.Mu.Lock()
-				r.HS.ProbeErr = tt.probe
-				r.HS.Mu.Unlock()
+				r.HS.Do(func() { r.HS.ProbeErr = tt.probe })
 				events <- matrix.Offline{Reason: "sync fails"}
 				synctest.Wait()
 				if st := r.Status(ctx); st.Degraded != tt.degraded || st.Paused != tt.paused {

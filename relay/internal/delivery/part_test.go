@@ -67,9 +67,7 @@ func TestParts(t *testing.T) {
 		if events, file, err := r.Shape(ctx, m); err != nil || events != 5 || file {
 			t.Errorf("it is said to be %d events, file %v, %v", events, file, err)
 		}
-		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(id)
 		r.Drained()
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"next"}) {
 			t.Errorf("after it was withdrawn the room has %d events", len(got))
@@ -90,9 +88,7 @@ func TestPartsSurvive(t *testing.T) {
 					if strings.HasSuffix(out.TxnID, "p2") && n == 1 {
 						if tt.device {
 							time.AfterFunc(time.Millisecond, func() {
-								r.HS.Mu.Lock()
-								r.HS.DeviceID = "DEV2"
-								r.HS.Mu.Unlock()
+								r.HS.Do(func() { r.HS.DeviceID = "DEV2" })
 							})
 						}
 						return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Reason: "no answer"}, Store: tt.stored}
@@ -106,9 +102,7 @@ func TestPartsSurvive(t *testing.T) {
 				next := r.Post(app.Token, "next")
 				if tt.crash {
 					time.Sleep(100 * time.Millisecond)
-					r.Crash()
-					r.Open()
-					r.Start()
+					r.Recover()
 				}
 				if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != outbox.StateSent {
 					t.Fatalf("%+v, %v", m, err)
@@ -165,9 +159,7 @@ func TestParts_WithdrawnInDoubt_AllAreRemoved(t *testing.T) {
 		if n := len(r.HS.Bodies("!a:hs")); n != 2 {
 			t.Fatalf("%d parts are in the room", n)
 		}
-		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(id)
 		next := r.Post(app.Token, "next")
 		r.Await(next, outbox.StateSent)
 		r.Drained()

@@ -65,11 +65,7 @@ func contents(r *relaytest.Rig) func() []related {
 // says posts what an application says of an alert.
 func says(t *testing.T, r *relaytest.Rig, token, text string, change intake.Change) int64 {
 	t.Helper()
-	a, err := r.Accept(ctx, intake.Request{Token: token, Title: "Disk", Message: text, Key: "disk", Change: change})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.ID
+	return r.Send(intake.Request{Token: token, Title: "Disk", Message: text, Key: "disk", Change: change}).ID
 }
 
 // A change edits the message of its alert. One that overtakes the message replaces it; a repeat says nothing; the end has a mark.
@@ -156,9 +152,7 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 			id := says(t, r, app.Token, "80 %", intake.Update)
 			<-arrived
 			says(t, r, app.Token, "90 %", intake.Update)
-			r.HS.Mu.Lock()
-			r.HS.Script = nil
-			r.HS.Mu.Unlock()
+			r.HS.Do(func() { r.HS.Script = nil })
 			if lost {
 				killed := filepath.Join(t.TempDir(), "relay.db")
 				err := r.Options.Store.Update(ctx, func(*store.Tx) error { return r.CopyDatabase(killed) })
@@ -190,16 +184,11 @@ func TestAlert_Replies(t *testing.T) {
 				r := relaytest.NewRig(t)
 				sent := contents(r)
 				app := r.NewApp("a", "!a:hs")
-				if _, err := r.UpdateApplication(ctx, r.Admin, app.Application.ID, account.ApplicationInput{Lifecycle: &lifecycle}); err != nil {
-					t.Fatal(err)
-				}
+				r.Set(app.Application.ID, account.ApplicationInput{Lifecycle: &lifecycle})
 				r.Start()
 				post := func(text string, priority int, change intake.Change) {
 					t.Helper()
-					a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
-					if err != nil {
-						t.Fatal(err)
-					}
+					a := r.Send(intake.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
 					r.Await(a.ID, outbox.StateSent)
 					r.Drained()
 				}
@@ -260,9 +249,7 @@ func TestEdit_ByID(t *testing.T) {
 		if m := r.Stored(id); m.Body != "three" {
 			t.Errorf("it says %q", m.Body)
 		}
-		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(id)
 		r.Drained()
 		if err := edit(app.Token, id, "four"); refusal.KindOf(err) != refusal.KindConflict {
 			t.Error(err)
@@ -279,17 +266,11 @@ func TestAlert_Withdrawn(t *testing.T) {
 		began := time.Now()
 		post := func() intake.Accepted {
 			t.Helper()
-			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "hot", Key: "k", Change: intake.Update, Began: began})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return a
+			return r.Send(intake.Request{Token: app.Token, Message: "hot", Key: "k", Change: intake.Update, Began: began})
 		}
 		first := post()
 		r.Await(first.ID, outbox.StateSent)
-		if _, err := r.Cancel(ctx, r.Admin, first.ID); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(first.ID)
 		if a := post(); !a.Replay || a.ID != first.ID {
 			t.Errorf("%+v", a)
 		}
@@ -298,34 +279,10 @@ func TestAlert_Withdrawn(t *testing.T) {
 		if next.Replay || next.ID == first.ID {
 			t.Errorf("%+v", next)
 		}
-		if _, err := r.Cancel(ctx, r.Admin, next.ID); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(next.ID)
 		began = time.Time{} // the report may be one of another time
 		if a := post(); a.Replay || a.ID == next.ID {
 			t.Errorf("%+v", a)
-		}
-	})
-}
-
-func TestReaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t)
-		sent := contents(r)
-		r.Start()
-		synctest.Wait()
-		id := r.Post(r.NewApp("a", "!a:hs").Token, "text")
-		m := r.Await(id, outbox.StateSent)
-		e := outbox.Entry{
-			Kind: outbox.Reaction, Target: id, Origin: outbox.Origin{Room: m.RoomRow, ApplicationID: m.ApplicationID, AcceptedAt: time.Now().UnixMilli()},
-			Content: outbox.Content{Body: "✅"}, QueuedAt: time.Now().UnixMilli(),
-		}
-		if err := r.Options.Store.Accept(ctx, &store.Accept{Entry: e}); err != nil {
-			t.Fatal(err)
-		}
-		r.Drained()
-		if all := sent(); len(all) != 2 || all[1].Relation.Type != "m.annotation" || all[1].Relation.Key != "✅" || all[1].Relation.EventID != m.EventID {
-			t.Errorf("%+v", all)
 		}
 	})
 }
@@ -339,18 +296,12 @@ func TestThread(t *testing.T) {
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		post := func(token, thread, text string) int64 {
 			t.Helper()
-			a, err := r.Accept(ctx, intake.Request{Token: token, Message: text, Thread: thread})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return a.ID
+			return r.Send(intake.Request{Token: token, Message: text, Thread: thread}).ID
 		}
 		r.Start()
 		withdrawn := post(app.Token, "pr", "withdrawn")
 		r.Await(withdrawn, outbox.StateSent)
-		if _, err := r.Cancel(ctx, r.Admin, withdrawn); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(withdrawn)
 		r.Drained()
 		r.Await(withdrawn, outbox.StateRedacted)
 		first := post(app.Token, "pr", "pr0")
@@ -360,9 +311,7 @@ func TestThread(t *testing.T) {
 		post(app.Token, "other", "other")
 		r.Await(post(other.Token, "pr", "elsewhere"), outbox.StateSent)
 		r.Drained()
-		r.Shutdown()
-		r.Open()
-		r.Start()
+		r.Restart()
 		r.Await(post(app.Token, "pr", strings.Repeat("long\n\n", 40<<10)), outbox.StateSent)
 		r.Drained()
 		var got []string
@@ -393,16 +342,11 @@ func TestThread_OfAGroup(t *testing.T) {
 		r := relaytest.NewRig(t)
 		sent := contents(r)
 		app, yes := r.NewApp("a", "!a:hs"), true
-		if _, err := r.UpdateApplication(ctx, r.Admin, app.Application.ID, account.ApplicationInput{GroupThreads: &yes}); err != nil {
-			t.Fatal(err)
-		}
+		r.Set(app.Application.ID, account.ApplicationInput{GroupThreads: &yes})
 		r.Start()
 		post := func(key string, change intake.Change) {
 			t.Helper()
-			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := r.Send(intake.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
 			r.Await(a.ID, outbox.StateSent)
 			r.Drained()
 		}

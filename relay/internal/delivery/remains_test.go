@@ -19,10 +19,7 @@ func TestReplayOfAForgottenMessage(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		in := intake.Request{Token: app.Token, Message: "once", IdempotencyKey: "k"}
-		first, err := r.Accept(ctx, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := r.Send(in)
 		r.Await(first.ID, outbox.StateSent)
 		if again, err := r.Accept(ctx, in); err != nil || !again.Replay || again.State != outbox.StateSent || again.EventID == "" {
 			t.Errorf("while it is there: %+v, %v", again, err)
@@ -97,9 +94,7 @@ func TestCountsAfterACrash(t *testing.T) {
 		r.Await(r.Post(other.Token, "other"), outbox.StateSent)
 		withdrawn := r.Post(app.Token, "withdrawn")
 		r.Await(withdrawn, outbox.StateSent)
-		if _, err := r.Cancel(ctx, r.Admin, withdrawn); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(withdrawn)
 		r.Await(withdrawn, outbox.StateRedacted)
 		time.Sleep(10 * time.Second)
 		r.Crash()

@@ -32,10 +32,7 @@ func TestShape_IsWhatIsSent(t *testing.T) {
 		} {
 			before := len(r.HS.Bodies("!a:hs"))
 			tt.request.Token = app.Token
-			a, err := r.Accept(ctx, tt.request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := r.Send(tt.request)
 			m := r.Await(a.ID, outbox.StateSent)
 			r.Drained()
 			want := len(r.HS.Bodies("!a:hs")) - before

@@ -2,9 +2,7 @@ package delivery_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,7 +37,7 @@ func TestGracefulStop(t *testing.T) {
 		}
 		r.HS.Script = nil
 		r.Start()
-		r.Wait(context.Background(), r.Admin, next, time.Minute)
+		r.Wait(ctx, r.Admin, next, time.Minute)
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x", "y"}) {
 			t.Errorf("the room has %q", got)
 		}
@@ -61,7 +59,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 		r.HS.Script = nil
 		r.Open()
 		r.Start()
-		r.Wait(context.Background(), r.Admin, id, time.Minute)
+		r.Wait(ctx, r.Admin, id, time.Minute)
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x"}) {
 			t.Errorf("the room has %q", got)
 		}
@@ -118,7 +116,7 @@ func TestKilled(t *testing.T) {
 				r.Open()
 				r.Start()
 				next := r.Post(app.Token, "next")
-				r.Wait(context.Background(), r.Admin, next, time.Hour)
+				r.Wait(ctx, r.Admin, next, time.Hour)
 				if m := r.Stored(id); m.State != test.want {
 					t.Errorf("the message: %+v", m)
 				}
@@ -130,67 +128,11 @@ func TestKilled(t *testing.T) {
 					if m, err := r.Redeliver(context.Background(), r.Admin, id); err != nil || !m.State.Pending() {
 						t.Fatalf("redeliver: %+v, %v", m, err)
 					}
-					if m, _ := r.Wait(context.Background(), r.Admin, id, time.Minute); m.State != outbox.StateSent {
+					if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent {
 						t.Errorf("after redelivering: %+v", m)
 					}
 				}
 			})
 		})
-	}
-}
-
-// TestKilledInTheMiddleOfMany starts from an image that was taken while 300 messages went through three rooms.
-func TestKilledInTheMiddleOfMany(t *testing.T) {
-	r := relaytest.NewRig(t)
-	r.Start()
-	var tokens []string
-	for i := range 3 {
-		tokens = append(tokens, r.NewApp(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token)
-	}
-	var last [3]int64
-	for i := range 300 {
-		last[i%3] = r.Post(tokens[i%3], fmt.Sprint(i))
-	}
-	r.Kill()
-	r.Open()
-	r.Start()
-	for i := range 3 {
-		r.Await(last[i], outbox.StateSent)
-		got := r.HS.Bodies(fmt.Sprintf("!%d:hs", i))
-		if len(got) != 100 {
-			t.Errorf("room %d has %d events", i, len(got))
-		}
-		for k, body := range got {
-			if body != fmt.Sprint(3*k+i) {
-				t.Errorf("room %d: event %d is %q", i, k, body)
-			}
-		}
-	}
-}
-
-// TestNothingIsSentTwice has many senders at once; the homeserver sees each transaction once, and the rooms have the
-// messages in the order of their ids.
-func TestNothingIsSentTwice(t *testing.T) {
-	r := relaytest.NewRig(t)
-	r.Start()
-	var tokens []string
-	for i := range 4 {
-		tokens = append(tokens, r.NewApp(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token)
-	}
-	var wg sync.WaitGroup
-	for g := range 16 {
-		wg.Go(func() {
-			for i := range 100 {
-				r.Post(tokens[(g+i)%4], "x")
-			}
-		})
-	}
-	wg.Wait()
-	r.Drained()
-	r.Stop()
-	r.HS.Mu.Lock()
-	defer r.HS.Mu.Unlock()
-	if len(r.HS.Attempts) != 1600 || r.Waiting() != 0 {
-		t.Errorf("%d attempts for 1600 messages; %d wait", len(r.HS.Attempts), r.Waiting())
 	}
 }

@@ -20,10 +20,7 @@ func TestThread_OutlivesItsRoot(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		post := func(thread string) int64 {
 			t.Helper()
-			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "m", Thread: thread})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := r.Send(intake.Request{Token: app.Token, Message: "m", Thread: thread})
 			r.Await(a.ID, outbox.StateSent)
 			r.Drained()
 			return a.ID
@@ -32,9 +29,7 @@ func TestThread_OutlivesItsRoot(t *testing.T) {
 		withdrawn := post("withdrawn")
 		post("withdrawn")
 		first := r.Stored(withdrawn).EventID
-		if _, err := r.Cancel(ctx, r.Admin, withdrawn); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(withdrawn)
 		r.Drained()
 		r.Await(withdrawn, outbox.StateRedacted)
 		post("withdrawn")
@@ -43,9 +38,7 @@ func TestThread_OutlivesItsRoot(t *testing.T) {
 			time.Sleep(4 * time.Hour)
 			post("old")
 		}
-		r.Shutdown()
-		r.Open()
-		r.Start()
+		r.Restart()
 		post("old")
 		roots := map[string]int{}
 		for _, c := range sent() {

@@ -63,9 +63,9 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 		text, kind string
 		then       func(*relaytest.Rig, int64)
 	}{
-		"restart":          {"x", "m.text", func(r *relaytest.Rig, _ int64) { r.Shutdown(); r.Open(); r.Start() }},
+		"restart":          {"x", "m.text", func(r *relaytest.Rig, _ int64) { r.Restart() }},
 		"file":             {long, "m.file", func(*relaytest.Rig, int64) {}},
-		"file and restart": {long, "m.file", func(r *relaytest.Rig, _ int64) { r.Shutdown(); r.Open(); r.Start() }},
+		"file and restart": {long, "m.file", func(r *relaytest.Rig, _ int64) { r.Restart() }},
 		"withdrawn": {"x", "m.text", func(r *relaytest.Rig, id int64) {
 			m, err := r.Cancel(ctx, r.Admin, id)
 			if err != nil || m.State != outbox.StateCancelled || m.Error != outbox.InDoubt {

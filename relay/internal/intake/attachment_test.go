@@ -25,10 +25,7 @@ func TestAttachments(t *testing.T) {
 		all = append(all, a)
 	}
 	all[1].Name = "../a.txt"
-	m, err := r.Accept(context.Background(), intake.Request{Token: app.Token, Message: "m", Attachments: all})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := r.Send(intake.Request{Token: app.Token, Message: "m", Attachments: all})
 	got := m.Attachments
 	if len(got) != 2 || got[0].Name != "a.txt" || got[0].Type != "text/plain" || got[0].Size != 4 || got[1].Name != "attachment.pdf" || got[1].Type != "application/pdf" {
 		t.Errorf("attachments: %+v", got)

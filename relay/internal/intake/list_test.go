@@ -88,26 +88,3 @@ func TestMessagesAreListed(t *testing.T) {
 		t.Errorf("%d hours, %v", len(hours), err)
 	}
 }
-
-// TestHoursAfterACrash: a message is counted in the transaction that stores its outcome.
-func TestHoursAfterACrash(t *testing.T) {
-	r := relaytest.NewRig(t)
-	token := r.NewApp("a", "!a:hs").Token
-	r.Start()
-	for range 5 {
-		r.Await(r.Post(token, "m"), outbox.StateSent)
-	}
-	r.Kill()
-	r.Open()
-	hours, err := r.Hours(ctx, r.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var accepted, sent int64
-	for _, h := range hours {
-		accepted, sent = accepted+h.Accepted, sent+h.Sent
-	}
-	if app, _ := r.Application(ctx, r.Admin, 1); accepted != 5 || sent != 5 || app.Sent != 5 {
-		t.Errorf("the hours have %d accepted and %d sent, the application %d sent; want 5", accepted, sent, app.Sent)
-	}
-}

@@ -29,11 +29,7 @@ func quietened(t *testing.T, r *relaytest.Rig, in account.ApplicationInput) acco
 
 func send(t *testing.T, r *relaytest.Rig, token, text string, priority int) intake.Accepted {
 	t.Helper()
-	a, err := r.Accept(t.Context(), intake.Request{Token: token, Message: text, Priority: &priority})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return r.Send(intake.Request{Token: token, Message: text, Priority: &priority})
 }
 
 // Of a flood the first message is sent, the others are one, also across a restart. What is important passes.
@@ -53,15 +49,11 @@ func TestFlood(t *testing.T) {
 			}
 			if i == 3 {
 				r.Drained()
-				r.Crash()
-				r.Open()
-				r.Start()
+				r.Recover()
 			}
 		}
 		send(t, r, app.Token, "important", 1)
-		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "alert", Key: "k", Change: intake.Update}); err != nil {
-			t.Fatal(err)
-		}
+		r.Send(intake.Request{Token: app.Token, Message: "alert", Key: "k", Change: intake.Update})
 		r.Drained()
 		time.Sleep(window)
 		send(t, r, app.Token, "later", 0)
@@ -87,9 +79,7 @@ func TestFlood_Withdrawn(t *testing.T) {
 		app := quietened(t, r, account.ApplicationInput{Digest: &window})
 		send(t, r, app.Token, "first", 0)
 		collector := send(t, r, app.Token, "m1", 0)
-		if _, err := r.Cancel(t.Context(), r.Admin, collector.ID); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(collector.ID)
 		if next := send(t, r, app.Token, "m2", 0); next.ID == collector.ID {
 			t.Error("it goes to the withdrawn message")
 		}
@@ -109,9 +99,7 @@ func TestFlood_Delayed(t *testing.T) {
 		app := quietened(t, r, account.ApplicationInput{Digest: &window})
 		r.Start()
 		send(t, r, app.Token, "first", 0)
-		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "delayed", Later: time.Now().Add(time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		r.Send(intake.Request{Token: app.Token, Message: "delayed", Later: time.Now().Add(time.Hour)})
 		send(t, r, app.Token, "m1", 0)
 		time.Sleep(time.Hour - time.Second)
 		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "first|1 more message\n\nm1" {
@@ -149,14 +137,10 @@ func TestQuietHours(t *testing.T) {
 			send(t, r, app.Token, text, i)
 		}
 		high := 1
-		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "later", Priority: &high, Later: time.Now().Add(6 * time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		r.Send(intake.Request{Token: app.Token, Message: "later", Priority: &high, Later: time.Now().Add(6 * time.Hour)})
 		withdrawn := send(t, r, app.Token, "withdrawn", 1)
 		r.Await(withdrawn.ID, outbox.StateSent)
-		if _, err := r.Cancel(t.Context(), r.Admin, withdrawn.ID); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(withdrawn.ID)
 		r.Await(withdrawn.ID, outbox.StateRedacted)
 		r.Crash()
 		time.Sleep(6*time.Hour + time.Minute) // 07:01 in Berlin
@@ -165,9 +149,7 @@ func TestQuietHours(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		send(t, r, app.Token, "morning", 1)
 		r.Drained()
-		r.Crash()
-		r.Open()
-		r.Start()
+		r.Recover()
 		time.Sleep(5 * time.Second)
 		r.Drained()
 		want := map[string]bool{"low": false, "high": false, "highest": true, "later": true, "withdrawn": false, "Quiet hours\n\n1 message of priority 1 came in the quiet hours:\n01:00 high": true, "morning": true}

@@ -21,9 +21,7 @@ func watched(t *testing.T, r *relaytest.Rig) (token string, id int64) {
 	t.Helper()
 	app := r.NewApp("cron", "!a:hs")
 	interval, grace := 5*time.Minute, time.Minute
-	if _, err := r.UpdateApplication(t.Context(), r.Admin, app.Application.ID, account.ApplicationInput{Heartbeat: &interval, HeartbeatGrace: &grace}); err != nil {
-		t.Fatal(err)
-	}
+	r.Set(app.Application.ID, account.ApplicationInput{Heartbeat: &interval, HeartbeatGrace: &grace})
 	return app.Token, app.Application.ID
 }
 
@@ -45,9 +43,7 @@ func TestHeartbeat(t *testing.T) {
 			time.Sleep(4 * time.Minute)
 			beat(t, r, id)
 			time.Sleep(4 * time.Minute)
-			if _, err := r.Accept(t.Context(), report); err != nil {
-				t.Fatal(err)
-			}
+			r.Send(report)
 		}
 		time.Sleep(5*time.Minute + 55*time.Second)
 		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "alive" {
@@ -81,9 +77,7 @@ func TestHeartbeat_AfterAnOutage(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		r.Drained()
-		r.Crash()
-		r.Open()
-		r.Start()
+		r.Recover()
 		time.Sleep(time.Hour)
 		if got := r.HS.Bodies("!a:hs"); len(got) != 1 {
 			t.Errorf("after another start: %q", got)
@@ -92,9 +86,7 @@ func TestHeartbeat_AfterAnOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		r.Drained()
 		off := time.Duration(0)
-		if _, err := r.UpdateApplication(t.Context(), r.Admin, id, account.ApplicationInput{Heartbeat: &off}); err != nil {
-			t.Fatal(err)
-		}
+		r.Set(id, account.ApplicationInput{Heartbeat: &off})
 		time.Sleep(time.Hour)
 		if got := r.HS.Bodies("!a:hs"); len(got) != 2 || !strings.Contains(got[1], "The heartbeat is back.") {
 			t.Errorf("at the end: %q", got)
@@ -115,14 +107,10 @@ func TestHeartbeat_Withdrawn(t *testing.T) {
 		}
 		alarm := page.Messages[0].ID
 		r.Await(alarm, outbox.StateSent)
-		if _, err := r.Cancel(t.Context(), r.Admin, alarm); err != nil {
-			t.Fatal(err)
-		}
+		r.Withdraw(alarm)
 		r.Await(alarm, outbox.StateRedacted)
 		time.Sleep(10 * time.Minute)
-		r.Crash()
-		r.Open()
-		r.Start()
+		r.Recover()
 		time.Sleep(10 * time.Minute)
 		if got := r.HS.Bodies("!a:hs"); len(got) != 0 {
 			t.Errorf("withdrawn: %q", got)
@@ -186,9 +174,7 @@ func TestHeartbeat_TurnedOff(t *testing.T) {
 		r.Start()
 		time.Sleep(10 * time.Minute)
 		off := time.Duration(0)
-		if _, err := r.UpdateApplication(t.Context(), r.Admin, id, account.ApplicationInput{Heartbeat: &off}); err != nil {
-			t.Fatal(err)
-		}
+		r.Set(id, account.ApplicationInput{Heartbeat: &off})
 		time.Sleep(time.Hour)
 		r.Drained()
 		if got := r.HS.Bodies("!a:hs"); len(got) != 2 || !strings.Contains(got[1], "not watched any more") {
@@ -206,9 +192,7 @@ func TestHeartbeat_KeyOfASender(t *testing.T) {
 		report := intake.Request{Token: token, Message: "its own", Key: "heartbeat", Change: intake.Update}
 		accept := func() {
 			t.Helper()
-			if _, err := r.Accept(t.Context(), report); err != nil {
-				t.Fatal(err)
-			}
+			r.Send(report)
 		}
 		accept()
 		time.Sleep(10 * time.Minute)

@@ -15,8 +15,8 @@ import (
 	"slipway/relay/internal/matrix"
 )
 
-// Homeserver is a scripted homeserver. Like a real one it stores a repeated transaction of a device once. A test must hold Mu
-// while it changes a field of a running relay's homeserver.
+// Homeserver is a scripted homeserver. Like a real one it stores a repeated transaction of a device once. A test must hold Mu,
+// as in [Homeserver.Do], while it changes a field of a running relay's homeserver.
 type Homeserver struct {
 	Mu       sync.Mutex
 	DeviceID string
@@ -88,46 +88,46 @@ func NewHomeserver() *Homeserver {
 }
 
 // Fail makes every request fail with err; nil ends that.
-func (h *Homeserver) Fail(err error) { h.locked(func() { h.fail = err }) }
+func (h *Homeserver) Fail(err error) { h.Do(func() { h.fail = err }) }
 
 // FailIn makes every event for one room fail with err; nil ends that.
-func (h *Homeserver) FailIn(roomID string, err error) { h.locked(func() { h.failIn[roomID] = err }) }
+func (h *Homeserver) FailIn(roomID string, err error) { h.Do(func() { h.failIn[roomID] = err }) }
 
 func (h *Homeserver) failing() (yes bool) {
-	h.locked(func() { yes = h.fail != nil })
+	h.Do(func() { yes = h.fail != nil })
 	return yes
 }
 
 // Hold blocks every send until the returned function is called.
 func (h *Homeserver) Hold() (release func()) {
 	gate := make(chan struct{})
-	h.locked(func() { h.hold = gate })
+	h.Do(func() { h.hold = gate })
 	return func() {
-		h.locked(func() { h.hold = nil })
+		h.Do(func() { h.hold = nil })
 		close(gate)
 	}
 }
 
 // Has adds a room.
-func (h *Homeserver) Has(info matrix.RoomInfo) { h.locked(func() { h.Infos[info.RoomID] = info }) }
+func (h *Homeserver) Has(info matrix.RoomInfo) { h.Do(func() { h.Infos[info.RoomID] = info }) }
 
 // SetMembership sets a user's membership of a room.
 func (h *Homeserver) SetMembership(room, user, membership string) {
-	h.locked(func() { h.Members[room+" "+user] = membership })
+	h.Do(func() { h.Members[room+" "+user] = membership })
 }
 
 // ComeBack lets probes succeed again.
-func (h *Homeserver) ComeBack() { h.locked(func() { h.ProbeErr = nil }) }
+func (h *Homeserver) ComeBack() { h.Do(func() { h.ProbeErr = nil }) }
 
 // Sent returns the events taken so far.
 func (h *Homeserver) Sent() (sent []matrix.Outgoing) {
-	h.locked(func() { sent = slices.Clone(h.sent) })
+	h.Do(func() { sent = slices.Clone(h.sent) })
 	return sent
 }
 
 // Bodies returns the bodies of a room's events.
 func (h *Homeserver) Bodies(room string) (all []string) {
-	h.locked(func() {
+	h.Do(func() {
 		for _, e := range h.Events[room] {
 			all = append(all, e.Body)
 		}
@@ -137,7 +137,7 @@ func (h *Homeserver) Bodies(room string) (all []string) {
 
 // Times returns when sends to a room were attempted.
 func (h *Homeserver) Times(room string) (all []time.Time) {
-	h.locked(func() {
+	h.Do(func() {
 		for _, a := range h.Attempts {
 			if a.Room == room {
 				all = append(all, a.At)
@@ -147,7 +147,8 @@ func (h *Homeserver) Times(room string) (all []time.Time) {
 	return all
 }
 
-func (h *Homeserver) locked(f func()) {
+// Do calls f with Mu held.
+func (h *Homeserver) Do(f func()) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	f()
@@ -162,7 +163,7 @@ func (h *Homeserver) Send(ctx context.Context, out matrix.Outgoing) (string, err
 	if err != nil {
 		return "", err
 	}
-	defer h.locked(func() { h.inRoom[out.RoomID]-- })
+	defer h.Do(func() { h.inRoom[out.RoomID]-- })
 	if err := h.wait(ctx); err != nil {
 		return "", err
 	}
@@ -177,7 +178,7 @@ func (h *Homeserver) Send(ctx context.Context, out matrix.Outgoing) (string, err
 			return "", stopped(ctx)
 		}
 	}
-	h.locked(func() { err = cmp.Or(h.fail, h.failIn[out.RoomID]) })
+	h.Do(func() { err = cmp.Or(h.fail, h.failIn[out.RoomID]) })
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +217,7 @@ func (h *Homeserver) attempt(out matrix.Outgoing) (answer func() *Answer, err er
 // wait blocks while sends are held.
 func (h *Homeserver) wait(ctx context.Context) error {
 	var hold chan struct{}
-	h.locked(func() { hold = h.hold })
+	h.Do(func() { hold = h.hold })
 	if hold == nil {
 		return nil
 	}
@@ -270,13 +271,13 @@ func (h *Homeserver) Redact(ctx context.Context, r matrix.Redaction) (string, er
 
 // Device implements delivery.Sender.
 func (h *Homeserver) Device() (id string) {
-	h.locked(func() { id = h.DeviceID })
+	h.Do(func() { id = h.DeviceID })
 	return id
 }
 
 // Probe implements delivery.Sender.
 func (h *Homeserver) Probe(context.Context) (err error) {
-	h.locked(func() { err = cmp.Or(h.ProbeErr, h.fail) })
+	h.Do(func() { err = cmp.Or(h.ProbeErr, h.fail) })
 	return err
 }
 
@@ -434,7 +435,7 @@ func (h *Homeserver) Standing(_ context.Context, room, user string) (matrix.Stan
 
 // SetRights sets what a user may do in a room.
 func (h *Homeserver) SetRights(room, user string, r matrix.Rights) {
-	h.locked(func() {
+	h.Do(func() {
 		if h.rights == nil {
 			h.rights = map[string]matrix.Rights{}
 		}

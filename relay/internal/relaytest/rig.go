@@ -26,6 +26,7 @@ type Rig struct {
 	Path    string // of the database's file, or the DSN of one in PostgreSQL
 	Options relay.Options
 	Admin   account.Principal
+	Metrics *prometheus.Registry
 	Stop    func() // ends what Start began
 }
 
@@ -63,7 +64,8 @@ func WithAdmin(o *relay.Options) {
 // Open makes the service, as at a start of the program.
 func (r *Rig) Open() {
 	r.T.Helper()
-	r.Options.Metrics = relay.NewMetrics(prometheus.NewRegistry())
+	r.Metrics = prometheus.NewRegistry()
+	r.Options.Metrics = relay.NewMetrics(r.Metrics)
 	var err error
 	if r.Options.Store, err = OpenStore(r.Path, r.Shared); err != nil {
 		r.T.Fatal(err)
@@ -106,6 +108,22 @@ func (r *Rig) Shutdown() {
 		r.T.Error(err)
 	}
 	r.Service = nil
+}
+
+// Restart stops the service cleanly and lets it deliver again.
+func (r *Rig) Restart() {
+	r.T.Helper()
+	r.Shutdown()
+	r.Open()
+	r.Start()
+}
+
+// Recover is Restart after a crash.
+func (r *Rig) Recover() {
+	r.T.Helper()
+	r.Crash()
+	r.Open()
+	r.Start()
 }
 
 // Crash ends the service without a clean shutdown: the next start must reconcile the outbox.
@@ -174,14 +192,36 @@ func (r *Rig) NewApp(name, room string) account.IssuedToken {
 	return a
 }
 
-// Post sends a message and returns its id.
-func (r *Rig) Post(token, text string) int64 {
+// Set changes an application.
+func (r *Rig) Set(application int64, in account.ApplicationInput) {
 	r.T.Helper()
-	a, err := r.Accept(context.Background(), intake.Request{Token: token, Message: text, Source: "test"})
+	if _, err := r.UpdateApplication(context.Background(), r.Admin, application, in); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// Send has a message accepted.
+func (r *Rig) Send(m intake.Request) intake.Accepted {
+	r.T.Helper()
+	a, err := r.Accept(context.Background(), m)
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	return a.ID
+	return a
+}
+
+// Post sends a message and returns its id.
+func (r *Rig) Post(token, text string) int64 {
+	r.T.Helper()
+	return r.Send(intake.Request{Token: token, Message: text, Source: "test"}).ID
+}
+
+// Withdraw withdraws a message.
+func (r *Rig) Withdraw(id int64) {
+	r.T.Helper()
+	if _, err := r.Cancel(context.Background(), r.Admin, id); err != nil {
+		r.T.Fatal(err)
+	}
 }
 
 // Stored returns a message.
