@@ -34,8 +34,8 @@ func TestLease_MayHaveExpired_IsNotValid(t *testing.T) {
 func TestMember_Alone(t *testing.T) {
 	var m Member
 	m.Announce(Note{Lease: true})
-	if m.Shared() || m.Held() || m.Name() != "" {
-		t.Errorf("shared %v, held %v, name %q", m.Shared(), m.Held(), m.Name())
+	if m.Shared() || m.Held() {
+		t.Errorf("shared %v, held %v", m.Shared(), m.Held())
 	}
 	m.Leave()
 }

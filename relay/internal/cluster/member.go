@@ -66,9 +66,6 @@ func (m *Member) Leave() {
 // Shared reports whether other relays may use the database at the same time. Then only the holder of the lease delivers.
 func (m *Member) Shared() bool { return m.stop != nil }
 
-// Name returns the relay's name, where it is one of several.
-func (m *Member) Name() string { return m.o.Name }
-
 // Term is the lease as the database has it. All its times are the database's.
 type Term struct {
 	Held   bool // a relay has it, and it has not expired

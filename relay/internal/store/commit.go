@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"gorm.io/gorm"
-
-	"slipway/relay/internal/outbox"
 )
 
 // errOutcomes says that results of deliveries could not be written. Nothing else of the batch was then tried.
@@ -113,23 +111,6 @@ func (w *writer) announce(b *batch) {
 	w.feed.announce(b)
 }
 
-// count adds a batch to the counts.
-func (w *writer) count(b *batch) {
-	for _, r := range b.requests {
-		for _, a := range r.accept {
-			if a.stored() && a.Entry.Kind == outbox.Message {
-				w.counts.accepted(&a.Entry)
-			}
-			if at := a.cameAt(); at != 0 && a.Entry.Source != outbox.Relay {
-				w.counts.used(a.Entry.ApplicationID, at)
-			}
-		}
-	}
-	for _, o := range b.outcomes {
-		w.counts.outcome(o)
-	}
-}
-
 // transact writes a batch in one transaction.
 func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
@@ -168,9 +149,7 @@ func (w *writer) store(ctx context.Context, b *batch) error {
 			return err
 		}
 	}
-	w.counts.clear()
-	w.count(b)
-	return w.sql.storeCounts(ctx, &w.counts)
+	return w.sql.storeCounts(ctx, b.counts())
 }
 
 // apply runs one change within a savepoint.

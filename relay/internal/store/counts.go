@@ -12,46 +12,42 @@ import (
 )
 
 // counts are what happened to messages in a commit, which stores them as well.
-type counts struct {
-	of map[Stat]*count // by hour and application, the other fields of Stat are 0
-}
+type counts map[Stat]*count // by hour and application, the other fields of Stat are 0
 
 type count struct{ accepted, sent, dead, lastUsed int64 }
 
-func (c *counts) clear() { clear(c.of) }
-
-func (c *counts) at(application, millis int64) *count {
+func (c counts) at(application, millis int64) *count {
 	k := Stat{Hour: millis / time.Hour.Milliseconds(), ApplicationID: application}
-	n := c.of[k]
-	if n == nil {
-		n = &count{}
-		if c.of == nil {
-			c.of = map[Stat]*count{}
+	if c[k] == nil {
+		c[k] = &count{}
+	}
+	return c[k]
+}
+
+// counts returns what happened to messages in the batch.
+func (b *batch) counts() counts {
+	c := counts{}
+	for _, r := range b.requests {
+		for _, a := range r.accept {
+			if a.stored() && a.Entry.Kind == outbox.Message {
+				c.at(a.Entry.ApplicationID, a.Entry.AcceptedAt).accepted++
+			}
+			if at := a.cameAt(); at != 0 && a.Entry.Source != outbox.Relay { // be it news or not
+				n := c.at(a.Entry.ApplicationID, at)
+				n.lastUsed = max(n.lastUsed, at)
+			}
 		}
-		c.of[k] = n
 	}
-	return n
-}
-
-func (c *counts) accepted(e *outbox.Entry) {
-	n := c.at(e.ApplicationID, e.AcceptedAt)
-	n.accepted++
-}
-
-// used notes that an application has sent something, be it news or not.
-func (c *counts) used(application, at int64) {
-	n := c.at(application, at)
-	n.lastUsed = max(n.lastUsed, at)
-}
-
-func (c *counts) outcome(o *Outcome) {
-	switch e := &o.Entry; {
-	case !o.counts:
-	case e.State == outbox.StateSent:
-		c.at(e.ApplicationID, o.At).sent++
-	case e.State == outbox.StateDead:
-		c.at(e.ApplicationID, o.At).dead++
+	for _, o := range b.outcomes {
+		switch e := &o.Entry; {
+		case !o.counts:
+		case e.State == outbox.StateSent:
+			c.at(e.ApplicationID, o.At).sent++
+		case e.State == outbox.StateDead:
+			c.at(e.ApplicationID, o.At).dead++
+		}
 	}
+	return c
 }
 
 var (
@@ -69,12 +65,12 @@ var (
 
 // storeCounts adds what happened to messages to their hours and to the applications' totals. The applications are locked in order, so
 // that relays don't wait for each other.
-func (s *statements) storeCounts(ctx context.Context, c *counts) error {
+func (s *statements) storeCounts(ctx context.Context, c counts) error {
 	var hours, totals [][]any
 	var ids []int64
 	byID := map[int64]count{}
 	for _, k := range c.keys() {
-		n := c.of[k]
+		n := c[k]
 		hours = append(hours, []any{k.Hour, k.ApplicationID, n.accepted, n.sent, n.dead})
 		t, known := byID[k.ApplicationID]
 		if !known {
@@ -93,8 +89,8 @@ func (s *statements) storeCounts(ctx context.Context, c *counts) error {
 }
 
 // keys are the hours and applications that something happened in, in order.
-func (c *counts) keys() []Stat {
-	return slices.SortedFunc(maps.Keys(c.of), func(a, b Stat) int {
+func (c counts) keys() []Stat {
+	return slices.SortedFunc(maps.Keys(c), func(a, b Stat) int {
 		return cmp.Or(cmp.Compare(a.ApplicationID, b.ApplicationID), cmp.Compare(a.Hour, b.Hour))
 	})
 }

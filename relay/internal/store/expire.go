@@ -33,7 +33,7 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 		if err != nil {
 			return err
 		}
-		var n counts
+		n := counts{}
 		for _, e := range all {
 			effects, err := tx.step(e, outbox.Expired{Reason: reason}, now)
 			if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 			}
 		}
 		tx.changed(room, Altered)
-		return tx.sql.storeCounts(tx.ctx, &n)
+		return tx.sql.storeCounts(tx.ctx, n)
 	})
 	return entries, dead, err
 }

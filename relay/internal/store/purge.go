@@ -88,21 +88,10 @@ func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, er
 // Tidy removes idempotency keys from before old, sessions that have ended, counts of hours before hour, attachments that wait for
 // their message for too long, and those from before old of messages that are final.
 func (s *Store) Tidy(ctx context.Context, now, old, hour int64) error {
-	var due bool
-	err := s.rows.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM idempotency WHERE created_at < ?) OR
-		EXISTS (SELECT 1 FROM sessions WHERE expires_at < ?) OR EXISTS (SELECT 1 FROM stats WHERE hour < ?) OR
-		EXISTS (SELECT 1 FROM attachments WHERE message_id = 0 AND created_at < ?) OR EXISTS (SELECT 1 FROM attachments WHERE `+abandoned+`)`,
-		old, now, hour, now-unusedKept.Milliseconds(), old).Scan(&due).Error
-	if err != nil {
-		return err
-	}
 	if s.Shared() {
 		if _, err := s.pools[0].ExecContext(ctx, `DELETE FROM buckets WHERE at < now() - interval '1 day'`); err != nil {
 			return err
 		}
-	}
-	if !due {
-		return nil
 	}
 	return s.Update(ctx, func(tx *Tx) error {
 		return errors.Join(

@@ -44,7 +44,7 @@ type writer struct {
 
 	mu       sync.Mutex
 	free     sync.Cond // a commit has ended and none follows
-	busy     bool      // somebody commits: conn, rows, sql and counts are theirs
+	busy     bool      // somebody commits: conn, rows and sql are theirs
 	again    bool      // …and shall commit once more
 	closed   bool
 	waiting  []*request
@@ -61,7 +61,6 @@ type writer struct {
 	tried    time.Time // when the last attempt to connect failed
 	away     error     // …and why
 	revision int64     // of users and applications that was written last
-	counts   counts
 }
 
 // request is a part of a commit.
