@@ -45,20 +45,18 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 	if limit <= 0 {
 		limit = defaultPage
 	}
-	g := store.Filter{
-		Application: f.ApplicationID, States: f.States, Text: f.Text, Since: store.Millis(f.Since), Until: store.Millis(f.Until),
-		Before: f.Before, Limit: limit + 1,
-	}
-	if !v.Admin {
-		g.Owner = v.UserID
+	f.Limit = limit + 1
+	owner := v.UserID
+	if v.Admin {
+		owner = 0
 	}
 	if v.ApplicationID != 0 {
 		if f.ApplicationID != 0 && f.ApplicationID != v.ApplicationID {
 			return Page{}, refusal.NotFound("application")
 		}
-		g.Owner, g.Application = 0, v.ApplicationID
+		owner, f.ApplicationID = 0, v.ApplicationID
 	}
-	all, err := s.store.Messages(ctx, g)
+	all, err := s.store.Messages(ctx, owner, f)
 	if err != nil {
 		return Page{}, refusal.Unreadable(err)
 	}

@@ -13,15 +13,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Filter selects messages. Zero fields do not restrict.
-type Filter struct {
-	ApplicationID int64
-	States        []outbox.State
-	Text          string // in title or body, case-insensitive
-	Since, Until  time.Time
-	Before        int64 // only ids below: the Next of the page before
-	Limit         int   // at most MaxPage; 0 means 50
-}
+// Filter selects messages. Before is the Next of the page before; Limit is at most MaxPage, and 0 means 50.
+type Filter = store.Filter
 
 // MaxPage is the largest page of a list.
 const MaxPage = 200

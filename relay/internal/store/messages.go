@@ -5,21 +5,20 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
-// Filter selects messages, newest first.
+// Filter selects messages, newest first. Zero fields do not restrict.
 type Filter struct {
-	Owner       int64 // of the application; 0: any
-	Application int64
-	States      []outbox.State // none: any. One that is on its way is blocked, and in no other state, while its room is
-	Text        string
-	Since       int64
-	Until       int64
-	Before      int64
-	Limit       int
+	ApplicationID int64
+	States        []outbox.State // one that is on its way is blocked, and in no other state, while its room is
+	Text          string         // in title or body, case-insensitive
+	Since, Until  time.Time
+	Before        int64 // only ids below
+	Limit         int
 }
 
 // Message returns a message by its id, and its application's owner.
@@ -27,9 +26,9 @@ func (s *Store) Message(ctx context.Context, id int64) (message.Message, error) 
 	return scanMessage(s.queryRow(ctx, selectMessages+around+` WHERE o.kind`+isMessage+` AND o.id = ?`, id))
 }
 
-// Messages returns the messages that f selects.
-func (s *Store) Messages(ctx context.Context, f Filter) ([]message.Message, error) {
-	where, args := f.where()
+// Messages returns the messages that f selects, of an owner's applications or, at 0, of all.
+func (s *Store) Messages(ctx context.Context, owner int64, f Filter) ([]message.Message, error) {
+	where, args := f.where(owner)
 	index, _ := f.few()
 	return s.messages(ctx, s.d.use(index)+around+where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
 }
@@ -108,7 +107,7 @@ func scanMessage(r row) (m message.Message, err error) {
 }
 
 // where spells the filter as SQL.
-func (f Filter) where() (string, []any) {
+func (f Filter) where(owner int64) (string, []any) {
 	var c conditions
 	c.add(`o.kind` + isRead + ` AND o.kind` + isMessage) // the first is the condition of an index
 	if _, term := f.few(); term != "" {
@@ -116,22 +115,22 @@ func (f Filter) where() (string, []any) {
 	}
 	// The + keeps SQLite from sorting all messages of all these applications.
 	switch {
-	case f.Owner != 0:
-		c.add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, f.Owner)
-	case f.Application == 0:
+	case owner != 0:
+		c.add(`+o.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, owner)
+	case f.ApplicationID == 0:
 		c.add(`+o.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
 	}
-	if f.Application != 0 {
-		c.add(`o.application_id = ?`, f.Application)
+	if f.ApplicationID != 0 {
+		c.add(`o.application_id = ?`, f.ApplicationID)
 	}
 	if f.Before > 0 {
 		c.add(`o.id < ?`, f.Before)
 	}
-	if f.Since > 0 {
-		c.add(`o.accepted_at >= ?`, f.Since)
+	if !f.Since.IsZero() {
+		c.add(`o.accepted_at >= ?`, Millis(f.Since))
 	}
-	if f.Until > 0 {
-		c.add(`o.accepted_at < ?`, f.Until)
+	if !f.Until.IsZero() {
+		c.add(`o.accepted_at < ?`, Millis(f.Until))
 	}
 	if f.Text != "" {
 		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(message.Clean(f.Text)) + "%"
