@@ -17,7 +17,7 @@ import (
 const ownKeys = `
 auth:
   htpasswd:
-    realm: basic-realm
+    realm: basic "realm"
     path: "%HTPASSWD%"
     anonymouspull: false
     cachettl: 1m
@@ -59,6 +59,10 @@ func TestExampleServesEverywhere(t *testing.T) {
 				if resp.StatusCode != file.status || resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("X-By-Variable") != "yes" {
 					t.Errorf("got %d %v", resp.StatusCode, resp.Header)
 				}
+				if got := resp.Header.Get("WWW-Authenticate"); file.status == http.StatusUnauthorized && got != `Basic realm="basic \"realm\""` {
+					t.Errorf("challenge %q", got)
+				}
+				harness.Eventually(t, "the configured field is in the log", func() bool { return strings.Contains(p.Output(), "service=registry") })
 			})
 		}
 	}
