@@ -41,7 +41,7 @@ func settle(verdicts []*Verdict, g *graph) (held map[oci.Digest]bool) {
 		held = g.closure(roots)
 		left := waiting[:0:0]
 		for _, v := range waiting {
-			if g.stays(v.subject, held) {
+			if d, known := g.begins[v.subject]; !known || held[d] { // not in the repository: nothing says that it goes
 				roots = append(roots, v.Digest)
 			} else {
 				left = append(left, v)
@@ -53,12 +53,7 @@ func settle(verdicts []*Verdict, g *graph) (held map[oci.Digest]bool) {
 		waiting = left
 	}
 	for _, v := range waiting {
-		v.Delete, v.Why = true, "it belongs to "+short12(v.subject)+", which goes"
+		v.Delete, v.Why = true, "it belongs to "+v.subject[:len("sha256:")+12]+", which goes"
 	}
 	return held
-}
-
-func short12(digest string) string {
-	alg, hex, _ := strings.Cut(digest, ":")
-	return alg + ":" + hex[:12]
 }

@@ -121,13 +121,6 @@ func (g *graph) untagged(verdicts []*Verdict) []oci.Digest {
 	return rest
 }
 
-// stays reports whether the manifest whose digest begins so is held, or is not in
-// the repository at all, so that nothing says that it goes.
-func (g *graph) stays(begin string, held map[oci.Digest]bool) bool {
-	d, known := g.begins[begin]
-	return !known || held[d]
-}
-
 // begin is as much of a digest as has room in a tag.
 func begin(d oci.Digest) string {
 	hex := d.Hex()

@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/layout/tree"
@@ -118,12 +119,9 @@ func (p *planner) repository(ctx context.Context, name oci.Name) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range verdicts {
-		if v.Delete {
-			if err := p.follow(ctx, name, verdicts); err != nil {
-				return err
-			}
-			break
+	if slices.ContainsFunc(verdicts, func(v *Verdict) bool { return v.Delete }) {
+		if err := p.follow(ctx, name, verdicts); err != nil {
+			return err
 		}
 	}
 	p.record(verdicts)

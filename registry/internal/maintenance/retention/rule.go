@@ -78,7 +78,7 @@ func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]
 			continue
 		}
 		byRule[v.Rule-1] = append(byRule[v.Rule-1], v)
-		if !p.rules[v.Rule-1].asksForPushes() {
+		if r := &p.rules[v.Rule-1]; r.Newest == 0 && r.NewerThan == 0 { // it does not depend on when tags were pushed
 			continue
 		}
 		var err error
@@ -96,9 +96,6 @@ func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]
 	}
 	return verdicts, nil
 }
-
-// asksForPushes reports whether the rule depends on when tags were pushed.
-func (r *Rule) asksForPushes() bool { return r.Newest > 0 || r.NewerThan > 0 }
 
 // sameDate returns how many tags without a push record have dates within one minute,
 // if they are of three or more images and most of the all tags without one; otherwise 0.

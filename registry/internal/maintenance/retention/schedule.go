@@ -57,7 +57,12 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 	case err != nil:
 		plan = &Plan{}
 	case dryRun:
-		plan.log(log)
+		for _, v := range plan.Verdicts {
+			if v.Delete {
+				log.Info("retention would delete a tag", zap.String("repository", string(v.Repository)), zap.String("tag", string(v.Tag)),
+					zap.String("digest", string(v.Digest)), zap.String("rule", RuleKey(v.Rule)), zap.String("why", v.Why))
+			}
+		}
 		err = plan.begin(ctx, o.Pulls)
 	default:
 		result, err = plan.Apply(ctx, o, log)
@@ -78,14 +83,4 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 		zap.Int("changed", result.Changed), zap.Int("failed", result.Failed), zap.Int64("bytes", plan.Bytes), zap.Int("problems", len(plan.Problems)),
 		zap.Bool("dryrun", dryRun), zap.Duration("duration", time.Since(start)), zap.Error(err))
 	return err
-}
-
-// log describes what would go.
-func (p *Plan) log(log *zap.Logger) {
-	for _, v := range p.Verdicts {
-		if v.Delete {
-			log.Info("retention would delete a tag", zap.String("repository", string(v.Repository)), zap.String("tag", string(v.Tag)),
-				zap.String("digest", string(v.Digest)), zap.String("rule", RuleKey(v.Rule)), zap.String("why", v.Why))
-		}
-	}
 }

@@ -174,9 +174,18 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 }
 
 func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
-	var bad badLinks
+	var bad int
+	var first tree.Link // of those that cannot be read
+	readable := func(l tree.Link) bool {
+		if l.Err != nil {
+			if bad++; bad == 1 {
+				first = l
+			}
+		}
+		return l.Err == nil
+	}
 	for link, err := range tree.ListLayers(ctx, c.store, name) {
-		if err == nil && !bad.note(link) {
+		if err == nil && readable(link) {
 			err = c.add(ctx, i, link.Target)
 		}
 		if err != nil {
@@ -190,7 +199,7 @@ func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
 		}
 		rest := info.Key[len(prefix)+1:]
 		if d, ok := layout.ParseRevisionLink(rest); ok {
-			if link, ok := tree.ListedLink(ctx, c.store, info, d); ok && !bad.note(link) {
+			if link, ok := tree.ListedLink(ctx, c.store, info, d); ok && readable(link) {
 				c.report.Repositories[i].Manifests++
 				err = c.add(ctx, i, link.Target)
 			}
@@ -203,31 +212,10 @@ func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
 			return err
 		}
 	}
-	return bad.err()
-}
-
-// badLinks are those of a repository that cannot be read.
-type badLinks struct {
-	first tree.Link
-	n     int
-}
-
-// note reports whether the link is one of them.
-func (b *badLinks) note(l tree.Link) bool {
-	if l.Err == nil {
-		return false
+	if bad > 0 {
+		return fmt.Errorf("%s cannot be read, such as %s: %w", plural.Of(bad, "link"), first.Key, first.Err)
 	}
-	if b.n++; b.n == 1 {
-		b.first = l
-	}
-	return true
-}
-
-func (b *badLinks) err() error {
-	if b.n == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s cannot be read, such as %s: %w", plural.Of(b.n, "link"), b.first.Key, b.first.Err)
+	return nil
 }
 
 // add counts a blob of a repository, once.

@@ -69,12 +69,7 @@ func (v *verification) blobs(ctx context.Context) error {
 			saved = time.Now()
 		}
 	}
-	return v.forgetProgress(ctx)
-}
-
-// forgetProgress writes nothing to a storage that has none.
-func (v *verification) forgetProgress(ctx context.Context) error {
-	if _, err := v.Store.Stat(ctx, layout.Verified); absent(err) {
+	if _, err := v.Store.Stat(ctx, layout.Verified); absent(err) { // so a storage that has none is not written to
 		return nil
 	}
 	return v.Store.Apply(ctx, nil, storage.Stage{{Key: layout.Verified, Delete: true, Ephemeral: true}})

@@ -53,7 +53,7 @@ func TestApplyBesideCollections(t *testing.T) {
 				t.Error("no collection ran")
 			}
 			return
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(60 * time.Millisecond): // one Apply bears few of them
 			check(t, collector.revokeStaging())
 		}
 	}

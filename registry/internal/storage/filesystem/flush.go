@@ -88,7 +88,14 @@ func (s *Store) flushDirs(dirs []string) error {
 				return err
 			}
 		}
-		err := s.flushAll(slices.Sorted(maps.Keys(all)))
+		var err error
+		// Those above others come first: they are shared, and a file system with a journal has
+		// nothing left to do for the rest.
+		for _, dir := range slices.Sorted(maps.Keys(all)) {
+			if err = s.dirs.flush(dir); err != nil {
+				break
+			}
+		}
 		if err == nil {
 			s.dirs.remember(all)
 			return nil
@@ -98,17 +105,6 @@ func (s *Store) flushDirs(dirs []string) error {
 		}
 	}
 	return unix.ENOENT
-}
-
-// flushAll flushes directories, and those above others first: they are shared, and a file
-// system with a journal has nothing left to do for the rest.
-func (s *Store) flushAll(dirs []string) error {
-	for _, dir := range dirs {
-		if err := s.dirs.flush(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // above adds to all the directories whose flush makes the entries of dir durable: itself,

@@ -61,7 +61,10 @@ func (l *listing) dir(prefix, name string) error {
 	for _, e := range all {
 		kind := e.Type()
 		if kind&fs.ModeSymlink != 0 {
-			kind = target(name + "/" + e.Name())
+			kind = fs.ModeIrregular
+			if info, err := os.Stat(name + "/" + e.Name()); err == nil {
+				kind = info.Mode().Type()
+			}
 		}
 		switch {
 		case !storage.ValidKey("/" + e.Name()):
@@ -81,15 +84,6 @@ func (l *listing) dir(prefix, name string) error {
 		}
 	}
 	return nil
-}
-
-// target is the type of what a symbolic link leads to.
-func target(name string) fs.FileMode {
-	info, err := os.Stat(name)
-	if err != nil {
-		return fs.ModeIrregular
-	}
-	return info.Mode().Type()
 }
 
 // entry yields an entry of a directory, or what is below it.

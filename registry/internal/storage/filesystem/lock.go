@@ -41,8 +41,10 @@ func (s *Store) Lock(_ context.Context, name string, shared bool) (unlock func()
 		closeFD(fd)
 		return nil, s.busy(name, err, s.holder(name))
 	}
-	if !shared {
-		s.signLock(fd)
+	if !shared { // sign it
+		host, _ := os.Hostname()
+		_ = unix.Ftruncate(fd, 0)
+		_, _ = unix.Pwrite(fd, fmt.Appendf(nil, "process %d (%s) on %s\n", os.Getpid(), filepath.Base(os.Args[0]), host), 0)
 	}
 	return sync.OnceFunc(func() { closeFD(fd) }), nil
 }
@@ -102,14 +104,6 @@ func (s *Store) openLock(name string, mode int) (fd int, err error) {
 		}
 	}
 	return fd, err
-}
-
-// signLock writes the process and host that hold the lock.
-func (s *Store) signLock(fd int) {
-	host, _ := os.Hostname()
-	text := fmt.Sprintf("process %d (%s) on %s\n", os.Getpid(), filepath.Base(os.Args[0]), host)
-	_ = unix.Ftruncate(fd, 0)
-	_, _ = unix.Pwrite(fd, []byte(text), 0)
 }
 
 // holder describes the process that signed the lock last, nil if it isn't known.

@@ -60,11 +60,3 @@ func (s *states) take(key string) state {
 	delete(s.known, key)
 	return known
 }
-
-// of returns the state of the file at key, or nil, and forgets it.
-func (s *states) of(key string, st *unix.Stat_t) []byte {
-	if known := s.take(key); known.file == token(st) {
-		return known.state
-	}
-	return nil
-}

@@ -97,7 +97,9 @@ func (u *upload) open(flags int) error {
 		return err
 	}
 	u.fd, u.size, u.started, u.arrived = fd, st.Size, st.Size, st.Size
-	u.state = u.s.states.of(u.key, &st)
+	if known := u.s.states.take(u.key); known.file == token(&st) {
+		u.state = known.state
+	}
 	return nil
 }
 
