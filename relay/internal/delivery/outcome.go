@@ -23,7 +23,7 @@ func (d *Delivery) apply(q *queue, e *outbox.Entry, f outbox.Fact) {
 	for _, effect := range o.Effects {
 		switch effect := effect.(type) {
 		case outbox.Retry:
-			q.delay(effect.Wait)
+			q.retryAfter(effect.Wait)
 		case outbox.Count:
 			d.count(e, f)
 		}
@@ -108,7 +108,7 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 		d.unanswered(q, e, f, 0)
 	case matrix.ClassRelogin, matrix.ClassLocked:
 		d.pause.Begin(f.Class, f.Sentence())
-		d.deferred(q, e, f, 0)
+		d.notSent(q, e, f, 0)
 	case matrix.ClassWait:
 		d.limited(q, e, f)
 	case matrix.ClassJoin:
@@ -122,7 +122,7 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 	case matrix.ClassEncrypted:
 		d.encrypted(q.Room().RoomID)
 		if f.Encrypt {
-			d.deferred(q, e, f, 0)
+			d.notSent(q, e, f, 0)
 			return
 		}
 		d.blocked(q, e, f)
@@ -132,7 +132,7 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 		if r := f.Replaced; r != nil {
 			d.replaced(r.Old, r.New)
 		}
-		d.deferred(q, e, f, max(f.RetryAfter, leastWait/10)) // if there were earlier attempts, their device makes the entry doubtful
+		d.notSent(q, e, f, max(f.RetryAfter, leastWait/10)) // if there were earlier attempts, their device makes the entry doubtful
 	default:
 		d.apply(q, e, refused(f))
 	}
@@ -147,9 +147,9 @@ func (d *Delivery) unanswered(q *queue, e *outbox.Entry, f *matrix.SendError, wa
 	d.apply(q, e, outbox.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Wait: wait})
 }
 
-// deferred leaves an entry for another attempt that this one has certainly not sent.
-func (d *Delivery) deferred(q *queue, e *outbox.Entry, f *matrix.SendError, wait time.Duration) {
-	d.apply(q, e, outbox.Deferred{Reason: f.Sentence(), Code: f.Code, Wait: wait})
+// notSent leaves an entry, which this attempt has certainly not sent, for another one.
+func (d *Delivery) notSent(q *queue, e *outbox.Entry, f *matrix.SendError, wait time.Duration) {
+	d.apply(q, e, outbox.NotSent{Reason: f.Sentence(), Code: f.Code, Wait: wait})
 }
 
 // withoutMembers names the cause if a room that the bot made has no members because the owner has no Matrix ID.
@@ -176,7 +176,7 @@ func (d *Delivery) limited(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	d.metrics.rateLimited.Add(wait.Seconds())
 	d.rate.Refused(q.id, wait)
 	q.limit(wait)
-	d.deferred(q, e, f, wait+rand.N(100*time.Millisecond))
+	d.notSent(q, e, f, wait+rand.N(100*time.Millisecond))
 }
 
 // join tries to come into the room, once until something has been sent there.
@@ -201,7 +201,7 @@ func (d *Delivery) join(q *queue, e *outbox.Entry, f *matrix.SendError) {
 		}
 		return
 	}
-	d.deferred(q, e, f, 0)
+	d.notSent(q, e, f, 0)
 }
 
 // blocked lets a room wait until a person does something. It is looked at again now and then.
@@ -210,7 +210,7 @@ func (d *Delivery) blocked(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	q.mu.Lock()
 	q.joinTried = false
 	q.mu.Unlock()
-	d.deferred(q, e, f, blockedFor/2+rand.N(blockedFor))
+	d.notSent(q, e, f, blockedFor/2+rand.N(blockedFor))
 	q.retryNow() // not before: what is heard meanwhile must not be put off
 }
 

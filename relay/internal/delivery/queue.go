@@ -32,17 +32,17 @@ type queue struct {
 	making sync.Mutex // held while the room's id is found out
 	saving sync.Mutex // held while the room is stored: what is stored last is the newest
 
-	mu        sync.Mutex
-	room      store.Room
-	more      bool              // the database may have entries
-	stale     bool              // what was read may have changed
-	notBefore time.Time         // no attempt before
-	limited   time.Time         // …and none at all before: the homeserver asked for it
-	joinTried bool              // since the last success
-	outdated  bool              // what the attempt under way finds may be out of date
-	lastError string            // why the last attempt failed, "" if it did not
-	retrying  string            // the transaction id of the entry that waits for another attempt
-	echo      map[string]string // event ids that sync has shown for it, by transaction id
+	mu           sync.Mutex
+	room         store.Room
+	more         bool              // the database may have entries
+	stale        bool              // what was read may have changed
+	notBefore    time.Time         // no attempt before; not stored
+	limitedUntil time.Time         // …and none at all before: the homeserver asked for it
+	joinTried    bool              // since the last success
+	outdated     bool              // what the attempt under way finds may be out of date
+	lastError    string            // why the last attempt failed, "" if it did not
+	retrying     string            // the transaction id of the entry that waits for another attempt
+	echo         map[string]string // event ids that sync has shown for it, by transaction id
 
 	// The goroutine's own.
 	page      []*outbox.Entry
@@ -107,7 +107,7 @@ func (q *queue) takeChange() {
 // retry lets the next attempt be made now.
 func (q *queue) retry() {
 	q.mu.Lock()
-	q.notBefore, q.joinTried, q.more, q.outdated = q.limited, false, true, true
+	q.notBefore, q.joinTried, q.more, q.outdated = q.limitedUntil, false, true, true
 	q.mu.Unlock()
 	q.nudge()
 }
@@ -125,13 +125,13 @@ func (q *queue) markStale() (failed bool) {
 func (q *queue) retryNow() {
 	q.mu.Lock()
 	if q.outdated {
-		q.notBefore = q.limited
+		q.notBefore = q.limitedUntil
 	}
 	q.mu.Unlock()
 }
 
-// delay puts the next attempt off.
-func (q *queue) delay(d time.Duration) {
+// retryAfter puts the next attempt off.
+func (q *queue) retryAfter(d time.Duration) {
 	q.mu.Lock()
 	q.notBefore = time.Now().Add(d)
 	q.mu.Unlock()
@@ -140,7 +140,7 @@ func (q *queue) delay(d time.Duration) {
 // limit puts the next attempt off because the homeserver asked for it: nothing brings it forward.
 func (q *queue) limit(d time.Duration) {
 	q.mu.Lock()
-	q.limited = time.Now().Add(d)
+	q.limitedUntil = time.Now().Add(d)
 	q.mu.Unlock()
 }
 
@@ -206,7 +206,7 @@ func (q *queue) work() {
 		e, err := q.next()
 		if err != nil {
 			q.d.log.Error("cannot read the outbox", zap.Error(err))
-			q.delay(time.Second)
+			q.retryAfter(time.Second)
 			return
 		}
 		if e == nil || q.due() > 0 || !q.d.rate.Wait(q.d.stopping) {

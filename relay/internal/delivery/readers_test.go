@@ -13,7 +13,7 @@ func TestQueue_ReaderHeardOfWhileItBlocks_TriesAgain(t *testing.T) {
 	block := func(q *queue) {
 		q.setRoom(func(r *store.Room) { r.BlockedAs = string(matrix.ClassEncrypted) })
 	}
-	ends := []func(*queue){block, func(q *queue) { q.delay(blockedFor) }, (*queue).retryNow}
+	ends := []func(*queue){block, func(q *queue) { q.retryAfter(blockedFor) }, (*queue).retryNow}
 	for heard := range len(ends) + 1 {
 		q := newQueue(nil, store.Room{ID: 1, Encrypted: true})
 		for i := range len(ends) + 1 {

@@ -88,7 +88,7 @@ func (d *Delivery) left(roomID, reason string) {
 	}
 	for _, q := range d.inRoom(roomID) {
 		d.block(q, matrix.ClassBlock, reason)
-		q.delay(blockedFor)
+		q.retryAfter(blockedFor)
 	}
 }
 

@@ -40,7 +40,7 @@ const Rendered = "application/json"
 // Relay is the source of what the relay itself has to say of an application.
 const Relay = "relay"
 
-// Origin is where an entry comes from. Follow-ups have their target's.
+// Origin is where an entry comes from. Follow-ups have their target's; a reminder has a source and a time of its own, and may go to another room.
 type Origin struct {
 	Room          int64 // rooms.id
 	ApplicationID int64
@@ -108,7 +108,8 @@ func (e *Entry) Follow(kind Kind, queuedAt int64) Entry {
 // AsFile returns the entry that sends the full text of e, a message, as a file.
 func (e *Entry) AsFile(queuedAt int64) Entry {
 	f := e.Follow(File, queuedAt)
-	f.Txn, f.Content = e.Txn+"f", Content{Title: e.Title, Body: e.Body, ContentType: e.ContentType}
+	f.Txn, f.Content = e.Txn+"f", e.Content
+	f.Attachments = "" // entries of their own send them
 	return f
 }
 

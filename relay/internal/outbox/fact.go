@@ -28,8 +28,8 @@ type (
 		Began        int64
 		Device       string
 	}
-	// Deferred means that the homeserver didn't take the event and may later.
-	Deferred struct {
+	// NotSent means that the homeserver didn't take the event and may later; it was certainly not sent, so the attempt doesn't count.
+	NotSent struct {
 		Reason, Code string
 		Wait         time.Duration
 	}
@@ -79,7 +79,7 @@ func (Sent) fact()           {}
 func (Absent) fact()         {}
 func (Unanswered) fact()     {}
 func (Interrupted) fact()    {}
-func (Deferred) fact()       {}
+func (NotSent) fact()        {}
 func (TooLarge) fact()       {}
 func (Refused) fact()        {}
 func (Unproven) fact()       {}

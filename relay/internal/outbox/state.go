@@ -8,11 +8,11 @@ import (
 // State is where an entry stands on its way. SQL and JSON use its text.
 type State string
 
-// The states of an entry. Queued, RetryWait and Blocked are on their way; the others are final.
+// The states. Queued, RetryWait and Blocked are on their way; the others are final.
 const (
 	StateQueued    State = "queued"     // waits for its turn
 	StateRetryWait State = "retry_wait" // an attempt failed, the next one has its time
-	StateBlocked   State = "blocked"    // the room or the bot's account must be fixed first; the error names the fix
+	StateBlocked   State = "blocked"    // a person must fix the room first; the error names how. Not stored: the store takes it from the room
 	StateSent      State = "sent"
 	StateAmbiguous State = "ambiguous" // may have arrived or not; a person chooses: redeliver or withdraw
 	StateDead      State = "dead"      // given up; the error has the reason
@@ -24,12 +24,12 @@ const (
 	StateForgotten State = "forgotten"
 )
 
-// States lists the states that an entry can have, in the order above.
+// States lists the states that a message can have, in the order above.
 var States = []State{
 	StateQueued, StateRetryWait, StateBlocked, StateSent, StateAmbiguous, StateDead, StateCancelled, StateRedacted,
 }
 
-// Sets of states. A new state belongs into those that fit it.
+// Sets of states. Add a new state to each set that fits.
 var (
 	PendingStates       = []State{StateQueued, StateRetryWait, StateBlocked}
 	TroubledStates      = []State{StateAmbiguous, StateDead}

@@ -85,7 +85,7 @@ func (s *step) attempted(f Fact) {
 	case Interrupted:
 		s.mayHaveArrived(f.Began, f.Device)
 		s.again(f.Reason, f.Code, 0)
-	case Deferred:
+	case NotSent:
 		s.again(f.Reason, f.Code, f.Wait)
 	case TooLarge:
 		s.shrink(f)

@@ -51,7 +51,7 @@ func failed(text string) func(*Entry) { return func(e *Entry) { e.Error = text }
 func TestStep(t *testing.T) {
 	rest := []Entry{follow(Part), follow(Part)}
 	caughtUp := follow(Edit, func(e *Entry) { e.Content = Content{Title: "T", Body: "b", Priority: 1} })
-	file := follow(File, func(e *Entry) { e.Txn, e.Content = "tf", Content{Title: "T", Body: "b"} })
+	file := follow(File, func(e *Entry) { e.Txn, e.Content = "tf", Content{Title: "T", Body: "b", Priority: 1} })
 	tests := []struct {
 		name    string
 		entry   Entry
@@ -68,7 +68,7 @@ func TestStep(t *testing.T) {
 		{"nothing was to remove", of(Redaction, queued), Absent{}, cancelled, "", nil, []Effect{Tell{NeverArrived{}}}},
 		{"no answer", of(Message, queued), Unanswered{Reason: "away", Began: 5, Wait: time.Second}, waits, "away", nil, []Effect{Retry{time.Second}}},
 		{"stopped", of(Message, queued), Interrupted{Reason: "stopped", Began: 5}, waits, "stopped", nil, []Effect{Retry{0}}},
-		{"told to wait", of(Message, queued), Deferred{Reason: "limit", Wait: time.Minute}, waits, "limit", nil, []Effect{Retry{time.Minute}}},
+		{"told to wait", of(Message, queued), NotSent{Reason: "limit", Wait: time.Minute}, waits, "limit", nil, []Effect{Retry{time.Minute}}},
 		{"too large", of(Message, queued), TooLarge{Reason: "large"}, queued, "large", nil, nil},
 		{"too large again", of(Message, queued, func(e *Entry) { e.Shrunk = Short }), TooLarge{Reason: "large"}, queued, "large", nil, nil},
 		{"too large as a notice", of(Message, queued, func(e *Entry) { e.Shrunk = Notice }), TooLarge{Reason: "large"}, dead, "large", nil, []Effect{Count{}}},
@@ -209,8 +209,8 @@ func TestStep_KeepsBytes(t *testing.T) {
 		{"no answer", of(Message, queued), Unanswered{Began: 5}, true, 5},
 		{"no answer again", of(Message, waits, attempted(2)), Unanswered{Began: 5}, true, 2},
 		{"no room to send to", of(Message, queued), Unanswered{}, false, 0},
-		{"deferred", of(Message, queued), Deferred{}, false, 0},
-		{"deferred after an attempt", of(Message, waits, attempted(2)), Deferred{}, true, 2},
+		{"not sent", of(Message, queued), NotSent{}, false, 0},
+		{"not sent after an attempt", of(Message, waits, attempted(2)), NotSent{}, true, 2},
 		{"sent", of(Message, waits, attempted(2)), Sent{EventID: "$1"}, false, 2},
 		{"in doubt", of(Message, waits, attempted(2)), Unproven{}, true, 2},
 		{"refused", of(Message, queued), Refused{}, false, 0},
