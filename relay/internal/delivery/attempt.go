@@ -15,9 +15,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-const (
-	leastWait = time.Second
-)
+const leastWait = time.Second
 
 // attempt makes one attempt at an entry and notes what came of it.
 func (d *Delivery) attempt(q *queue, e *outbox.Entry) {
@@ -56,25 +54,15 @@ func (d *Delivery) try(q *queue, e *outbox.Entry) (string, error) {
 		return d.redact(q, room, device, e)
 	case outbox.File, outbox.Media:
 		return d.sendFile(q, room, device, e)
-	case outbox.Part, outbox.Edit, outbox.Reaction, outbox.Reply:
-		return d.sendFollowUp(q, room, device, e)
 	}
 	return d.sendEvent(q, room, device, e)
 }
 
-// sendEvent sends a message, unless an earlier attempt at it is found to have arrived.
+// sendEvent sends an event, unless an earlier attempt at it is found to have arrived.
 func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	d.dropPlain(room, e)
-	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
-	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
-		if id, err := d.reconcileBefore(old, e); id != "" || err != nil {
-			return id, err
-		}
-	}
-	if doubtful {
-		if id, err := d.reconcile(room.RoomID, e); id != "" || err != nil {
-			return id, err
-		}
+	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
+		return id, err
 	}
 	if e.Wire == nil {
 		if err := d.render(q, e); err != nil {
@@ -199,31 +187,12 @@ func (d *Delivery) rest(q *queue, e *outbox.Entry) (all []outbox.Entry) {
 	return all
 }
 
-// sendFollowUp sends an event that belongs to a message.
-func (d *Delivery) sendFollowUp(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
-	d.dropPlain(room, e)
-	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
-		return id, err
-	}
-	if e.Wire == nil {
-		if err := d.render(q, e); err != nil {
-			return "", err
-		}
-	}
-	return d.send(q, room, device, e, e.Wire)
-}
-
-const (
-	plainType    = "m.room.message"
-	reactionType = matrix.EventReaction
-)
-
 // typeOf returns the type of an entry's event where it isn't encrypted.
 func typeOf(e *outbox.Entry) string {
 	if e.Kind == outbox.Reaction {
-		return reactionType
+		return matrix.EventReaction
 	}
-	return plainType
+	return "m.room.message"
 }
 
 // dropPlain forgets what was rendered for a room that has become encrypted since. What was sent of it before is looked for.

@@ -90,7 +90,7 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 	}
 	f := d.withoutMembers(q, classOf(err))
 	if d.ctx.Err() != nil { // repeated under its transaction id after the next start
-		d.apply(q, e, outbox.Interrupted{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device})
+		d.apply(q, e, outbox.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Interrupted: true})
 		return
 	}
 	switch f.Class {

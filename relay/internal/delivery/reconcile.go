@@ -65,17 +65,17 @@ func (d *Delivery) reconcileBefore(old string, e *outbox.Entry) (string, error) 
 	return id, err
 }
 
-// arrived returns the event of an earlier attempt at a follow-up if it arrived and the homeserver would not deduplicate
-// a repeat. A follow-up is not sent again while that is unknown.
+// arrived returns the event of an earlier attempt if it arrived and the homeserver would not deduplicate a repeat. While that is
+// unknown nothing is sent again: a person decides about a message, and its follow-ups are given up.
 func (d *Delivery) arrived(q *queue, room store.Room, device string, e *outbox.Entry) (id string, err error) {
-	doubtful := d.doubtful(e, device) // as in sendEvent
+	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
 		id, err = d.reconcileBefore(old, e)
 	}
 	if id == "" && err == nil && doubtful {
 		id, err = d.reconcile(room.RoomID, e)
 	}
-	if errors.Is(err, errUnproven) {
+	if errors.Is(err, errUnproven) && e.Kind != outbox.Message {
 		err = errRestUnproven
 	}
 	return id, err

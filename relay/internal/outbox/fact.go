@@ -21,12 +21,7 @@ type (
 		Began        int64 // when it may have reached the homeserver; 0 if it can't have
 		Device       string
 		Wait         time.Duration
-	}
-	// Interrupted is Unanswered because the relay stops. It doesn't count as an attempt.
-	Interrupted struct {
-		Reason, Code string
-		Began        int64
-		Device       string
+		Interrupted  bool // because the relay stops: it doesn't count as an attempt
 	}
 	// NotSent means that the homeserver didn't take the event and may later; it was certainly not sent, so the attempt doesn't count.
 	NotSent struct {
@@ -78,7 +73,6 @@ type (
 func (Sent) fact()           {}
 func (Absent) fact()         {}
 func (Unanswered) fact()     {}
-func (Interrupted) fact()    {}
 func (NotSent) fact()        {}
 func (TooLarge) fact()       {}
 func (Refused) fact()        {}

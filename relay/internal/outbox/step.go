@@ -79,12 +79,7 @@ func (s *step) attempted(f Fact) {
 		s.effect(Tell{NeverArrived{}})
 		s.end(StateCancelled)
 	case Unanswered:
-		s.Attempts++
-		s.mayHaveArrived(f.Began, f.Device)
-		s.again(f.Reason, f.Code, f.Wait)
-	case Interrupted:
-		s.mayHaveArrived(f.Began, f.Device)
-		s.again(f.Reason, f.Code, 0)
+		s.unanswered(f)
 	case NotSent:
 		s.again(f.Reason, f.Code, f.Wait)
 	case TooLarge:
@@ -129,13 +124,17 @@ func (s *step) catchUp(f Sent) {
 	s.others = append(s.others, s.EditTo(c, s.at))
 }
 
-func (s *step) mayHaveArrived(began int64, device string) {
+func (s *step) unanswered(f Unanswered) {
+	if !f.Interrupted {
+		s.Attempts++
+	}
 	if s.FirstAttemptAt == 0 {
-		s.FirstAttemptAt = began
+		s.FirstAttemptAt = f.Began
 	}
-	if device != "" {
-		s.Device = device
+	if f.Device != "" {
+		s.Device = f.Device
 	}
+	s.again(f.Reason, f.Code, f.Wait)
 }
 
 // again leaves an entry for another attempt. Once a copy may have arrived the bytes stay the same.
@@ -252,20 +251,13 @@ func (s *step) late(f Fact) {
 			s.others = append(s.others, f.Rest...)
 		}
 	case Unanswered:
-		s.lateDoubt(cancelled, f.Began, f.Device)
-	case Interrupted:
-		s.lateDoubt(cancelled, f.Began, f.Device)
+		if cancelled && f.Began != 0 && s.FirstAttemptAt == 0 && s.Kind != Redaction {
+			s.FirstAttemptAt, s.Device, s.Error = f.Began, f.Device, InDoubt
+			s.search(s.Entry)
+		}
 	case Absent:
 		s.effect(Tell{NeverArrived{}})
 	}
-}
-
-func (s *step) lateDoubt(cancelled bool, began int64, device string) {
-	if !cancelled || began == 0 || s.FirstAttemptAt != 0 || s.Kind == Redaction {
-		return
-	}
-	s.FirstAttemptAt, s.Device, s.Error = began, device, InDoubt
-	s.search(s.Entry)
 }
 
 // remove removes the event of an entry of the same message, perhaps in another room.

@@ -67,7 +67,7 @@ func TestStep(t *testing.T) {
 		{"an event is removed", of(Redaction, queued, event("$1")), Sent{EventID: "$1"}, sent, "", nil, []Effect{Tell{Removed{"$1"}}}},
 		{"nothing was to remove", of(Redaction, queued), Absent{}, cancelled, "", nil, []Effect{Tell{NeverArrived{}}}},
 		{"no answer", of(Message, queued), Unanswered{Reason: "away", Began: 5, Wait: time.Second}, waits, "away", nil, []Effect{Retry{time.Second}}},
-		{"stopped", of(Message, queued), Interrupted{Reason: "stopped", Began: 5}, waits, "stopped", nil, []Effect{Retry{0}}},
+		{"stopped", of(Message, queued), Unanswered{Reason: "stopped", Began: 5, Interrupted: true}, waits, "stopped", nil, []Effect{Retry{0}}},
 		{"told to wait", of(Message, queued), NotSent{Reason: "limit", Wait: time.Minute}, waits, "limit", nil, []Effect{Retry{time.Minute}}},
 		{"too large", of(Message, queued), TooLarge{Reason: "large"}, queued, "large", nil, nil},
 		{"too large again", of(Message, queued, func(e *Entry) { e.Shrunk = Short }), TooLarge{Reason: "large"}, queued, "large", nil, nil},
