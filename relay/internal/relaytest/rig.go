@@ -45,13 +45,15 @@ func NewSharedRig(t testing.TB) *Rig {
 func newRig(t testing.TB, shared bool, change ...func(*relay.Options)) *Rig {
 	t.Helper()
 	hs := NewHomeserver()
-	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Options: relay.Options{
-		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1}, Log: zap.NewNop(), CheckToken: true,
+	metrics := prometheus.NewRegistry()
+	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Metrics: metrics, Options: relay.Options{
+		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1}, Log: zap.NewNop(), CheckToken: true, Metrics: relay.NewMetrics(metrics),
 	}}
+	r.openStore()
 	for _, c := range change {
 		c(&r.Options)
 	}
-	r.Open()
+	r.makeService()
 	t.Cleanup(r.Shutdown)
 	return r
 }
@@ -64,12 +66,20 @@ func WithAdmin(o *relay.Options) {
 // Open makes the service, as at a start of the program.
 func (r *Rig) Open() {
 	r.T.Helper()
-	r.Metrics = prometheus.NewRegistry()
-	r.Options.Metrics = relay.NewMetrics(r.Metrics)
+	r.openStore()
+	r.makeService()
+}
+
+func (r *Rig) openStore() {
+	r.T.Helper()
 	var err error
 	if r.Options.Store, err = OpenStore(r.Path, r.Shared); err != nil {
 		r.T.Fatal(err)
 	}
+}
+
+func (r *Rig) makeService() {
+	r.T.Helper()
 	s, err := relay.New(context.Background(), r.Options)
 	if err != nil {
 		r.T.Fatal(err)
