@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"go.mau.fi/util/retryafter"
 )
 
 // Bounds of the wait that a homeserver asks for.
@@ -57,13 +59,13 @@ func refused(status int, header http.Header, body []byte) *SendError {
 		known = unknownCode(status)
 	}
 	failed := &known
-	failed.Status, failed.Code = status, printable(e.Code)
+	failed.Status, failed.Code = status, line(e.Code)
 	if status == http.StatusTooManyRequests {
 		failed.Class = ClassWait
 	}
 	switch failed.Class {
 	case ClassWait:
-		failed.RetryAfter = waitFor(header, e.RetryAfter, time.Now())
+		failed.RetryAfter = waitFor(header, e.RetryAfter)
 	case ClassRelogin:
 		if e.SoftLogout {
 			failed.Err = errSoftLogout
@@ -94,7 +96,7 @@ func refusedByOther(status int, header http.Header) *SendError {
 	switch {
 	case status == http.StatusTooManyRequests:
 		failed.Class, failed.Reason = ClassWait, "a proxy before the homeserver limits the rate"
-		failed.RetryAfter = waitFor(header, nil, time.Now())
+		failed.RetryAfter = waitFor(header, nil)
 	case status == http.StatusInternalServerError:
 		failed.Class, failed.Reason = ClassRetry, "the homeserver failed"
 	case away(status):
@@ -145,8 +147,8 @@ func failedRequest(err error) *SendError {
 }
 
 // waitFor returns the longer wait of header and body: an old proxy may know one of them, and a new server may round the other.
-func waitFor(header http.Header, body json.RawMessage, now time.Time) time.Duration {
-	wait := parseRetryAfter(header.Get("Retry-After"), now)
+func waitFor(header http.Header, body json.RawMessage) time.Duration {
+	wait := retryafter.Parse(header.Get("Retry-After"), 0)
 	if ms, err := strconv.ParseFloat(string(body), 64); err == nil {
 		wait = max(wait, time.Duration(min(ms, float64(maxWait/time.Millisecond))*float64(time.Millisecond)))
 	}
@@ -154,25 +156,4 @@ func waitFor(header http.Header, body json.RawMessage, now time.Time) time.Durat
 		return defaultWait
 	}
 	return min(wait, maxWait)
-}
-
-func parseRetryAfter(s string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return time.Duration(min(seconds, int64(maxWait/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(s); err == nil {
-		return at.Sub(now)
-	}
-	return 0
-}
-
-// printable removes characters that error codes cannot have, because codes appear in logs and pages.
-func printable(code string) string {
-	code = strings.Map(func(r rune) rune {
-		if r == '_' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
-			return r
-		}
-		return -1
-	}, code)
-	return code[:min(len(code), 64)]
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/joins"
 	"slipway/relay/internal/store"
 )
 
@@ -53,10 +54,10 @@ type Client struct {
 	login      loginState
 	expired    chan struct{} // wakes Run after a request found the session expired
 
-	rooms   rooms
-	pending pendingJoins
-	crypt   crypt
-	media   mediaConfig
+	rooms rooms
+	joins *joins.List
+	crypt crypt
+	media mediaConfig
 
 	noAliases atomic.Bool // the homeserver forbids the bot to create room aliases
 }
@@ -81,10 +82,14 @@ func New(o Options) (*Client, error) {
 		o.Log = zap.NewNop()
 	}
 	transport := newTransport()
-	return &Client{
+	c := &Client{
 		options: o, log: o.Log, store: o.Store, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
-		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, pending: newPendingJoins(),
-	}, nil
+		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}},
+	}
+	c.joins = joins.New(joins.Options{
+		Store: o.Store, Log: o.Log, Servers: o.InviteServers, Join: c.follow, Ready: func() bool { return c.session.Load() != nil },
+	})
+	return c, nil
 }
 
 func (c *Client) delivers() bool { return c.options.Delivers == nil || c.options.Delivers() }

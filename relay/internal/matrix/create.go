@@ -31,7 +31,7 @@ func (c *Client) NewRooms() (encrypted bool, problem string) {
 		return false, "the relay is built without -tags goolm"
 	case len(c.options.PickleKey) == 0:
 		return false, "matrix.pickle_key is not set"
-	case s != nil && s.deviceID == noDevice:
+	case s != nil && s.DeviceID == noDevice:
 		return false, "the bot's access token belongs to no device"
 	}
 	return true, ""
@@ -54,8 +54,8 @@ func (c *Client) Create(ctx context.Context, n NewRoom) (string, error) {
 		return roomID, err
 	}
 	// The homeserver may have refused after creating the room: it invites last.
-	alias := "#" + name + ":" + serverOf(s.userID)
-	existing, found, err := c.roomOfAlias(ctx, alias, s.userID)
+	alias := "#" + name + ":" + serverOf(s.UserID)
+	existing, found, err := c.roomOfAlias(ctx, alias, s.UserID)
 	switch {
 	case err != nil:
 		return "", err
@@ -132,7 +132,7 @@ func (c *Client) inviteAll(ctx context.Context, roomID string, users []string) e
 // invite invites a user who is neither a member nor invited.
 func (c *Client) invite(ctx context.Context, roomID, user string) error {
 	var member event.MemberEventContent
-	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.member", user, &member); err != nil {
 		return err
 	}
 	if member.Membership == event.MembershipJoin || member.Membership == event.MembershipInvite {

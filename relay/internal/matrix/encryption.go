@@ -121,13 +121,13 @@ func (c *Client) openDevice(ctx context.Context) (opened device, ready bool) {
 
 func (c *Client) newDevice(ctx context.Context, s *session) (device, error) {
 	switch {
-	case s.deviceID == noDevice:
+	case s.DeviceID == noDevice:
 		return nil, encryption.ErrNoDevice
 	case len(c.options.PickleKey) == 0:
 		return nil, errNoPickleKey
 	}
-	api := c.api(s.userID, s.token)
-	api.DeviceID = id.DeviceID(s.deviceID)
+	api := c.api(s.UserID, s.Token)
+	api.DeviceID = id.DeviceID(s.DeviceID)
 	bounded := *c.http
 	bounded.Timeout = c.options.Timeout
 	api.Client = &bounded
@@ -143,7 +143,7 @@ var (
 
 // cannotOpen classifies an error of opening the device. Errors that need a person block the room.
 func (c *Client) cannotOpen(s *session, err error) *SendError {
-	lost := " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/relay/encrypted-rooms.md, Start over). The device is " + s.deviceID + "."
+	lost := " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/relay/encrypted-rooms.md, Start over). The device is " + s.DeviceID + "."
 	blocked := func(reason string) *SendError { return &SendError{Class: ClassEncrypted, Reason: reason, Err: err} }
 	switch {
 	case errors.Is(err, errNotBuilt):
@@ -155,7 +155,7 @@ func (c *Client) cannotOpen(s *session, err error) *SendError {
 	case errors.Is(err, encryption.ErrWrongKey):
 		return blocked("The bot's keys for encrypted rooms were stored with another pickle key: put that one back." + lost)
 	case errors.Is(err, encryption.ErrOtherKeys):
-		return blocked("The homeserver has other keys for the bot's device " + s.deviceID + " than the database, so that nobody could read what it encrypts: put the right database back." + lost)
+		return blocked("The homeserver has other keys for the bot's device " + s.DeviceID + " than the database, so that nobody could read what it encrypts: put the right database back." + lost)
 	}
 	failed := c.keysFailed(s, err)
 	failed.Reason = "the bot's device cannot be prepared for encrypted rooms yet: " + failed.Reason
@@ -231,7 +231,7 @@ func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 // readers returns the users who may read a new message: members, and invited users unless only members may read.
 func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error) {
 	var visibility event.HistoryVisibilityEventContent
-	if _, err := c.roomState(ctx, roomID, "m.room.history_visibility", &visibility); err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.history_visibility", "", &visibility); err != nil {
 		return nil, c.notIn(err)
 	}
 	var members struct {
@@ -297,7 +297,7 @@ func (c *Client) Encryption() (status encryption.Identity, problem string) {
 	}
 	d, err := c.crypt.current(s)
 	if err != nil {
-		return encryption.Identity{Device: s.deviceID}, reasonOf(err)
+		return encryption.Identity{Device: s.DeviceID}, reasonOf(err)
 	}
 	return d.Status(), ""
 }

@@ -138,7 +138,7 @@ func TestEncrypted_RecoveryKeyOfBotThatIsLoggedOut(t *testing.T) {
 	key, err := w.bot.RecoveryKey(w.ctx)
 	w.must(err)
 	w.proxy.Script(faultproxy.Rule{Method: "POST", Path: "/login", Fault: faultproxy.Matrix(403, "M_FORBIDDEN")})
-	w.must(w.server.Call(w.ctx, w.bot.session.Load().token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	w.must(w.server.Call(w.ctx, w.bot.session.Load().Token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
 	w.eventually("the bot is logged out", func() bool {
 		kept, err := w.bot.storedSession(w.ctx)
 		return err == nil && kept.DeviceID == ""

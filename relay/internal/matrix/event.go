@@ -3,7 +3,7 @@ package matrix
 import "context"
 
 // Event is a change of the session or of a room: one of the types below. Events may repeat.
-type Event interface{ event() }
+type Event any
 
 // Online reports that the session is valid and the homeserver responds, for the first time or again.
 type Online struct{}
@@ -53,23 +53,6 @@ type Reaction struct{ Room, Event, Sender, Key string }
 
 // Echo reports an event of the bot, with its transaction id or the marker of its content.
 type Echo struct{ Room, Txn, ID string }
-
-func (Online) event()         {}
-func (Offline) event()        {}
-func (Synced) event()         {}
-func (Joined) event()         {}
-func (Left) event()           {}
-func (Encrypted) event()      {}
-func (Ready) event()          {}
-func (DevicesChanged) event() {}
-func (ReadersChanged) event() {}
-func (Replaced) event()       {}
-func (Named) event()          {}
-func (PowerLevels) event()    {}
-func (Tombstone) event()      {}
-func (Member) event()         {}
-func (Reaction) event()       {}
-func (Echo) event()           {}
 
 // Events returns the stream of events. A single reader must receive from it while Run runs; Run blocks on it.
 func (c *Client) Events() <-chan Event { return c.events }

@@ -27,7 +27,7 @@ func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Tim
 	if err != nil {
 		return Found{}, err
 	}
-	mine, err := json.Marshal(map[string]any{"senders": []string{s.userID}, "types": []string{"m.room.message", EventEncrypted}})
+	mine, err := json.Marshal(map[string]any{"senders": []string{s.UserID}, "types": []string{"m.room.message", EventEncrypted}})
 	if err != nil {
 		return Found{}, err
 	}
@@ -40,7 +40,7 @@ func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Tim
 			return Found{}, c.explain(ctx, roomID, err)
 		}
 		for _, e := range page.Chunk {
-			if e.Sender == s.userID && format.MarkerOf(e.Content) == marker {
+			if e.Sender == s.UserID && format.MarkerOf(e.Content) == marker {
 				return Found{EventID: e.ID, Complete: true}, nil
 			}
 			if e.At < oldest {

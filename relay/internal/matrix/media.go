@@ -88,13 +88,10 @@ func (c *Client) Upload(ctx context.Context, up Upload) (Media, error) {
 // uploadRefused returns what the refusal of a file means.
 func uploadRefused(err error) error {
 	var failed *SendError
-	if !errors.As(err, &failed) {
-		return err
-	}
 	switch {
-	case failed.Class == ClassBlock, failed.Alone && failed.Code == "M_UNRECOGNIZED":
+	case hasClass(err, ClassBlock), errors.As(err, &failed) && failed.Alone && failed.Code == "M_UNRECOGNIZED":
 		return reclassify(err, ClassDead, "the homeserver does not take files from the bot")
-	case failed.Class == ClassTooLarge:
+	case hasClass(err, ClassTooLarge):
 		return reclassify(err, ClassDead, "the file is too large for the homeserver or a proxy before it")
 	}
 	return err

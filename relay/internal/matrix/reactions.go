@@ -29,7 +29,7 @@ func (c *Client) Reactions(ctx context.Context, roomID, eventID string) (all []R
 		return nil, err
 	}
 	for _, e := range page.Chunk {
-		if e.Sender != s.userID {
+		if e.Sender != s.UserID {
 			all = append(all, Reaction{roomID, eventID, e.Sender, e.Content.Relation.Key})
 		}
 	}

@@ -88,9 +88,8 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 		return err
 	}
 	err = c.do(ctx, s.api, r, out)
-	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassRelogin {
-		c.expire(s, failed)
+	if hasClass(err, ClassRelogin) {
+		c.expire(s, err)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func (c *Client) rights(ctx context.Context, roomID, user string) (Rights, error
 		return Rights{}, err
 	}
 	var content json.RawMessage
-	if _, err := c.roomState(ctx, roomID, "m.room.power_levels", &content); err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.power_levels", "", &content); err != nil {
 		return Rights{}, c.notIn(err)
 	}
 	var levels event.PowerLevelsEventContent

@@ -110,12 +110,12 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}
 	begin, before := time.Now(), c.rooms.update(roomID, func(*room) {}).replacedBy
 	var encryption json.RawMessage
-	encrypted, err := c.roomState(ctx, roomID, "m.room.encryption", &encryption)
+	encrypted, err := c.roomState(ctx, roomID, "m.room.encryption", "", &encryption)
 	if err != nil {
 		return room{}, c.notIn(err)
 	}
 	var tombstone event.TombstoneEventContent
-	if _, err := c.roomState(ctx, roomID, "m.room.tombstone", &tombstone); err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.tombstone", "", &tombstone); err != nil {
 		return room{}, c.notIn(err)
 	}
 	return c.rooms.update(roomID, func(k *room) {
@@ -153,12 +153,8 @@ func (c *Client) ask(ctx context.Context, r request, out any) error {
 	return c.alone(ctx, err)
 }
 
-// roomState reads a state event with an empty key and reports whether the room has one.
-func (c *Client) roomState(ctx context.Context, roomID, kind string, out any) (found bool, err error) {
-	return c.roomStateOf(ctx, roomID, kind, "", out)
-}
-
-func (c *Client) roomStateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
+// roomState reads a state event and reports whether the room has one.
+func (c *Client) roomState(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
 	err = c.ask(ctx, request{method: http.MethodGet, path: v3("rooms", roomID, "state", kind, key)}, out)
 	if hasCode(err, "M_NOT_FOUND") {
 		return false, nil
@@ -235,7 +231,7 @@ func (c *Client) Joined(ctx context.Context) ([]string, error) {
 // membership returns the membership of a user in a room that the bot is in: join, invite, leave, ban, knock, or "" for none.
 func (c *Client) membership(ctx context.Context, roomID, user string) (string, error) {
 	var member event.MemberEventContent
-	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.member", user, &member); err != nil {
 		return "", c.notIn(err)
 	}
 	return string(member.Membership), nil
@@ -249,9 +245,9 @@ func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 		return info, err
 	}
 	var member event.MemberEventContent
-	_, err = c.roomStateOf(ctx, roomID, "m.room.member", s.userID, &member)
+	_, err = c.roomState(ctx, roomID, "m.room.member", s.UserID, &member)
 	if hasClass(err, ClassBlock) {
-		p, _ := c.pendingOf(roomID)
+		p, _ := c.joins.Of(roomID)
 		info.Invited = p.Inviter != ""
 		return info, nil
 	}
@@ -262,7 +258,7 @@ func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 	if !info.Joined {
 		return info, nil
 	}
-	return c.describe(ctx, info, s.userID)
+	return c.describe(ctx, info, s.UserID)
 }
 
 // describe completes the info of a room that the bot is in.
@@ -276,7 +272,7 @@ func (c *Client) describe(ctx context.Context, info RoomInfo, me string) (RoomIn
 	var name event.RoomNameEventContent
 	var alias event.CanonicalAliasEventContent
 	for kind, out := range map[string]any{"m.room.name": &name, "m.room.canonical_alias": &alias} {
-		if _, err := c.roomState(ctx, info.RoomID, kind, out); err != nil {
+		if _, err := c.roomState(ctx, info.RoomID, kind, "", out); err != nil {
 			return info, err
 		}
 	}

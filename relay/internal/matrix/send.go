@@ -80,7 +80,7 @@ func (c *Client) sameDevice(device string) error {
 	if err != nil {
 		return err
 	}
-	if device != "" && device != s.deviceID {
+	if device != "" && device != s.DeviceID {
 		return &SendError{Class: ClassReconcile, Reason: "the bot has a new device since the first attempt"}
 	}
 	return nil
@@ -100,12 +100,8 @@ func (c *Client) put(ctx context.Context, roomID string, path mautrix.ClientURLP
 
 // explain returns what a refusal means beyond its code.
 func (c *Client) explain(ctx context.Context, roomID string, err error) error {
-	var failed *SendError
-	switch {
-	case !errors.As(err, &failed):
-		return err
-	case failed.Class == ClassBlock:
-		return c.explainRoom(ctx, roomID, failed)
+	if hasClass(err, ClassBlock) {
+		return c.explainRoom(ctx, roomID, err)
 	}
 	return c.alone(ctx, err)
 }
@@ -128,20 +124,20 @@ func (c *Client) alone(ctx context.Context, err error) error {
 }
 
 // explainRoom distinguishes a room's refusals: the bot is not in it, it was replaced, or the power level is too low.
-func (c *Client) explainRoom(ctx context.Context, roomID string, failed *SendError) error {
+func (c *Client) explainRoom(ctx context.Context, roomID string, err error) error {
 	c.rooms.forgetCheck(roomID)
 	joined, listErr := c.Joined(ctx)
 	if listErr != nil {
 		return listErr // the next attempt asks again
 	}
 	if !slices.Contains(joined, roomID) {
-		return reclassify(failed, ClassJoin, NotInRoom)
+		return reclassify(err, ClassJoin, NotInRoom)
 	}
-	if standing, err := c.standing(ctx, roomID); err == nil && standing.replacedBy != "" {
+	if standing, stateErr := c.standing(ctx, roomID); stateErr == nil && standing.replacedBy != "" {
 		return c.moved(ctx, roomID, standing.replacedBy)
 	}
-	if failed.Code == "M_FORBIDDEN" {
-		return withReason(failed, MayNotWrite)
+	if hasCode(err, "M_FORBIDDEN") {
+		return withReason(err, MayNotWrite)
 	}
-	return failed
+	return err
 }

@@ -33,7 +33,7 @@ func TestSendIsReadByTheOwner(t *testing.T) {
 	_, err = w.bot.Redact(w.ctx, Redaction{RoomID: room, EventID: first, TxnID: "t2", Device: w.bot.Device(), Reason: "mistake"})
 	w.must(err)
 	w.wantBodies(room, "")
-	w.noSecrets("bot-password", w.bot.session.Load().token, "one")
+	w.noSecrets("bot-password", w.bot.session.Load().Token, "one")
 }
 
 // What may not be done with a message in its room is named as what it is.

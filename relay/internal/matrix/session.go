@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,21 +28,16 @@ const noDevice = "-"
 // session is a login. It survives restarts: a new device would make the homeserver forget transaction ids, and homeservers
 // limit logins.
 type session struct {
-	homeserver string
-	userID     string
-	deviceID   string
-	token      string
-	api        *mautrix.Client
+	storedSession
+	api *mautrix.Client
 }
 
 func (c *Client) newSession(userID, deviceID, token string) *session {
-	if deviceID == "" {
-		deviceID = noDevice
-	}
-	return &session{homeserver: c.base.String(), userID: userID, deviceID: deviceID, token: token, api: c.api(userID, token)}
+	return &session{storedSession{c.base.String(), userID, cmp.Or(deviceID, noDevice), token}, c.api(userID, token)}
 }
 
-// storedSession is a session in the database. It has no DeviceID once the device is gone.
+// storedSession is a session in the database. It has no Token if that is configured or not valid any more, and no DeviceID once the
+// device is gone.
 type storedSession struct {
 	Homeserver string `json:"homeserver"`
 	UserID     string `json:"user_id"`
@@ -65,7 +61,7 @@ const (
 // Device returns the device that sends events, or "" before the first login.
 func (c *Client) Device() string {
 	if s := c.session.Load(); s != nil {
-		return s.deviceID
+		return s.DeviceID
 	}
 	return ""
 }
@@ -73,7 +69,7 @@ func (c *Client) Device() string {
 // UserID returns the bot's Matrix ID, or "" before the first login.
 func (c *Client) UserID() string {
 	if s := c.session.Load(); s != nil {
-		return s.userID
+		return s.UserID
 	}
 	return ""
 }
@@ -92,14 +88,17 @@ func (c *Client) current() (*session, error) {
 }
 
 // expire drops a session that the homeserver no longer accepts.
-func (c *Client) expire(s *session, why *SendError) {
+func (c *Client) expire(s *session, err error) {
 	if !c.session.CompareAndSwap(s, nil) {
 		return // another request saw it first
 	}
+	var why *SendError
+	_ = errors.As(err, &why) // call found its class
 	c.log.Warn("the homeserver ended the bot's session", zap.String("errcode", why.Code), zap.Bool("soft", errors.Is(why.Err, errSoftLogout)))
-	kept := storedSession{Homeserver: s.homeserver, UserID: s.userID}
-	if errors.Is(why.Err, errSoftLogout) {
-		kept.DeviceID = s.deviceID // the device lives on (client-server API, soft logout)
+	kept := s.storedSession
+	kept.Token = ""
+	if !errors.Is(why.Err, errSoftLogout) { // with it the device lives on (client-server API, soft logout)
+		kept.DeviceID = ""
 	}
 	c.login.mu.Lock()
 	c.login.failure = why
@@ -172,13 +171,18 @@ func (c *Client) loginFailed(err error) error {
 
 // loginWait returns the backoff. It is long where only a person can help, and the homeserver's own where that names one.
 func loginWait(failed *SendError, failures int) time.Duration {
-	wait := min(minLoginWait<<min(failures-1, 10), 30*time.Second)
 	switch failed.Class {
 	case ClassWait:
 		return failed.RetryAfter
 	case ClassLocked:
-		wait = min(time.Minute<<min(failures-1, 4), maxLoginWait)
+		return backoff(time.Minute, maxLoginWait, failures)
 	}
+	return backoff(minLoginWait, 30*time.Second, failures)
+}
+
+// backoff returns how long to wait after the nth failure: from half of an interval, which doubles from first to longest, to all of it.
+func backoff(first, longest time.Duration, n int) time.Duration {
+	wait := min(first<<min(n-1, 10), longest)
 	return wait/2 + rand.N(wait/2)
 }
 
@@ -193,14 +197,13 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	}
 	if kept.Token != "" {
 		s, err := c.check(ctx, kept.Token)
-		if err == nil && s.userID == kept.UserID && s.deviceID == kept.DeviceID {
+		if err == nil && s.UserID == kept.UserID && s.DeviceID == kept.DeviceID {
 			return s, nil
 		}
-		var failed *SendError
-		if err != nil && (!errors.As(err, &failed) || failed.Class != ClassRelogin) {
+		if err != nil && !hasClass(err, ClassRelogin) {
 			return nil, err
 		}
-		if err == nil || !errors.Is(failed.Err, errSoftLogout) {
+		if !errors.Is(err, errSoftLogout) {
 			kept.DeviceID = "" // gone, or another one's: a new device
 		}
 	}
@@ -246,17 +249,17 @@ func (c *Client) saveSession(ctx context.Context, kept storedSession) error {
 // openToken uses the configured access token, which cannot be renewed.
 func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
 	s, err := c.check(ctx, c.options.AccessToken)
-	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassRelogin {
-		return nil, &SendError{Class: ClassLocked, Status: failed.Status, Code: failed.Code, Reason: "the homeserver refuses the configured access token"}
+	if hasClass(err, ClassRelogin) {
+		return nil, reclassify(err, ClassLocked, "the homeserver refuses the configured access token")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !c.isAccount(s.userID) {
-		return nil, &SendError{Class: ClassLocked, Reason: "the access token is of " + s.userID + ", not of the configured user"}
+	if !c.isAccount(s.UserID) {
+		return nil, &SendError{Class: ClassLocked, Reason: "the access token is of " + s.UserID + ", not of the configured user"}
 	}
-	now := storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID}
+	now := s.storedSession
+	now.Token = ""
 	if kept != now && c.delivers() {
 		return s, c.saveSession(ctx, now)
 	}
@@ -297,8 +300,8 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 		return nil, notJSON(http.StatusOK, nil, errNoField)
 	}
 	s := c.newSession(out.UserID.String(), out.DeviceID.String(), out.AccessToken)
-	c.log.Info("logged in", zap.String("user", s.userID), zap.String("device", s.deviceID), zap.Bool("same_device", s.deviceID == device))
-	return s, c.saveSession(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
+	c.log.Info("logged in", zap.String("user", s.UserID), zap.String("device", s.DeviceID), zap.Bool("same_device", s.DeviceID == device))
+	return s, c.saveSession(ctx, s.storedSession)
 }
 
 const wrongPassword = "the homeserver refuses the bot's user name or password"

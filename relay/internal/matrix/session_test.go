@@ -89,7 +89,7 @@ func TestHardLogoutMakesANewDevice(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	device, room := w.bot.Device(), w.room()
-	w.must(w.server.Call(w.ctx, w.bot.session.Load().token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	w.must(w.server.Call(w.ctx, w.bot.session.Load().Token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
 	out := Outgoing{RoomID: room, TxnID: "t1", Device: device, EventType: "m.room.message", Content: text("one", "t1")}
 	_, err := w.bot.Send(w.ctx, out)
 	w.wantClass(err, ClassRelogin)
@@ -113,12 +113,12 @@ func TestRunRenewsTheSession(t *testing.T) {
 	w.eventually("sync begins", func() bool { return len(w.proxy.Records("/sync")) > 1 })
 	w.proxy.Forget()
 	old := w.bot.session.Load()
-	w.must(w.server.Call(w.ctx, old.token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
-	w.eventually("a new session", func() bool { s := w.bot.session.Load(); return s != nil && s.token != old.token })
+	w.must(w.server.Call(w.ctx, old.Token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	w.eventually("a new session", func() bool { s := w.bot.session.Load(); return s != nil && s.Token != old.Token })
 	if n := len(w.proxy.Records("/login")); n != 1 {
 		t.Errorf("%d logins", n)
 	}
-	w.noSecrets("bot-password", old.token, w.bot.session.Load().token)
+	w.noSecrets("bot-password", old.Token, w.bot.session.Load().Token)
 }
 
 func TestWrongPasswordIsNoBusyLoop(t *testing.T) {

@@ -3,7 +3,6 @@ package matrix
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,7 +49,7 @@ func (c *Client) Run(ctx context.Context) {
 		c.forget()
 	}
 	for failures := 1; ; failures++ {
-		err := c.loadPending(ctx)
+		err := c.joins.Load(ctx)
 		if err == nil {
 			break
 		}
@@ -59,9 +58,9 @@ func (c *Client) Run(ctx context.Context) {
 			return
 		}
 	}
-	var joins sync.WaitGroup
-	joins.Go(func() { c.runPending(ctx) })
-	defer joins.Wait()
+	var joining sync.WaitGroup
+	joining.Go(func() { c.joins.Run(ctx) })
+	defer joining.Wait()
 	var at position
 	defer c.savePosition(context.WithoutCancel(ctx), &at)
 	failures, offline := 0, false
@@ -73,7 +72,7 @@ func (c *Client) Run(ctx context.Context) {
 		}
 		failures++
 		c.rooms.setSyncing(false)
-		if !offline && (failures > 1 || !relogin(err)) && ctx.Err() == nil { // else another request is logging in
+		if !offline && (failures > 1 || !hasClass(err, ClassRelogin)) && ctx.Err() == nil { // else another request is logging in
 			offline = c.emit(ctx, Offline{reasonOf(err)}) == nil
 			c.log.Warn("cannot sync with the homeserver for now", zap.Error(err))
 		}
@@ -90,9 +89,6 @@ func (c *Client) forget() {
 	c.rooms.mu.Lock()
 	c.rooms.known, c.rooms.heard = map[string]*room{}, time.Time{}
 	c.rooms.mu.Unlock()
-	c.pending.mu.Lock()
-	c.pending.byRoom = map[string]*pendingJoin{}
-	c.pending.mu.Unlock()
 	c.crypt.drop()
 }
 
@@ -206,8 +202,7 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 
 // forgetBadPosition starts over when the homeserver rejects the sync position, as after a restore from a backup.
 func (c *Client) forgetBadPosition(ctx context.Context, at *position, err error) error {
-	var failed *SendError
-	if errors.As(err, &failed) && at.since != "" && (failed.Class == ClassDead || failed.Class == ClassBlock) {
+	if at.since != "" && hasClass(err, ClassDead, ClassBlock) {
 		c.log.Warn("the homeserver does not know the sync position: starting from the beginning", zap.Error(err))
 		*at = position{}
 		if err := c.store.SetSetting(ctx, settingSync, ""); err != nil {
@@ -233,22 +228,15 @@ func (c *Client) savePosition(ctx context.Context, at *position) {
 	at.saved, at.dirty, at.stuck = time.Now(), false, false
 }
 
-// relogin reports whether only a new session is missing; the login itself logs that.
-func relogin(err error) bool {
-	var failed *SendError
-	return errors.As(err, &failed) && failed.Class == ClassRelogin
-}
-
 func syncWait(err error, failures int) time.Duration {
-	if failures == 1 && relogin(err) {
-		return 100 * time.Millisecond // another request is logging in
-	}
 	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassWait {
+	switch {
+	case failures == 1 && hasClass(err, ClassRelogin):
+		return 100 * time.Millisecond // another request is logging in
+	case errors.As(err, &failed) && failed.Class == ClassWait:
 		return failed.RetryAfter
 	}
-	wait := min(500*time.Millisecond<<min(failures-1, 10), maxSyncWait)
-	return wait/2 + rand.N(wait/2)
+	return backoff(500*time.Millisecond, maxSyncWait, failures)
 }
 
 // pause waits for d or until the session expires.

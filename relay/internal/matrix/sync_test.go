@@ -245,7 +245,7 @@ func TestTombstoneThatLeadsElsewhere(t *testing.T) {
 		t.Errorf("reason %q", failed.Reason)
 	}
 	w.eventually("nothing is pending", func() bool {
-		_, pending := w.bot.pendingOf(others)
+		_, pending := w.bot.joins.Of(others)
 		return !pending
 	})
 	if w.heard.has("replaced " + mine + " " + others)() {
@@ -276,7 +276,7 @@ func TestTombstone_PublicRoom(t *testing.T) {
 			_, err = w.send(mine, "t1", "secret")
 			w.wantClass(err, ClassBlock)
 			w.eventually("nothing is pending", func() bool {
-				_, pending := w.bot.pendingOf(public)
+				_, pending := w.bot.joins.Of(public)
 				return !pending
 			})
 			joined, err := w.bot.Joined(w.ctx)
@@ -408,10 +408,10 @@ func TestLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       "",
 		"Küche  \n 2":            "Küche 2",
-		"a\x1b[31m\u202eb":       "a [31m b",
+		"a\x1b[31m\u202eb":       "a\uFFFD[31m\uFFFDb",
 		"a\xffb":                 "a\uFFFDb",
-		strings.Repeat("ö", 300): strings.Repeat("ö", 300),
-		strings.Repeat("ö", 301): strings.Repeat("ö", 300) + "…",
+		strings.Repeat("ö", 150): strings.Repeat("ö", 150),
+		strings.Repeat("ö", 151): strings.Repeat("ö", 150) + "…",
 	} {
 		if got := line(text); got != want {
 			t.Errorf("line(%q) = %q, want %q", text, got, want)

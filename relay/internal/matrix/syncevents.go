@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
-	"unicode"
 
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/event"
 	"maunium.net/go/mautrix/id"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/markup"
 	"slipway/relay/internal/store"
 )
 
@@ -83,7 +83,7 @@ func (c *Client) take(ctx context.Context, first bool, answer *mautrix.RespSync)
 func (c *Client) takeInvite(ctx context.Context, me id.UserID, roomID string, state []*event.Event) {
 	for _, e := range state {
 		if e.Type.Type == "m.room.member" && isFor(e, me) && field(&e.Content, "membership") == "invite" {
-			c.addPending(ctx, store.PendingJoin{RoomID: roomID, Inviter: e.Sender.String(), Via: serverOf(e.Sender.String())})
+			c.joins.Add(ctx, store.PendingJoin{RoomID: roomID, Inviter: e.Sender.String(), Via: serverOf(e.Sender.String())})
 			return
 		}
 	}
@@ -115,7 +115,7 @@ func (c *Client) takeJoin(ctx context.Context, me id.UserID, roomID string, firs
 		}
 	}
 	if entered {
-		c.dropPending(ctx, roomID)
+		c.joins.Drop(ctx, roomID)
 		c.rooms.forgetCheck(roomID)
 		events = append(events, Joined{roomID})
 	}
@@ -150,7 +150,7 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 		newID := field(&e.Content, "replacement_room")
 		c.rooms.update(roomID, func(k *room) { k.replacedBy = newID })
 		if newID != "" {
-			c.addPending(ctx, store.PendingJoin{RoomID: newID, Replaces: roomID, Via: serverOf(e.Sender.String())})
+			c.joins.Add(ctx, store.PendingJoin{RoomID: newID, Replaces: roomID, Via: serverOf(e.Sender.String())})
 		}
 		return []Event{Tombstone{roomID}}
 	}
@@ -188,7 +188,7 @@ func takeReaction(me id.UserID, roomID string, e *event.Event) (Reaction, bool) 
 }
 
 func (c *Client) takeLeave(ctx context.Context, me id.UserID, roomID string, left *mautrix.SyncLeftRoom) []Event {
-	c.dropPending(ctx, roomID)
+	c.joins.Drop(ctx, roomID)
 	c.rooms.forgetCheck(roomID)
 	reason := "the bot is not in the room any more"
 	for _, part := range [][]*event.Event{left.State.Events, left.Timeline.Events} {
@@ -229,20 +229,10 @@ func field(content *event.Content, key string) string {
 	return s
 }
 
-// maxLine bounds text of others, in characters.
-const maxLine = 300
-
-// line returns others' text as one printable line: names and reasons appear in logs, pages, and the database.
+// line returns others' text as one readable line: names and reasons appear in logs, pages, and the database.
 func line(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > maxLine {
-		return string(runes[:maxLine]) + "…"
+	if strings.TrimSpace(text) == "" {
+		return ""
 	}
-	return text
+	return markup.Line(strings.Join(strings.Fields(text), " "), 300)
 }

@@ -26,7 +26,7 @@ func Registry(secret []byte) inbound.Protocol {
 			}
 			own, err := hookSecret(app)
 			if err == nil {
-				err = checkSignature(r, cmp.Or(string(own), string(secret)))
+				err = checkSignature(r, cmp.Or(own, string(secret)))
 			}
 			if err != nil {
 				return inbound.Batch{}, err
