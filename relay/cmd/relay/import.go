@@ -66,18 +66,7 @@ func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, com
 	if err != nil {
 		return nil, err
 	}
-	users, apps := fromPushBits(old)
-	return p.service.Import(context.WithoutCancel(cmd.Context()), admin, users, apps, commit)
-}
-
-func fromPushBits(old *pushbits.Database) (users []account.ImportUser, apps []account.ImportApplication) {
-	for _, u := range old.Users {
-		users = append(users, account.ImportUser{ID: u.ID, Name: u.Name, PasswordHash: u.PasswordHash, MatrixID: u.MatrixID, Admin: u.Admin})
-	}
-	for _, a := range old.Applications {
-		apps = append(apps, account.ImportApplication{Owner: a.UserID, Name: a.Name, Token: a.Token, Room: a.RoomID})
-	}
-	return users, apps
+	return p.service.Import(context.WithoutCancel(cmd.Context()), admin, old, commit)
 }
 
 func printImported(out io.Writer, imported []account.Imported, dry bool) error {

@@ -1,7 +1,9 @@
 package account
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -68,96 +70,73 @@ type Application struct {
 // ApplicationInput holds what may be set on an application; nil fields keep their value, or take the default on
 // creation.
 type ApplicationInput struct {
-	Name                *string
-	Room                *string // nil or "" on creation: the bot makes a room and invites the owner
-	OwnerID             *int64  // administrators only
-	DefaultPriority     *int
-	PriorityScale       *Scale
-	StrictCompatibility *bool // the form of the token that is made next
-	RateLimit           *int
-	Lifecycle           *Lifecycle
-	GroupThreads        *bool
-	CriticalRetry       *time.Duration
-	EscalateAfter       *int
-	EscalateTo          *string
-	TemplateTitle       *string
-	TemplateText        *string
-	TemplatePriority    *string
-	TemplateLink        *string
-	Digest              *time.Duration
-	QuietHours          *string
-	TimeZone            *string
-	QuietSummary        *bool
-	Heartbeat           *time.Duration
-	HeartbeatGrace      *time.Duration
-	Description         *string
-	DefaultFormat       *Format
-	ShowSender          *ShowSender
-	Mention             *string // see [Application]
-	Secret              *string // verifies signed webhooks; "" removes it
+	Name                *string        `json:"name"`
+	Room                *string        `json:"room_id"`  // nil or "" on creation: the bot makes a room and invites the owner
+	OwnerID             *int64         `json:"owner_id"` // administrators only
+	DefaultPriority     *int           `json:"default_priority"`
+	PriorityScale       *Scale         `json:"priority_scale"`
+	StrictCompatibility *bool          `json:"strict_compatibility"` // the form of the token that is made next
+	RateLimit           *int           `json:"rate_limit"`
+	Lifecycle           *Lifecycle     `json:"lifecycle"`
+	GroupThreads        *bool          `json:"group_threads"`
+	CriticalRetry       *time.Duration `json:"critical_retry"`
+	EscalateAfter       *int           `json:"escalate_after"`
+	EscalateTo          *string        `json:"escalate_to"`
+	TemplateTitle       *string        `json:"template_title"`
+	TemplateText        *string        `json:"template_text"`
+	TemplatePriority    *string        `json:"template_priority"`
+	TemplateLink        *string        `json:"template_link"`
+	Digest              *time.Duration `json:"digest"`
+	QuietHours          *string        `json:"quiet_hours"`
+	TimeZone            *string        `json:"time_zone"`
+	QuietSummary        *bool          `json:"quiet_summary"`
+	Heartbeat           *time.Duration `json:"heartbeat"`
+	HeartbeatGrace      *time.Duration `json:"heartbeat_grace"`
+	Description         *string        `json:"description"`
+	DefaultFormat       *Format        `json:"default_format"`
+	ShowSender          *ShowSender    `json:"show_sender"`
+	Mention             *string        `json:"mention"`     // see [Application]
+	Secret              *string        `json:"hook_secret"` // verifies signed webhooks; "" removes it
 }
+
+// settings are the indexes of the fields of an [ApplicationInput] by their names in JSON and forms.
+var settings = func() map[string]int {
+	byName := map[string]int{}
+	for i, t := 0, reflect.TypeFor[ApplicationInput](); i < t.NumField(); i++ {
+		byName[t.Field(i).Tag.Get("json")] = i
+	}
+	return byName
+}()
 
 // Set reads the field of a name in JSON or a form. It reports whether a setting has this name.
 func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err error) {
-	switch name {
-	case "name":
-		in.Name, err = v.Text(name)
-	case "room_id":
-		in.Room, err = v.Text(name)
-	case "owner_id":
-		in.OwnerID, err = v.ID(name)
-	case "default_priority":
-		in.DefaultPriority, err = v.Integer(name)
-	case "priority_scale":
-		in.PriorityScale, err = choiceOf[Scale](name, v)
-	case "strict_compatibility":
-		in.StrictCompatibility, err = v.Boolean(name)
-	case "token_form":
+	if name == "token_form" {
 		in.StrictCompatibility, err = tokenForm(name, v)
-	case "rate_limit":
-		in.RateLimit, err = v.Integer(name)
-	case "lifecycle":
-		in.Lifecycle, err = choiceOf[Lifecycle](name, v)
-	case "group_threads":
-		in.GroupThreads, err = v.Boolean(name)
-	case "critical_retry":
-		in.CriticalRetry, err = durationOf(name, v)
-	case "escalate_after":
-		in.EscalateAfter, err = v.Integer(name)
-	case "escalate_to":
-		in.EscalateTo, err = v.Text(name)
-	case "template_title":
-		in.TemplateTitle, err = v.Text(name)
-	case "template_text":
-		in.TemplateText, err = v.Text(name)
-	case "template_priority":
-		in.TemplatePriority, err = v.Text(name)
-	case "template_link":
-		in.TemplateLink, err = v.Text(name)
-	case "digest":
-		in.Digest, err = durationOf(name, v)
-	case "quiet_hours":
-		in.QuietHours, err = v.Text(name)
-	case "time_zone":
-		in.TimeZone, err = v.Text(name)
-	case "quiet_summary":
-		in.QuietSummary, err = v.Boolean(name)
-	case "heartbeat":
-		in.Heartbeat, err = durationOf(name, v)
-	case "heartbeat_grace":
-		in.HeartbeatGrace, err = durationOf(name, v)
-	case "description":
-		in.Description, err = v.Text(name)
-	case "default_format":
-		in.DefaultFormat, err = choiceOf[Format](name, v)
-	case "show_sender":
-		in.ShowSender, err = choiceOf[ShowSender](name, v)
-	case "mention":
-		in.Mention, err = v.Text(name)
-	case "hook_secret":
-		in.Secret, err = v.Text(name)
-	default:
+		return true, err
+	}
+	i, known := settings[name]
+	if !known {
 		return false, nil
+	}
+	switch to := reflect.ValueOf(in).Elem().Field(i).Addr().Interface().(type) {
+	case **string:
+		*to, err = v.Text(name)
+	case **int:
+		*to, err = v.Integer(name)
+	case **int64:
+		*to, err = v.ID(name)
+	case **bool:
+		*to, err = v.Boolean(name)
+	case **time.Duration:
+		*to, err = durationOf(name, v)
+	case **Scale:
+		*to, err = choiceOf[Scale](name, v)
+	case **Lifecycle:
+		*to, err = choiceOf[Lifecycle](name, v)
+	case **Format:
+		*to, err = choiceOf[Format](name, v)
+	case **ShowSender:
+		*to, err = choiceOf[ShowSender](name, v)
 	}
 	return true, err
 }
@@ -284,16 +263,26 @@ func (s *Accounts) setApplication(v Principal, row *store.Application, in Applic
 		}
 		row.Name = name
 	}
-	if err := s.setOwner(v, row, in.OwnerID); err != nil {
-		return err
-	}
-	if in.StrictCompatibility != nil {
-		row.StrictCompatibility = *in.StrictCompatibility
-	}
-	if err := s.secrets.set(row, in.Secret); err != nil {
-		return err
-	}
-	return setSending(row, in)
+	set(&row.StrictCompatibility, in.StrictCompatibility)
+	set(&row.GroupThreads, in.GroupThreads)
+	return errors.Join(
+		s.setOwner(v, row, in.OwnerID),
+		s.secrets.set(row, in.Secret),
+		setNumber(&row.DefaultPriority, in.DefaultPriority, message.MinPriority, message.MaxPriority, "default_priority", "A priority is a number from %d to %d."),
+		choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale is auto, native or gotify.", ScaleAuto, ScaleNative, ScaleGotify),
+		setNumber(&row.RateLimit, in.RateLimit, 0, maxRate, "rate_limit", "The rate is a number of messages a minute from %d to %d."),
+		choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle is edit, thread or new.", alert.Edit, alert.Thread, alert.New),
+		setPeriod(&row.CriticalRetry, in.CriticalRetry, "critical_retry", alert.MinRetry),
+		setEscalation(row, in),
+		setTemplates(row, in),
+		setPeriod(&row.Digest, in.Digest, "digest", time.Second),
+		setQuiet(row, in),
+		setHeartbeat(row, in),
+		choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format is auto, markdown, plain or html.", FormatAuto, FormatMarkdown, FormatPlain, FormatHTML),
+		choose(&row.ShowSender, in.ShowSender, "show_sender", "The choices are auto, always and never.", ShowAuto, ShowAlways, ShowNever),
+		setMention(row, in.Mention),
+		setDescription(row, in.Description),
+	)
 }
 
 // setOwner changes the owner of an application.
@@ -311,70 +300,30 @@ func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) e
 	return nil
 }
 
-// setSending checks and sets the defaults and limits of messages.
-func setSending(row *store.Application, in ApplicationInput) error {
-	if p := in.DefaultPriority; p != nil {
-		if *p < message.MinPriority || *p > message.MaxPriority {
-			return refusal.Invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", message.MinPriority, message.MaxPriority))
-		}
-		row.DefaultPriority = *p
+func setDescription(row *store.Application, text *string) error {
+	if text == nil {
+		return nil
 	}
-	if err := choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale is auto, native or gotify.", ScaleAuto, ScaleNative, ScaleGotify); err != nil {
-		return err
+	if len(*text) > maxDescription {
+		return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
 	}
-	if rate := in.RateLimit; rate != nil {
-		if *rate < 0 || *rate > maxRate {
-			return refusal.Invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
-		}
-		row.RateLimit = *rate
-	}
-	if err := choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle is edit, thread or new.", alert.Edit, alert.Thread, alert.New); err != nil {
-		return err
-	}
-	if in.GroupThreads != nil {
-		row.GroupThreads = *in.GroupThreads
-	}
-	if err := setPeriod(&row.CriticalRetry, in.CriticalRetry, "critical_retry", alert.MinRetry); err != nil {
-		return err
-	}
-	if err := setEscalation(row, in); err != nil {
-		return err
-	}
-	if err := setTemplates(row, in); err != nil {
-		return err
-	}
-	if err := setPeriod(&row.Digest, in.Digest, "digest", time.Second); err != nil {
-		return err
-	}
-	if err := setQuiet(row, in); err != nil {
-		return err
-	}
-	if err := setHeartbeat(row, in); err != nil {
-		return err
-	}
-	return setLooks(row, in)
+	row.Description = strings.TrimSpace(message.Clean(*text))
+	return nil
 }
 
-// setLooks checks and sets the appearance of messages, and the description.
-func setLooks(row *store.Application, in ApplicationInput) error {
-	err := choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format is auto, markdown, plain or html.", FormatAuto, FormatMarkdown, FormatPlain, FormatHTML)
-	if err != nil {
-		return err
+// set sets a value; nil leaves it as it is.
+func set[T any](to, value *T) {
+	if value != nil {
+		*to = *value
 	}
-	if err := choose(&row.ShowSender, in.ShowSender, "show_sender", "The choices are auto, always and never.", ShowAuto, ShowAlways, ShowNever); err != nil {
-		return err
+}
+
+// setNumber sets a number within bounds, which the sentence names.
+func setNumber(to, n *int, least, most int, field, sentence string) error {
+	if n != nil && (*n < least || *n > most) {
+		return refusal.Invalid(field, fmt.Sprintf(sentence, least, most))
 	}
-	if whom := in.Mention; whom != nil {
-		if row.Mention, err = checkMention(*whom); err != nil {
-			return err
-		}
-	}
-	if text := in.Description; text != nil {
-		if len(*text) > maxDescription {
-			return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
-		}
-		row.Description = strings.TrimSpace(message.Clean(*text))
-	}
+	set(to, n)
 	return nil
 }
 

@@ -129,25 +129,13 @@ func IsClientToken(token string) bool { return strings.HasPrefix(token, clientPr
 
 // ClientViewer returns the principal of a client's token.
 func (s *Accounts) ClientViewer(ctx context.Context, token string) (Principal, error) {
-	invalid := &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The token is not valid."}
-	if len(token) > maxToken {
-		return Principal{}, invalid
-	}
-	c := s.cache.clientOf(token)
-	if c == nil && s.store.Shared() {
-		if err := s.catchUp(ctx); err != nil {
-			return Principal{}, &refusal.Error{
-				Kind: refusal.KindUnavailable, Message: "The token cannot be checked: the database does not answer.", RetryAfter: refusal.RetryAfter, Err: err,
-			}
-		}
-		c = s.cache.clientOf(token)
-	}
-	if c == nil {
-		return Principal{}, invalid
+	c, err := lookUp(ctx, s, token, func() *client { return s.cache.clientOf(token) })
+	if err != nil {
+		return Principal{}, err
 	}
 	u, there := s.cache.user(c.row.UserID)
 	if !there {
-		return Principal{}, invalid
+		return Principal{}, errToken
 	}
 	s.clientUsed(ctx, c)
 	return Principal{UserID: u.ID, Name: u.Name, ClientID: c.row.ID}, nil

@@ -84,16 +84,11 @@ func setHeartbeat(row *store.Application, in ApplicationInput) error {
 
 // setQuiet sets the quiet hours.
 func setQuiet(row *store.Application, in ApplicationInput) error {
-	if in.QuietSummary != nil {
-		row.QuietSummary = *in.QuietSummary
-	}
+	set(&row.QuietSummary, in.QuietSummary)
 	hours, zone := row.QuietHours, row.TimeZone
-	if in.QuietHours != nil {
-		hours = strings.TrimSpace(*in.QuietHours)
-	}
-	if in.TimeZone != nil {
-		zone = strings.TrimSpace(*in.TimeZone)
-	}
+	set(&hours, in.QuietHours)
+	set(&zone, in.TimeZone)
+	hours, zone = strings.TrimSpace(hours), strings.TrimSpace(zone)
 	if _, err := quiet.Parse("", zone); err != nil {
 		return refusal.Invalid("time_zone", sentence(err))
 	}

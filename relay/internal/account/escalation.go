@@ -13,16 +13,11 @@ const maxEscalation = 100
 
 // setEscalation checks and sets whom reminders turn to.
 func setEscalation(row *store.Application, in ApplicationInput) error {
-	if n := in.EscalateAfter; n != nil {
-		if *n < 0 || *n > maxEscalation {
-			return refusal.Invalid("escalate_after", fmt.Sprintf("The number of reminders is from 0 to %d.", maxEscalation))
-		}
-		row.EscalateAfter = *n
+	err := setNumber(&row.EscalateAfter, in.EscalateAfter, 0, maxEscalation, "escalate_after", "The number of reminders is from %d to %d.")
+	if err != nil || in.EscalateTo == nil {
+		return err
 	}
-	if in.EscalateTo == nil {
-		return nil
-	}
-	targets := escalationOf(*in.EscalateTo)
+	targets := listOf(*in.EscalateTo)
 	if len(targets) > maxMentions {
 		return refusal.Invalid("escalate_to", fmt.Sprintf("Reminders can turn to at most %d people and rooms.", maxMentions))
 	}
@@ -36,7 +31,8 @@ func setEscalation(row *store.Application, in ApplicationInput) error {
 	return nil
 }
 
-func escalationOf(text string) []string {
+// listOf splits a list of people and rooms.
+func listOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
@@ -57,7 +53,7 @@ func (s *Accounts) checkEscalation(ctx context.Context, owner int64, to *string)
 			}
 		}
 	}
-	for _, address := range escalationOf(*to) {
+	for _, address := range listOf(*to) {
 		if !strings.HasPrefix(address, "@") && !known[address] {
 			return refusal.Invalid("escalate_to", fmt.Sprintf("No application of the owner sends to the room %s: create one for it first.", address))
 		}

@@ -13,26 +13,10 @@ import (
 
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/password"
+	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
-
-// ImportUser is a user of another server.
-type ImportUser struct {
-	ID           int64 // there
-	Name         string
-	PasswordHash string // argon2id in its usual form; any other is replaced by one that no password has
-	MatrixID     string
-	Admin        bool
-}
-
-// ImportApplication is an application of another server.
-type ImportApplication struct {
-	Owner int64 // an ImportUser's ID
-	Name  string
-	Token string // stays valid
-	Room  string // id; without one the bot makes a room
-}
 
 // Imported is the result for a user or an application.
 type Imported struct {
@@ -48,10 +32,10 @@ const importedKey = "imported."
 // errDry rolls back a dry run.
 var errDry = errors.New("only tried")
 
-// Import copies users and applications in one transaction. Existing and earlier imported ones stay as they are. Without
+// Import copies the users and applications of PushBits in one transaction. Existing and earlier imported ones stay as they are. Without
 // commit nothing changes, and the results are those of a real run. v, an administrator, becomes the owner of
 // applications whose owner cannot be imported.
-func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
+func (s *Accounts) Import(ctx context.Context, v Principal, from *pushbits.Database, commit bool) ([]Imported, error) {
 	if err := v.MustAdmin(); err != nil {
 		return nil, err
 	}
@@ -61,7 +45,7 @@ func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, 
 	err := s.update(ctx, func(tx *store.Tx) error {
 		im.tx, im.results = tx, nil
 		clear(im.owners)
-		if err := im.run(users, apps); err != nil {
+		if err := im.run(from); err != nil {
 			return err
 		}
 		if !commit {
@@ -87,13 +71,13 @@ type importer struct {
 	results []Imported
 }
 
-func (im *importer) run(users []ImportUser, apps []ImportApplication) error {
-	for _, u := range users {
+func (im *importer) run(from *pushbits.Database) error {
+	for _, u := range from.Users {
 		if err := im.user(u); err != nil {
 			return fmt.Errorf("user %q: %w", u.Name, err)
 		}
 	}
-	for _, a := range apps {
+	for _, a := range from.Applications {
 		if err := im.application(a); err != nil {
 			return fmt.Errorf("application %q: %w", a.Name, err)
 		}
@@ -105,7 +89,7 @@ func (im *importer) add(noun, name string, taken bool, format string, args ...an
 	im.results = append(im.results, Imported{Noun: noun, Name: name, Taken: taken, Note: fmt.Sprintf(format, args...)})
 }
 
-func (im *importer) user(u ImportUser) error {
+func (im *importer) user(u pushbits.User) error {
 	row := store.User{IsAdmin: u.Admin, CreatedAt: time.Now().UnixMilli()}
 	if err := im.s.setUser(context.Background(), &row, UserInput{Name: &u.Name}); err != nil {
 		im.add("user", u.Name, false, "the name is not possible here (%s); the applications go to %s", messageOf(err), im.admin.Name)
@@ -142,7 +126,7 @@ func (im *importer) user(u ImportUser) error {
 }
 
 // complete sets the password hash and Matrix ID of a user and returns a remark about what is lost.
-func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
+func (im *importer) complete(row *store.User, u pushbits.User) (remark string) {
 	row.PasswordHash, remark = u.PasswordHash, "with the password"
 	if !password.Usable(u.PasswordHash) {
 		row.PasswordHash, remark = password.Unusable(), "without a password: its hash cannot be used, set a new one"
@@ -153,7 +137,7 @@ func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
 	return remark
 }
 
-func (im *importer) application(a ImportApplication) error {
+func (im *importer) application(a pushbits.Application) error {
 	if a.Token == "" || len(a.Token) > maxToken || !message.Printable(a.Token) {
 		im.add("application", a.Name, false, "its token is none")
 		return nil
@@ -189,9 +173,9 @@ func (im *importer) application(a ImportApplication) error {
 }
 
 // place sets the owner, a unique name and the room of an application and returns a remark about differences.
-func (im *importer) place(row *store.Application, a ImportApplication) (remark string, err error) {
+func (im *importer) place(row *store.Application, a pushbits.Application) (remark string, err error) {
 	remark = "with its token"
-	owner, ok := im.owners[a.Owner]
+	owner, ok := im.owners[a.UserID]
 	if !ok {
 		owner = im.admin.UserID
 		remark += ", to " + im.admin.Name
@@ -207,7 +191,7 @@ func (im *importer) place(row *store.Application, a ImportApplication) (remark s
 	if row.Name != a.Name {
 		remark += ", as " + row.Name
 	}
-	address := a.Room
+	address := a.RoomID
 	if address == "" || address[0] != '!' || CheckAddress(address) != nil {
 		address = store.NewRoomAddress()
 		remark += ", with a new room"

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -14,16 +14,16 @@ import (
 func TestImportOfOddRows(t *testing.T) {
 	r := relaytest.NewRig(t)
 	long := strings.Repeat("n", 200)
-	told, err := r.Import(t.Context(), r.Admin, []account.ImportUser{
+	told, err := r.Import(t.Context(), r.Admin, &pushbits.Database{Users: []pushbits.User{
 		{ID: 7, Name: "dora", PasswordHash: "$2a$10$none", MatrixID: "dora", Admin: true},
 		{ID: 8, Name: "dora"},
 		{ID: 9, Name: ""},
-	}, []account.ImportApplication{
-		{Owner: 7, Name: long, Token: "Aone"},
-		{Owner: 99, Name: "orphan", Token: "Atwo", Room: "not a room"},
-		{Owner: 7, Name: "same token", Token: "Aone"},
-		{Owner: 7, Name: "no token"},
-	}, true)
+	}, Applications: []pushbits.Application{
+		{UserID: 7, Name: long, Token: "Aone"},
+		{UserID: 99, Name: "orphan", Token: "Atwo", RoomID: "not a room"},
+		{UserID: 7, Name: "same token", Token: "Aone"},
+		{UserID: 7, Name: "no token"},
+	}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

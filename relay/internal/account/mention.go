@@ -6,12 +6,20 @@ import (
 	"strings"
 
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
 )
 
 // MentionAuto mentions the owner from priority 1 on and the room as well from 2 on.
 const MentionAuto = "auto"
 
 const maxMentions = 20
+
+func setMention(row *store.Application, whom *string) (err error) {
+	if whom != nil {
+		row.Mention, err = checkMention(*whom)
+	}
+	return err
+}
 
 // checkMention checks and normalizes a mention: auto, room, owner, none, or Matrix IDs separated by commas or spaces.
 func checkMention(whom string) (string, error) {
@@ -22,7 +30,7 @@ func checkMention(whom string) (string, error) {
 	if slices.Contains([]string{MentionAuto, "room", "owner", "none"}, whom) {
 		return whom, nil
 	}
-	ids := strings.FieldsFunc(whom, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+	ids := listOf(whom)
 	if len(ids) > maxMentions {
 		return "", refusal.Invalid("mention", fmt.Sprintf("At most %d people can be mentioned.", maxMentions))
 	}

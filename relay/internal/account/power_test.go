@@ -11,6 +11,7 @@ import (
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -157,7 +158,7 @@ func TestApplication_ReadsOne(t *testing.T) {
 // An imported application warns like any other about messages that alert nobody.
 func TestImport_Mention(t *testing.T) {
 	r := relaytest.NewRig(t)
-	_, err := r.Import(ctx, r.Admin, []account.ImportUser{{ID: 1, Name: "dora"}}, []account.ImportApplication{{Owner: 1, Name: "a", Token: "Aone", Room: "!a:hs"}}, true)
+	_, err := r.Import(ctx, r.Admin, &pushbits.Database{Users: []pushbits.User{{ID: 1, Name: "dora"}}, Applications: []pushbits.Application{{UserID: 1, Name: "a", Token: "Aone", RoomID: "!a:hs"}}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,21 +23,29 @@ func (s *Accounts) ByToken(ctx context.Context, token string, now time.Time) (*A
 	if token == "" {
 		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "A token is required."}
 	}
-	var app *App
-	if len(token) <= maxToken {
-		if app = s.cache.byToken(token, now); app == nil && s.store.Shared() {
-			if err := s.catchUp(ctx); err != nil {
-				return nil, &refusal.Error{
-					Kind: refusal.KindUnavailable, Message: "The token cannot be checked: the database does not answer.", RetryAfter: refusal.RetryAfter, Err: err,
-				}
+	return lookUp(ctx, s, token, func() *App { return s.cache.byToken(token, now) })
+}
+
+var errToken = &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The token is not valid."}
+
+// lookUp finds the bearer of a token, also one that another relay has just created.
+func lookUp[T any](ctx context.Context, s *Accounts, token string, find func() *T) (*T, error) {
+	if len(token) > maxToken {
+		return nil, errToken
+	}
+	found := find()
+	if found == nil && s.store.Shared() {
+		if err := s.catchUp(ctx); err != nil {
+			return nil, &refusal.Error{
+				Kind: refusal.KindUnavailable, Message: "The token cannot be checked: the database does not answer.", RetryAfter: refusal.RetryAfter, Err: err,
 			}
-			app = s.cache.byToken(token, now)
 		}
+		found = find()
 	}
-	if app == nil {
-		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The token is not valid."}
+	if found == nil {
+		return nil, errToken
 	}
-	return app, nil
+	return found, nil
 }
 
 // catchUp reads the changes of other relays.

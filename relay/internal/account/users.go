@@ -97,11 +97,11 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	if !v.Admin && in.MatrixID != nil && *in.MatrixID != "" && *in.MatrixID != row.MatrixID {
 		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators may set Matrix IDs: a user's applications may send to the rooms that the user's Matrix ID is in."}
 	}
-	changed := row
-	if err := s.setUser(ctx, &changed, in); err != nil {
+	hashed := row
+	if err := s.setUser(ctx, &hashed, in); err != nil { // before the lock, because a hash takes its time
 		return User{}, err
 	}
-	saved, err := s.saveUser(ctx, id, in, changed)
+	saved, err := s.saveUser(ctx, id, in, hashed.PasswordHash)
 	if err != nil || in.MatrixID == nil || *in.MatrixID == row.MatrixID {
 		return saved, err
 	}
@@ -112,8 +112,8 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	return saved, nil
 }
 
-// saveUser stores the fields that are set in in.
-func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed store.User) (User, error) {
+// saveUser stores the fields that are set in in, of which the password is hashed already.
+func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash string) (User, error) {
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	row, ok := s.cache.user(id)
@@ -123,10 +123,16 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed
 	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.cache.admins() < 2 {
 		return User{}, refusal.Conflict("is_admin", "This is the last administrator.")
 	}
-	if other, there := s.cache.userNamed(changed.Name); in.Name != nil && there && other.ID != id && !strings.EqualFold(changed.Name, row.Name) {
+	before := row.Name
+	if err := s.setUser(ctx, &row, UserInput{Name: in.Name, MatrixID: in.MatrixID, Admin: in.Admin}); err != nil {
+		return User{}, err
+	}
+	if in.Password != nil {
+		row.PasswordHash = hash
+	}
+	if other, there := s.cache.userNamed(row.Name); in.Name != nil && there && other.ID != id && !strings.EqualFold(row.Name, before) {
 		return User{}, errNameTaken
 	}
-	overlay(&row, in, changed)
 	err := s.update(ctx, func(tx *store.Tx) error {
 		if err := tx.SaveUser(&row); err != nil || in.Password == nil {
 			return err
@@ -138,22 +144,6 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed
 	}
 	s.cache.putUser(row)
 	return showUser(row), nil
-}
-
-// overlay copies the fields that are set in in.
-func overlay(row *store.User, in UserInput, changed store.User) {
-	if in.Name != nil {
-		row.Name = changed.Name
-	}
-	if in.Password != nil {
-		row.PasswordHash = changed.PasswordHash
-	}
-	if in.MatrixID != nil {
-		row.MatrixID = changed.MatrixID
-	}
-	if in.Admin != nil {
-		row.IsAdmin = changed.IsAdmin
-	}
 }
 
 // DeleteUser removes a user with their applications, for administrators. The last administrator cannot be removed.
