@@ -6,11 +6,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -19,12 +17,8 @@ import (
 const (
 	tokenLength  = 30 // "A" and 29 characters of base62: 172 random bits, in the form that clients of Pushover accept
 	strictLength = 15 // the one form that clients which check it accept
-	maxName      = 128
-	maxRoom      = 255
-	maxRate      = 1_000_000
 
-	maxDescription = 1 << 10
-	maxGrace       = 30 * 24 * time.Hour
+	maxGrace = 30 * 24 * time.Hour
 )
 
 // Applications lists the applications that v may see: all for an administrator, their own for a user.
@@ -93,14 +87,14 @@ func (s *Accounts) application(ctx context.Context, row *store.Application) (App
 
 // CreateApplication creates an application and its token. Without a room the bot creates one, later if the homeserver
 // does not answer.
-func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in ApplicationInput) (IssuedToken, error) {
+func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in application.Input) (IssuedToken, error) {
 	if v.UserID == 0 {
 		return IssuedToken{}, refusal.Forbidden("An application cannot create applications: log in as a user.")
 	}
 	if in.Name == nil {
 		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
 	}
-	row := newApplication(v.UserID)
+	row := application.New(v.UserID)
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
@@ -164,7 +158,7 @@ func (s *Accounts) insertApplication(ctx context.Context, row *store.Application
 }
 
 // UpdateApplication changes an application. Waiting messages still go to the room they were accepted for.
-func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64, in ApplicationInput) (Application, error) {
+func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64, in application.Input) (Application, error) {
 	if v.UserID == 0 {
 		return Application{}, refusal.NotFound("application")
 	}
@@ -331,32 +325,6 @@ func base62(n int) string {
 		}
 	}
 	return string(out)
-}
-
-// checkName returns a name without surrounding white space.
-func checkName(name string) (string, error) {
-	name = strings.TrimSpace(name)
-	if name == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(maxName)+" characters, none of them a control character.")
-	}
-	return message.Clean(name), nil
-}
-
-// CheckAddress checks the form of a room's address. Room IDs are opaque: since room version 12 they have no domain.
-func CheckAddress(address string) error {
-	if address == "" {
-		return nil
-	}
-	ok := len(address) <= maxRoom && len(address) > 1 && !strings.ContainsFunc(address, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
-	})
-	switch {
-	case ok && address[0] == '!':
-		return nil
-	case ok && address[0] == '#' && strings.Contains(address, ":"):
-		return nil
-	}
-	return refusal.Invalid("room_id", "A room is an id that begins with ! or an alias like #name:server.")
 }
 
 // taken returns a conflict for a violated unique index.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/password"
 	"slipway/relay/internal/pushbits"
@@ -159,7 +160,7 @@ func (im *importer) application(a pushbits.Application) error {
 		im.add("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")
 		return nil
 	}
-	row := newApplication(0)
+	row := application.New(0)
 	row.StrictCompatibility, row.TokenHash = len(a.Token) == strictLength, sum[:]
 	remark, err := im.place(&row, a)
 	if err != nil {
@@ -181,7 +182,7 @@ func (im *importer) place(row *store.Application, a pushbits.Application) (remar
 		remark += ", to " + im.admin.Name
 	}
 	row.OwnerID = owner
-	name, err := checkName(a.Name)
+	name, err := application.CheckName(a.Name)
 	if err != nil {
 		name = "imported"
 	}
@@ -192,7 +193,7 @@ func (im *importer) place(row *store.Application, a pushbits.Application) (remar
 		remark += ", as " + row.Name
 	}
 	address := a.RoomID
-	if address == "" || address[0] != '!' || CheckAddress(address) != nil {
+	if address == "" || address[0] != '!' || application.CheckAddress(address) != nil {
 		address = store.NewRoomAddress()
 		remark += ", with a new room"
 	}
@@ -207,7 +208,7 @@ func (im *importer) free(owner int64, name string) (string, error) {
 		if taken, err := im.tx.HasApplication(owner, try); err != nil || !taken {
 			return try, err
 		}
-		try = message.Clean(name[:min(len(name), maxName-10)]) + " " + strconv.Itoa(n)
+		try = message.Clean(name[:min(len(name), application.MaxName-10)]) + " " + strconv.Itoa(n)
 	}
 }
 

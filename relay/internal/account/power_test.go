@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -24,11 +25,11 @@ func TestRight_NeedsThePowerToWrite(t *testing.T) {
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
 		anna := r.NewPerson("anna", "@anna:hs")
 		r.HS.SetRights("!mute:hs", "@anna:hs", matrix.Rights{})
-		_, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mute"), Room: p("!mute:hs")})
+		_, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mute"), Room: p("!mute:hs")})
 		if refusal.KindOf(err) != refusal.KindForbidden || refused(err).Field != "room_id" {
 			t.Errorf("an application in a room where its owner may not write: %v", err)
 		}
-		app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")})
+		app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("!a:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestRight_NeedsThePowerToNotify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
-		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), account.ApplicationInput{Name: p("a"), Room: p("!a:hs"), Mention: p("room")})
+		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), application.Input{Name: p("a"), Room: p("!a:hs"), Mention: p("room")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +169,7 @@ func TestImport_Mention(t *testing.T) {
 	}
 	a := apps[0]
 	a.RoomCheckedAt = time.Now()
-	if a.Mention != account.MentionAuto || !a.Unheard() {
+	if a.Mention != application.MentionAuto || !a.Unheard() {
 		t.Errorf("mentions %q, unheard %v: its owner has no Matrix ID and the bot may not notify the room", a.Mention, a.Unheard())
 	}
 }

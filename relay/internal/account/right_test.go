@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -43,7 +44,7 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 		r.HS.Mu.Lock()
 		r.HS.Away = tt.away
 		r.HS.Mu.Unlock()
-		_, err := r.CreateApplication(ctx, tt.who, account.ApplicationInput{Name: p("new " + tt.name), Room: p(tt.room)})
+		_, err := r.CreateApplication(ctx, tt.who, application.Input{Name: p("new " + tt.name), Room: p(tt.room)})
 		if refusal.KindOf(err) != tt.kind || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("create, %s: %v, want %q", tt.name, err, tt.kind)
 		}
@@ -51,12 +52,12 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 			continue
 		}
 		r.HS.Away = nil
-		app, err := r.CreateApplication(ctx, tt.who, account.ApplicationInput{Name: p("old " + tt.name)})
+		app, err := r.CreateApplication(ctx, tt.who, application.Input{Name: p("old " + tt.name)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.HS.Away = tt.away
-		_, err = r.UpdateApplication(ctx, tt.who, app.Application.ID, account.ApplicationInput{Room: p(tt.room)})
+		_, err = r.UpdateApplication(ctx, tt.who, app.Application.ID, application.Input{Room: p(tt.room)})
 		if refusal.KindOf(err) != tt.kind {
 			t.Errorf("change, %s: %v, want %q", tt.name, err, tt.kind)
 		}
@@ -73,7 +74,7 @@ func TestRight_NoWayAround(t *testing.T) {
 	if _, err := r.UpdateUser(ctx, anna, anna.UserID, account.UserInput{MatrixID: p("@anna:hs")}); err != nil {
 		t.Errorf("the same: %v", err)
 	}
-	app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("#alias:hs")})
+	app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("#alias:hs")})
 	if err != nil || app.Application.Room[0] != '!' || app.Application.RoomID != app.Application.Room {
 		t.Errorf("an alias is stored as %q (%v)", app.Application.Room, err)
 	}
@@ -89,7 +90,7 @@ func TestRight_LostWithAnUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
-		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), account.ApplicationInput{Name: p("a"), Room: p("!old:hs")})
+		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), application.Input{Name: p("a"), Room: p("!old:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,11 +111,11 @@ func TestRight_LostWithAnUpgrade(t *testing.T) {
 func TestRight_LostWithTheMatrixID(t *testing.T) {
 	r := relaytest.NewRig(t)
 	anna := r.NewPerson("anna", "@anna:hs")
-	app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")})
+	app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("!a:hs")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("own")})
+	own, err := r.CreateApplication(ctx, anna, application.Input{Name: p("own")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestRight_LostWithTheMembership(t *testing.T) {
 		events := make(chan matrix.Event)
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
 		anna := r.NewPerson("anna", "@anna:hs")
-		mine, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mine"), Room: p("!a:hs")})
+		mine, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mine"), Room: p("!a:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +273,7 @@ func TestRight_LostWhileAnotherRelayEdits(t *testing.T) {
 	relaytest.PostgresOnly(t)
 	r := relaytest.NewSharedRig(t)
 	anna := r.NewPerson("anna", "@anna:hs")
-	mine, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mine"), Room: p("!a:hs")})
+	mine, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mine"), Room: p("!a:hs")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestRight_CheckedAgainAfterAnError(t *testing.T) {
 		events := make(chan matrix.Event)
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
 		anna := r.NewPerson("anna", "@anna:hs")
-		mine, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mine"), Room: p("!a:hs")})
+		mine, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mine"), Room: p("!a:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}

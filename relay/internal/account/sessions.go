@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/limit"
 	"slipway/relay/internal/password"
 	"slipway/relay/internal/refusal"
@@ -20,7 +21,7 @@ const SessionFor = 7 * 24 * time.Hour
 // Authenticate checks a name and password and returns the user. Failures are limited per name and per address; after
 // too many, even the right password is refused.
 func (s *Accounts) Authenticate(ctx context.Context, name, given, address string) (Principal, error) {
-	name = name[:min(len(name), maxName+1)] // no name is so long
+	name = name[:min(len(name), application.MaxName+1)] // no name is so long
 	if wait := s.failures.Blocked(name, address); wait > 0 {
 		return Principal{}, tooManyFailures(wait)
 	}

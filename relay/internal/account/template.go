@@ -2,12 +2,9 @@ package account
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"time"
 
-	"slipway/relay/internal/format"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/relay/internal/template"
@@ -17,43 +14,6 @@ const (
 	maxPayload = 64 << 10
 	keepEvery  = time.Minute // payloads of an application without templates
 )
-
-// TemplatesOf returns the templates of an application.
-func TemplatesOf(app *store.Application) template.Set {
-	return template.Set{Title: app.TemplateTitle, Text: app.TemplateText, Priority: app.TemplatePriority, Link: app.TemplateLink}
-}
-
-// setTemplates checks and sets the templates.
-func setTemplates(row *store.Application, in ApplicationInput) error {
-	for _, t := range []struct {
-		to   *string
-		text *string
-	}{{&row.TemplateTitle, in.TemplateTitle}, {&row.TemplateText, in.TemplateText}, {&row.TemplatePriority, in.TemplatePriority}, {&row.TemplateLink, in.TemplateLink}} {
-		if t.text != nil {
-			*t.to = message.Clean(strings.ReplaceAll(*t.text, "\r\n", "\n")) // as forms send it
-		}
-	}
-	return templateRefusal(TemplatesOf(row).Check())
-}
-
-func templateRefusal(err error) error {
-	var wrong *template.Error
-	if errors.As(err, &wrong) {
-		return refusal.Invalid(wrong.Field, "The template is not valid: "+wrong.Err.Error()+".")
-	}
-	return err
-}
-
-// Markup returns the markup and the media type of what the templates of an application make.
-func (f Format) Markup() (template.Markup, string) {
-	switch f {
-	case FormatHTML:
-		return template.HTML, format.HTML
-	case FormatPlain:
-		return template.Plain, format.Plain
-	}
-	return template.Markdown, ""
-}
 
 // KeepPayload keeps what was posted for an application last, encrypted, for previews of its templates.
 func (s *Accounts) KeepPayload(ctx context.Context, app *App, data []byte) error {
@@ -66,7 +26,7 @@ func (s *Accounts) KeepPayload(ctx context.Context, app *App, data []byte) error
 
 // KeepsPayload reports whether the next payload of an application is kept. Without templates one a minute is enough.
 func (a *App) KeepsPayload() bool {
-	return TemplatesOf(a.Row()).Any() || time.Now().UnixMilli()-a.kept.Load() >= keepEvery.Milliseconds()
+	return application.TemplatesOf(a.Row()).Any() || time.Now().UnixMilli()-a.kept.Load() >= keepEvery.Milliseconds()
 }
 
 // Payload returns what was posted last for an application that v may see.
@@ -98,13 +58,13 @@ type Preview struct {
 }
 
 // Preview applies the templates of an application, those of in before its own, to a payload.
-func (s *Accounts) Preview(v Principal, id int64, in ApplicationInput, payload []byte) (out Preview, err error) {
+func (s *Accounts) Preview(v Principal, id int64, in application.Input, payload []byte) (out Preview, err error) {
 	app, err := s.AppFor(v, id)
 	if err != nil {
 		return out, err
 	}
 	row := *app.Row()
-	if err := setTemplates(&row, in); err != nil {
+	if err := in.SetTemplates(&row); err != nil {
 		return out, err
 	}
 	data, err := template.Payload(payload)
@@ -115,8 +75,8 @@ func (s *Accounts) Preview(v Principal, id int64, in ApplicationInput, payload [
 		row.DefaultFormat = string(*in.DefaultFormat)
 	}
 	alerts, _ := data["alerts"].([]any)
-	m, _ := Format(row.DefaultFormat).Markup()
-	made, err := TemplatesOf(&row).Render(template.Alerts(data, max(len(alerts), 1))[0], m)
+	m, _ := application.Format(row.DefaultFormat).Markup()
+	made, err := application.TemplatesOf(&row).Render(template.Alerts(data, max(len(alerts), 1))[0], m)
 	if err != nil {
 		return Preview{Error: err.Error()}, nil //nolint:nilerr // it is what was asked for
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -17,11 +17,7 @@ import (
 const (
 	minPassword = 8
 	maxPassword = 1024
-	maxMatrixID = 255
 )
-
-// matrixID is the form of a Matrix ID. Historical ones may have any printable character in the local part.
-var matrixID = regexp.MustCompile(`^@[^:\s\p{C}]*:[^\s\p{C}]+$`)
 
 // Users lists all users, for administrators.
 func (s *Accounts) Users(ctx context.Context, v Principal) ([]User, error) {
@@ -181,7 +177,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 // setUser checks the input and applies it.
 func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) error {
 	if in.Name != nil {
-		name, err := checkName(*in.Name)
+		name, err := application.CheckName(*in.Name)
 		if err != nil {
 			return err
 		}
@@ -191,7 +187,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		row.Name = name
 	}
 	if in.MatrixID != nil {
-		if *in.MatrixID != "" && (len(*in.MatrixID) > maxMatrixID || !matrixID.MatchString(*in.MatrixID)) {
+		if *in.MatrixID != "" && !application.IsMatrixID(*in.MatrixID) {
 			return refusal.Invalid("matrix_id", "A Matrix id looks like @name:server.")
 		}
 		row.MatrixID = *in.MatrixID

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/inbound/webhook"
@@ -84,7 +85,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // app makes an application and returns it with its token.
-func (w *world) app(in account.ApplicationInput) account.IssuedToken {
+func (w *world) app(in application.Input) account.IssuedToken {
 	w.Helper()
 	if in.Room == nil {
 		r := room
@@ -97,7 +98,7 @@ func (w *world) app(in account.ApplicationInput) account.IssuedToken {
 	return issued
 }
 
-func named(name string) account.ApplicationInput { return account.ApplicationInput{Name: &name} }
+func named(name string) application.Input { return application.Input{Name: &name} }
 
 // reply is an answer, read whole.
 type reply struct {

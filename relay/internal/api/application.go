@@ -9,20 +9,21 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 )
 
-// application is the JSON of an application.
-type application struct {
+// shownApplication is the JSON of an application.
+type shownApplication struct {
 	account.Application
 	Image string `json:"image,omitempty"` // the path of its picture
 	Token string `json:"token,omitempty"` // only in the answer that makes one
 }
 
-func showApplication(a account.Application) application {
-	out := application{Application: a}
+func showApplication(a account.Application) shownApplication {
+	out := shownApplication{Application: a}
 	if a.HasImage {
 		out.Image = fmt.Sprintf("/application/%d/image", a.ID)
 	}
@@ -31,7 +32,7 @@ func showApplication(a account.Application) application {
 
 // applicationFields are the fields of a body. refresh asks for a new token, as in PushBits.
 type applicationFields struct {
-	account.ApplicationInput
+	application.Input
 	refresh bool
 }
 
@@ -53,10 +54,10 @@ func (in *applicationFields) set(name string, v fields.Value) error {
 	return unknownField(name)
 }
 
-// readOnly are the names in the JSON of an application. [account.ApplicationInput] has its settings.
+// readOnly are the names in the JSON of an application. [application.Input] has its settings.
 var readOnly = func() map[string]bool {
 	names := map[string]bool{}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[application]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[shownApplication]()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		names[name] = name != "" && name != "-"
 	}
@@ -95,7 +96,7 @@ func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v accoun
 	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
-	issued, err := a.service.CreateApplication(r.Context(), v, in.ApplicationInput)
+	issued, err := a.service.CreateApplication(r.Context(), v, in.Input)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v accoun
 }
 
 // showIssued is the only answer that holds a token.
-func showIssued(issued account.IssuedToken) application {
+func showIssued(issued account.IssuedToken) shownApplication {
 	out := showApplication(issued.Application)
 	out.Token = issued.Token
 	return out
@@ -121,7 +122,7 @@ func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v accoun
 	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
-	app, err := a.service.UpdateApplication(r.Context(), v, idOf(r), in.ApplicationInput)
+	app, err := a.service.UpdateApplication(r.Context(), v, idOf(r), in.Input)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -94,7 +95,7 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) (inbound.Result, error) {
 	row := app.Row()
 	batch, err := p.Parse(in, inbound.App{
-		ID: row.ID, Name: row.Name, Format: account.Format(row.DefaultFormat), Scale: account.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
+		ID: row.ID, Name: row.Name, Format: application.Format(row.DefaultFormat), Scale: application.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
 		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
 	result := inbound.Result{Batch: batch}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
 )
 
@@ -78,12 +78,12 @@ func TestSender(t *testing.T) {
 	wantTitle("Done")
 	w.app(named("monitor"))
 	wantTitle("backup: Done")
-	choose := func(choice account.ShowSender) {
+	choose := func(choice application.ShowSender) {
 		w.want("choose", w.manage("PUT", "/application/1", `{"show_sender":"`+string(choice)+`"}`), 200)
 	}
-	choose(account.ShowNever)
+	choose(application.ShowNever)
 	wantTitle("Done")
-	choose(account.ShowAlways)
+	choose(application.ShowAlways)
 	wantTitle("backup: Done")
 	w.want("send without a title", w.ask("POST", "/message", `{"token":"`+first+`","message":"m"}`), 200)
 	if body, _ := w.seen(n + 1); body != "backup\n\nm" {

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
@@ -130,34 +130,34 @@ func TestRefusedMessages(t *testing.T) {
 // relay's own.
 func TestPriorityScales(t *testing.T) {
 	w := newWorld(t, nil)
-	scale := func(s account.Scale) string {
+	scale := func(s application.Scale) string {
 		in := named(string(s))
 		in.PriorityScale = &s
 		two := 2
 		in.DefaultPriority = &two
 		return w.app(in).Token
 	}
-	tokens := map[account.Scale]string{account.ScaleAuto: scale(account.ScaleAuto), account.ScaleNative: scale(account.ScaleNative), account.ScaleGotify: scale(account.ScaleGotify)}
+	tokens := map[application.Scale]string{application.ScaleAuto: scale(application.ScaleAuto), application.ScaleNative: scale(application.ScaleNative), application.ScaleGotify: scale(application.ScaleGotify)}
 	tests := []struct {
-		scale  account.Scale
+		scale  application.Scale
 		inBody bool
 		sent   string
 		want   any // nil: refused
 	}{
-		{account.ScaleAuto, true, "1", 1.0},
-		{account.ScaleAuto, true, "-2", -2.0},
-		{account.ScaleAuto, true, "1.0", 1.0},
-		{account.ScaleAuto, true, "5", nil},
-		{account.ScaleAuto, true, "null", 2.0},
-		{account.ScaleAuto, false, "1", -1.0},
-		{account.ScaleAuto, false, "5", 0.0},
-		{account.ScaleAuto, false, "8", 1.0},
-		{account.ScaleAuto, false, "10", 2.0},
-		{account.ScaleAuto, false, "0", 0.0},
-		{account.ScaleNative, false, "1", 1.0},
-		{account.ScaleNative, false, "5", nil},
-		{account.ScaleGotify, true, "1", -1.0},
-		{account.ScaleGotify, true, "10", 2.0},
+		{application.ScaleAuto, true, "1", 1.0},
+		{application.ScaleAuto, true, "-2", -2.0},
+		{application.ScaleAuto, true, "1.0", 1.0},
+		{application.ScaleAuto, true, "5", nil},
+		{application.ScaleAuto, true, "null", 2.0},
+		{application.ScaleAuto, false, "1", -1.0},
+		{application.ScaleAuto, false, "5", 0.0},
+		{application.ScaleAuto, false, "8", 1.0},
+		{application.ScaleAuto, false, "10", 2.0},
+		{application.ScaleAuto, false, "0", 0.0},
+		{application.ScaleNative, false, "1", 1.0},
+		{application.ScaleNative, false, "5", nil},
+		{application.ScaleGotify, true, "1", -1.0},
+		{application.ScaleGotify, true, "10", 2.0},
 	}
 	for _, tt := range tests {
 		body, headers := `{"message":"m","priority":`+tt.sent+`}`, []string{isJSON, "X-Gotify-Key: " + tokens[tt.scale]}

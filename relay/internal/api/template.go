@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
@@ -40,7 +41,7 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 		return
 	}
 	row := app.Row()
-	set := account.TemplatesOf(row)
+	set := application.TemplatesOf(row)
 	if !set.Any() && !app.KeepsPayload() {
 		return
 	}
@@ -55,7 +56,7 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 	if !set.Any() {
 		return
 	}
-	m, mediaType := account.Format(row.DefaultFormat).Markup()
+	m, mediaType := application.Format(row.DefaultFormat).Markup()
 	for i, of := range template.Alerts(data, len(drafts)) {
 		d, failed := &drafts[i], err
 		var made template.Message
@@ -104,7 +105,7 @@ type preview struct {
 
 // previewTemplates shows what the templates of an application, or those in the body, make of the last payload, or of the one in the body.
 func (a *API) previewTemplates(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	var in account.ApplicationInput
+	var in application.Input
 	var payload json.RawMessage
 	if r.Method == http.MethodPost {
 		err := a.readFields(r, func(name string, v fields.Value) error {

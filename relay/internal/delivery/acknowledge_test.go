@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -55,7 +55,7 @@ func TestAcknowledge_RemindsUntilSomebodyReacts(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.NewApp("night", "!night:hs")
 		after, to := 1, "@bob:hs, !night:hs"
-		r.Set(app.Application.ID, account.ApplicationInput{EscalateAfter: &after, EscalateTo: &to})
+		r.Set(app.Application.ID, application.Input{EscalateAfter: &after, EscalateTo: &to})
 		r.Start()
 		id := alarm(t, r, app.Token, time.Minute, time.Hour)
 		r.Await(id, outbox.StateSent)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
@@ -54,7 +55,7 @@ func child(where string) {
 	admin, _ := relaytest.Administrator(s)
 	if apps, _ := s.Applications(context.Background(), admin); len(apps) == 0 {
 		for i := range 3 {
-			if _, err := s.CreateApplication(context.Background(), admin, account.ApplicationInput{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
+			if _, err := s.CreateApplication(context.Background(), admin, application.Input{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
 				panic(err)
 			}
 		}

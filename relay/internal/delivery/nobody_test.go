@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -17,7 +18,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 	for name, leave := range map[string]func(*relaytest.Rig, int64) error{
 		"deleted": func(r *relaytest.Rig, id int64) error { return r.DeleteApplication(ctx, r.Admin, id) },
 		"elsewhere": func(r *relaytest.Rig, id int64) error {
-			_, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Room: p("!good:hs")})
+			_, err := r.UpdateApplication(ctx, r.Admin, id, application.Input{Room: p("!good:hs")})
 			return err
 		},
 	} {

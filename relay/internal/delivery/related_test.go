@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -178,13 +178,13 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 
 // In the life cycle thread changes are replies, of which only a rising priority rings; an escalation of an edited one rings as well.
 func TestAlert_Replies(t *testing.T) {
-	for _, lifecycle := range []account.Lifecycle{"thread", "edit", "new"} {
+	for _, lifecycle := range []application.Lifecycle{"thread", "edit", "new"} {
 		t.Run(string(lifecycle), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := relaytest.NewRig(t)
 				sent := contents(r)
 				app := r.NewApp("a", "!a:hs")
-				r.Set(app.Application.ID, account.ApplicationInput{Lifecycle: &lifecycle})
+				r.Set(app.Application.ID, application.Input{Lifecycle: &lifecycle})
 				r.Start()
 				post := func(text string, priority int, change intake.Change) {
 					t.Helper()
@@ -200,7 +200,7 @@ func TestAlert_Replies(t *testing.T) {
 				for _, c := range sent() {
 					got = append(got, c.Relation.Type+" "+c.Body)
 				}
-				want := map[account.Lifecycle]string{
+				want := map[application.Lifecycle]string{
 					"thread": " 80 %|m.thread 90 %|m.thread 91 %|m.thread ✅ Resolved",
 					"edit":   " 80 %|m.replace * 90 %|m.thread 90 %|m.replace * 91 %|m.replace * ✅ Resolved",
 					"new":    " 80 %| 90 %| 91 %| ✅ Resolved",
@@ -342,7 +342,7 @@ func TestThread_OfAGroup(t *testing.T) {
 		r := relaytest.NewRig(t)
 		sent := contents(r)
 		app, yes := r.NewApp("a", "!a:hs"), true
-		r.Set(app.Application.ID, account.ApplicationInput{GroupThreads: &yes})
+		r.Set(app.Application.ID, application.Input{GroupThreads: &yes})
 		r.Start()
 		post := func(key string, change intake.Change) {
 			t.Helper()

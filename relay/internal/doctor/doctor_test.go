@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
@@ -80,7 +81,7 @@ func TestRoom(t *testing.T) {
 	p := Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}
 	hs.Has(matrix.RoomInfo{RoomID: "!outside:hs"})
 	name, room := "app", "!outside:hs"
-	if _, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room}); err != nil {
+	if _, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, Examine(t.Context(), p, admin), "room", false, "The bot is not in the room !outside:hs (app): invite it, or give the application another room.")
@@ -128,7 +129,7 @@ func TestOutboxThatPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
@@ -45,7 +45,7 @@ func TestExamine_RelayDoesNotRun(t *testing.T) {
 	}
 	hs.Has(matrix.RoomInfo{RoomID: "!a:hs", Joined: true, Writable: true, Encrypted: true})
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestExamine_RelayHasRun(t *testing.T) {
 	}
 	hs.Has(matrix.RoomInfo{RoomID: "!a:hs", Joined: true, Writable: true})
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}

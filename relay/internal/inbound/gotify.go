@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/markup"
@@ -28,7 +28,7 @@ func Gotify() Protocol {
 				return Batch{}, errTwoTokens
 			}
 			priority := s.draft.Priority
-			if app.Scale != account.ScaleNative {
+			if app.Scale != application.ScaleNative {
 				priority = GotifyPriority(priority)
 			}
 			own := ""

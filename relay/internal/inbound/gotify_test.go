@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 )
 
 func TestGotifyPriority(t *testing.T) {
@@ -79,13 +79,13 @@ func TestScaleAndFormat(t *testing.T) {
 		format   string
 	}{
 		{"in the body", App{}, inBody, "", "api", 2, ""},
-		{"in the body, the application says Gotify", App{Scale: account.ScaleGotify}, inBody, "", "api", -1, ""},
-		{"in the body, the application says plain", App{Format: account.FormatPlain}, inBody, "", "api", 2, "text/plain"},
+		{"in the body, the application says Gotify", App{Scale: application.ScaleGotify}, inBody, "", "api", -1, ""},
+		{"in the body, the application says plain", App{Format: application.FormatPlain}, inBody, "", "api", 2, "text/plain"},
 		{"Bearer", App{}, without, "Authorization: Bearer A", "gotify", -1, ""},
-		{"Bearer, the application says native", App{Scale: account.ScaleNative}, without, "Authorization: Bearer A", "gotify", 2, ""},
+		{"Bearer, the application says native", App{Scale: application.ScaleNative}, without, "Authorization: Bearer A", "gotify", 2, ""},
 		{"Gotify", App{}, without, "X-Gotify-Key: A", "gotify", -1, "text/plain"},
-		{"Gotify, the application says Markdown", App{Format: account.FormatMarkdown}, without, "X-Gotify-Key: A", "gotify", -1, ""},
-		{"Gotify, the application says HTML", App{Format: account.FormatHTML}, without, "X-Gotify-Key: A", "gotify", -1, "text/html"},
+		{"Gotify, the application says Markdown", App{Format: application.FormatMarkdown}, without, "X-Gotify-Key: A", "gotify", -1, ""},
+		{"Gotify, the application says HTML", App{Format: application.FormatHTML}, without, "X-Gotify-Key: A", "gotify", -1, "text/html"},
 	} {
 		name, d := parse(t, tt.app, tt.body, "Content-Type: application/json", tt.header)
 		if name != tt.protocol || d.Priority == nil || *d.Priority != tt.priority || d.ContentType != tt.format {

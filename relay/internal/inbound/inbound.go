@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/outbox"
 )
@@ -60,8 +60,8 @@ type File = outbox.Attachment
 type App struct {
 	ID     int64
 	Name   string
-	Format account.Format // for messages that name none
-	Scale  account.Scale  // of priorities
+	Format application.Format // for messages that name none
+	Scale  application.Scale  // of priorities
 	// CriticalRetry is the interval of reminders of critical alerts, 0 for none.
 	CriticalRetry time.Duration
 	// Secret returns the secret that verifies signatures, nil if the application has none. It may be nil, too.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -34,7 +34,7 @@ func Native() Protocol {
 				return Batch{}, err
 			}
 			priority := s.draft.Priority
-			if app.Scale == account.ScaleGotify {
+			if app.Scale == application.ScaleGotify {
 				priority = GotifyPriority(priority)
 			}
 			b, err := s.batch(r, app.Format.MediaType(s.mediaType(), ""), priority)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -159,7 +159,7 @@ func TestRateLimitOfAnApplication(t *testing.T) {
 		if n := send(a.Token, 20); n != 3 {
 			t.Errorf("%d after three seconds, want 3", n)
 		}
-		r.Set(b.Application.ID, account.ApplicationInput{RateLimit: p(600)})
+		r.Set(b.Application.ID, application.Input{RateLimit: p(600)})
 		time.Sleep(time.Second)
 		if n := send(b.Token, 20); n < 10 {
 			t.Errorf("%d with the application's own rate, want 10 or more", n)

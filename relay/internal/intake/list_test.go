@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -18,7 +19,7 @@ import (
 func TestMessagesAreListed(t *testing.T) {
 	r := relaytest.NewRig(t)
 	user := r.NewUser("user")
-	mine, err := r.CreateApplication(ctx, user, account.ApplicationInput{Name: p("mine"), Room: p("!m:hs")})
+	mine, err := r.CreateApplication(ctx, user, application.Input{Name: p("mine"), Room: p("!m:hs")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
@@ -117,7 +117,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		Kind: kind, Target: r.Edits,
 		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
 		Content: outbox.Content{
-			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments, Note: r.Note,
+			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: application.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments, Note: r.Note,
 		},
 		Txn: message.NewTxn(), QueuedAt: queued, NextAt: due, State: outbox.StateQueued,
 	}, nil

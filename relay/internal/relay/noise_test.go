@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/outbox"
@@ -18,7 +19,7 @@ import (
 )
 
 // quietened is an application with settings.
-func quietened(t *testing.T, r *relaytest.Rig, in account.ApplicationInput) account.IssuedToken {
+func quietened(t *testing.T, r *relaytest.Rig, in application.Input) account.IssuedToken {
 	t.Helper()
 	app := r.NewApp("a", "!a:hs")
 	if _, err := r.UpdateApplication(t.Context(), r.Admin, app.Application.ID, in); err != nil {
@@ -37,7 +38,7 @@ func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		window := 10 * time.Minute
-		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		app := quietened(t, r, application.Input{Digest: &window})
 		r.Start()
 		first := send(t, r, app.Token, "first", 0)
 		r.Await(first.ID, outbox.StateSent)
@@ -76,7 +77,7 @@ func TestFlood_Withdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		window := 10 * time.Minute
-		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		app := quietened(t, r, application.Input{Digest: &window})
 		send(t, r, app.Token, "first", 0)
 		collector := send(t, r, app.Token, "m1", 0)
 		r.Withdraw(collector.ID)
@@ -96,7 +97,7 @@ func TestFlood_Delayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		window := 10 * time.Minute
-		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		app := quietened(t, r, application.Input{Digest: &window})
 		r.Start()
 		send(t, r, app.Token, "first", 0)
 		r.Send(intake.Request{Token: app.Token, Message: "delayed", Later: time.Now().Add(time.Hour)})
@@ -131,7 +132,7 @@ func TestQuietHours(t *testing.T) {
 			return nil
 		}
 		hours, zone, summary := "22:00-07:00", "Europe/Berlin", true
-		app := quietened(t, r, account.ApplicationInput{QuietHours: &hours, TimeZone: &zone, QuietSummary: &summary})
+		app := quietened(t, r, application.Input{QuietHours: &hours, TimeZone: &zone, QuietSummary: &summary})
 		r.Start()
 		for i, text := range []string{"low", "high", "highest"} {
 			send(t, r, app.Token, text, i)
@@ -164,7 +165,7 @@ func TestNoise_Refused(t *testing.T) {
 	app := r.NewApp("a", "!a:hs")
 	text := func(s string) *string { return &s }
 	period := func(d time.Duration) *time.Duration { return &d }
-	for field, in := range map[string]account.ApplicationInput{
+	for field, in := range map[string]application.Input{
 		"quiet_hours":     {QuietHours: text("22-7")},
 		"time_zone":       {TimeZone: text("Mars/Base")},
 		"digest":          {Digest: period(time.Millisecond)},

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/cluster"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/format"
@@ -285,7 +286,7 @@ func (s *Service) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
 
 // CheckRoom asks the homeserver for the bot's standing in a room, named by ID or alias.
 func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
-	if err := account.CheckAddress(address); err != nil {
+	if err := application.CheckAddress(address); err != nil {
 		return matrix.RoomInfo{}, err
 	}
 	return s.deliverer().LookUpRoom(ctx, address)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -118,7 +119,7 @@ func lateReport(a store.Watched, heard int64) intake.Request {
 	priority := 1
 	return intake.Request{
 		Key: heartbeatKey, Change: intake.Update, Began: store.Time(heard), Priority: &priority, Title: "No heartbeat",
-		Message: fmt.Sprintf("Nothing has come in since %s; a sign of life is due every %s.", store.Time(heard).Format("2006-01-02 15:04:05 UTC"), account.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
+		Message: fmt.Sprintf("Nothing has come in since %s; a sign of life is due every %s.", store.Time(heard).Format("2006-01-02 15:04:05 UTC"), application.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/relay"
@@ -21,7 +21,7 @@ func watched(t *testing.T, r *relaytest.Rig) (token string, id int64) {
 	t.Helper()
 	app := r.NewApp("cron", "!a:hs")
 	interval, grace := 5*time.Minute, time.Minute
-	r.Set(app.Application.ID, account.ApplicationInput{Heartbeat: &interval, HeartbeatGrace: &grace})
+	r.Set(app.Application.ID, application.Input{Heartbeat: &interval, HeartbeatGrace: &grace})
 	return app.Token, app.Application.ID
 }
 
@@ -86,7 +86,7 @@ func TestHeartbeat_AfterAnOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		r.Drained()
 		off := time.Duration(0)
-		r.Set(id, account.ApplicationInput{Heartbeat: &off})
+		r.Set(id, application.Input{Heartbeat: &off})
 		time.Sleep(time.Hour)
 		if got := r.HS.Bodies("!a:hs"); len(got) != 2 || !strings.Contains(got[1], "The heartbeat is back.") {
 			t.Errorf("at the end: %q", got)
@@ -174,7 +174,7 @@ func TestHeartbeat_TurnedOff(t *testing.T) {
 		r.Start()
 		time.Sleep(10 * time.Minute)
 		off := time.Duration(0)
-		r.Set(id, account.ApplicationInput{Heartbeat: &off})
+		r.Set(id, application.Input{Heartbeat: &off})
 		time.Sleep(time.Hour)
 		r.Drained()
 		if got := r.HS.Bodies("!a:hs"); len(got) != 2 || !strings.Contains(got[1], "not watched any more") {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
@@ -195,7 +196,7 @@ func Administrator(s *relay.Service) (account.Principal, bool) {
 // NewApp makes an application of the administrator.
 func (r *Rig) NewApp(name, room string) account.IssuedToken {
 	r.T.Helper()
-	a, err := r.CreateApplication(context.Background(), r.Admin, account.ApplicationInput{Name: &name, Room: &room})
+	a, err := r.CreateApplication(context.Background(), r.Admin, application.Input{Name: &name, Room: &room})
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func (r *Rig) NewApp(name, room string) account.IssuedToken {
 }
 
 // Set changes an application.
-func (r *Rig) Set(application int64, in account.ApplicationInput) {
+func (r *Rig) Set(application int64, in application.Input) {
 	r.T.Helper()
 	if _, err := r.UpdateApplication(context.Background(), r.Admin, application, in); err != nil {
 		r.T.Fatal(err)

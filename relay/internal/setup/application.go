@@ -31,8 +31,8 @@ type ApplicationSetup struct {
 	Say        func(format string, args ...any)
 }
 
-// application is an application of the relay.
-type application struct {
+// relayApplication is an application of the relay.
+type relayApplication struct {
 	ID      int64  `json:"id"`
 	Name    string `json:"name"`
 	Owner   string `json:"owner"` // name of the user
@@ -41,7 +41,7 @@ type application struct {
 	Problem string `json:"room_problem"`
 }
 
-func (app application) path() string { return "/application/" + strconv.FormatInt(app.ID, 10) }
+func (app relayApplication) path() string { return "/application/" + strconv.FormatInt(app.ID, 10) }
 
 // ErrRoomNotYet reports that a room cannot be created yet.
 var ErrRoomNotYet = errors.New("the room is not there yet")
@@ -93,7 +93,7 @@ func (a *ApplicationSetup) renameOld(ctx context.Context) error {
 }
 
 // application finds or creates the application and writes a valid token.
-func (a *ApplicationSetup) application(ctx context.Context) (app application, err error) {
+func (a *ApplicationSetup) application(ctx context.Context) (app relayApplication, err error) {
 	if app, err = a.find(ctx); err != nil {
 		return app, err
 	}
@@ -110,7 +110,7 @@ func (a *ApplicationSetup) application(ctx context.Context) (app application, er
 		}
 		a.Say("application %s: there already, a new token is in %s", a.Name, a.Secrets.Path(Token))
 	default:
-		app = application{}
+		app = relayApplication{}
 		if _, err = a.Relay.Do(ctx, http.MethodPost, "/application", map[string]any{"name": a.Name}, &app); err != nil {
 			return app, err
 		}
@@ -121,8 +121,8 @@ func (a *ApplicationSetup) application(ctx context.Context) (app application, er
 
 // find returns the application by name: preferably the administrator's, otherwise anybody's, because the administrator may have
 // given it away.
-func (a *ApplicationSetup) find(ctx context.Context) (found application, err error) {
-	var apps []application
+func (a *ApplicationSetup) find(ctx context.Context) (found relayApplication, err error) {
+	var apps []relayApplication
 	_, err = a.Relay.Do(ctx, http.MethodGet, "/application", nil, &apps)
 	for _, app := range apps {
 		if app.Name == a.Name && (found.ID == 0 || a.own(app)) {
@@ -133,7 +133,9 @@ func (a *ApplicationSetup) find(ctx context.Context) (found application, err err
 }
 
 // own reports whether the administrator owns the application. Setup does not change others' tokens.
-func (a *ApplicationSetup) own(app application) bool { return strings.EqualFold(app.Owner, a.Admin) }
+func (a *ApplicationSetup) own(app relayApplication) bool {
+	return strings.EqualFold(app.Owner, a.Admin)
+}
 
 // tokenIsGood reports whether the relay accepts the file's token.
 func (a *ApplicationSetup) tokenIsGood(ctx context.Context) (bool, error) {
@@ -167,7 +169,7 @@ func (a *ApplicationSetup) writeToken(token string) (err error) {
 }
 
 // room creates the application's room, with retries until ctx ends.
-func (a *ApplicationSetup) room(ctx context.Context, app application) (string, error) {
+func (a *ApplicationSetup) room(ctx context.Context, app relayApplication) (string, error) {
 	const longest = 8 * time.Second
 	for wait := time.Second / 2; ; wait = min(2*wait, longest) {
 		room, err := a.tryRoom(ctx, app)
@@ -185,7 +187,7 @@ func (a *ApplicationSetup) room(ctx context.Context, app application) (string, e
 	}
 }
 
-func (a *ApplicationSetup) tryRoom(ctx context.Context, app application) (string, error) {
+func (a *ApplicationSetup) tryRoom(ctx context.Context, app relayApplication) (string, error) {
 	if a.EnsureRoom != nil {
 		return a.EnsureRoom(ctx, app.ID)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/api"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
@@ -58,7 +59,7 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	his, err := s.CreateApplication(t.Context(), bob, account.ApplicationInput{Name: &a.Name})
+	his, err := s.CreateApplication(t.Context(), bob, application.Input{Name: &a.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +76,10 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	}
 	// What the administrator has given away since is still the one.
 	other := "his"
-	if _, err := s.UpdateApplication(t.Context(), bob, hisID, account.ApplicationInput{Name: &other}); err != nil {
+	if _, err := s.UpdateApplication(t.Context(), bob, hisID, application.Input{Name: &other}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.UpdateApplication(t.Context(), admin, first.ID, account.ApplicationInput{OwnerID: &bob.UserID}); err != nil {
+	if _, err := s.UpdateApplication(t.Context(), admin, first.ID, application.Input{OwnerID: &bob.UserID}); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := a.application(t.Context()); err != nil || again.ID != first.ID {

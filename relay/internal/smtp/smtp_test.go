@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
@@ -82,7 +83,7 @@ func newWorld(t *testing.T, change func(*Options), limits ...func(*relay.Options
 func (w *world) app(name string) account.IssuedToken {
 	w.Helper()
 	at := room
-	a, err := w.service.CreateApplication(w.Context(), w.admin, account.ApplicationInput{Name: &name, Room: &at})
+	a, err := w.service.CreateApplication(w.Context(), w.admin, application.Input{Name: &name, Room: &at})
 	if err != nil {
 		w.Fatal(err)
 	}

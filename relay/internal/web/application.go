@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
@@ -56,7 +57,7 @@ const (
 )
 
 // settingsOf returns the settings of a form, whose fields are named as in the API. An empty secret keeps the present one.
-func settingsOf(form url.Values) (in account.ApplicationInput, err error) {
+func settingsOf(form url.Values) (in application.Input, err error) {
 	for name, values := range form {
 		form[name] = values[len(values)-1:] // a hidden field precedes each checkbox
 	}
@@ -302,7 +303,7 @@ type applicationPage struct {
 
 // heartbeat is what an application page shows of the signs of life that are expected.
 type heartbeat struct {
-	Every account.Duration
+	Every application.Duration
 	Last  time.Time // zero if none has come
 	Due   time.Time
 }
@@ -425,7 +426,7 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 		return err
 	}
 	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), intake.Request{
-		Title: get("title"), Message: get("message"), ContentType: account.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
+		Title: get("title"), Message: get("message"), ContentType: application.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)

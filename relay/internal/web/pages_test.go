@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relaytest"
 )
@@ -118,7 +119,7 @@ func TestRooms_OwnerAbsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	app, target := "backup", room
-	_, err = b.service.CreateApplication(t.Context(), account.Principal{UserID: anna.ID}, account.ApplicationInput{Name: &app, Room: &target})
+	_, err = b.service.CreateApplication(t.Context(), account.Principal{UserID: anna.ID}, application.Input{Name: &app, Room: &target})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestUnheard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, account.ApplicationInput{Mention: &mention}); err != nil {
+	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, application.Input{Mention: &mention}); err != nil {
 		t.Fatal(err)
 	}
 	b.get("/ui/rooms?check")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/application"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
@@ -142,7 +143,7 @@ func (b *browser) app(name, room string) account.IssuedToken {
 	if err != nil {
 		b.Fatal(err)
 	}
-	issued, err := b.service.CreateApplication(b.Context(), v, account.ApplicationInput{Name: &name, Room: &room})
+	issued, err := b.service.CreateApplication(b.Context(), v, application.Input{Name: &name, Room: &room})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package account
+package application
 
 import (
 	"encoding/json"
@@ -53,7 +53,8 @@ func durationOf(name string, v fields.Value) (*time.Duration, error) {
 	return &d, nil
 }
 
-func durationIn(millis int64) Duration { return Duration(time.Duration(millis) * time.Millisecond) }
+// DurationIn returns the duration of a number of milliseconds.
+func DurationIn(millis int64) Duration { return Duration(time.Duration(millis) * time.Millisecond) }
 
 // maxPeriod bounds the intervals and windows of applications.
 const maxPeriod = 31 * 24 * time.Hour
@@ -71,7 +72,7 @@ func setPeriod(to *int64, d *time.Duration, field string, least time.Duration) e
 }
 
 // setHeartbeat sets when an application counts as silent. With another interval the first one begins now.
-func setHeartbeat(row *store.Application, in ApplicationInput) error {
+func setHeartbeat(row *store.Application, in Input) error {
 	before := row.Heartbeat
 	if err := setPeriod(&row.Heartbeat, in.Heartbeat, "heartbeat", time.Second); err != nil {
 		return err
@@ -83,7 +84,7 @@ func setHeartbeat(row *store.Application, in ApplicationInput) error {
 }
 
 // setQuiet sets the quiet hours.
-func setQuiet(row *store.Application, in ApplicationInput) error {
+func setQuiet(row *store.Application, in Input) error {
 	set(&row.QuietSummary, in.QuietSummary)
 	hours, zone := row.QuietHours, row.TimeZone
 	set(&hours, in.QuietHours)
