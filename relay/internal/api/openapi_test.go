@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	openapi "slipway/relay/api"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/relaytest"
 )
@@ -94,6 +96,39 @@ func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 		var text struct{ Description string }
 		if err := node.Decode(&text); err != nil || !strings.Contains(text.Description, outbox.OneOf(states)) {
 			t.Errorf("%s doesn't name the states %s: %q, %v", path, outbox.OneOf(states), text.Description, err)
+		}
+	}
+}
+
+// Fields of answers about messages are documented, also those that most answers leave out because they are empty.
+func TestDocument_HasTheFieldsOfMessages(t *testing.T) {
+	d := readDocument(t)
+	for name, answer := range map[string]any{"MessageList": messageList{}, "Accepted": inbound.Message{}} {
+		d.wantFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
+	}
+}
+
+// wantFields wants a schema to have the fields of a struct, and of those in it.
+func (d *document) wantFields(t *testing.T, s *schema, kind reflect.Type, at string) {
+	t.Helper()
+	s = d.flat(s)
+	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice && s.Items != nil {
+		if kind.Kind() == reflect.Slice {
+			s = d.flat(s.Items)
+		}
+		kind = kind.Elem()
+	}
+	if kind.Kind() != reflect.Struct || kind == reflect.TypeFor[time.Time]() {
+		return
+	}
+	for _, f := range reflect.VisibleFields(kind) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch known := s.Properties[name]; {
+		case f.Anonymous:
+		case known == nil:
+			t.Errorf("%s.%s is not documented", at, name)
+		default:
+			d.wantFields(t, known, f.Type, at+"."+name)
 		}
 	}
 }
