@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
@@ -53,18 +52,6 @@ func Grafana() inbound.Protocol {
 		},
 		Reply: reply, Fail: failLater,
 	}
-}
-
-// failLater answers like all other routes, except that overload is 503: Alertmanager, Grafana and programs like them
-// repeat nothing after 429.
-func failLater(w http.ResponseWriter, err error) {
-	var refused *refusal.Error
-	if errors.As(err, &refused) && refused.Kind == refusal.KindRateLimited && refused.Field != "token" {
-		later := *refused
-		later.Kind = refusal.KindUnavailable
-		err = &later
-	}
-	httprequest.WriteError(w, err)
 }
 
 type alerts struct {

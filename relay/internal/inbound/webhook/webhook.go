@@ -4,12 +4,14 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"regexp"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
 )
 
 // maxEvents bounds the events of a request.
@@ -31,6 +33,18 @@ type answer struct {
 
 func reply(w http.ResponseWriter, r inbound.Result) {
 	httprequest.WriteJSON(w, http.StatusOK, answer{Success: true, Accepted: r.Accepted, Repeated: r.Repeated, Ignored: r.Ignored, Refused: r.Refused})
+}
+
+// failLater answers like all other routes, except that overload is 503: Alertmanager, Grafana and programs like them
+// repeat nothing after 429.
+func failLater(w http.ResponseWriter, err error) {
+	var refused *refusal.Error
+	if errors.As(err, &refused) && refused.Kind == refusal.KindRateLimited && refused.Field != "token" {
+		later := *refused
+		later.Kind = refusal.KindUnavailable
+		err = &later
+	}
+	httprequest.WriteError(w, err)
 }
 
 // one returns the batch of a single event.
