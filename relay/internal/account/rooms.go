@@ -22,7 +22,7 @@ type Room struct {
 	Blocked   string // why nothing is sent there, "" if nothing is wrong
 	BlockedAt time.Time
 	Waiting   int64     // messages waiting for it
-	Oldest    time.Time // when the oldest of them was accepted
+	Oldest    time.Time // when the first of them that isn't delayed was queued
 	Apps      []string  // names of the applications that send there
 	Refused   string    // why messages of some of them are not accepted, "" if all are; sentences
 	row       int64

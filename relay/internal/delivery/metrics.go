@@ -25,17 +25,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		dead:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_messages_dead_total", Help: "Messages given up, by reason."}, []string{"reason"}),
 		attempts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_delivery_attempts_total", Help: "Delivery attempts by result."}, []string{"result"}),
 		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_homeserver_ratelimited_seconds_total", Help: "Seconds that the homeserver asked the relay to wait."}),
-		latency:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_delivery_seconds", Help: "Time from acceptance to the homeserver's yes.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
+		latency:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_delivery_seconds", Help: "Time from queueing to the homeserver's yes; a delayed message is queued when it is due.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
 	}
 	for _, reason := range []string{"refused", "age"} { // from 0 on, so that the first one is an increase
 		m.dead.WithLabelValues(reason)
 	}
 	reg.MustRegister(m.sent, m.dead, m.attempts, m.rateLimited, m.latency)
-	m.gauge(reg, "relay_queue_depth", "Messages on their way.", func(ctx context.Context, d *Delivery) float64 {
+	m.gauge(reg, "relay_queue_depth", "Messages on their way and what follows them, such as edits.", func(ctx context.Context, d *Delivery) float64 {
 		n, _ := waiting(ctx, d.store)
 		return float64(n)
 	})
-	m.gauge(reg, "relay_queue_oldest_seconds", "Age of the oldest message on its way.", func(ctx context.Context, d *Delivery) float64 {
+	m.gauge(reg, "relay_queue_oldest_seconds", "Time since the oldest of those that come next in their rooms was queued, except delayed ones.", func(ctx context.Context, d *Delivery) float64 {
 		_, age := waiting(ctx, d.store)
 		return age.Seconds()
 	})

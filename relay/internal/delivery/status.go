@@ -12,8 +12,8 @@ import (
 // Status is the relay's present condition in a few numbers.
 type Status struct {
 	Condition
-	Waiting    int64         // messages on their way
-	OldestAge  time.Duration // since the oldest of them was accepted
+	Waiting    int64         // messages on their way and what follows them, such as edits
+	OldestAge  time.Duration // since the oldest of those that come next in their rooms was queued; delayed ones don't count
 	Blocked    int           // rooms that are blocked
 	Ambiguous  int64
 	Dead       int64

@@ -6,7 +6,7 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// isDue excludes delayed entries o, which are queued and have a time before which they aren't sent.
+// isDue excludes delayed entries (of o): queued, with a time before which they aren't sent.
 const isDue = ` AND (o.next_at = 0 OR o.state <> ` + isQueued + `)`
 
 // dueBatch is how many delayed entries one transaction releases.
