@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/outbox"
 	"slipway/shared/programtest"
 )
 
@@ -110,9 +112,17 @@ func (s *site) killUntil(life time.Duration, enough func() bool) (kills int) {
 }
 
 // pending reports whether any message is still on its way. A relay that does not answer counts as pending.
-func (s *site) pending() bool {
-	for _, state := range []string{"queued", "retry_wait", "blocked"} {
-		status, page, err := s.try(http.MethodGet, "/message?limit=1&status="+state, nil, asAdmin)
+func (s *site) pending() bool { return s.anyIn(outbox.PendingStates) }
+
+// undelivered reports whether any message is on its way or in trouble.
+func (s *site) undelivered() bool {
+	return s.anyIn(slices.Concat(outbox.PendingStates, outbox.TroubledStates))
+}
+
+// anyIn reports whether any message is in one of the states, or the relay does not answer.
+func (s *site) anyIn(states []outbox.State) bool {
+	for _, state := range states {
+		status, page, err := s.try(http.MethodGet, "/message?limit=1&state="+string(state), nil, asAdmin)
 		waiting, _ := page["messages"].([]any)
 		if err != nil || status != http.StatusOK || len(waiting) > 0 {
 			return true

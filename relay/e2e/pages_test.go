@@ -32,11 +32,7 @@ func TestPages(t *testing.T) {
 			for _, example := range examplesOf(t, page) {
 				s.runExample(a, example)
 			}
-			s.eventually("all messages have arrived", func() bool {
-				_, out := s.ask(http.MethodGet, "/message?state=queued,retry_wait,blocked,ambiguous,dead", nil)
-				list, _ := out["messages"].([]any)
-				return len(list) == 0
-			})
+			s.eventually("all messages have arrived", func() bool { return !s.undelivered() })
 			_, out := s.ask(http.MethodGet, "/message?state=sent,redacted", nil)
 			if list, _ := out["messages"].([]any); len(list) != sends {
 				t.Errorf("the examples sent %d messages, want %d", len(list), sends)
