@@ -100,7 +100,7 @@ func printDeleted(cmd *cobra.Command, repo registry.Repository, selected registr
 	var history []registry.Target
 	if selected.Tag != "" {
 		history, err = repo.History(cmd.Context(), selected.Tag)
-		if e := (*oci.Error)(nil); err != nil && (!errors.As(err, &e) || e.Code != oci.CodeManifestUnknown && e.Code != oci.CodeNameUnknown) {
+		if err != nil && !oci.IsUnknown(err) {
 			return explainRestore(err)
 		}
 	}

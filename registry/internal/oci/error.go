@@ -2,6 +2,7 @@ package oci
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -110,4 +111,15 @@ func (es Errors) Error() string {
 		s += e.Error()
 	}
 	return s
+}
+
+// HasCode reports whether an error has one of the codes.
+func HasCode(err error, codes ...Code) bool {
+	var e *Error
+	return errors.As(err, &e) && slices.Contains(codes, e.Code)
+}
+
+// IsUnknown reports whether an error means that a repository, a manifest or a blob isn't there.
+func IsUnknown(err error) bool {
+	return HasCode(err, CodeNameUnknown, CodeManifestUnknown, CodeBlobUnknown)
 }

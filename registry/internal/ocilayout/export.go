@@ -115,7 +115,7 @@ func (e *export) item(item Item) error {
 	}
 	for _, tag := range tags {
 		ref := oci.Reference{Tag: oci.Tag(tag)}
-		if _, err := repo.Manifest(e.ctx, ref); isCode(err, oci.CodeManifestUnknown) {
+		if _, err := repo.Manifest(e.ctx, ref); oci.HasCode(err, oci.CodeManifestUnknown) {
 			e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s:%s leads to a manifest that is not there", repo.Name(), tag))
 			continue
 		}
@@ -197,10 +197,10 @@ func (e *export) child(repo registry.Puller, by oci.Digest, d *oci.Descriptor) e
 		return nil
 	}
 	m, err := repo.Manifest(e.ctx, oci.Reference{Digest: d.Digest})
-	absent := isCode(err, oci.CodeManifestUnknown)
+	absent := oci.HasCode(err, oci.CodeManifestUnknown)
 	if absent && !oci.IsManifest(d.MediaType) {
 		err = e.blob(repo, d)
-		if absent = isCode(err, oci.CodeBlobUnknown); !absent {
+		if absent = oci.HasCode(err, oci.CodeBlobUnknown); !absent {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func (e *export) layer(repo registry.Puller, d *oci.Descriptor) error {
 		return e.child(repo, "a manifest", d)
 	}
 	err := e.blob(repo, d)
-	if isCode(err, oci.CodeBlobUnknown) && oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
+	if oci.HasCode(err, oci.CodeBlobUnknown) && oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
 		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: layer %s lies elsewhere", repo.Name(), d.Digest))
 		return nil
 	}
@@ -321,9 +321,4 @@ func (c *checked) Read(b []byte) (int, error) {
 		err = errDamaged
 	}
 	return n, err
-}
-
-func isCode(err error, code oci.Code) bool {
-	var e *oci.Error
-	return errors.As(err, &e) && e.Code == code
 }

@@ -218,7 +218,7 @@ func (i *importer) blob(d *oci.Descriptor) (err error) {
 	if _, err := oci.ParseDigest(string(d.Digest)); err != nil || i.done[d.Digest] {
 		return err
 	}
-	if _, err := i.repo.StatBlob(i.ctx, d.Digest); !isCode(err, oci.CodeBlobUnknown) {
+	if _, err := i.repo.StatBlob(i.ctx, d.Digest); !oci.HasCode(err, oci.CodeBlobUnknown) {
 		return err
 	}
 	f, err := i.source.open(blobFile(d.Digest))

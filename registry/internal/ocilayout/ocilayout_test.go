@@ -184,7 +184,7 @@ func TestSeveralRepositories(t *testing.T) {
 	if _, err := Import(t.Context(), dir, rules.Repository("c"), ImportOptions{}); !errors.Is(err, ErrSeveral) || !strings.HasSuffix(err.Error(), ": a, b") {
 		t.Errorf("two repositories into one: %v", err)
 	}
-	if _, _, err := rules.Repository("c").Tags(t.Context(), -1, ""); !isCode(err, oci.CodeNameUnknown) {
+	if _, _, err := rules.Repository("c").Tags(t.Context(), -1, ""); !oci.HasCode(err, oci.CodeNameUnknown) {
 		t.Errorf("the refused import has written something: %v", err)
 	}
 	_, err = Import(t.Context(), dir, rules.Repository("c"), ImportOptions{Merge: true})

@@ -32,11 +32,7 @@ func (r repository) Name() oci.Name { return r.local.Name() }
 
 // missing reports whether an upstream may have what the storage doesn't.
 func missing(err error) bool {
-	var e *oci.Error
-	if errors.As(err, &e) && (e.Code == oci.CodeBlobUnknown || e.Code == oci.CodeManifestUnknown || e.Code == oci.CodeNameUnknown) {
-		return true
-	}
-	return errors.Is(err, registry.ErrDamaged)
+	return oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged)
 }
 
 // Manifest implements registry.Puller.

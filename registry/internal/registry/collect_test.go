@@ -151,7 +151,7 @@ func TestCollectionBetweenTwoSteps(t *testing.T) {
 		}, oci.CodeManifestUnknown, false},
 		"delete and push again": {func(a, _ Repository) error {
 			_, err := a.DeleteManifest(ctx, oci.SHA256.FromBytes(img().bytes()))
-			if err != nil && !isCode(err, oci.CodeManifestUnknown) && !isCode(err, oci.CodeNameUnknown) {
+			if err != nil && !oci.HasCode(err, oci.CodeManifestUnknown) && !oci.HasCode(err, oci.CodeNameUnknown) {
 				return err
 			}
 			return errors.Join(upload(a), push(a))
@@ -238,14 +238,14 @@ func unknownTo(err error, code oci.Code) bool {
 	if errors.As(err, &several) {
 		return several[0].Code == code
 	}
-	return isCode(err, code) || isCode(err, oci.CodeNameUnknown)
+	return oci.HasCode(err, code) || oci.HasCode(err, oci.CodeNameUnknown)
 }
 
 // wantImages checks that all that the tags of a repository lead to is there.
 func wantImages(t *testing.T, when string, repo Repository) {
 	t.Helper()
 	tags, _, err := repo.Tags(context.Background(), -1, "")
-	if isCode(err, oci.CodeNameUnknown) {
+	if oci.HasCode(err, oci.CodeNameUnknown) {
 		return
 	}
 	check(t, err)

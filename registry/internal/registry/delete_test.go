@@ -178,7 +178,7 @@ func TestDeletionBesideAPush(t *testing.T) {
 				check(t, err)
 				check(t, <-deleted)
 				tags, _, err := repo.Tags(t.Context(), -1, "")
-				if isCode(err, oci.CodeNameUnknown) {
+				if oci.HasCode(err, oci.CodeNameUnknown) {
 					return
 				}
 				check(t, err)

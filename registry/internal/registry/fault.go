@@ -91,11 +91,6 @@ func unlessAbsent(err error) error {
 
 func unsupported(detail string) error { return oci.NewError(oci.CodeUnsupported, detail) }
 
-func isCode(err error, code oci.Code) bool {
-	var e *oci.Error
-	return errors.As(err, &e) && e.Code == code
-}
-
 // writable is nil unless the registry is read-only.
 func (r *Registry) writable() error {
 	if r.opts.ReadOnly {

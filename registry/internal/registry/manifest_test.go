@@ -521,13 +521,13 @@ func TestDeletionAndPushDoNotTear(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { put(t, repo, tagged("t"), m) })
 			wg.Go(func() {
-				if _, err := repo.DeleteManifest(ctx, d); err != nil && !isCode(err, oci.CodeManifestUnknown) && !isCode(err, oci.CodeNameUnknown) {
+				if _, err := repo.DeleteManifest(ctx, d); err != nil && !oci.HasCode(err, oci.CodeManifestUnknown) && !oci.HasCode(err, oci.CodeNameUnknown) {
 					t.Error(err)
 				}
 			})
 			wg.Wait()
 			tags, _, err := repo.Tags(ctx, -1, "")
-			if err != nil && !isCode(err, oci.CodeNameUnknown) {
+			if err != nil && !oci.HasCode(err, oci.CodeNameUnknown) {
 				t.Fatal(err)
 			}
 			_, err = repo.Manifest(ctx, tagged("t"))

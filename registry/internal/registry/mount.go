@@ -75,7 +75,7 @@ func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(
 			continue
 		}
 		found, err := r.Repository(name).mountSource(ctx, d)
-		if !isCode(err, oci.CodeBlobUnknown) {
+		if !oci.HasCode(err, oci.CodeBlobUnknown) {
 			return found, err
 		}
 	}

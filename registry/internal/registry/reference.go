@@ -61,7 +61,7 @@ func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *
 // checkBlob looks for a blob of the size that the manifest says.
 func (r Repository) checkBlob(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
 	got, target, err := r.healthyBlob(ctx, a, d.Digest)
-	if isCode(err, oci.CodeBlobUnknown) {
+	if oci.HasCode(err, oci.CodeBlobUnknown) {
 		return referenceUnknown(d.Digest)
 	}
 	if err != nil || d.Size == 0 || d.Size == got.Size {

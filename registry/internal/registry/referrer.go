@@ -75,7 +75,7 @@ func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) 
 func (r Repository) referrer(ctx context.Context, d oci.Digest) (desc oci.Descriptor, ok bool, err error) {
 	m, err := r.manifest(ctx, nil, d)
 	switch {
-	case isCode(err, oci.CodeManifestUnknown) || isCode(err, oci.CodeNameUnknown):
+	case oci.HasCode(err, oci.CodeManifestUnknown, oci.CodeNameUnknown):
 		return desc, false, nil
 	case errors.Is(err, ErrDamaged):
 		r.reg.log.Warn("a referrer is left out", zap.String("repository", string(r.name)), zap.Error(err))

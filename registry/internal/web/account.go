@@ -16,19 +16,13 @@ import (
 	ui "slipway/shared/web"
 )
 
-type tokenRow struct {
-	personal.Token
-	Used    time.Time
-	Expired bool
-}
-
 type accountPage struct {
 	frame
 	Groups    []string
 	LoginName string // for docker login
 	Host      string
 	CanMake   bool // personal access tokens
-	Tokens    []tokenRow
+	Tokens    []ownedRow
 	Scopes    []tokenScope
 	Secret    string // of a token that was just made; it is shown once
 	Note      string // what the form holds
@@ -63,7 +57,7 @@ func (web *Web) accountPage(v *visit) (p accountPage, err error) {
 	}
 	all, err := tokens.List(v.Context(), caller.String())
 	for _, token := range all {
-		p.Tokens = append(p.Tokens, tokenRow{Token: token, Used: tokens.LastUsed(token.ID), Expired: time.Now().After(token.Expires)})
+		p.Tokens = append(p.Tokens, newOwnedRow(tokens, personal.Owned{Token: token}))
 	}
 	return p, err
 }

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/web/image"
 )
 
 // act makes a change as the visitor.
@@ -154,7 +155,7 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 	if err != nil {
 		return err
 	}
-	for _, blob := range contents(parsed) {
+	for _, blob := range image.Contents(parsed) {
 		if oci.NonDistributable(blob.MediaType) && len(blob.URLs) > 0 {
 			continue
 		}
@@ -169,7 +170,7 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 	}
 	for i := range parsed.Manifests {
 		child, err := from.Peek(v.Context(), oci.Reference{Digest: parsed.Manifests[i].Digest})
-		if isUnknown(err) {
+		if oci.IsUnknown(err) {
 			continue // of a sparse index
 		}
 		if err != nil {

@@ -4,10 +4,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/web/image"
 )
 
 // side is one of two images that are compared.
@@ -16,8 +16,8 @@ type side struct {
 	Digest   oci.Digest
 	Platform string
 	Size     int64
-	Layers   []layer
-	Config   *config
+	Layers   []image.Layer
+	Config   *image.Config
 }
 
 // change is a setting that differs: "" is none.
@@ -29,7 +29,7 @@ type comparePage struct {
 	Platforms              []string // that both have
 	Platform               string
 	Before, After          side
-	Removed, Added, Shared []layer
+	Removed, Added, Shared []image.Layer
 	RemovedSize, AddedSize int64
 	SharedSize             int64
 	Changes                []change
@@ -94,22 +94,22 @@ func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[
 		if parsed.Config == nil {
 			return all, nil
 		}
-		c, err := web.images.config(v.Context(), repo, parsed.Config.Digest)
+		c, err := web.images.Config(v.Context(), repo, parsed.Config.Digest)
 		if c != nil {
-			all[c.platform().String()] = m
+			all[c.Platform()] = m
 		}
 		return all, err
 	}
-	for i := range parsed.Manifests[:min(len(parsed.Manifests), maxChildren)] {
+	for i := range parsed.Manifests[:min(len(parsed.Manifests), image.MaxChildren)] {
 		d := &parsed.Manifests[i]
 		child, err := repo.Peek(v.Context(), oci.Reference{Digest: d.Digest})
-		if isUnknown(err) {
+		if oci.IsUnknown(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if name := platformOf(d); name != "" {
+		if name := image.PlatformOf(d); name != "" {
 			all[name] = child
 		}
 	}
@@ -123,17 +123,17 @@ func (web *Web) side(v *visit, repo registry.Repository, tag string, m *registry
 		return s, err
 	}
 	if parsed.Config != nil {
-		if s.Config, err = web.images.config(v.Context(), repo, parsed.Config.Digest); err != nil {
+		if s.Config, err = web.images.Config(v.Context(), repo, parsed.Config.Digest); err != nil {
 			return s, err
 		}
 	}
 	if s.Config == nil {
-		s.Config = &config{}
+		s.Config = &image.Config{}
 	}
-	for _, part := range contents(parsed) {
+	for _, part := range image.Contents(parsed) {
 		s.Size += part.Size
 	}
-	s.Layers = layersOf(parsed, s.Config)
+	s.Layers = image.LayersOf(parsed, s.Config)
 	return s, nil
 }
 
@@ -152,7 +152,7 @@ func (p *comparePage) compare() {
 			p.Added, p.AddedSize = append(p.Added, l), p.AddedSize+l.Size
 		}
 	}
-	was, is := p.Before.Config.byKey(), p.After.Config.byKey()
+	was, is := p.Before.Config.ByKey(), p.After.Config.ByKey()
 	all := maps.Clone(was)
 	maps.Copy(all, is)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -164,30 +164,10 @@ func (p *comparePage) compare() {
 	p.Changes = shorten(p.Changes, &p.Left)
 }
 
-func digests(layers []layer) map[oci.Digest]bool {
+func digests(layers []image.Layer) map[oci.Digest]bool {
 	all := make(map[oci.Digest]bool, len(layers))
 	for i := range layers {
 		all[layers[i].Digest] = true
-	}
-	return all
-}
-
-// byKey is the settings and labels by keys that are the same in another image.
-func (c *config) byKey() map[string]string {
-	all := map[string]string{}
-	for _, s := range c.settings() {
-		switch s.Key {
-		case "Environment":
-			key, value, _ := strings.Cut(s.Value, "=")
-			all["Environment "+key] = value
-		case "Port", "Volume":
-			all[s.Key+" "+s.Value] = "yes"
-		default:
-			all[s.Key] = s.Value
-		}
-	}
-	for key, value := range c.Config.Labels {
-		all["Label "+key] = value
 	}
 	return all
 }

@@ -8,21 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gorilla/mux"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/web/image"
 )
-
-// layer is a layer of an image with what made it, or a file of another artifact.
-type layer struct {
-	oci.Descriptor
-	Title   string // the name of a file
-	Command string
-	Created time.Time
-}
 
 // child is an entry of an index.
 type child struct {
@@ -31,8 +23,6 @@ type child struct {
 	Of       oci.Digest // what an attestation is about
 	Missing  bool
 }
-
-type pair struct{ Key, Value string }
 
 type imagePage struct {
 	frame
@@ -45,14 +35,14 @@ type imagePage struct {
 	Kind        string
 	Images      bool // it is an image or an index
 	Size        int64
-	Summary     *summary
+	Summary     *image.Summary
 	Children    []child
-	Layers      []layer
+	Layers      []image.Layer
 	LayersSize  int64
-	Config      *config
-	Settings    []pair
-	Labels      []pair
-	Annotations []pair
+	Config      *image.Config
+	Settings    []image.Pair
+	Labels      []image.Pair
+	Annotations []image.Pair
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
 	Protected   bool
@@ -100,7 +90,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 		p.Rule = repo.ImmutableRule(ref.Tag)
 	}
 	p.frame = web.frame(v, "repositories", string(name)+" "+title)
-	if p.Summary, err = web.images.summarize(v.Context(), repo, m); err != nil {
+	if p.Summary, err = web.images.Summarize(v.Context(), repo, m); err != nil {
 		return err
 	}
 	p.Kind = p.Summary.Kind
@@ -130,29 +120,29 @@ const maxOthers = 500
 
 func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *oci.Manifest) (err error) {
 	for i := range m.Manifests {
-		c := child{Descriptor: m.Manifests[i], Platform: platformOf(&m.Manifests[i])}
+		c := child{Descriptor: m.Manifests[i], Platform: image.PlatformOf(&m.Manifests[i])}
 		if of, err := oci.ParseDigest(c.Annotations["vnd.docker.reference.digest"]); err == nil {
 			c.Of = of
 		}
-		if i < maxChildren {
+		if i < image.MaxChildren {
 			_, err := repo.Peek(v.Context(), oci.Reference{Digest: c.Digest})
-			if c.Missing = isUnknown(err); err != nil && !c.Missing && !errors.Is(err, registry.ErrDamaged) {
+			if c.Missing = oci.IsUnknown(err); err != nil && !c.Missing && !errors.Is(err, registry.ErrDamaged) {
 				return err
 			}
 		}
 		p.Children = append(p.Children, c)
 	}
-	if m.Config != nil && isImageConfig(m.Config.MediaType) {
-		if p.Config, err = web.images.config(v.Context(), repo, m.Config.Digest); err != nil {
+	if m.Config != nil && image.IsConfig(m.Config.MediaType) {
+		if p.Config, err = web.images.Config(v.Context(), repo, m.Config.Digest); err != nil {
 			return err
 		}
 	}
-	p.Layers = layersOf(m, p.Config)
+	p.Layers = image.LayersOf(m, p.Config)
 	for i := range p.Layers {
 		p.LayersSize += p.Layers[i].Size
 	}
 	if p.Config != nil {
-		p.Settings, p.Labels = p.Config.settings(), pairs(p.Config.Config.Labels)
+		p.Settings, p.Labels = p.Config.Settings(), pairs(p.Config.Config.Labels)
 	}
 	p.Children, p.Layers = shorten(p.Children, &p.Left), shorten(p.Layers, &p.Left)
 	p.Settings, p.Labels, p.Annotations = shorten(p.Settings, &p.Left), shorten(p.Labels, &p.Left), shorten(p.Annotations, &p.Left)
@@ -168,82 +158,10 @@ func shorten[T any](list []T, left *int) []T {
 	return list[:min(len(list), maxRows)]
 }
 
-// layersOf are the layers of an image with the commands that made them, if its history has one for
-// each.
-func layersOf(m *oci.Manifest, c *config) []layer {
-	layers := make([]layer, len(m.Layers))
-	for i := range m.Layers {
-		layers[i] = layer{Descriptor: m.Layers[i], Title: m.Layers[i].Annotations["org.opencontainers.image.title"]}
-	}
-	if c == nil {
-		return layers
-	}
-	n := 0
-	for i := range c.History {
-		if !c.History[i].EmptyLayer {
-			n++
-		}
-	}
-	if n != len(layers) {
-		return layers
-	}
-	n = 0
-	for i := range c.History {
-		if h := &c.History[i]; !h.EmptyLayer {
-			layers[n].Command, layers[n].Created = command(h.CreatedBy), h.Created
-			n++
-		}
-	}
-	return layers
-}
-
-// command is the line of a Dockerfile, without what builders put around it.
-func command(text string) string {
-	text = strings.TrimPrefix(text, "/bin/sh -c #(nop) ")
-	if run, ok := strings.CutPrefix(text, "/bin/sh -c "); ok {
-		text = "RUN " + run
-	}
-	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "# buildkit"))
-}
-
-// settings are how a container of the image runs.
-func (c *config) settings() []pair {
-	list := []pair{}
-	add := func(key string, values ...string) {
-		for _, value := range values {
-			if value != "" {
-				list = append(list, pair{key, value})
-			}
-		}
-	}
-	add("Platform", c.platform().String())
-	add("Entrypoint", arguments(c.Config.Entrypoint))
-	add("Command", arguments(c.Config.Cmd))
-	add("User", c.Config.User)
-	add("Working directory", c.Config.WorkingDir)
-	add("Port", slices.Sorted(maps.Keys(c.Config.ExposedPorts))...)
-	add("Volume", slices.Sorted(maps.Keys(c.Config.Volumes))...)
-	add("Environment", c.Config.Env...)
-	add("Stop signal", c.Config.StopSignal)
-	add("Author", c.Author)
-	return list
-}
-
-func arguments(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(list) // texts always encode
-	return strings.TrimSpace(b.String())
-}
-
-func pairs(m map[string]string) []pair {
-	list := make([]pair, 0, len(m))
+func pairs(m map[string]string) []image.Pair {
+	list := make([]image.Pair, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, pair{key, m[key]})
+		list = append(list, image.Pair{Key: key, Value: m[key]})
 	}
 	return list
 }

@@ -92,12 +92,6 @@ var (
 	errHidden = &refusal{http.StatusNotFound, "This is not here, or you may not see it."}
 )
 
-// isUnknown reports whether err means that something isn't there.
-func isUnknown(err error) bool {
-	var e *oci.Error
-	return errors.As(err, &e) && (e.Code == oci.CodeNameUnknown || e.Code == oci.CodeManifestUnknown || e.Code == oci.CodeBlobUnknown)
-}
-
 type errorPage struct {
 	frame
 	Status int
@@ -109,7 +103,7 @@ func problem(err error) (status int, text string) {
 	var refused *refusal
 	var denied *auth.Refusal
 	switch {
-	case isUnknown(err):
+	case oci.IsUnknown(err):
 		return errHidden.status, errHidden.text
 	case errors.As(err, &refused):
 		return refused.status, refused.text

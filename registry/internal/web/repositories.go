@@ -14,6 +14,30 @@ import (
 // perPage is how many rows a list has.
 const perPage = 50
 
+// paged returns the rows of the page of that number, and the addresses of those around it.
+func paged[T any](rows []T, number string, link func(n int) string) (page []T, previous, next string) {
+	n, _ := strconv.Atoi(number)
+	n = max(1, min(n, (len(rows)+perPage-1)/perPage))
+	if n > 1 {
+		previous = link(n - 1)
+	}
+	if n*perPage < len(rows) {
+		next = link(n + 1)
+	}
+	return rows[min((n-1)*perPage, len(rows)):min(n*perPage, len(rows))], previous, next
+}
+
+// address is a path with those of the parameters that aren't "".
+func address(path string, parameters map[string]string) string {
+	query := url.Values{}
+	for key, value := range parameters {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	return path + "?" + query.Encode()
+}
+
 // entry is a row of the list: a repository, or a folder of those whose names begin alike.
 type entry struct {
 	Name   oci.Name          // of a repository
@@ -63,24 +87,9 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 		p.Crumbs = crumbs(p.Prefix)
 	}
 	p.Total = len(entries)
-	number, _ := strconv.Atoi(q.Get("page"))
-	number = max(1, min(number, (len(entries)+perPage-1)/perPage))
-	p.Entries = entries[min((number-1)*perPage, len(entries)):min(number*perPage, len(entries))]
-	link := func(n int) string {
-		to := url.Values{"page": {strconv.Itoa(n)}}
-		for key, value := range map[string]string{"q": p.Query, "in": p.Prefix} {
-			if value != "" {
-				to.Set(key, value)
-			}
-		}
-		return web.base + "/?" + to.Encode()
-	}
-	if number > 1 {
-		p.Previous = link(number - 1)
-	}
-	if number*perPage < len(entries) {
-		p.Next = link(number + 1)
-	}
+	p.Entries, p.Previous, p.Next = paged(entries, q.Get("page"), func(n int) string {
+		return address(web.base+"/", map[string]string{"q": p.Query, "in": p.Prefix, "page": strconv.Itoa(n)})
+	})
 	p.Indexed = web.o.Index.Want()
 	for i := range p.Entries {
 		if err := web.describe(v, &p.Entries[i]); err != nil {
@@ -103,7 +112,7 @@ func (web *Web) describe(v *visit, e *entry) error {
 		return nil
 	}
 	tags, _, err := web.o.Registry.Repository(e.Name).Tags(v.Context(), -1, "")
-	if e.Tags = len(tags); isUnknown(err) { // deleted a moment ago
+	if e.Tags = len(tags); oci.IsUnknown(err) { // deleted a moment ago
 		return nil
 	}
 	return err

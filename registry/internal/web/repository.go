@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/web/image"
 )
 
 // maxSorted is how many tags can be sorted by what their images say.
@@ -24,9 +24,9 @@ const maxSorted = 1000
 type tagRow struct {
 	Tag       string
 	Digest    oci.Digest
-	Image     *summary // nil if the manifest can't be read
-	Protected bool     // neither moved nor deleted
-	Referrers []string // what is attached to the image
+	Image     *image.Summary // nil if the manifest can't be read
+	Protected bool           // neither moved nor deleted
+	Referrers []string       // what is attached to the image
 }
 
 type repositoryPage struct {
@@ -123,9 +123,9 @@ func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, a
 	if len(rows) > maxSorted && p.Sort != "-name" {
 		p.Sort = ""
 	}
-	byImage := map[string]func(a, b *summary) int{
-		"created": func(a, b *summary) int { return b.Created.Compare(a.Created) },
-		"size":    func(a, b *summary) int { return cmp.Compare(b.Size, a.Size) },
+	byImage := map[string]func(a, b *image.Summary) int{
+		"created": func(a, b *image.Summary) int { return b.Created.Compare(a.Created) },
+		"size":    func(a, b *image.Summary) int { return cmp.Compare(b.Size, a.Size) },
 	}[p.Sort]
 	switch {
 	case p.Sort == "-name":
@@ -136,7 +136,7 @@ func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, a
 				return nil, err
 			}
 		}
-		none := &summary{}
+		none := &image.Summary{}
 		slices.SortStableFunc(rows, func(a, b tagRow) int { return byImage(cmp.Or(a.Image, none), cmp.Or(b.Image, none)) })
 	default:
 		p.Sort = ""
@@ -146,33 +146,15 @@ func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, a
 
 // page leaves the rows of one page.
 func (p *repositoryPage) page(path, number string) {
-	link := func(sort string, n int) string {
-		to := url.Values{}
-		if p.Query != "" {
-			to.Set("q", p.Query)
-		}
-		if sort != "" {
-			to.Set("sort", sort)
-		}
-		if n > 1 {
-			to.Set("page", strconv.Itoa(n))
-		}
-		return path + "?" + to.Encode()
+	link := func(sort, page string) string {
+		return address(path, map[string]string{"q": p.Query, "sort": sort, "page": page})
 	}
 	for _, s := range [][2]string{{"", "Name"}, {"-name", "Name, last first"}, {"created", "Newest"}, {"size", "Largest"}} {
 		if p.Matching <= maxSorted || s[0] == "" || s[0] == "-name" {
-			p.Sorts = append(p.Sorts, sortLink{Name: s[0], Text: s[1], Href: link(s[0], 1), On: p.Sort == s[0]})
+			p.Sorts = append(p.Sorts, sortLink{Name: s[0], Text: s[1], Href: link(s[0], ""), On: p.Sort == s[0]})
 		}
 	}
-	n, _ := strconv.Atoi(number)
-	n = max(1, min(n, (len(p.Rows)+perPage-1)/perPage))
-	if n > 1 {
-		p.Previous = link(p.Sort, n-1)
-	}
-	if n*perPage < len(p.Rows) {
-		p.Next = link(p.Sort, n+1)
-	}
-	p.Rows = p.Rows[min((n-1)*perPage, len(p.Rows)):min(n*perPage, len(p.Rows))]
+	p.Rows, p.Previous, p.Next = paged(p.Rows, number, func(n int) string { return link(p.Sort, strconv.Itoa(n)) })
 }
 
 // addImage adds what the image of a tag says.
@@ -181,14 +163,14 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 		return nil
 	}
 	m, err := repo.Peek(v.Context(), oci.Reference{Tag: oci.Tag(row.Tag)})
-	if isUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	row.Digest = m.Digest
-	row.Image, err = web.images.summarize(v.Context(), repo, m)
+	row.Image, err = web.images.Summarize(v.Context(), repo, m)
 	return err
 }
 
@@ -199,7 +181,7 @@ func (web *Web) addDetails(v *visit, repo registry.Repository, row *tagRow) erro
 	row.Protected = repo.Immutable(oci.Tag(row.Tag))
 	attached, _, err := repo.Referrers(v.Context(), row.Digest, "", "", maxReferrers)
 	for i := range attached {
-		if kind := kindOf(attached[i].ArtifactType); !slices.Contains(row.Referrers, kind) {
+		if kind := image.KindOf(attached[i].ArtifactType); !slices.Contains(row.Referrers, kind) {
 			row.Referrers = append(row.Referrers, kind)
 		}
 	}

@@ -12,10 +12,15 @@ import (
 // maxOwned is how many tokens of all people the page lists.
 const maxOwned = 500
 
+// ownedRow is a personal access token in a list.
 type ownedRow struct {
 	personal.Owned
 	Used    time.Time
 	Expired bool
+}
+
+func newOwnedRow(people *personal.Tokens, token personal.Owned) ownedRow {
+	return ownedRow{Owned: token, Used: people.LastUsed(token.ID), Expired: time.Now().After(token.Expires)}
 }
 
 type tokensPage struct {
@@ -49,7 +54,7 @@ func (web *Web) getTokens(w http.ResponseWriter, v *visit) error {
 		}
 	}
 	for _, token := range found {
-		p.Tokens = append(p.Tokens, ownedRow{Owned: token, Used: people.LastUsed(token.ID), Expired: time.Now().After(token.Expires)})
+		p.Tokens = append(p.Tokens, newOwnedRow(people, token))
 	}
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/web/image"
 	"slipway/shared/health"
 	ui "slipway/shared/web"
 )
@@ -78,7 +79,7 @@ type Web struct {
 	key     []byte // of sessions
 	pages   *ui.Pages
 	names   *names
-	images  *images
+	images  *image.Reader
 	handler http.Handler
 
 	planning sync.Mutex // one plan at a time: each reads the whole storage
@@ -94,7 +95,7 @@ func New(o Options) (*Web, error) {
 	}
 	mac := hmac.New(sha256.New, o.Secret)
 	mac.Write([]byte("sessions of the pages"))
-	w := &Web{o: o, base: o.API.PagesBase(), key: mac.Sum(nil), images: newImages(o.Registry)}
+	w := &Web{o: o, base: o.API.PagesBase(), key: mac.Sum(nil), images: image.NewReader(o.Registry)}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

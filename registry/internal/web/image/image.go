@@ -1,0 +1,186 @@
+// Package image reads what manifests and configurations say of images and other artifacts.
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/cache"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+const (
+	maxConfig    = 1 << 20 // bytes of an image's configuration that are read; in memory it is 30 times as large
+	maxWord      = 100     // bytes of a platform or a kind in a Summary
+	maxSummaries = 16 << 10
+)
+
+// MaxChildren is how many entries of an index are looked into.
+const MaxChildren = 64
+
+// Reader reads what manifests say of images. Summaries are remembered: a digest fixes them.
+type Reader struct {
+	registry  *registry.Registry
+	summaries *cache.Cache[summaryKey, *Summary]
+}
+
+type summaryKey struct {
+	name   oci.Name
+	digest oci.Digest
+}
+
+// NewReader makes a reader of the images of a registry.
+func NewReader(r *registry.Registry) *Reader {
+	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries)}
+}
+
+// Summary is what a list says of an image.
+type Summary struct {
+	Kind      string // "image", "index", or what the artifact is
+	Platforms []string
+	Size      int64 // of all that the manifest refers to, and itself
+	Created   time.Time
+}
+
+// Summarize describes a manifest of a repository.
+func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *registry.Manifest) (*Summary, error) {
+	key := summaryKey{repo.Name(), m.Digest}
+	if s, ok := x.summaries.Get(key); ok {
+		return s, nil
+	}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	s := &Summary{Kind: "image", Size: m.Size}
+	if parsed.Config != nil && !IsConfig(parsed.Config.MediaType) {
+		s.Kind = clip(KindOf(parsed.ArtifactType))
+	}
+	for _, d := range Contents(parsed) {
+		s.Size += d.Size
+	}
+	if oci.IsIndex(m.MediaType) {
+		s.Kind = "index"
+		err = x.addChildren(ctx, repo, s, parsed)
+	} else if parsed.Config != nil && IsConfig(parsed.Config.MediaType) {
+		var c *Config
+		if c, err = x.Config(ctx, repo, parsed.Config.Digest); err == nil && c != nil {
+			s.Created = c.Created
+			if p := c.Platform(); p != "" {
+				s.Platforms = append(s.Platforms, p)
+			}
+		}
+	}
+	if err == nil {
+		x.summaries.Put(key, s, 1)
+	}
+	return s, err
+}
+
+// addChildren adds what is in an index. What the repository doesn't have counts with its manifest only.
+func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *Summary, index *oci.Manifest) error {
+	seen := map[oci.Digest]bool{}
+	for i := range index.Manifests {
+		d := &index.Manifests[i]
+		if s.Size += d.Size; i >= MaxChildren {
+			continue
+		}
+		if p := PlatformOf(d); p != "" && !slices.Contains(s.Platforms, p) {
+			s.Platforms = append(s.Platforms, p)
+		}
+		child, err := repo.Peek(ctx, oci.Reference{Digest: d.Digest})
+		if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		parsed, err := oci.ReadManifest(child.Bytes)
+		if err != nil {
+			continue
+		}
+		for _, part := range Contents(parsed) {
+			if !seen[part.Digest] {
+				seen[part.Digest] = true
+				s.Size += part.Size
+			}
+		}
+		if s.Created.IsZero() && parsed.Config != nil && IsConfig(parsed.Config.MediaType) {
+			c, err := x.Config(ctx, repo, parsed.Config.Digest)
+			if err != nil {
+				return err
+			}
+			if c != nil {
+				s.Created = c.Created
+			}
+		}
+	}
+	return nil
+}
+
+// Contents are the blobs of a manifest.
+func Contents(m *oci.Manifest) []oci.Descriptor {
+	list := slices.Clone(m.Layers)
+	if m.Config != nil {
+		list = append(list, *m.Config)
+	}
+	return list
+}
+
+// attestationType marks an entry of an index that describes another one.
+const attestationType = "vnd.docker.reference.type"
+
+// PlatformOf is the platform of an entry of an index, "" if it has none.
+func PlatformOf(d *oci.Descriptor) string {
+	if d.Platform == nil || d.Platform.OS == "unknown" || d.Annotations[attestationType] != "" {
+		return ""
+	}
+	return platformText(d.Platform)
+}
+
+func platformText(p *oci.Platform) string {
+	text := p.OS + "/" + p.Architecture
+	if p.Variant != "" {
+		text += "/" + p.Variant
+	}
+	return clip(strings.Trim(text, "/"))
+}
+
+// clip bounds what a summary remembers of a word that an image may make as long as its manifest.
+func clip(word string) string {
+	if len(word) <= maxWord {
+		return word
+	}
+	return strings.ToValidUTF8(strings.Clone(word[:maxWord]), "") + "…"
+}
+
+// Config reads the configuration of an image; nil if the repository doesn't have it, or it
+// can't be understood.
+func (x *Reader) Config(ctx context.Context, repo registry.Repository, d oci.Digest) (*Config, error) {
+	blob, err := repo.OpenBlob(ctx, d)
+	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+		return nil, nil //nolint:nilnil // there is none to show
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = blob.Close() }() // read only
+	if blob.Size() > maxConfig {
+		return nil, nil //nolint:nilnil // as above
+	}
+	content, err := io.ReadAll(io.LimitReader(blob, maxConfig))
+	if err != nil {
+		return nil, err
+	}
+	var c Config
+	if json.Unmarshal(content, &c) != nil {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return &c, nil
+}
