@@ -3,9 +3,9 @@ package format
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"maunium.net/go/mautrix/crypto/canonicaljson"
 )
 
 // markerKey is the field that identifies the relay's events in sync and in a room's history.
@@ -18,24 +18,30 @@ type content struct {
 	continued       bool // an earlier event has the mentions
 }
 
-// json returns canonical JSON (Matrix appendix): sorted keys and minimal escapes, so its length is what the homeserver counts.
+// json returns the content as an event has it.
 func (c content) json() []byte {
-	b := make([]byte, 0, len(c.body)+len(c.formatted)+512)
-	b = appendString(append(b, `{"body":`...), c.body)
+	out := map[string]any{"body": c.body, markerKey: marker{c.message.Marker}, "m.mentions": mentions{}, "msgtype": c.message.msgtype()}
 	if c.formatted != "" {
-		b = append(b, `,"format":"org.matrix.custom.html","formatted_body":`...)
-		b = appendString(b, c.formatted)
+		out["format"], out["formatted_body"] = "org.matrix.custom.html", c.formatted
 	}
-	b = appendMarker(append(b, ','), c.message.Marker)
-	b = append(b, `,"m.mentions":`...)
-	if c.continued {
-		b = append(b, "{}"...)
-	} else {
-		b = c.message.appendMentions(b)
+	if !c.continued {
+		out["m.mentions"] = c.message.mentions()
 	}
-	b = append(b, `,"msgtype":`...)
-	b = appendString(b, c.message.msgtype())
-	return append(b, '}')
+	return canonical(out)
+}
+
+// canonical returns canonical JSON (Matrix appendix): sorted keys and minimal escapes, so its length is what the homeserver counts.
+func canonical(v any) []byte {
+	b, err := canonicaljson.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	return b
+}
+
+// marker is the field under markerKey.
+type marker struct {
+	Marker string `json:"m"`
 }
 
 // msgtype returns m.notice for low priorities: clients stay silent (push rule .m.rule.suppress_notices).
@@ -46,34 +52,16 @@ func (m Message) msgtype() string {
 	return "m.text"
 }
 
-// appendMentions always writes an object; without one some clients search the body for names to mention.
-func (m Message) appendMentions(b []byte) []byte {
-	room, users := m.mentions()
-	b = append(b, '{')
-	if room {
-		b = append(b, `"room":true`...)
-	}
-	for i, user := range users {
-		switch {
-		case i > 0:
-			b = append(b, ',')
-		case room:
-			b = append(b, `,"user_ids":[`...)
-		default:
-			b = append(b, `"user_ids":[`...)
-		}
-		b = appendString(b, user)
-	}
-	if len(users) > 0 {
-		b = append(b, ']')
-	}
-	return append(b, '}')
+// mentions is the field m.mentions, which is always there; without it some clients search the body for names to mention.
+type mentions struct {
+	Room  bool     `json:"room,omitempty"`
+	Users []string `json:"user_ids,omitempty"`
 }
 
 // mentions returns whom the message mentions. Mentioning the room needs a power level, so the owner is mentioned as well.
-func (m Message) mentions() (room bool, users []string) {
+func (m Message) mentions() mentions {
 	if m.Priority < 1 {
-		return false, nil
+		return mentions{}
 	}
 	var owner []string
 	if m.Mention != "" {
@@ -81,30 +69,27 @@ func (m Message) mentions() (room bool, users []string) {
 	}
 	switch m.Mentions {
 	case "", "auto":
-		return m.Priority >= 2, owner
+		return mentions{m.Priority >= 2, owner}
 	case "room":
-		return true, owner
+		return mentions{true, owner}
 	case "owner":
-		return false, owner
+		return mentions{false, owner}
 	case Nobody:
-		return false, nil
+		return mentions{}
 	}
-	return false, strings.Fields(m.Mentions)
+	return mentions{false, strings.Fields(m.Mentions)}
 }
 
 // Nobody is whom a message mentions that only the room shows.
 const Nobody = "none"
 
-func appendMarker(b []byte, marker string) []byte {
-	return append(appendString(append(b, `"`+markerKey+`":{"m":`...), marker), '}')
-}
-
 // MarkerField returns the field with the marker as JSON without braces, or "" without a marker.
-func MarkerField(marker string) string {
-	if marker == "" {
+func MarkerField(text string) string {
+	if text == "" {
 		return ""
 	}
-	return string(appendMarker(nil, marker))
+	b := canonical(map[string]any{markerKey: marker{text}})
+	return string(b[1 : len(b)-1])
 }
 
 // MarkerOf returns the marker of an event's content, or "".
@@ -113,9 +98,7 @@ func MarkerOf(content []byte) string {
 		return "" // most events of a busy room
 	}
 	var c struct {
-		Relay struct {
-			Marker string `json:"m"`
-		} `json:"io.slipway.relay"`
+		Relay marker `json:"io.slipway.relay"`
 	}
 	if json.Unmarshal(content, &c) != nil {
 		return ""
@@ -146,73 +129,21 @@ func (f File) msgtype() string {
 
 // FileContent returns the m.room.message of a file. It mentions nobody, because the first event did.
 func FileContent(f File) []byte {
-	b := appendString([]byte(`{"body":`), f.Name)
-	b = appendString(append(b, `,"filename":`...), f.Name)
-	b = append(b, `,"info":{`...)
+	info := map[string]any{"mimetype": f.MimeType, "size": f.Size}
 	if f.Height > 0 {
-		b = append(strconv.AppendInt(append(b, `"h":`...), int64(f.Height), 10), ',')
+		info["h"] = f.Height
 	}
-	b = appendString(append(b, `"mimetype":`...), f.MimeType)
-	b = append(b, `,"size":`...)
-	b = strconv.AppendInt(b, f.Size, 10)
 	if f.Width > 0 {
-		b = strconv.AppendInt(append(b, `,"w":`...), int64(f.Width), 10)
+		info["w"] = f.Width
 	}
-	b = appendMarker(append(b, "},"...), f.Marker)
-	b = appendString(append(b, `,"m.mentions":{},"msgtype":`...), f.msgtype())
-	b = append(b, ',')
+	out := map[string]any{"body": f.Name, "filename": f.Name, "info": info, markerKey: marker{f.Marker}, "m.mentions": mentions{}, "msgtype": f.msgtype()}
 	if f.Keys != "" {
-		b = append(append(append(b, `"file":{`...), f.Keys...), `,"url":`...)
-		return append(appendString(b, f.URI), "}}"...)
+		url := canonical(map[string]string{"url": f.URI})
+		out["file"] = json.RawMessage("{" + f.Keys + "," + string(url[1:]))
+	} else {
+		out["url"] = f.URI
 	}
-	return append(appendString(append(b, `"url":`...), f.URI), '}')
-}
-
-const hex = "0123456789abcdef"
-
-// appendString appends s as a canonical JSON string.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				b = append(append(b, s[from:i]...), "\uFFFD"...)
-				from = i + 1
-			}
-			i += n
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, s[from:i]...)
-		b = appendEscape(b, c)
-		i++
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
-}
-
-func appendEscape(b []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\n':
-		return append(b, '\\', 'n')
-	case '\t':
-		return append(b, '\\', 't')
-	case '\r':
-		return append(b, '\\', 'r')
-	case '\b':
-		return append(b, '\\', 'b')
-	case '\f':
-		return append(b, '\\', 'f')
-	}
-	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	return canonical(out)
 }
 
 // jsonLen returns the length of valid UTF-8 as a JSON string.

@@ -196,7 +196,7 @@ func TestMentions(t *testing.T) {
 		{0, "@o:hs", "@a:hs", `{}`},
 	} {
 		m := Message{Priority: tt.priority, Mention: tt.owner, Mentions: tt.whom}
-		if got := string(m.appendMentions(nil)); got != tt.want {
+		if got := string(canonical(m.mentions())); got != tt.want {
 			t.Errorf("priority %d, whom %q: %s, want %s", tt.priority, tt.whom, got, tt.want)
 		}
 	}
