@@ -22,7 +22,7 @@ func (s unrenewed) Apply(ctx context.Context, a *storage.Attempt, stages ...stor
 
 func (s unrenewed) Begin() *storage.Attempt {
 	a := s.Store.Begin()
-	return storage.NewAttempt(a.Begun(), -1, a.Token()) // finds everything stale
+	return storage.NewAttempt(a.Begun(), -1, a.Token(), nil) // finds everything stale
 }
 
 // A client may ask for what can't be renewed, but nothing is pushed that relies on it.

@@ -1,7 +1,7 @@
 package storage
 
 import (
-	"slices"
+	"context"
 	"sync"
 	"time"
 )
@@ -24,16 +24,17 @@ type Attempt struct {
 	fresh time.Duration
 	wall  time.Time
 	token any
+	await func(ctx context.Context, key string) error
 
 	mu     sync.Mutex
-	relied []string
 	denied error
 }
 
 // NewAttempt is for stores: begun is now by the store's clock, fresh is the age up to
-// which an object needn't be renewed, and token is the store's own.
-func NewAttempt(begun time.Time, fresh time.Duration, token any) *Attempt {
-	return &Attempt{begun: begun, fresh: fresh, wall: time.Now(), token: token}
+// which an object needn't be renewed, and token is the store's own. Rely calls await before it looks at
+// an object, to wait for a collection that is deleting it; nil where there is nothing to wait for.
+func NewAttempt(begun time.Time, fresh time.Duration, token any, await func(ctx context.Context, key string) error) *Attempt {
+	return &Attempt{begun: begun, fresh: fresh, wall: time.Now(), token: token, await: await}
 }
 
 // Begun is when the attempt began, by the store's clock.
@@ -41,19 +42,6 @@ func (a *Attempt) Begun() time.Time { return a.begun }
 
 // Token is what the store gave to NewAttempt.
 func (a *Attempt) Token() any { return a.token }
-
-// Relied returns the keys of what Rely has found, whether or not it was renewed.
-func (a *Attempt) Relied() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.relied)
-}
-
-func (a *Attempt) rely(key string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.relied = append(a.relied, key)
-}
 
 // Denied returns the error of a renewal that the store refused. An answer may still confirm
 // the object, but no write may rely on it.

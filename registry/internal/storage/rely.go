@@ -5,16 +5,19 @@ import (
 	"errors"
 )
 
-// Rely describes the object at key like Stat, and renews it first if the attempt would
-// find it stale. That this process may not write is no error (see Attempt.Denied). A nil
-// attempt renews nothing.
+// Rely describes the object at key like Stat, and then renews it if the attempt finds it stale;
+// the date returned is the one from before. If a collection is deleting the object, Rely first waits
+// until that has ended; the error wraps ErrTemporary if it takes too long. That this process may not
+// write is no error (see Attempt.Denied). A nil attempt neither waits nor renews.
 func Rely(ctx context.Context, s Store, a *Attempt, key string) (Info, error) {
-	info, err := s.Stat(ctx, key)
-	if err != nil || a == nil {
-		return info, err
+	if a != nil && a.await != nil {
+		if err := a.await(ctx, key); err != nil {
+			return Info{}, err
+		}
 	}
-	if a.rely(key); !a.Stale(info) {
-		return info, nil
+	info, err := s.Stat(ctx, key)
+	if err != nil || a == nil || !a.Stale(info) {
+		return info, err
 	}
 	err = s.Apply(ctx, a, Stage{{Key: key, Renew: true}})
 	if errors.Is(err, ErrReadOnly) || errors.Is(err, ErrDenied) {

@@ -29,10 +29,10 @@ func questions(long bool) (all []question) {
 	add := func(kind storeKind, one, two string, collectors int, backwards bool, bound int) {
 		all = append(all, question{model{kind: kind, plans: [2]string{one, two}, collectors: collectors, backwards: backwards, times: timesOf(kind)}, bound})
 	}
-	plans := []string{"push", "head", "mount", "upload", "index"}
+	plans := []string{"push", "head", "mount", "upload", "slow", "index"}
 	for kind := modelFiles; kind <= modelLists; kind++ {
 		for i, plan := range plans {
-			if kind == modelFiles || plan == "push" || long {
+			if kind == modelFiles || plan == "push" || kind == modelLists && plan == "slow" || long {
 				add(kind, plan, "none", 1, false, complete)
 			}
 			if !long {
@@ -104,6 +104,8 @@ func TestEveryStepIsNeeded(t *testing.T) {
 			"no deletion after the list's end":                 "push",
 			"writers believe a list longer than its collector": "push",
 			"a list stays while a deletion is unsettled":       "push",
+			"fresh things are looked for in the lists":         "slow",
+			"the second look waits for early readings":         "push",
 		},
 	} {
 		for what, plan := range omissions {

@@ -44,7 +44,7 @@ const (
 var kindNames = [...]string{"files", "versions", "lists"}
 
 // modelTimes are in ticks, and those of the protocol.
-type modelTimes struct{ fresh, limit, late, grace, wait, end int8 }
+type modelTimes struct{ fresh, limit, late, grace, wait, reading, end int8 }
 
 // model is a question to the explorer.
 type model struct {
@@ -56,13 +56,14 @@ type model struct {
 	times      modelTimes
 }
 
-// plans are what writers do. A push that finds something missing fails, which is right
-// unless the client was told before.
+// plans are what writers do. Placing bytes has no limit in time. A push that finds something
+// missing fails, which is right unless the client was told before.
 var modelPlans = map[string]string{
 	"push":   "begin, rely link-a, look bytes, put image-a",
 	"head":   "begin, rely link-a, look bytes, tell; begin, rely link-a, look bytes, put image-a",
 	"mount":  "begin, rely bytes, put link-b, tell; begin, rely link-b, look bytes, put image-b",
 	"upload": "begin, put bytes, put link-b, tell; begin, rely link-b, look bytes, put image-b",
+	"slow":   "begin, place bytes; begin, rely bytes, put link-b, tell, look bytes",
 	"index":  "begin, rely child, tell; begin, rely child, put index",
 	"none":   "",
 }
@@ -91,9 +92,10 @@ type world struct {
 
 type modelWriter struct {
 	pc      int8
-	begun   int8 // of the attempt, 0 = none
-	told    int8 // when the client was told, 0 = not
-	half    bool // a renewal is due, or a put was decided on
+	begun   int8  // of the attempt, 0 = none
+	told    int8  // when the client was told, 0 = not
+	half    bool  // a renewal is due, or the lists were read for an attempt
+	lists   uint8 // that were read
 	revoked bool
 	sent    modelRequest
 }
@@ -201,18 +203,16 @@ func (m *model) write(w world, i int, plan []modelStep, emit func(string, world)
 		emit(name+": begins again", w)
 	}
 	switch {
+	case s.verb == "begin" && m.kind == modelLists && (!me.half || w.now > me.begun+m.times.reading):
+		me.lists, me.begun, me.half = m.announced(&w), w.now, true
+		emit(name+": reads the lists", w)
 	case s.verb == "begin":
-		if m.kind == modelLists && m.omit != "writers read the list" {
-			for _, r := range w.runs[:m.collectors] {
-				for _, s := range plan[me.pc+1:] {
-					if r.list>>s.what&1 == 1 && w.now <= r.listEnd+m.lateness() && s.verb != "tell" {
-						return // waits
-					}
-				}
-			}
-		}
 		me.begun, me.revoked = w.now, false
 		advance()
+	case m.listed(me, s) && m.announced(&w)>>s.what&1 == 1: // waits
+	case m.listed(me, s):
+		me.lists &^= 1 << s.what
+		emit(name+": is no longer listed", w)
 	case s.verb == "tell" && m.overdue(&w, me) && m.omit != "a client is told in time":
 		again()
 	case s.verb == "tell":
@@ -239,11 +239,35 @@ func (m *model) write(w world, i int, plan []modelStep, emit func(string, world)
 		}
 		me.half = true
 		emit(name+": stale", w)
-	case s.verb == "put":
+	case s.verb == "put" || s.verb == "place":
 		m.put(w, i, s, name, advance, again, emit)
 	default:
 		m.miss(w, i, plan, emit)
 	}
+}
+
+// listed reports whether a step relies on, puts or renews what was listed when the attempt began.
+func (m *model) listed(me *modelWriter, s modelStep) bool {
+	switch s.verb {
+	case "rely":
+		if !me.half && m.omit == "fresh things are looked for in the lists" {
+			return false
+		}
+	case "put", "place":
+	default:
+		return false
+	}
+	return me.lists>>s.what&1 == 1
+}
+
+// announced is what collectors are deleting, as writers read it now.
+func (m *model) announced(w *world) (all uint8) {
+	for _, r := range w.runs[:m.collectors] {
+		if w.now <= r.listEnd+m.lateness() && m.omit != "writers read the list" {
+			all |= r.list
+		}
+	}
+	return all
 }
 
 // lateness is how long after a list's end writers believe it.
@@ -260,7 +284,7 @@ func (m *model) put(w world, i int, s modelStep, name string, advance, again fun
 	case m.kind == modelFiles && me.revoked && m.omit != "the fence":
 		again()
 		return
-	case m.kind != modelFiles && m.overdue(&w, me) && m.omit != "no request after the limit":
+	case m.kind != modelFiles && s.verb == "put" && m.overdue(&w, me) && m.omit != "no request after the limit":
 		again()
 		return
 	}
@@ -315,7 +339,11 @@ func (m *model) collect(w world, i int, emit func(string, world)) {
 		m.read(w, i, emit)
 	case 3:
 		if me.phase = 5; m.kind == modelLists {
-			me.phase, me.listEnd = 4, w.now+m.times.limit+2
+			wait := m.times.limit + m.times.reading + 1
+			if m.omit == "the second look waits for early readings" {
+				wait = m.times.limit + 1
+			}
+			me.phase, me.listEnd = 4, w.now+wait+1
 			for t := range things {
 				if me.seen[t] > 0 {
 					me.list |= 1 << t
@@ -324,7 +352,7 @@ func (m *model) collect(w world, i int, emit func(string, world)) {
 			if m.omit == "the second look waits" {
 				me.ready = w.now
 			} else {
-				me.ready = w.now + m.times.limit + 1
+				me.ready = w.now + wait
 			}
 		}
 		emit(name+" publishes", w)
@@ -490,5 +518,5 @@ func timesOf(kind storeKind) modelTimes {
 	if kind == modelFiles {
 		return modelTimes{fresh: 1, limit: 1, grace: 1, wait: 1, end: modelStart + 6}
 	}
-	return modelTimes{fresh: 1, limit: 1, late: 1, grace: 1, wait: 4, end: modelStart + 10}
+	return modelTimes{fresh: 1, limit: 1, late: 1, grace: 1, wait: 4, reading: 1, end: modelStart + 10}
 }

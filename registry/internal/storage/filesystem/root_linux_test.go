@@ -160,7 +160,7 @@ func TestReadOnlyRoot(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "/a/none"); !errors.Is(err, storage.ErrNotExist) {
 		t.Errorf("Stat: %v, want ErrNotExist", err)
 	}
-	old := storage.NewAttempt(time.Now().Add(time.Hour), 0, s.Begin().Token()) // finds everything stale
+	old := storage.NewAttempt(time.Now().Add(time.Hour), 0, s.Begin().Token(), nil) // finds everything stale
 	if _, err := storage.Rely(t.Context(), s, old, "/a/f"); err != nil {
 		t.Errorf("Rely: %v", err)
 	}

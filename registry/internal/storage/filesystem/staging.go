@@ -27,7 +27,7 @@ type staging struct {
 // Begin implements storage.Store.
 func (s *Store) Begin() *storage.Attempt {
 	d := s.currentStaging()
-	return storage.NewAttempt(time.Now(), fresh, d)
+	return storage.NewAttempt(time.Now(), fresh, d, nil)
 }
 
 func (s *Store) currentStaging() *staging {

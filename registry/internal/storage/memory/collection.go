@@ -13,7 +13,7 @@ func (m *Memory) Begin() *storage.Attempt {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.count++
-	return storage.NewAttempt(m.clock(), 0, m.count)
+	return storage.NewAttempt(m.clock(), 0, m.count, nil)
 }
 
 // Lock implements storage.Store.

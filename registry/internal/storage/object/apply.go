@@ -9,7 +9,9 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// slowPut is the time after which bytes that were just put are renewed before a link to them is.
+// slowPut is the time after which an upload relies on the bytes that it has put like on any others, before
+// it puts the link to them. A collection of the same bytes whose list the upload missed, in a reading of listsFor
+// before, looks at them after a faster put: 5 s + 3 s < announced.
 const slowPut = 5 * time.Second
 
 // Apply implements storage.Store.
@@ -39,7 +41,7 @@ func (s *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage
 
 // applyStage makes the first change, and then the others at once.
 func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storage.Stage) error {
-	before, err := s.deadline(ctx, a, stage)
+	before, err := s.deadline(ctx, a, written(stage)...)
 	if err != nil {
 		return at(stage[0].Key, err)
 	}
@@ -76,8 +78,18 @@ func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storag
 	return err
 }
 
+// written returns the keys that the changes put or renew.
+func written(changes []storage.Change) (keys []string) {
+	for _, c := range changes {
+		if !c.Delete {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
 // late reports whether a collection that announces what it deletes may have missed what was just changed.
-func (s *Store) late(before time.Time) bool { return s.listing() && time.Now().After(before) }
+func (s *Store) late(before time.Time) bool { return s.announces() && time.Now().After(before) }
 
 // renewPlaced begins another attempt for changes that rely on bytes which took long to put.
 func (s *Store) renewPlaced(ctx context.Context, key string, others storage.Stage) (before time.Time, err error) {
@@ -92,7 +104,7 @@ func (s *Store) renewPlaced(ctx context.Context, key string, others storage.Stag
 	if err != nil {
 		return before, err
 	}
-	return s.deadline(ctx, a, others)
+	return s.deadline(ctx, a, written(others)...)
 }
 
 // perDelete is how many deletions are sent at once.

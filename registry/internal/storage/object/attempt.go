@@ -11,17 +11,23 @@ import (
 // defaultFresh is the age up to which an attempt relies on an object without renewing it.
 const defaultFresh = time.Minute
 
-// listing reports whether collections announce what they delete, since the store can't delete under
+// announces reports whether collections announce what they delete, since the store can't delete under
 // a version that a renewal changes.
-func (s *Store) listing() bool { return !s.limits.Versioned || !s.limits.ConditionalDelete }
+func (s *Store) announces() bool { return !s.limits.Versioned || !s.limits.ConditionalDelete }
 
 // Begin implements storage.Store. What collections have announced is read meanwhile. The store's
 // clock is known from answers, which come late: an attempt that is dated too late only renews more.
-func (s *Store) Begin() *storage.Attempt {
-	if s.listing() {
-		s.lists.prefetch()
+func (s *Store) Begin() (a *storage.Attempt) {
+	begun := s.b.Now().Add(storage.ClockError)
+	if !s.announces() {
+		return storage.NewAttempt(begun, s.fresh, nil, nil)
 	}
-	return storage.NewAttempt(s.b.Now().Add(storage.ClockError), s.fresh, nil)
+	s.lists.prefetch()
+	a = storage.NewAttempt(begun, s.fresh, nil, func(ctx context.Context, key string) error {
+		_, err := s.deadline(ctx, a, key)
+		return err
+	})
+	return a
 }
 
 // errListed means that a collection is deleting what an attempt needs.
@@ -30,9 +36,13 @@ var errListed = fmt.Errorf("%w: %w: a garbage collection is deleting this object
 const listedPause = time.Second
 
 // deadline returns when an attempt may change nothing more, after it has waited for the collections that
-// are deleting what the stage puts or renews, or what the attempt relies on: a fresh object is listed, too, if it
-// was renewed by a request that came late.
-func (s *Store) deadline(ctx context.Context, a *storage.Attempt, stage storage.Stage) (time.Time, error) {
+// are deleting one of the keys. Rely calls it before it looks at an object, since even a fresh one may be going: a
+// late request may have renewed it after the collection looked.
+//
+// A collection whose list the attempt misses looks again after that time, and keeps what the attempt has put
+// or renewed. For example, an attempt that begins at 12:00:00 may use lists read at 11:59:57 (listsFor), and is
+// over at 12:00:15. A collection that publishes its list at 11:59:58 looks again at 12:00:18 (announced).
+func (s *Store) deadline(ctx context.Context, a *storage.Attempt, keys ...string) (time.Time, error) {
 	if err := a.Err(); err != nil {
 		return time.Time{}, err
 	}
@@ -41,17 +51,8 @@ func (s *Store) deadline(ctx context.Context, a *storage.Attempt, stage storage.
 	if a != nil {
 		end = now.Add(a.Left())
 	}
-	var keys []string
-	for _, c := range stage {
-		if !c.Delete {
-			keys = append(keys, c.Key)
-		}
-	}
-	if !s.listing() || len(keys) == 0 {
+	if !s.announces() || len(keys) == 0 {
 		return end, nil
-	}
-	if a != nil {
-		keys = append(keys, a.Relied()...)
 	}
 	for since := now.Add(-listsFor); ; since = time.Now() {
 		known, err := s.lists.get(ctx, since)
@@ -59,10 +60,6 @@ func (s *Store) deadline(ctx context.Context, a *storage.Attempt, stage storage.
 			return end, err
 		}
 		if !known.listed(s.b.Now(), keys) {
-			// A collection whose list came later looks again a full attempt after publishing it.
-			if seen := known.began.Add(storage.AttemptLimit); seen.Before(end) {
-				end = seen
-			}
 			return end, nil
 		}
 		if time.Now().Add(listedPause).After(end) {

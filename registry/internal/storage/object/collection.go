@@ -60,7 +60,7 @@ func (c *collection) Close() { c.unlock() }
 
 // Delete implements storage.Collection.
 func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
-	if !c.s.listing() {
+	if !c.s.announces() {
 		return c.deleteVersions(ctx, infos)
 	}
 	for len(infos) > 0 {
@@ -112,7 +112,7 @@ func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (ke
 		return nil, nil, err
 	}
 	defer withdraw()
-	if err := sleep(ctx, storage.AttemptLimit+storage.ClockError); err != nil {
+	if err := sleep(ctx, announced); err != nil {
 		return nil, nil, err
 	}
 	for some := range slices.Chunk(infos, step) {

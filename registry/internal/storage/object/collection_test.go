@@ -338,6 +338,82 @@ func TestApply_ReliesOnListed(t *testing.T) {
 	})
 }
 
+// A collection deletes an object that a late request has renewed after the collection looked. A writer that
+// finds the object fresh in between waits, and doesn't find it any more.
+func TestRely_OnListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		a, b := m.store(t), m.store(t)
+		put(t, a, "/r/link")
+		time.Sleep(time.Hour)
+		c := collect(t, a)
+		defer c.Close()
+		infos := listed(t, a, "/r")
+		deleting := make(chan struct{})
+		m.failWith(func(method, key string) error {
+			if method == "DELETE" && key == "root/r/link" {
+				close(deleting)
+				time.Sleep(3 * time.Second)
+			}
+			return nil
+		})
+		go func() {
+			<-deleting
+			m.renew("root/r/link")
+			info, err := storage.Rely(t.Context(), b, b.Begin(), "/r/link")
+			if !errors.Is(err, storage.ErrNotExist) {
+				t.Errorf("relied on %+v, %v", info, err)
+			}
+		}()
+		if kept, err := c.Delete(t.Context(), infos); err != nil || len(kept) != 0 {
+			t.Errorf("kept %v, %v", keys(kept), err)
+		}
+		synctest.Wait()
+	})
+}
+
+// A collection deletes bytes that a slow upload has replaced after the collection looked.
+func TestApply_SlowUploadOfListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		a, b := m.store(t), m.store(t)
+		put(t, a, "/r/bytes")
+		time.Sleep(time.Hour)
+		c := collect(t, a)
+		defer c.Close()
+		infos := listed(t, a, "/r")
+		deleting := make(chan struct{})
+		m.failWith(func(method, key string) error {
+			switch {
+			case method == "PUT" && key == "root/r/bytes": // the list comes later
+				<-deleting
+			case method == "DELETE" && key == "root/r/bytes":
+				close(deleting)
+				time.Sleep(3 * time.Second)
+			}
+			return nil
+		})
+		u, err := b.OpenUpload(t.Context(), "/up/1", storage.UploadOptions{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := u.Write([]byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		pushed := make(chan error, 1)
+		go func() {
+			pushed <- b.Apply(t.Context(), nil, storage.Stage{{Key: "/r/bytes", Upload: u}, {Key: "/r/link", Content: []byte("x")}})
+		}()
+		synctest.Wait()
+		if kept, err := c.Delete(t.Context(), infos); err != nil || len(kept) != 0 {
+			t.Errorf("kept %v, %v", keys(kept), err)
+		}
+		if err := <-pushed; !errors.Is(err, storage.ErrTemporary) {
+			t.Errorf("the push: %v", err)
+		}
+	})
+}
+
 // A collection that is told to end keeps its list until what it has sent can't come any more.
 func TestDelete_Canceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

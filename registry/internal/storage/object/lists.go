@@ -23,6 +23,9 @@ const (
 	listLife = 80 * time.Second
 	// listsFor is how long one reading of the lists serves attempts.
 	listsFor = 3 * time.Second
+	// announced is how long a collection waits after it has published a list: then attempts that read the
+	// lists before that are over.
+	announced = storage.AttemptLimit + listsFor + storage.ClockError
 	// maxListed bounds a list: what a collection checks and deletes within listLife.
 	maxListed = 10_000
 )

@@ -105,6 +105,15 @@ func (m *memory) compose(key string) {
 	m.objects[key] = o
 }
 
+// renew makes the object as new as a request that takes effect now.
+func (m *memory) renew(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[key]
+	o.Modified = m.Now()
+	m.objects[key] = o
+}
+
 func (m *memory) Head(_ context.Context, key string) (Info, error) {
 	if err := m.failed("HEAD", key); err != nil {
 		return Info{}, err

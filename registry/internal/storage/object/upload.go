@@ -46,12 +46,12 @@ func (s *Store) OpenUpload(ctx context.Context, key string, o storage.UploadOpti
 	if err := valid(key); err != nil {
 		return nil, err
 	}
-	if s.listing() {
+	if s.announces() {
 		s.lists.prefetch() // Apply needs it soon
 	}
 	// A collection that is deleting the same bytes ends the push before they are sent.
 	if o.Final != "" {
-		if _, err := s.deadline(ctx, nil, storage.Stage{{Key: o.Final}}); err != nil {
+		if _, err := s.deadline(ctx, nil, o.Final); err != nil {
 			return nil, at(o.Final, err)
 		}
 	}
