@@ -127,6 +127,6 @@ func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
 	s.Report(o)
 	settle(t, s)
 	if got := load(t, s, e.ID); !reflect.DeepEqual(got, o.Entry) {
-		t.Errorf("after it was sent: %+v\nwant %+v", got, o.Entry)
+		t.Errorf("after it was sent, by sentText: %+v\nwant %+v", got, o.Entry)
 	}
 }
