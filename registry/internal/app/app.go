@@ -139,7 +139,6 @@ func (a *App) check(context.Context) error {
 	warnMountedReadOnly(a.Config, a.Log)
 	RestrictSecrets(a.Config, a.Log)
 	LimitMemory()
-	tuneCollector()
 	return nil
 }
 

@@ -15,14 +15,3 @@ func LimitMemory() {
 		debug.SetMemoryLimit(softMemory)
 	}
 }
-
-// gcPercent is GOGC unless that is set. The live heap is a few MiB, so this costs little memory
-// and saves about a seventh of the CPU of a small request.
-const gcPercent = 300
-
-// tuneCollector sets gcPercent unless GOGC is set.
-func tuneCollector() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-}

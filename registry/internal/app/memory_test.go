@@ -19,17 +19,3 @@ func TestLimitMemory(t *testing.T) {
 		t.Errorf("the limit is %d, want %d", got, softMemory)
 	}
 }
-
-func TestTuneCollector(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	t.Setenv("GOGC", "50") // the runtime has read it at its start
-	tuneCollector()
-	if got := debug.SetGCPercent(100); got != 100 {
-		t.Errorf("with GOGC it is %d, want 100 as before", got)
-	}
-	t.Setenv("GOGC", "")
-	tuneCollector()
-	if got := debug.SetGCPercent(100); got != gcPercent {
-		t.Errorf("it is %d, want %d", got, gcPercent)
-	}
-}
