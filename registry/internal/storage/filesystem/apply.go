@@ -97,9 +97,10 @@ func (c *commit) stage(i int) error {
 
 var errFlush = errors.New("a directory could not be flushed")
 
-// writeFiles flushes uploads, and writes and flushes the files of other puts.
+// writeFiles writes the files of puts, and flushes them and the uploads. A large upload is
+// flushed first, because that may take longer than an attempt.
 func (c *commit) writeFiles(stages [][]change) error {
-	if err := c.flushFiles(stages); err != nil { // an upload may take longer than an attempt
+	if err := c.flushFiles(stages, window); err != nil {
 		return err
 	}
 	for _, stage := range stages {
@@ -111,16 +112,16 @@ func (c *commit) writeFiles(stages [][]change) error {
 			}
 		}
 	}
-	return c.flushFiles(stages)
+	return c.flushFiles(stages, 0)
 }
 
-// flushFiles flushes the files that are open. All are on their way to the disk before the
-// first is waited for, so a file system with a journal commits it once.
-func (c *commit) flushFiles(stages [][]change) error {
+// flushFiles flushes the open files of least bytes or more. All are on their way to the disk
+// before the first is waited for, so a file system with a journal commits it once.
+func (c *commit) flushFiles(stages [][]change, least int64) error {
 	var files []*change
 	for _, stage := range stages {
 		for i := range stage {
-			if stage[i].fd >= 0 {
+			if stage[i].fd >= 0 && stage[i].size() >= least {
 				files = append(files, &stage[i])
 			}
 		}

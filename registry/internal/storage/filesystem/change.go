@@ -25,6 +25,14 @@ type change struct {
 
 func (c *change) isPut() bool { return !c.Delete && !c.Renew }
 
+// size is the number of bytes to be put.
+func (c *change) size() int64 {
+	if c.upload != nil {
+		return c.upload.size
+	}
+	return int64(len(c.Content))
+}
+
 // prepare checks the change, and seals its upload.
 func (c *change) prepare(s *Store) (err error) {
 	if c.name, err = s.abs("write", c.Key); err != nil || c.Upload == nil {

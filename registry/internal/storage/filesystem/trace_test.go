@@ -178,6 +178,23 @@ func TestOrderOfSystemCalls(t *testing.T) {
 	}
 }
 
+// TestFilesAreFlushedTogether checks that a small upload and the links to it are all on their way
+// to the disk before the first is waited for.
+func TestFilesAreFlushedTogether(t *testing.T) {
+	waiting := 0
+	for _, c := range strace(t, "one", t.TempDir(), "-e", "trace=sync_file_range,fdatasync") {
+		if strings.HasPrefix(c.text, "fdatasync") {
+			break
+		}
+		if strings.HasPrefix(c.text, "sync_file_range") {
+			waiting++
+		}
+	}
+	if waiting != 3 {
+		t.Errorf("%d files are on their way before the first flush, want 3", waiting)
+	}
+}
+
 // TestBigUploadIsWrittenBackMeanwhile checks that a big upload never has more
 // than so much on its way to the disk.
 func TestBigUploadIsWrittenBackMeanwhile(t *testing.T) {
