@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestKill(t *testing.T) {
 	addr := programtest.FreeAddr(t)
 	ledgers := make([]*ledger, 4)
 	for i := range ledgers {
-		ledgers[i] = newLedger(fmt.Sprintf("crash/writer-%d", i), fmt.Sprintf("crash/writer-%d", (i+1)%len(ledgers)), uint64(i))
+		ledgers[i] = newLedger(t, fmt.Sprintf("crash/writer-%d", i), fmt.Sprintf("crash/writer-%d", (i+1)%len(ledgers)), uint64(i))
 	}
 	harness.Start(t, addr, harness.RegistryCommand(addr, root)).Kill() // makes the tree
 	for round := range kills {
@@ -83,6 +82,7 @@ func TestKill(t *testing.T) {
 // ledger is one writer's account of what it was promised. The writer is alone
 // in its repository, so that each answer has one meaning.
 type ledger struct {
+	t           *testing.T
 	repo, other string // other is mounted from
 	rnd         *rand.Rand
 	acked       int
@@ -91,9 +91,9 @@ type ledger struct {
 	tags        map[string]map[string]bool // tag → digests it may point at; "" = may be absent
 }
 
-func newLedger(repo, other string, seed uint64) *ledger {
+func newLedger(t *testing.T, repo, other string, seed uint64) *ledger {
 	return &ledger{
-		repo: repo, other: other, rnd: rand.New(rand.NewPCG(seed, 1)),
+		t: t, repo: repo, other: other, rnd: rand.New(rand.NewPCG(seed, 1)),
 		manifests: map[string][]byte{}, doubtful: map[string][]byte{}, tags: map[string]map[string]bool{},
 	}
 }
@@ -121,27 +121,17 @@ func (l *ledger) write(ctx context.Context, addr string) {
 }
 
 func (l *ledger) pushImage(ctx context.Context, addr string) error {
-	layer := l.random(1 + l.rnd.IntN(50_000))
-	config := fmt.Appendf(nil, `{"architecture":"amd64","os":"linux","n":%d}`, l.rnd.Uint64())
-	for _, b := range [][]byte{layer, config} {
-		if err := l.pushBlob(ctx, addr, b); err != nil {
+	img := &harness.Image{Blobs: map[string][]byte{}}
+	layer := img.Add(harness.TypeLayer, l.random(1+l.rnd.IntN(50_000)))
+	config := img.Add(harness.TypeConfig, fmt.Appendf(nil, `{"architecture":"amd64","os":"linux","n":%d}`, l.rnd.Uint64()))
+	for _, d := range []harness.Descriptor{layer, config} {
+		if err := l.pushBlob(ctx, addr, img.Blobs[d.Digest]); err != nil {
 			return err
 		}
 	}
-	type ref struct {
-		MediaType string `json:"mediaType"`
-		Digest    string `json:"digest"`
-		Size      int    `json:"size"`
-	}
-	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": harness.TypeManifest,
-		"config": ref{harness.TypeConfig, harness.DigestOf(config), len(config)},
-		"layers": []ref{{harness.TypeLayer, harness.DigestOf(layer), len(layer)}},
-	})
-	if err != nil {
-		return err
-	}
-	return l.putManifest(ctx, addr, l.tag(), manifest)
+	return l.putManifest(ctx, addr, l.tag(), harness.JSON(l.t, map[string]any{
+		"schemaVersion": 2, "mediaType": harness.TypeManifest, "config": config, "layers": []harness.Descriptor{layer},
+	}))
 }
 
 func (l *ledger) random(n int) []byte {
@@ -167,22 +157,16 @@ func (l *ledger) pushBlob(ctx context.Context, addr string, b []byte) error {
 	if resp.StatusCode != http.StatusAccepted {
 		return fmt.Errorf("POST: %s", resp.Status)
 	}
-	location := resp.Header.Get("Location")
-	if strings.HasPrefix(location, "/") {
-		location = "http://" + addr + location
-	}
+	location := harness.AbsoluteURL(l.t, addr, resp.Header.Get("Location"))
 	if l.rnd.IntN(2) == 0 {
 		half := len(b) / 2
 		resp, err = l.do(ctx, http.MethodPatch, location, "application/octet-stream", b[:half])
 		if err != nil {
 			return err
 		}
-		location, b = resp.Header.Get("Location"), b[half:]
-		if strings.HasPrefix(location, "/") {
-			location = "http://" + addr + location
-		}
+		location, b = harness.AbsoluteURL(l.t, addr, resp.Header.Get("Location")), b[half:]
 	}
-	resp, err = l.do(ctx, http.MethodPut, location+"&digest="+digest, "", b)
+	resp, err = l.do(ctx, http.MethodPut, harness.WithQuery(l.t, location, "digest", digest), "", b)
 	if err != nil {
 		return err
 	}
