@@ -101,8 +101,7 @@ func TryTool(t testing.TB, env []string, name string, args ...string) (string, e
 
 // errorOutput is what a command that failed wrote to its standard error.
 func errorOutput(err error) string {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return programtest.Tail(string(exit.Stderr))
 	}
 	return ""

@@ -155,8 +155,7 @@ func (s *sender) mac(parts ...[]byte) string {
 
 // networkText describes the error without the URL, which may hold a secret.
 func (s *sender) networkText(err error) string {
-	var outer *url.Error
-	if errors.As(err, &outer) {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
 		if outer.Timeout() {
 			return "no answer within " + s.to.Timeout.String()
 		}

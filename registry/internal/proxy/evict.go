@@ -188,7 +188,7 @@ func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 // of their own.
 func (n *census) needs(ctx context.Context, e *entry) error {
 	e.needs = []oci.Digest{e.digest}
-	body, _, err := storage.Read(ctx, n.o.Store, layout.BlobData(e.digest), maxManifest)
+	body, _, err := storage.Read(ctx, n.o.Store, layout.BlobData(e.digest), tree.MaxManifest)
 	if err == nil {
 		if refs, err := oci.ReadReferences(body); err == nil {
 			e.needs = append(append(e.needs, refs.Needed...), refs.Elsewhere...)
@@ -213,8 +213,6 @@ func (n *census) needs(ctx context.Context, e *entry) error {
 	}
 	return nil
 }
-
-const maxManifest = 64 << 20
 
 // size returns the bytes of a blob, 0 if other repositories need it too.
 func (n *census) size(d oci.Digest) int64 {

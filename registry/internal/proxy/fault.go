@@ -9,8 +9,7 @@ import (
 )
 
 func asError(err error) *upstream.Error {
-	var e *upstream.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*upstream.Error](err); ok {
 		return e
 	}
 	return &upstream.Error{}

@@ -115,10 +115,13 @@ func join(name oci.Name, child string) oci.Name {
 	return name + "/" + oci.Name(child)
 }
 
+// MaxManifest is more bytes than any registry takes for a manifest.
+const MaxManifest = 64 << 20
+
 // Manifest reads a stored manifest. Errors are those of the store, or have
 // ErrDamaged or ErrNotManifest inside.
-func Manifest(ctx context.Context, s storage.Store, digest oci.Digest, limit int64) (m *oci.Manifest, size int64, err error) {
-	body, _, err := storage.Read(ctx, s, layout.BlobData(digest), limit)
+func Manifest(ctx context.Context, s storage.Store, digest oci.Digest) (m *oci.Manifest, size int64, err error) {
+	body, _, err := storage.Read(ctx, s, layout.BlobData(digest), MaxManifest)
 	if err != nil {
 		return nil, 0, err
 	}

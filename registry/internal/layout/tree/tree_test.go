@@ -135,15 +135,12 @@ func TestManifest(t *testing.T) {
 		layout.BlobData(sum(bad)):       bad,
 		layout.BlobData(sum(good)):      good,
 	})
-	if m, size, err := Manifest(t.Context(), s, sum(good), 100); err != nil || m.MediaType != oci.MediaTypeIndex || size != int64(len(good)) {
+	if m, size, err := Manifest(t.Context(), s, sum(good)); err != nil || m.MediaType != oci.MediaTypeIndex || size != int64(len(good)) {
 		t.Errorf("got %+v, %d, %v", m, size, err)
 	}
 	for digest, want := range map[oci.Digest]error{sum("damaged"): ErrDamaged, sum(bad): ErrNotManifest, sum("none"): storage.ErrNotExist} {
-		if _, _, err := Manifest(t.Context(), s, digest, 100); !errors.Is(err, want) {
+		if _, _, err := Manifest(t.Context(), s, digest); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
-	}
-	if _, _, err := Manifest(t.Context(), s, sum(bad), 3); !errors.Is(err, storage.ErrTooLarge) {
-		t.Errorf("got %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func (x volume) consistent(repo oci.Name) {
 		if !there {
 			continue
 		}
-		body, _, err := storage.Read(ctx, x.s, layout.BlobData(link.Target), maxManifest)
+		body, _, err := storage.Read(ctx, x.s, layout.BlobData(link.Target), tree.MaxManifest)
 		if err != nil {
 			x.t.Errorf("%s without its bytes: %v", info.Key, err)
 			continue

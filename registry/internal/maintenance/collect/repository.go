@@ -162,9 +162,6 @@ func (r *run) readLinks(ctx context.Context, name oci.Name, prefix func(oci.Name
 	return all, nil
 }
 
-// maxManifest is more than any registry takes.
-const maxManifest = 64 << 20
-
 var (
 	errMissing = errors.New("its bytes are missing")
 	errDamaged = errors.New("its bytes are damaged")
@@ -172,7 +169,7 @@ var (
 
 // readManifest reads what a manifest needs, and proves its bytes.
 func (r *run) readManifest(ctx context.Context, rev *revision) error {
-	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(rev.digest), maxManifest)
+	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(rev.digest), tree.MaxManifest)
 	switch {
 	case absent(err):
 		return errMissing

@@ -9,9 +9,6 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxManifest is more than any registry takes.
-const maxManifest = 64 << 20
-
 // graph is the manifests of one repository and what they refer to.
 type graph struct {
 	nodes     map[oci.Digest]*node
@@ -38,7 +35,7 @@ func readGraph(ctx context.Context, s storage.Store, name oci.Name) (*graph, err
 		if err != nil {
 			return nil, err
 		}
-		m, size, err := tree.Manifest(ctx, s, link.Digest, maxManifest)
+		m, size, err := tree.Manifest(ctx, s, link.Digest)
 		if err != nil {
 			return nil, err
 		}

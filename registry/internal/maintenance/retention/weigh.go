@@ -61,7 +61,7 @@ func (p *planner) claim(ctx context.Context, name oci.Name) error {
 		if p.gone[name][link.Digest] {
 			continue
 		}
-		m, _, err := tree.Manifest(ctx, p.store, link.Digest, maxManifest)
+		m, _, err := tree.Manifest(ctx, p.store, link.Digest)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

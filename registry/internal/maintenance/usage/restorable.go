@@ -11,9 +11,6 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxManifest is more than any registry takes.
-const maxManifest = 64 << 20
-
 // graph is the manifests of a repository, those that were deleted and can be restored among them.
 type graph struct {
 	refs      map[oci.Digest]oci.References
@@ -100,7 +97,7 @@ func (c *counter) deletedFrom(ctx context.Context, name oci.Name) (map[oci.Diges
 }
 
 func (g *graph) read(ctx context.Context, s storage.Store, d oci.Digest) error {
-	body, _, err := storage.Read(ctx, s, layout.BlobData(d), maxManifest)
+	body, _, err := storage.Read(ctx, s, layout.BlobData(d), tree.MaxManifest)
 	if errors.Is(err, storage.ErrNotExist) || errors.Is(err, storage.ErrTooLarge) {
 		return nil
 	} else if err != nil {

@@ -10,9 +10,6 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxManifest is more than any registry takes.
-const maxManifest = 64 << 20
-
 // repository verifies the links of one repository.
 func (v *verification) repository(ctx context.Context, name oci.Name) error {
 	v.report.Repositories++
@@ -95,7 +92,7 @@ func (v *verification) tag(ctx context.Context, name oci.Name, tag tree.Tag) {
 func (v *verification) manifest(ctx context.Context, name oci.Name, link tree.Link, has map[oci.Digest]bool) {
 	v.report.Manifests++
 	v.Progress.Manifests.Add(1)
-	m, _, err := tree.Manifest(ctx, v.Store, link.Digest, maxManifest)
+	m, _, err := tree.Manifest(ctx, v.Store, link.Digest)
 	switch {
 	case absent(err):
 		v.dangling(ctx, Finding{Kind: DanglingManifest, Repository: name, Digest: link.Digest, Path: link.Key}, link)

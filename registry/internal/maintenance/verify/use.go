@@ -87,7 +87,7 @@ func (v *verification) users(ctx context.Context, name oci.Name, blobs map[oci.D
 		if err != nil {
 			break
 		}
-		m, _, err := tree.Manifest(ctx, v.Store, link.Digest, maxManifest)
+		m, _, err := tree.Manifest(ctx, v.Store, link.Digest)
 		if err != nil {
 			continue
 		}

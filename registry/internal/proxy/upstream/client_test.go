@@ -275,8 +275,7 @@ func TestReasons(t *testing.T) {
 			io.WriteString(w, `{"errors":[{"code":"X","message":"why"}]}`)
 		})
 		err := fetch(t.Context(), client(t, u, nil), "a", layer)
-		var e *Error
-		if !errors.As(err, &e) || e.Reason != want || e.RetryAfter != 5*time.Second || !strings.Contains(e.Error(), "why") {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != want || e.RetryAfter != 5*time.Second || !strings.Contains(e.Error(), "why") {
 			t.Errorf("%d: %v", status, err)
 		}
 	}

@@ -60,8 +60,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // ReasonOf returns the reason inside an error, "" if there is none.
 func ReasonOf(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return ""

@@ -30,8 +30,7 @@ func (c *Client) Head(ctx context.Context, name oci.Name, ref oci.Reference) (oc
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	resp, err := c.ask(ctx, http.MethodHead, name, c.at(string(name)+"/manifests/"+ref.String()), http.Header{"Accept": accepted}) //nolint:bodyclose // drain closes it
-	var e *Error
-	if errors.As(err, &e) && e.Status == http.StatusMethodNotAllowed {
+	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusMethodNotAllowed {
 		return "", nil
 	}
 	if err != nil {

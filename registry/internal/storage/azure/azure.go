@@ -161,8 +161,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	out, err := b.blob(key).DownloadStream(ctx, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: offset, Count: max(length, 0)}})
 	if err != nil {
 		err = b.failed(ctx, err)
-		var f *Failure
-		if errors.As(err, &f) && f.Status == http.StatusRequestedRangeNotSatisfiable {
+		if f, ok := errors.AsType[*Failure](err); ok && f.Status == http.StatusRequestedRangeNotSatisfiable {
 			info, err := b.Head(ctx, key)
 			return http.NoBody, info, err
 		}

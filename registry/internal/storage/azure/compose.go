@@ -69,7 +69,7 @@ func (b *Bucket) compose(ctx context.Context, key string, sources []object.Sourc
 	}
 	blocks := split(sources, size)
 	if err := b.stage(ctx, key, blocks); err != nil {
-		if notImplemented(err) && size == blockSize {
+		if f, ok := errors.AsType[*Failure](err); ok && f.Status == http.StatusNotImplemented && size == blockSize {
 			b.noCopy.Store(true)
 			b.http.CloseIdleConnections() // Azurite is about to close them
 			return b.compose(ctx, key, sources, o)
@@ -85,11 +85,6 @@ func (b *Bucket) compose(ctx context.Context, key string, sources []object.Sourc
 		return "", b.failed(ctx, err)
 	}
 	return version(out.ETag), nil
-}
-
-func notImplemented(err error) bool {
-	var f *Failure
-	return errors.As(err, &f) && f.Status == http.StatusNotImplemented
 }
 
 // split cuts the sources into blocks, whose ids nobody else uses.

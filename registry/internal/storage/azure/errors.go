@@ -79,8 +79,7 @@ func (b *Bucket) failed(ctx context.Context, err error) error {
 
 // failureCode is Azure's word inside err, or "".
 func failureCode(err error) string {
-	var f *Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Code
 	}
 	return ""

@@ -89,8 +89,7 @@ func TestFailures(t *testing.T) {
 				}(),
 				"delete": b.Delete(t.Context(), "k", storage.Condition{}),
 			} {
-				var trouble *object.Trouble
-				if !errors.As(err, &trouble) || trouble.Effect != c.effect || trouble.After != c.after || !errors.Is(err, storage.ErrUnavailable) {
+				if trouble, ok := errors.AsType[*object.Trouble](err); !ok || trouble.Effect != c.effect || trouble.After != c.after || !errors.Is(err, storage.ErrUnavailable) {
 					t.Errorf("%s: %+v (%v)", what, trouble, err)
 				}
 				if strings.Contains(fmt.Sprint(err), "sig=") {

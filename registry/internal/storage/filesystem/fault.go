@@ -94,10 +94,7 @@ func ignoreNotExist(err error) error {
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func kindOf(err error) error {
-	var errno unix.Errno
-	if !errors.As(err, &errno) {
-		return nil
-	}
+	errno, _ := errors.AsType[unix.Errno](err)
 	switch errno {
 	case unix.ENOSPC, unix.EDQUOT:
 		return storage.ErrNoSpace

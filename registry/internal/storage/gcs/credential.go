@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"cloud.google.com/go/compute/metadata"
@@ -87,5 +86,3 @@ func parseKey(text string) (*rsa.PrivateKey, error) {
 	}
 	return key, nil
 }
-
-func seconds(d time.Duration) string { return strconv.Itoa(max(int(d/time.Second), 1)) }

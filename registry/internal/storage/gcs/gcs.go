@@ -144,8 +144,7 @@ var errNoToken = errors.New("no token")
 
 // tokenFailed reports whether it is worth to ask for a token again.
 func tokenFailed(err error) error {
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
 		reason := refused.ErrorDescription
 		if reason == "" { // which the library reads for some kinds of credentials only
 			var answer struct {
@@ -187,8 +186,7 @@ func refusal(resp *http.Response) error {
 		f.Message = toldXML.Message
 	}
 	if err := rest.Status(resp, f); err != nil {
-		var t *object.Trouble
-		if errors.As(err, &t) && f.Status == http.StatusServiceUnavailable {
+		if t, ok := errors.AsType[*object.Trouble](err); ok && f.Status == http.StatusServiceUnavailable {
 			t.Effect = object.Doubtful
 		}
 		return err
@@ -278,8 +276,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 		h.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
 	resp, err := b.send(ctx, http.MethodGet, b.object(key, url.Values{"alt": {"media"}}), h, nil, 0, false)
-	var f *Failure
-	if errors.As(err, &f) && f.Status == http.StatusRequestedRangeNotSatisfiable {
+	if f, ok := errors.AsType[*Failure](err); ok && f.Status == http.StatusRequestedRangeNotSatisfiable {
 		info, err := b.Head(ctx, key)
 		return http.NoBody, info, err
 	}

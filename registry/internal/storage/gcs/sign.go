@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ func (b *Bucket) toSign(now time.Time, email, method, key string, expires time.D
 	slices.Sort(names)
 	q := url.Values{
 		"X-Goog-Algorithm": {"GOOG4-RSA-SHA256"}, "X-Goog-Credential": {email + "/" + scope}, "X-Goog-Date": {stamp},
-		"X-Goog-Expires": {seconds(expires)}, "X-Goog-SignedHeaders": {strings.Join(names, ";")},
+		"X-Goog-Expires": {strconv.Itoa(max(int(expires/time.Second), 1))}, "X-Goog-SignedHeaders": {strings.Join(names, ";")},
 	}
 	for name, values := range query {
 		q[name] = values

@@ -283,8 +283,7 @@ func TestFailures(t *testing.T) {
 		}}
 		b := g.bucket(t, nil)
 		_, err := b.Put(t.Context(), "k", small("x"), object.PutOptions{})
-		var trouble *object.Trouble
-		if !errors.As(err, &trouble) || trouble.Effect != effect || status != 0 && trouble.After != 3*time.Second {
+		if trouble, ok := errors.AsType[*object.Trouble](err); !ok || trouble.Effect != effect || status != 0 && trouble.After != 3*time.Second {
 			t.Errorf("%d: %+v (%v)", status, trouble, err)
 		}
 	}

@@ -107,9 +107,6 @@ func (s *Store) renewPlaced(ctx context.Context, key string, others storage.Stag
 	return s.deadline(ctx, a, written(others)...)
 }
 
-// perDelete is how many deletions are sent at once.
-func (s *Store) perDelete() int { return max(s.limits.MaxDelete, 4*atOnce) }
-
 // split parts the deletions that can share a request from all else.
 func (s *Store) split(stage storage.Stage) (single storage.Stage, together []string) {
 	for _, c := range stage {

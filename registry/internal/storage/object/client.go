@@ -87,8 +87,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // asTrouble returns the Trouble inside err, if there is one. A request that reached its
 // own deadline got no answer.
 func asTrouble(err error) (*Trouble, bool) {
-	var t *Trouble
-	if errors.As(err, &t) {
+	if t, ok := errors.AsType[*Trouble](err); ok {
 		return t, true
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -312,7 +311,10 @@ func (c *Client) Delete(ctx context.Context, key string, how *Change) error {
 // deleteMany deletes objects that may be absent, with few requests if the store can.
 func (c *Client) deleteMany(ctx context.Context, keys []string, how *Change) error {
 	each := func(keys []string) error {
-		return parallel(keys, func(key string) error { return c.Delete(ctx, key, how.copy()) })
+		return parallel(keys, func(key string) error {
+			how := *how
+			return c.Delete(ctx, key, &how)
+		})
 	}
 	if len(keys) < 2 || c.limits.MaxDelete < 2 {
 		return each(keys)
@@ -331,11 +333,6 @@ func (c *Client) deleteMany(ctx context.Context, keys []string, how *Change) err
 		}
 	}
 	return nil
-}
-
-func (how *Change) copy() *Change {
-	c := *how
-	return &c
 }
 
 // change sends a request until it is known what it did. done reports whether what was asked

@@ -101,7 +101,7 @@ func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (
 // renewals fail as well.
 func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (kept, left []storage.Info, err error) {
 	end := time.Now().Add(listLife - storage.ClockError)
-	step := c.s.perDelete()
+	step := max(c.s.limits.MaxDelete, 4*atOnce) // deletions that are sent at once
 	withdraw, err := c.s.lists.publish(ctx, infos)
 	if errors.Is(err, storage.ErrNoSpace) {
 		c.s.o.Log.Warn("the bucket has no space to announce deletions, so some are made without; stop the registries if you can", zap.Error(err))

@@ -74,8 +74,7 @@ func (b *Bucket) copyParts(ctx context.Context, key string, id *string, sources 
 
 func (b *Bucket) abort(ctx context.Context, key string, id *string) error {
 	_, err := b.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &b.c.Bucket, Key: &key, UploadId: id})
-	var gone *types.NoSuchUpload
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*types.NoSuchUpload](err); ok {
 		return nil
 	}
 	return b.failed(ctx, err)

@@ -42,8 +42,8 @@ func (b *Bucket) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	var answer *awshttp.ResponseError
-	if !errors.As(err, &answer) || answer.HTTPResponse() == nil || answer.HTTPStatusCode() == 0 {
+	answer, ok := errors.AsType[*awshttp.ResponseError](err)
+	if !ok || answer.HTTPResponse() == nil || answer.HTTPStatusCode() == 0 {
 		if _, noCredentials := b.credentials.Retrieve(ctx); noCredentials != nil && ctx.Err() == nil {
 			return &object.Trouble{Err: fmt.Errorf("%w: %w", errNoCredentials, noCredentials), Effect: object.Refused}
 		}
@@ -51,8 +51,7 @@ func (b *Bucket) failed(ctx context.Context, err error) error {
 	}
 	resp := answer.HTTPResponse()
 	var f failure
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		f.Code, f.Message = api.ErrorCode(), api.ErrorMessage()
 	} else if resp.StatusCode < 300 { // the answer broke off, or is none of S3's
 		return &object.Trouble{Err: fmt.Errorf("the store's answer cannot be read: %w", errors.Unwrap(answer))}
@@ -69,7 +68,7 @@ func (b *Bucket) failed(ctx context.Context, err error) error {
 		f.Region, _, _ = strings.Cut(region, "'")
 	}
 	var after time.Duration
-	if t, ok := asTrouble(rest.Status(resp.Response, nil)); ok {
+	if t, ok := errors.AsType[*object.Trouble](rest.Status(resp.Response, nil)); ok {
 		after = t.After
 	}
 	return b.meaning(&f, max(resp.StatusCode, http.StatusMultipleChoices), after)
@@ -88,7 +87,9 @@ func (b *Bucket) meaning(f *failure, status int, after time.Duration) error {
 		"RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException", "NoSuchUpload":
 		// The clock is corrected, and credentials are fetched again, by now.
 		if f.Code == "ExpiredToken" || f.Code == "ExpiredTokenException" {
-			b.forgetCredentials()
+			if c, ok := b.credentials.(interface{ Invalidate() }); ok {
+				c.Invalidate()
+			}
 		}
 		if f.Code == "NoSuchUpload" {
 			return trouble(object.Doubtful) // completed by a request whose answer was lost, or aborted
@@ -129,19 +130,6 @@ func (b *Bucket) meaning(f *failure, status int, after time.Duration) error {
 		return fmt.Errorf("%w: %w", storage.ErrDenied, err)
 	}
 	return err
-}
-
-func asTrouble(err error) (*object.Trouble, bool) {
-	var t *object.Trouble
-	ok := errors.As(err, &t)
-	return t, ok
-}
-
-// forgetCredentials has them fetched again.
-func (b *Bucket) forgetCredentials() {
-	if c, ok := b.credentials.(interface{ Invalidate() }); ok {
-		c.Invalidate()
-	}
 }
 
 // explain makes a sentence of what failed at start, which names the setting.

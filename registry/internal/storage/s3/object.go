@@ -76,19 +76,14 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	case out.ContentLength == nil || size < 0: // the whole object, which some proxies send
 		body.Close()
 		return nil, object.Info{}, errors.New("the store answers a range with the whole object, and does not say how long that is")
-	default:
-		body = part(body, size, offset, length)
+	default: // a range of the whole object
+		r := &rangeOf{ReadCloser: body, skip: offset, left: max(size-offset, 0)}
+		if length >= 0 {
+			r.left = min(r.left, length)
+		}
+		body = r
 	}
 	return body, b.info(key, size, out.LastModified, out.ETag, out.Metadata), nil
-}
-
-// part reads a range of the whole object.
-func part(body io.ReadCloser, size, offset, length int64) io.ReadCloser {
-	r := &rangeOf{ReadCloser: body, skip: offset, left: max(size-offset, 0)}
-	if length >= 0 {
-		r.left = min(r.left, length)
-	}
-	return r
 }
 
 // rangeOf reads left bytes behind the first ones.
