@@ -14,6 +14,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/application"
+	relayclient "slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/inbound/webhook"
@@ -70,18 +71,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{T: t, service: s, hs: hs, api: a, base: "http://relay.example", transport: direct{a}, admin: admin}
-}
-
-// direct is a transport that calls a handler without a network.
-type direct struct{ handler http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	served := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
-	served.Header, served.ContentLength = r.Header, r.ContentLength
-	d.handler.ServeHTTP(w, served)
-	return w.Result(), nil
+	return &world{T: t, service: s, hs: hs, api: a, base: "http://relay.example", transport: relayclient.InProcess{Handler: a}, admin: admin}
 }
 
 // app makes an application and returns it with its token.

@@ -87,47 +87,6 @@ func TestRegistryHookRefuses(t *testing.T) {
 	w.want("after all that", w.ask("POST", "/hook/registry", good, bearer), 200, "accepted", 1.)
 }
 
-// TestRegistryHookSigned: with a secret, a token alone is not enough, and a signature is good for one token only.
-func TestRegistryHookSigned(t *testing.T) {
-	w := newWorldFor(t, nil, webhook.Registry([]byte("a shared secret")))
-	token, other := w.app(named("registry")).Token, w.app(named("other")).Token
-	bearer := "Authorization: Bearer " + token
-	body := envelopeOf(pushed("1", "hello", "1"))
-	signature := func(at time.Time, secret, body string) string {
-		mac := hmac.New(sha256.New, []byte(secret))
-		fmt.Fprintf(mac, "%d.Bearer %s.%s", at.Unix(), token, body)
-		return fmt.Sprintf("X-Slipway-Signature: t=%d,v1=00,v2=%x", at.Unix(), mac.Sum(nil))
-	}
-	now := time.Now()
-	good := signature(now, "a shared secret", body)
-	for _, tt := range []struct {
-		what, body string
-		headers    []string
-		status     int
-		sentence   string
-	}{
-		{"no signature", body, []string{bearer}, 401, "signed in the header X-Slipway-Signature"},
-		{"an empty one", body, []string{bearer, "X-Slipway-Signature: "}, 401, "signed in the header"},
-		{"one without a time", body, []string{bearer, "X-Hub-Signature-256: sha256=00"}, 401, "signed in the header"},
-		{"of another secret", body, []string{bearer, signature(now, "another", body)}, 401, "not that of this request"},
-		{"of another body", body + " ", []string{bearer, good}, 401, "not that of this request"},
-		{"of what is no envelope", "{", []string{bearer, good}, 401, "not that of this request"},
-		{"with another application's token", body, []string{"Authorization: Bearer " + other, good}, 401, "not that of this request"},
-		{"with another application's token elsewhere", body, []string{"X-Gotify-Key: " + other, good}, 401, "must be in the header Authorization"},
-		{"an old one", body, []string{bearer, signature(now.Add(-6*time.Minute), "a shared secret", body)}, 401, "another time than now"},
-		{"no token", body, []string{good}, 401, "A token is required."},
-		{"too large", body + strings.Repeat(" ", 64<<10), []string{bearer, good}, 413, "65536 bytes"},
-	} {
-		r := w.ask("POST", "/hook/registry", tt.body, tt.headers...)
-		w.want(tt.what, r, tt.status)
-		if text, _ := r.fields["errorDescription"].(string); !strings.Contains(text, tt.sentence) {
-			t.Errorf("%s: the answer is %q, want %q in it", tt.what, text, tt.sentence)
-		}
-	}
-	w.want("signed", w.ask("POST", "/hook/registry", body, bearer, good), 200, "accepted", 1.)
-	w.want("signed again", w.ask("POST", "/hook/registry", body, bearer, signature(now.Add(time.Second), "a shared secret", body)), 200, "repeated", 1.)
-}
-
 // TestRegistryHookSigned_ByApplication: an application's secret replaces that of the configuration, for this application only.
 func TestRegistryHookSigned_ByApplication(t *testing.T) {
 	const secret = "the secret of one application"
