@@ -1,6 +1,7 @@
 package httprequest
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
@@ -12,34 +13,22 @@ import (
 // SessionCookie is the cookie of the pages' sessions. The API accepts it, too.
 const SessionCookie = "relay_session"
 
-// Status returns the HTTP status of a kind of refusal.
-func Status(kind refusal.Kind) int {
-	switch kind {
-	case refusal.KindInvalid:
-		return http.StatusBadRequest
-	case refusal.KindUnauthorized:
-		return http.StatusUnauthorized
-	case refusal.KindForbidden:
-		return http.StatusForbidden
-	case refusal.KindNotFound:
-		return http.StatusNotFound
-	case refusal.KindConflict:
-		return http.StatusConflict
-	case refusal.KindTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case refusal.KindMediaType:
-		return http.StatusUnsupportedMediaType
-	case refusal.KindMethod:
-		return http.StatusMethodNotAllowed
-	case refusal.KindTimeout:
-		return http.StatusRequestTimeout
-	case refusal.KindRateLimited:
-		return http.StatusTooManyRequests
-	case refusal.KindUnavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
+var statuses = map[refusal.Kind]int{
+	refusal.KindInvalid:      http.StatusBadRequest,
+	refusal.KindUnauthorized: http.StatusUnauthorized,
+	refusal.KindForbidden:    http.StatusForbidden,
+	refusal.KindNotFound:     http.StatusNotFound,
+	refusal.KindConflict:     http.StatusConflict,
+	refusal.KindTooLarge:     http.StatusRequestEntityTooLarge,
+	refusal.KindMediaType:    http.StatusUnsupportedMediaType,
+	refusal.KindMethod:       http.StatusMethodNotAllowed,
+	refusal.KindTimeout:      http.StatusRequestTimeout,
+	refusal.KindRateLimited:  http.StatusTooManyRequests,
+	refusal.KindUnavailable:  http.StatusServiceUnavailable,
 }
+
+// Status returns the HTTP status of a kind of refusal.
+func Status(kind refusal.Kind) int { return cmp.Or(statuses[kind], http.StatusInternalServerError) }
 
 // RetryAfter returns the header's value for a time to wait: whole seconds, at least one.
 func RetryAfter(wait time.Duration) string {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"html"
 	"html/template"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 // words are the functions of the relay's own templates.
 var words = template.FuncMap{
 	"state":           stateWord,
-	"stateNote":       stateNote,
+	"stateNote":       func(s outbox.State) string { return stateNotes[s] },
 	"priority":        priorityWord,
 	"templateParts":   func() []string { return []string{"title", "text", "priority", "link"} },
 	"templatePresets": templates.Presets,
@@ -29,61 +30,32 @@ var words = template.FuncMap{
 	"moment":          moment,
 }
 
-func stateWord(s outbox.State) string {
-	switch s {
-	case outbox.StateQueued:
-		return "queued"
-	case outbox.StateRetryWait:
-		return "retrying"
-	case outbox.StateBlocked:
-		return "blocked"
-	case outbox.StateSent:
-		return "delivered"
-	case outbox.StateAmbiguous:
-		return "unclear"
-	case outbox.StateDead:
-		return "given up"
-	case outbox.StateRedacted:
-		return "removed"
-	}
-	return string(s)
+var stateWords = map[outbox.State]string{
+	outbox.StateQueued:    "queued",
+	outbox.StateRetryWait: "retrying",
+	outbox.StateBlocked:   "blocked",
+	outbox.StateSent:      "delivered",
+	outbox.StateAmbiguous: "unclear",
+	outbox.StateDead:      "given up",
+	outbox.StateRedacted:  "removed",
 }
 
-// stateNote explains a state and what comes next.
-func stateNote(s outbox.State) string {
-	switch s {
-	case outbox.StateQueued:
-		return "It is waiting to be sent."
-	case outbox.StateRetryWait:
-		return "An attempt failed; the relay retries automatically."
-	case outbox.StateBlocked:
-		return "It waits until the cause is fixed, and is then sent automatically."
-	case outbox.StateSent:
-		return "The homeserver (the Matrix server that the relay sends to) accepted it."
-	case outbox.StateAmbiguous:
-		return "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it."
-	case outbox.StateDead:
-		return "The relay has stopped trying. You can deliver it again."
-	case outbox.StateCancelled:
-		return "It was withdrawn before it was delivered."
-	case outbox.StateRedacted:
-		return "It was delivered and later removed from the room."
-	}
-	return ""
+func stateWord(s outbox.State) string { return cmp.Or(stateWords[s], string(s)) }
+
+// stateNotes explain a state and what comes next.
+var stateNotes = map[outbox.State]string{
+	outbox.StateQueued:    "It is waiting to be sent.",
+	outbox.StateRetryWait: "An attempt failed; the relay retries automatically.",
+	outbox.StateBlocked:   "It waits until the cause is fixed, and is then sent automatically.",
+	outbox.StateSent:      "The homeserver (the Matrix server that the relay sends to) accepted it.",
+	outbox.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it.",
+	outbox.StateDead:      "The relay has stopped trying. You can deliver it again.",
+	outbox.StateCancelled: "It was withdrawn before it was delivered.",
+	outbox.StateRedacted:  "It was delivered and later removed from the room.",
 }
 
 func priorityWord(p int) string {
-	switch {
-	case p >= 2:
-		return "highest"
-	case p == 1:
-		return "high"
-	case p == 0:
-		return "normal"
-	case p == -1:
-		return "low"
-	}
-	return "lowest"
+	return [...]string{"lowest", "low", "normal", "high", "highest"}[min(max(p, message.MinPriority), message.MaxPriority)-message.MinPriority]
 }
 
 // outcome returns the note of a message whose alert has ended, "" for other notes.

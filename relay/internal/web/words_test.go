@@ -15,7 +15,7 @@ import (
 
 func TestWords(t *testing.T) {
 	for _, s := range outbox.States {
-		if stateWord(s) == "" || stateNote(s) == "" {
+		if stateWord(s) == "" || stateNotes[s] == "" {
 			t.Errorf("%s has no words", s)
 		}
 	}
