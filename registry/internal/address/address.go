@@ -1,4 +1,4 @@
-// Package address tells clients apart by where they come from.
+// Package address finds out where clients come from, behind proxies too.
 package address
 
 import "net/netip"

@@ -12,6 +12,8 @@ import (
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/address"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
@@ -70,7 +72,7 @@ type API struct {
 	headers []header
 	answers *budget // of large answers
 	bodies  *budget // of large manifests being pushed
-	proxies proxies
+	proxies address.Proxies
 	origins *http.CrossOriginProtection
 	router  *mux.Router
 	handler http.Handler
@@ -97,7 +99,7 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, answers: newBudget(answerMemory, answerShare), bodies: newBudget(bodyMemory, bodyShare), proxies: proxies{opts.TrustedProxies, opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, answers: newBudget(answerMemory, answerShare), bodies: newBudget(bodyMemory, bodyShare), proxies: address.Proxies{Networks: opts.TrustedProxies, Unix: opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
 	if a.origins, err = u.protection(); err != nil {
 		return nil, err
 	}
@@ -118,8 +120,8 @@ func commonHeaders(configured http.Header) []header {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.proxies.strip(r)
-	if client := a.proxies.client(r); client != r.RemoteAddr {
+	a.proxies.Strip(r)
+	if client := a.proxies.Client(r); client != r.RemoteAddr {
 		r = r.WithContext(r.Context()) // a copy
 		r.RemoteAddr = client
 	}
@@ -140,6 +142,15 @@ type Proxy interface {
 // repository is where pushes and deletions go.
 func (a *API) repository(r *request) registry.Repository {
 	return a.opts.Registry.Repository(r.name).By(orElse(r.user, "anonymous"))
+}
+
+// pushable is the repository for pushes of manifests, bounded by what the caller may push.
+func (a *API) pushable(r *request) registry.Repository {
+	repo := a.repository(r).OfClasses(r.classes())
+	if !r.may(access.TagMove, r.name) {
+		repo = repo.KeepingTags()
+	}
+	return repo
 }
 
 // puller is where pulls go.

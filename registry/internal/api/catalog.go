@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"slipway/registry/internal/oci"
@@ -22,30 +21,17 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 	if n > a.opts.CatalogMax {
 		return oci.NewError(oci.CodePaginationInvalid, map[string]int{"n": n})
 	}
-	last := r.param("last")
-	visible := r.visible()
-	names, more := []string{}, false
-	if n > 0 {
-		if names, more, err = a.opts.Registry.Catalog(r.Context(), n, last, visible); err != nil {
-			return err
-		}
+	names, more, err := a.opts.Registry.Catalog(r.Context(), n, r.param("last"), r.visible())
+	if err != nil {
+		return err
 	}
-	if more && len(names) > 0 {
+	if more {
 		r.linkNext(w, nextPage(n, names[len(names)-1]))
-	}
-	if names == nil {
-		names = []string{}
 	}
 	release, err := a.roomForList(r, names)
 	if err != nil {
 		return err
 	}
 	defer release()
-	body, err := json.Marshal(struct {
-		Repositories []string `json:"repositories"`
-	}{names})
-	if err != nil {
-		return err
-	}
-	return writeBody(w, r, http.StatusOK, contentTypeJSON, append(body, '\n'))
+	return writeJSON(w, r, http.StatusOK, map[string][]string{"repositories": names})
 }

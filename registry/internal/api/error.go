@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -157,6 +158,15 @@ func clientGone(r *request, err error) bool {
 }
 
 var contentTypeJSON = []string{"application/json"}
+
+// writeJSON answers with a document of JSON.
+func writeJSON(w http.ResponseWriter, r *request, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeBody(w, r, status, contentTypeJSON, append(body, '\n'))
+}
 
 // writeBody answers with a document.
 func writeBody(w http.ResponseWriter, r *request, status int, contentType []string, body []byte) error {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
 )
 
@@ -36,12 +35,8 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
-	repo := a.repository(r).OfClasses(r.classes())
-	if !r.may(access.TagMove, r.name) {
-		repo = repo.KeepingTags()
-	}
 	before := a.tagsBefore(r, ref, tags)
-	res, err := repo.PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
+	res, err := a.pushable(r).PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
 	if err != nil {
 		return err
 	}

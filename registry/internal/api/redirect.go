@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"slipway/registry/internal/address"
 	"slipway/registry/internal/oci"
 )
 
@@ -42,10 +43,10 @@ func (a *API) mayRedirect(r *request) (client netip.Addr, may bool) {
 	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 {
 		return client, false
 	}
-	client, known := parseHop(r.RemoteAddr)
+	client, known := address.ParseHop(r.RemoteAddr)
 	if len(a.opts.NoRedirect) == 0 {
 		return client, true
 	}
-	excluded := proxies{networks: a.opts.NoRedirect}
-	return client, known && !excluded.has(client)
+	excluded := address.Proxies{Networks: a.opts.NoRedirect}
+	return client, known && !excluded.Has(client)
 }

@@ -25,7 +25,7 @@ func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, r, map[string][]registry.Deletion{"deleted": all})
+	return writeJSON(w, r, http.StatusOK, map[string][]registry.Deletion{"deleted": all})
 }
 
 // getHistory answers what a tag points at and has pointed at. Only callers who may push learn who
@@ -44,15 +44,7 @@ func (a *API) getHistory(w http.ResponseWriter, r *request) error {
 			all[i].By = ""
 		}
 	}
-	return writeJSON(w, r, map[string][]registry.Target{"history": all})
-}
-
-func writeJSON(w http.ResponseWriter, r *request, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return writeBody(w, r, http.StatusOK, contentTypeJSON, append(body, '\n'))
+	return writeJSON(w, r, http.StatusOK, map[string][]registry.Target{"history": all})
 }
 
 // restore undoes a deletion, or points a tag at an earlier target.
@@ -65,10 +57,7 @@ func (a *API) restore(w http.ResponseWriter, r *request) error {
 	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
-	repo := a.repository(r).OfClasses(r.classes())
-	if !r.may(access.TagMove, r.name) {
-		repo = repo.KeepingTags()
-	}
+	repo := a.pushable(r)
 	before := a.tagsBefore(r, oci.Reference{Tag: selected.Tag}, nil)
 	restored, err := repo.Restore(r.Context(), selected)
 	if d := restored.Tags[selected.Tag]; d != "" {
@@ -79,7 +68,7 @@ func (a *API) restore(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, r, restored)
+	return writeJSON(w, r, http.StatusOK, restored)
 }
 
 func readSelection(body io.Reader) (s registry.Selection, err error) {

@@ -39,11 +39,7 @@ func (a *API) listRobots(w http.ResponseWriter, r *request) error {
 	if all == nil {
 		all = []robot.Robot{}
 	}
-	body, err := json.Marshal(map[string][]robot.Robot{"robots": all})
-	if err != nil {
-		return err
-	}
-	return writeBody(w, r, http.StatusOK, contentTypeJSON, body)
+	return writeJSON(w, r, http.StatusOK, map[string][]robot.Robot{"robots": all})
 }
 
 // administers reports whether the caller administers all repositories in which the robot has rights.
@@ -147,10 +143,6 @@ func noRobot() error {
 
 // sendSecret is the one answer that has a robot's secret.
 func sendSecret(w http.ResponseWriter, r *request, status int, name, secret string) error {
-	body, err := json.Marshal(createdRobot{robot.UserPrefix + name, secret})
-	if err != nil {
-		return err
-	}
 	w.Header()["Cache-Control"] = []string{"no-store"}
-	return writeBody(w, r, status, contentTypeJSON, body)
+	return writeJSON(w, r, status, createdRobot{robot.UserPrefix + name, secret})
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"slipway/registry/internal/oci"
@@ -31,18 +30,14 @@ func (a *API) listTags(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer release()
-	body, err := json.Marshal(struct {
-		Name oci.Name `json:"name"`
-		Tags []string `json:"tags"`
-	}{repo.Name(), tags})
-	if err != nil {
-		return err
-	}
 	if page.Next != "" {
 		r.linkNext(w, nextPage(n, page.Next))
 	}
 	warn(w, page.Warning)
-	return writeBody(w, r, http.StatusOK, contentTypeJSON, append(body, '\n'))
+	return writeJSON(w, r, http.StatusOK, struct {
+		Name oci.Name `json:"name"`
+		Tags []string `json:"tags"`
+	}{repo.Name(), tags})
 }
 
 // warn tells the client something about the answer, if there is anything.

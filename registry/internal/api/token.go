@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -85,13 +84,9 @@ func (a *API) issue(w http.ResponseWriter, r *request, q auth.TokenRequest) erro
 	if issued.User != "" {
 		r.event = "login"
 	}
-	body, err := json.Marshal(tokenAnswer{
+	w.Header()["Cache-Control"] = []string{"no-store"}
+	return writeJSON(w, r, http.StatusOK, tokenAnswer{
 		Token: issued.Token, Access: issued.Token, Scope: issued.Scope, Refresh: issued.Refresh,
 		Lifetime: int(issued.Lifetime.Seconds()), At: issued.At.UTC().Format(time.RFC3339),
 	})
-	if err != nil {
-		return err
-	}
-	w.Header()["Cache-Control"] = []string{"no-store"}
-	return writeBody(w, r, http.StatusOK, contentTypeJSON, body)
 }

@@ -61,16 +61,3 @@ func TestRootOfURLs(t *testing.T) {
 		}
 	}
 }
-
-func FuzzForwarded(f *testing.F) {
-	f.Add(`for=1;proto=https;host="a\"b"`, "https", "h")
-	f.Add("proto=https", "", "a,b")
-	f.Fuzz(func(t *testing.T, fw, proto, host string) {
-		for _, h := range []http.Header{{"Forwarded": {fw}}, {"X-Forwarded-Proto": {proto}, "X-Forwarded-Host": {host}}} {
-			s, got := forwarded(h)
-			if s != "" && s != "http" && s != "https" || got != "" && !validHost(got) {
-				t.Errorf("%v gives %q %q", h, s, got)
-			}
-		}
-	})
-}
