@@ -15,14 +15,9 @@ import (
 func TestParts_CannotBeStored_TheNextMessageWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t, withParts)
-		pages := func(n int) {
-			if err := r.Options.Store.LimitPages(ctx, n); err != nil {
-				t.Error(err)
-			}
-		}
 		var once sync.Once
 		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
-			once.Do(func() { pages(1) })
+			once.Do(func() { r.FillDisk(true) })
 			return nil
 		}
 		app := r.NewApp("a", "!a:hs")
@@ -33,7 +28,7 @@ func TestParts_CannotBeStored_TheNextMessageWaits(t *testing.T) {
 		if n := len(r.HS.Bodies("!a:hs")); n != 1 {
 			t.Errorf("the room has %d events while the disk is full", n)
 		}
-		pages(1 << 30)
+		r.FillDisk(false)
 		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != outbox.StateSent {
 			t.Fatalf("%+v, %v", m, err)
 		}

@@ -15,15 +15,10 @@ import (
 // that may have arrived is not sent again by another device then.
 func TestAttemptThatCannotBeStored(t *testing.T) {
 	r := relaytest.NewRig(t)
-	pages := func(n int) {
-		if err := r.Options.Store.LimitPages(ctx, n); err != nil {
-			t.Fatal(err)
-		}
-	}
 	var once sync.Once
 	r.HS.Script = func(matrix.Outgoing, int) (a *relaytest.Answer) {
 		once.Do(func() {
-			pages(1)
+			r.FillDisk(true)
 			a = &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Reason: "no answer"}, Store: true}
 		})
 		return a
@@ -48,7 +43,7 @@ func TestAttemptThatCannotBeStored(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	pages(1 << 30)
+	r.FillDisk(false)
 	r.Await(id, outbox.StateSent)
 	if n := len(r.HS.Bodies("!a:hs")); n != 1 {
 		t.Errorf("it is in the room %d times", n)

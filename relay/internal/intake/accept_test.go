@@ -180,18 +180,14 @@ func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
 		}
 		r.Exec(`UPDATE outbox SET state = 'dead', final_at = 1`)
 		time.Sleep(time.Second) // until it is counted again
-		if err := r.Options.Store.LimitPages(ctx, 1); err != nil {
-			t.Fatal(err)
-		}
+		r.FillDisk(true)
 		full := strings.Repeat("x", 100_000)
 		for range 20 {
 			if _, err := r.Accept(ctx, intake.Request{Token: token, Message: full}); refusal.KindOf(err) != refusal.KindUnavailable {
 				t.Fatalf("the disk is full: %v", err)
 			}
 		}
-		if err := r.Options.Store.LimitPages(ctx, 1<<30); err != nil {
-			t.Fatal(err)
-		}
+		r.FillDisk(false)
 		r.Post(token, "x")
 	})
 }
@@ -219,12 +215,7 @@ func TestFullDisk(t *testing.T) {
 	token := r.NewApp("a", "!a:hs").Token
 	r.Start()
 	r.Await(r.Post(token, "before"), outbox.StateSent)
-	pages := func(n int) {
-		if err := r.Options.Store.LimitPages(ctx, n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pages(1)
+	r.FillDisk(true)
 	refused := 0
 	for range 3 {
 		if _, err := r.Accept(ctx, intake.Request{Token: token, Message: strings.Repeat("full ", 20_000)}); refusal.KindOf(err) == refusal.KindUnavailable {
@@ -234,7 +225,7 @@ func TestFullDisk(t *testing.T) {
 	if refused == 0 {
 		t.Fatal("nothing was refused though the disk is full")
 	}
-	pages(1 << 30)
+	r.FillDisk(false)
 	r.Await(r.Post(token, "after"), outbox.StateSent)
 	var texts []string
 	for _, body := range r.HS.Bodies("!a:hs") {

@@ -65,7 +65,7 @@ func OpenDatabase(where string) (*sql.DB, error) {
 	if isDSN(where) {
 		return sql.Open("pgx", where)
 	}
-	return sql.Open("sqlite", where)
+	return sql.Open("sqlite", where+"?_pragma=busy_timeout(10000)")
 }
 
 // Exec runs a statement on a connection of its own and scans the row that it returns into into, if any.
@@ -83,6 +83,29 @@ func (r *Rig) Exec(text string, into ...any) {
 	}
 	if err != nil {
 		r.T.Fatal(err)
+	}
+}
+
+// FillDisk makes the database refuse new and changed entries, as a full disk would, or ends that.
+func (r *Rig) FillDisk(full bool) {
+	r.T.Helper()
+	statements := []string{`DROP TRIGGER full_insert`, `DROP TRIGGER full_update`}
+	switch {
+	case full && OnPostgres():
+		statements = []string{
+			`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE disk_full; END $f$`,
+			`CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON outbox EXECUTE FUNCTION full_disk()`,
+		}
+	case OnPostgres():
+		statements = []string{`DROP FUNCTION full_disk() CASCADE`}
+	case full:
+		statements = []string{
+			`CREATE TRIGGER full_insert BEFORE INSERT ON outbox BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+			`CREATE TRIGGER full_update BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+		}
+	}
+	for _, text := range statements {
+		r.Exec(text)
 	}
 }
 

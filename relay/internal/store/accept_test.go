@@ -90,9 +90,7 @@ func TestAcceptAllOrNone(t *testing.T) {
 			t.Errorf("message %d has id %d and the text %q, want %d", i, e.ID, e.Body, a.Entry.ID)
 		}
 	}
-	if err := s.LimitPages(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	fillDisk(t, s, true)
 	third := batch()
 	third[50].Entry.Body = strings.Repeat("x", 1<<20)
 	if err := s.Accept(ctx, third...); err == nil {

@@ -48,8 +48,6 @@ type database struct {
 	lastID     string // query: the last id that was given to a row of a table; 0 if none was
 	continueID string // …and continues after it
 	writing    string // query: the transactions that may have given ids to entries and go on; "" if there is one writer
-
-	refuseRows func(tx *Tx, pages int) error // see [Store.LimitPages]
 }
 
 // use names the index that a query must use.
@@ -66,11 +64,6 @@ func (d *database) open(pool gorm.ConnPool) (*gorm.DB, error) {
 
 // IsTaken reports whether err is a violation of a unique index.
 func IsTaken(err error) bool { return isTakenSQLite(err) || codeOf(err) == pgUniqueViolation }
-
-// LimitPages bounds the size of the database, in pages, as a full disk would. It is for tests.
-func (s *Store) LimitPages(ctx context.Context, n int) error {
-	return s.Update(ctx, func(tx *Tx) error { return s.d.refuseRows(tx, n) })
-}
 
 // query reads rows that no type of gorm's fits.
 func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {

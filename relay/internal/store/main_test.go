@@ -90,6 +90,23 @@ func settle(t *testing.T, s *Store) {
 	}
 }
 
+// fillDisk fills the disk of a database, or frees it.
+func fillDisk(t *testing.T, s *Store, full bool) {
+	t.Helper()
+	update(t, s, func(tx *Tx) error {
+		switch {
+		case postgresServer == nil && full:
+			return tx.exec(`PRAGMA max_page_count = 1`)
+		case postgresServer == nil:
+			return tx.exec(`PRAGMA max_page_count = 1000000000`)
+		case full:
+			return tx.exec(`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE disk_full; END $f$;
+				CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON outbox EXECUTE FUNCTION full_disk()`)
+		}
+		return tx.exec(`DROP FUNCTION full_disk() CASCADE`)
+	})
+}
+
 // found stores what an attempt has found.
 func found(t *testing.T, s *Store, e outbox.Entry, f outbox.Fact, at int64) {
 	t.Helper()

@@ -107,12 +107,7 @@ func removeRow(tx *Tx, id int64) error { return tx.purge([]int64{id}) }
 // TestOutcomesOutliveAnError reports results while the database cannot grow; they are stored when it can.
 func TestOutcomesOutliveAnError(t *testing.T) {
 	s, a := readyWithMessage(t)
-	limit := func(pages int) {
-		if err := s.LimitPages(ctx, pages); err != nil {
-			t.Fatal(err)
-		}
-	}
-	limit(1)
+	fillDisk(t, s, true)
 	done := a.Entry
 	done.FirstAttemptAt, done.Wire = 1, []byte(strings.Repeat("w", 100_000)) // kept, as it may have arrived
 	number := s.Report(NewOutcome(done, outbox.Refused{Reason: "refused"}, 1))
@@ -126,7 +121,7 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	if m, err := s.Message(ctx, done.ID); err != nil || m.State != outbox.StateQueued {
 		t.Fatalf("while it cannot be stored: %+v, %v", m.State, err)
 	}
-	limit(1 << 30)
+	fillDisk(t, s, false)
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if m, err := s.Message(ctx, done.ID); err == nil && m.State == outbox.StateDead && s.Committed() == number {
 			return

@@ -33,15 +33,6 @@ var postgresDatabase = &database{
 	continueID: `SELECT setval(pg_get_serial_sequence(?, 'id'), ?)`,
 	writing: `SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND relation = 'outbox'::regclass AND mode = 'RowExclusiveLock' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-	refuseRows: func(tx *Tx, pages int) error { // new rows in the outbox, and changes of those that are there
-		if err := tx.exec(`DROP TRIGGER IF EXISTS full_disk ON outbox`); err != nil || pages != 1 {
-			return err
-		}
-		return errors.Join(
-			tx.exec(`CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE disk_full; END $f$`),
-			tx.exec(`CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON outbox EXECUTE FUNCTION full_disk()`),
-		)
-	},
 }
 
 // postgresDialect is PostgreSQL's.

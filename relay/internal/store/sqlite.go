@@ -30,7 +30,6 @@ var sqliteDatabase = &database{
 	foreign:    "the file is a database of something else (it has tables, but none named schema_version): give the relay a file of its own; `relay import pushbits` takes over what is in one of PushBits",
 	lastID:     `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)`,
 	continueID: `INSERT OR REPLACE INTO sqlite_sequence (rowid, name, seq) SELECT (SELECT rowid FROM sqlite_sequence WHERE name = n), n, last FROM (SELECT ? AS n, ? AS last)`,
-	refuseRows: func(tx *Tx, pages int) error { return tx.exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)) },
 }
 
 // sqliteDialect is SQLite's. Nobody else uses the file, so there is nothing to lock, and no connection to lose.
