@@ -149,11 +149,10 @@ func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Recei
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.
 func (a *API) storeSingle(in *inbound.Request, drafts []intake.Request, result *inbound.Result) error {
-	accepted, err := a.service.Accept(in.Context(), drafts[0])
+	m, err := a.service.Accept(in.Context(), drafts[0])
 	if err != nil {
 		return err
 	}
-	m := inbound.Accepted{Accepted: accepted}
 	if wait := min(result.Wait, a.o.MaxWait); wait > 0 {
 		now, err := a.service.Wait(in.Context(), account.Principal{ApplicationID: m.ApplicationID}, m.ID, wait)
 		if err == nil {
@@ -172,7 +171,7 @@ func (a *API) storeEvents(in *inbound.Request, drafts []intake.Request, result *
 	switch kind := refusal.KindOf(err); {
 	case err == nil || kind == refusal.KindConflict:
 		for _, m := range accepted {
-			result.Messages = append(result.Messages, inbound.Accepted{Accepted: m})
+			result.Messages = append(result.Messages, m)
 			if m.Replay || m.Conflict { // a conflict: another version of the relay worded the same event differently
 				result.Repeated++
 			} else {

@@ -203,7 +203,7 @@ func replyDiscord(w http.ResponseWriter, res Result) {
 	}
 	m := res.Messages[0]
 	httprequest.WriteJSON(w, http.StatusOK, map[string]any{
-		"id": strconv.FormatInt(m.ID, 10), "type": 0, "content": m.Message, "channel_id": strconv.FormatInt(m.ApplicationID, 10),
+		"id": strconv.FormatInt(m.ID, 10), "type": 0, "content": m.Body, "channel_id": strconv.FormatInt(m.ApplicationID, 10),
 		"webhook_id": strconv.FormatInt(m.ApplicationID, 10), "timestamp": m.AcceptedAt.UTC().Format(time.RFC3339Nano),
 		"author":      map[string]any{"id": strconv.FormatInt(m.ApplicationID, 10), "username": m.Title, "bot": true, "discriminator": "0000", "avatar": nil},
 		"attachments": []any{}, "embeds": []any{}, "mentions": []any{}, "mention_roles": []any{}, "components": []any{},

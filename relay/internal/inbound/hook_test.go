@@ -11,6 +11,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
 
@@ -73,7 +74,7 @@ func replied(p Protocol, b Batch) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	res := Result{Batch: b}
 	for range b.Drafts {
-		res.Messages = append(res.Messages, Accepted{Accepted: intake.Accepted{ID: 42, ApplicationID: 7, Message: "m", AcceptedAt: time.Unix(1_800_000_000, 0)}})
+		res.Messages = append(res.Messages, intake.Accepted{Message: message.Message{ID: 42, ApplicationID: 7, Body: "m", AcceptedAt: time.Unix(1_800_000_000, 0)}})
 	}
 	p.Reply(w, res)
 	return w

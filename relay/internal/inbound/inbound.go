@@ -91,15 +91,9 @@ type Receipt struct {
 // Result is the outcome of a request.
 type Result struct {
 	Batch
-	Messages []Accepted  // of the drafts that were stored, now or earlier
-	Accepted int         // stored now
-	Repeated int         // stored earlier, under the same key
-	Alert    alert.Alert // for a receipt
-	Refused  int         // over a limit of the relay: sending them again would not help
-}
-
-// Accepted is a draft that is stored.
-type Accepted struct {
-	intake.Accepted
-	Error string // why it waits, or was given up
+	Messages []intake.Accepted // of the drafts that were stored, now or earlier
+	Accepted int               // stored now
+	Repeated int               // stored earlier, under the same key
+	Alert    alert.Alert       // for a receipt
+	Refused  int               // over a limit of the relay: sending them again would not help
 }

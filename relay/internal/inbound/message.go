@@ -199,11 +199,9 @@ type reply struct {
 
 // replyMessage answers for a single message.
 func replyMessage(w http.ResponseWriter, res Result) {
-	m := &res.Messages[0]
-	out := reply{Success: m.State != outbox.StateDead, Message: Show(message.Message{
-		ID: m.ID, ApplicationID: m.ApplicationID, Title: m.Title, Body: m.Message, Priority: m.Priority, Extras: res.Drafts[0].Extras,
-		AcceptedAt: m.AcceptedAt, State: m.State, EventID: m.EventID, Attachments: m.Attachments,
-	})}
+	m := res.Messages[0]
+	m.Extras = res.Drafts[0].Extras
+	out := reply{Success: m.State != outbox.StateDead, Message: Show(m.Message)}
 	if m.State != outbox.StateSent {
 		out.LastError = m.Error
 	}

@@ -9,6 +9,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -113,11 +114,10 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []Accepted, err error) {
 	for _, a := range stored {
 		e := &a.Entry
-		out := Accepted{
-			ID: e.MessageID(), ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-			AcceptedAt: store.Time(e.AcceptedAt), State: outbox.StateQueued, Replay: a.Replay, Conflict: a.Conflict,
-			Attachments: outbox.DecodeAttachments(e.Attachments),
-		}
+		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, Message: message.Message{
+			ID: e.MessageID(), ApplicationID: e.ApplicationID, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+			AcceptedAt: store.Time(e.AcceptedAt), State: outbox.StateQueued, Attachments: outbox.DecodeAttachments(e.Attachments),
+		}}
 		switch {
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")

@@ -123,18 +123,9 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	}, nil
 }
 
-// Accepted is a message that is durably in the outbox.
+// Accepted is a message that is durably in the outbox, as it was stored: without the outcome, unless Replay.
 type Accepted struct {
-	ID            int64
-	ApplicationID int64
-	Title         string // as stored: the application's name stands in for an empty one only when rendering
-	Message       string
-	ContentType   string // "" means Markdown
-	Priority      int    // effective
-	AcceptedAt    time.Time
-	State         outbox.State // StateQueued, or the present state when Replay
-	EventID       string
-	Replay        bool // the idempotency key was known: this is the first answer again
-	Attachments   []outbox.Attachment
-	Conflict      bool // the key was known for another message: nothing was stored
+	message.Message
+	Replay   bool // the idempotency key was known: this is the first answer again, with the present state
+	Conflict bool // the key was known for another message: nothing was stored
 }

@@ -10,7 +10,6 @@ import (
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/message"
 )
 
 // PushBits is POST /alert, where PushBits takes the webhooks of Alertmanager and Grafana: a report of each alert that
@@ -28,9 +27,7 @@ func PushBits() inbound.Protocol {
 		Reply: func(w http.ResponseWriter, res inbound.Result) {
 			list := make([]inbound.Message, len(res.Messages))
 			for i, m := range res.Messages {
-				list[i] = inbound.Show(message.Message{
-					ID: m.ID, ApplicationID: m.ApplicationID, Title: m.Title, Body: m.Message, Priority: m.Priority, AcceptedAt: m.AcceptedAt, State: m.State, EventID: m.EventID,
-				})
+				list[i] = inbound.Show(m.Message)
 			}
 			httprequest.WriteJSON(w, http.StatusOK, list)
 		},

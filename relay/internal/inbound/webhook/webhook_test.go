@@ -10,6 +10,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -43,7 +44,7 @@ func all() []inbound.Protocol {
 func TestRepliesAndFailures(t *testing.T) {
 	for _, p := range all() {
 		w := httptest.NewRecorder()
-		p.Reply(w, inbound.Result{Messages: []inbound.Accepted{{}}, Accepted: 1})
+		p.Reply(w, inbound.Result{Messages: []intake.Accepted{{}}, Accepted: 1})
 		if w.Code/100 != 2 {
 			t.Errorf("%s answers %d", p.Name, w.Code)
 		}
