@@ -352,6 +352,3 @@ func (r *Rules) NamesUsers() bool {
 
 // maxNamed bounds Named and Groups.
 const maxNamed = 1000
-
-// Len is the number of rules.
-func (r *Rules) Len() int { return len(r.rules) }

@@ -184,16 +184,6 @@ func ParseTagIndex(name string) (oci.Digest, bool) {
 	return d, err == nil
 }
 
-// Immutable reports whether a key can only ever hold one value: bytes named by their digest,
-// links that hold the digest of their name, and the files of one upload or run.
-func Immutable(key string) bool {
-	if strings.HasPrefix(key, Blobs+"/") {
-		return true
-	}
-	rest, ok := strings.CutPrefix(key, Repositories+"/")
-	return ok && !strings.HasSuffix(rest, "/current/link") && !strings.HasSuffix(rest, "/pushed")
-}
-
 // IsUpload reports whether a key is that of UploadData.
 func IsUpload(key string) bool {
 	return strings.HasPrefix(key, Repositories+"/") && strings.HasSuffix(key, "/data") && strings.Contains(key, "/_uploads/")
