@@ -127,7 +127,8 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(out, "skipped:", problem)
 	}
-	fmt.Fprintf(out, "%s would be deleted, %s of the rules kept\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"))
+	fmt.Fprintf(out, "%s would be deleted, %s of the rules kept%s\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"),
+		hint(len(plan.Problems) > 0, "; skipped repositories keep all their tags"))
 	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with what stays\n", bytesize.Text(plan.Bytes), plural.Of(plan.Blobs, "blob"), bytesize.Text(plan.Shared))
 	return err
 }

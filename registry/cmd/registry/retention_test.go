@@ -31,3 +31,18 @@ overlap: rules[0] and rules[1] both select 1 tag, such as ci/app:v1; rules[0] co
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+// A skipped repository isn't counted: its tags may be many, and all of them stay.
+func TestPrintPlan_Skipped(t *testing.T) {
+	var out bytes.Buffer
+	if err := printPlan(&out, &retention.Plan{Rules: 1, Problems: []string{"web/app: dates"}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `skipped: web/app: dates
+0 tags would be deleted, 0 tags of the rules kept; skipped repositories keep all their tags
+0 B in 0 blobs would become reclaimable; 0 B more are shared with what stays
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

@@ -17,11 +17,21 @@ const maxRobotBody = 64 << 10
 
 // robotRequest is what a robot is made of.
 type robotRequest struct {
-	Name         string    `json:"name"`
-	Repositories []string  `json:"repositories"`
-	Allow        []string  `json:"allow"`
-	Note         string    `json:"note"`
-	Expires      time.Time `json:"expires"`
+	Name         string   `json:"name"`
+	Repositories []string `json:"repositories"`
+	Allow        []string `json:"allow"`
+	Note         string   `json:"note"`
+	Expires      expiry   `json:"expires"`
+}
+
+// expiry is a time whose errors don't quote Go's layout.
+type expiry struct{ time.Time }
+
+func (e *expiry) UnmarshalJSON(text []byte) error {
+	if e.Time.UnmarshalJSON(text) != nil {
+		return errors.New("expires: must be a time such as 2027-01-01T00:00:00Z")
+	}
+	return nil
 }
 
 // createdRobot is an answer with a secret.
@@ -58,7 +68,7 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	if err := a.confirm(w, r); err != nil {
 		return err
 	}
-	wanted := robot.Robot{Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires}
+	wanted := robot.Robot{Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires.Time}
 	if r.grant != nil {
 		wanted.CreatedBy = r.grant.Caller.String()
 	}

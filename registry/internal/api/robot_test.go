@@ -3,7 +3,9 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -55,5 +57,28 @@ func TestRotateRobot_ByARobot(t *testing.T) {
 	}
 	for name := range headers {
 		s.do("GET", "/v2/", nil, headers[name]...).want(t, 200)
+	}
+}
+
+func TestCreateRobot_Expires(t *testing.T) {
+	store := memory.New()
+	robots, err := robot.Open(t.Context(), store, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, func(s *setup) { s.store, s.options.Robots = store, robots })
+	create := func(expires string) answer {
+		return s.do("POST", "/v2/_slipway/robots", []byte(`{"name":"ci","repositories":["**"],"allow":["pull"],"expires":`+expires+`}`))
+	}
+	for _, wrong := range []string{`"2160h"`, `"2999-01-01"`, `5`} {
+		got := create(wrong).wantError(t, 400, oci.CodeUnsupported)
+		if !strings.Contains(string(got.body), "expires: must be a time such as 2027-01-01T00:00:00Z") || strings.Contains(string(got.body), "2006") {
+			t.Errorf("expires %s: %s", wrong, got.body)
+		}
+	}
+	create(`"2999-01-01T00:00:00Z"`).want(t, 201)
+	all, err := robots.List(t.Context())
+	if want := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC); err != nil || len(all) != 1 || !all[0].Expires.Equal(want) {
+		t.Errorf("robots: %v, %v", all, err)
 	}
 }
