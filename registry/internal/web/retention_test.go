@@ -51,3 +51,15 @@ func TestRetention(t *testing.T) {
 		t.Errorf("the plan has deleted a tag: %v", err)
 	}
 }
+
+// The page doesn't present the tags of a skipped repository as none.
+func TestRetention_Skipped(t *testing.T) {
+	s := newSite(t, func(c *setup) {
+		c.pages.Plan = func(context.Context) (*retention.Plan, error) {
+			return &retention.Plan{Rules: 1, Problems: []string{"web/app: dates"}}, nil
+		}
+	})
+	b := s.as("owner")
+	b.get("/ui/retention")
+	b.want(200, "0 tags of the rules kept; skipped repositories keep all their tags.", "Skipped: web/app: dates")
+}
