@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
 )
 
 // command runs a command on the volume and returns its output.
@@ -81,6 +84,38 @@ func TestNegativeDurationsAreRefused(t *testing.T) {
 		}
 	}
 	v.pullAll([]picture{p})
+}
+
+// An offline collection could free what a restore puts in place beside it.
+func TestRestoreWaitsForAnOfflineCollection(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	v.push(0)
+	s, err := filesystem.Open(v.root)
+	ok(t, err)
+	defer s.Close()
+	unlock, err := s.Lock(t.Context(), storage.LockServers, false)
+	ok(t, err)
+	const waiting = "waiting for the end of an offline garbage collection"
+	problems := &watcher{text: waiting, seen: unlock}
+	config := filepath.Join(t.TempDir(), "config.yml")
+	ok(t, os.WriteFile(config, []byte("version: 0.1\nstorage: {filesystem: {rootdirectory: "+v.root+"}}\n"), 0o600))
+	if code := run(t.Context(), []string{"restore", config, "team/app"}, nil, io.Discard, problems); code != 1 || !strings.Contains(problems.String(), waiting) {
+		t.Errorf("ended with %d: %s", code, problems)
+	}
+}
+
+// watcher calls seen once a line has the text.
+type watcher struct {
+	strings.Builder
+	text string
+	seen func()
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.seen()
+	}
+	return w.Builder.Write(p)
 }
 
 // A verification that is interrupted describes what the next one does.

@@ -43,6 +43,11 @@ func newRestoreCommand() *cobra.Command {
 			}
 			act := audit.Record{Event: "restore", Repository: string(name), Reference: string(selected.Tag), Digest: string(selected.Digest)}
 			return onStorage(cmd, args[0], act, func(e *environment) error {
+				leave, err := e.Join(cmd.Context())
+				if err != nil {
+					return err
+				}
+				defer leave()
 				restored, err := e.Rules.Repository(name).By("command line").Restore(cmd.Context(), selected)
 				if err != nil {
 					return explainRestore(err)
