@@ -13,11 +13,11 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Tags are deleted first, each only if it still points where it was seen to, and
-// then manifests. An interrupted deletion leaves manifests with fewer tags, which the client's
-// retry removes, and perhaps the history of a tag that is gone, which a garbage collection does. A push that overlaps may have written its manifest before that was
-// deleted and write its tag afterwards: the pusher looks at the manifest again after
-// setting the tag, and the deleter at the tags after deleting the manifest.
+// Tags are deleted first, each only if it still points where it was seen to, and then manifests. An
+// interrupted deletion leaves manifests with fewer tags, which the client's retry removes, and perhaps
+// the history of a tag that is gone, which a garbage collection removes. A push at the same time may
+// have written its manifest before that was deleted, and write its tag afterwards. So the pusher looks
+// at the manifest again after setting the tag, and the deleter looks for tags without a manifest.
 //
 // Where deletions can be undone, their record is written before anything goes.
 
@@ -103,8 +103,8 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
-	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
-	at, err := find(ctx)
+	pointing := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
+	at, err := pointing(ctx)
 	if err == nil && len(at) == 0 {
 		if err = r.revision(ctx, nil, d); absent(err) {
 			return nil, r.unknown(ctx, r.revisionUnknown(d))
@@ -118,22 +118,29 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	if undo := r.beginDeletion(); undo != nil {
+	undo := r.beginDeletion()
+	if undo != nil {
 		if err := undo.recordManifest(ctx, at, d); err != nil {
 			return nil, fault(err)
 		}
-		find = undo.recording(find)
 	}
-	if removed, err = r.deleteTags(ctx, at, find, layout.RevisionLink(r.name, d)); err != nil {
+	if removed, err = r.deleteTags(ctx, at, undo.recording(pointing), layout.RevisionLink(r.name, d)); err != nil {
 		return nil, fault(err)
 	}
-	if err := r.revision(ctx, nil, d); !absent(err) {
+	dangling := undo.recording(func(ctx context.Context) (pointers, error) {
+		at, err := pointing(ctx)
+		if err == nil {
+			err = r.revision(ctx, nil, d)
+		}
+		if err == nil { // it was pushed again
+			return nil, nil
+		}
+		return at, unlessAbsent(err)
+	})
+	if at, err = dangling(ctx); err != nil {
 		return removed, fault(err)
 	}
-	if at, err = find(ctx); err != nil {
-		return removed, fault(err)
-	}
-	late, err := r.deleteTags(ctx, at, find)
+	late, err := r.deleteTags(ctx, at, dangling)
 	return append(removed, late...), fault(err)
 }
 

@@ -188,6 +188,46 @@ func TestDeletionBesideAPush(t *testing.T) {
 	}
 }
 
+// A tag that comes with a new push of the manifest, once that is deleted, stays.
+func TestDeletedManifestIsPushedAgain(t *testing.T) {
+	for kind, open := range stores {
+		t.Run(kind, func(t *testing.T) {
+			s := open(t)
+			repo := newRegistry(s, Options{}).Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			m, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
+			check(t, err)
+			pushed := false
+			deleting := &missing{both: s, key: layout.RevisionLink("a", d), then: func() {
+				pushed = true
+				_, err := repo.PutManifest(t.Context(), tagged("late"), m.MediaType, m.Bytes, nil)
+				check(t, err)
+			}}
+			_, err = newRegistry(deleting, Options{DeleteEnabled: true}).Repository("a").DeleteManifest(t.Context(), d)
+			check(t, err)
+			if _, err := s.Stat(t.Context(), layout.TagCurrent("a", "late")); err != nil || !pushed {
+				t.Errorf("pushed %v: the tag: %v", pushed, err)
+			}
+		})
+	}
+}
+
+// missing is a store that calls then once it has found nothing at key.
+type missing struct {
+	both
+	key  string
+	then func()
+}
+
+func (s *missing) Stat(ctx context.Context, key string) (storage.Info, error) {
+	info, err := s.both.Stat(ctx, key)
+	if then := s.then; key == s.key && absent(err) && then != nil {
+		s.then = nil
+		then()
+	}
+	return info, err
+}
+
 // stalling is a store whose looks at tags wait while it is told to.
 type stalling struct {
 	both
