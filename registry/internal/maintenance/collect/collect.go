@@ -83,7 +83,7 @@ type run struct {
 	report  Report
 	pending []*repository // with garbage
 	waiting int           // objects of these
-	garbage []bytes
+	garbage []garbageBytes
 }
 
 // maxWorkers bounds the requests to a remote store, and offline the threads that wait for

@@ -112,7 +112,12 @@ func (r *run) deleteLayers(ctx context.Context, repos []*repository) error {
 	for _, repo := range repos {
 		needed := repo.needed()
 		for _, l := range repo.layers {
-			l.live = l.live || needed[l.digest]
+			if !l.live && needed[l.digest] { // by a manifest that was renewed meanwhile
+				l.live = true
+				r.mu.Lock()
+				r.markLayer(repo, l)
+				r.mu.Unlock()
+			}
 			if !l.live && !l.info.Modified.IsZero() {
 				infos = append(infos, l.info)
 			}
@@ -162,8 +167,8 @@ func (r *run) deleteHistory(ctx context.Context, repos []*repository) error {
 	return nil
 }
 
-// bytes are garbage below blobs.
-type bytes struct {
+// garbageBytes are bytes below blobs that nothing needs.
+type garbageBytes struct {
 	digest oci.Digest
 	info   storage.Info
 }
@@ -214,7 +219,7 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 			why = recent
 		}
 		if why == 0 {
-			r.garbage = append(r.garbage, bytes{o.digest, o.Info})
+			r.garbage = append(r.garbage, garbageBytes{o.digest, o.Info})
 		} else {
 			r.report.keep(why, o.Size)
 		}

@@ -99,6 +99,26 @@ func TestRenewedManifestKeepsWhatItNeeds(t *testing.T) {
 	x.gone("child", "b", child, blobs)
 }
 
+// So does one whose layer is linked by another algorithm's digest, as distribution does.
+func TestRenewedManifestKeepsAliasedBytes(t *testing.T) {
+	x := onMemory(t)
+	x.serve()
+	x.image("b", "v1", "kept")
+	target, alias := x.blob("b", "aliased"), oci.SHA512.FromBytes([]byte("aliased"))
+	x.put(layout.LayerLink("b", alias), layout.Link(target), day)
+	m := x.manifest("b", "", document{Layers: []descriptor{{Digest: alias}}})
+	called := false
+	x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
+		if e.Kind == Manifest && !called {
+			called = true
+			x.renew(layout.RevisionLink("b", m))
+		}
+	}})
+	x.want("manifest", layout.RevisionLink("b", m), true)
+	x.want("alias", layout.LayerLink("b", alias), true)
+	x.want("bytes", layout.BlobData(target), true)
+}
+
 func TestBytesMountedMeanwhileStay(t *testing.T) {
 	d := oci.SHA256.FromBytes([]byte("garbage"))
 	x, report := beside(t, Options{}, func(x volume, _, garbage oci.Digest) {
