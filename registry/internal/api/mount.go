@@ -9,9 +9,9 @@ import (
 	"slipway/registry/internal/registry/quota"
 )
 
-// mountBlob tries a cross-repository mount. Whatever keeps it from being done
-// is no error: the client uploads the blob instead. But where a quota has no room
-// the upload would be refused as well.
+// mountBlob tries a cross-repository mount. That there is no such blob, or that the client may
+// not read it, is no error: the client uploads it instead. A quota without room and a store that
+// fails are errors, as the upload would fail as well.
 func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done bool, err error) {
 	d, from, ok := mountSource(mount, r.param("from"))
 	if !ok {

@@ -15,10 +15,10 @@ const (
 	ClockError = 2 * time.Second
 )
 
-// Attempt is the span in which a caller looks at objects and then writes what relies
-// on them, or tells a client of them. What it found to be fresh, or has renewed,
-// isn't collected until its writes have taken effect or no longer can. It holds no lock
-// and needn't be ended. A nil *Attempt relies on nothing that existed before the call.
+// Attempt is a span of at most AttemptLimit in which a caller finds objects by Rely, and then
+// writes what needs them or tells a client that they exist. No collection deletes these objects
+// before the attempt's writes have taken effect or no longer can. It holds no lock and needn't be
+// ended. A nil *Attempt needs nothing that existed before the call.
 type Attempt struct {
 	begun time.Time
 	fresh time.Duration

@@ -13,8 +13,7 @@ const (
 	LockCollector = "collector"
 )
 
-// Collection deletes what nobody has renewed since it began. One goroutine at a time
-// uses it, unless it is Offline.
+// Collection deletes what nobody has renewed since it began. One goroutine at a time uses it.
 type Collection interface {
 	// Start is when the collection began, by the store's clock. Once Collect has
 	// returned, no attempt that relies on an object dated before Start without having renewed it

@@ -53,7 +53,7 @@ type Store interface {
 	// List yields what lies below prefix, a valid key, in the byte order of the keys,
 	// where the key of a listed prefix ends in a slash (so "a-b/" comes before "a/").
 	// Nothing below it is an empty sequence. Unfinished writes are left out, and so is
-	// every name that no valid key has; uploads may be there or not. An error ends the sequence.
+	// every name that no valid key has. Files list uploads under way, object stores don't. An error ends the sequence.
 	List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Info, error]
 
 	// Begin begins an attempt. It does no I/O worth mentioning and never fails: if it
@@ -66,10 +66,10 @@ type Store interface {
 	// becomes visible first and the others in any order, each whole or not at all. After an
 	// error any prefix of the stages may have taken effect, and some changes of the next.
 	//
-	// The changes may rely on what a found fresh or has renewed, and on what became visible
-	// before them by this call. ErrExpired if the attempt is over, ErrConflict if a
-	// condition doesn't hold. Where a collection is deleting what the changes need and
-	// the store can't go on, the error wraps ErrTemporary.
+	// The changes may rely on what Rely has returned for the attempt, and on earlier changes
+	// of this call. ErrExpired if the attempt is over, ErrConflict if a condition doesn't
+	// hold. The error wraps ErrTemporary if a collection that is deleting what the changes put
+	// or renew takes too long.
 	//
 	// Once begun, it doesn't stop when ctx ends. Concurrent calls may share flushes.
 	Apply(ctx context.Context, a *Attempt, stages ...Stage) error

@@ -42,8 +42,8 @@ type Options struct {
 	// While no process serves the store nothing is too young, unless KeepAge is set.
 	Age     time.Duration
 	KeepAge bool
-	// IdleAge is the grace period of repositories without an upload under way, if it is
-	// shorter; 0 = Age.
+	// IdleAge is the grace period of repositories in which no upload of several requests was
+	// begun within Age, if it is shorter; 0 = Age.
 	IdleAge time.Duration
 	// DeleteUntagged also deletes manifests to which no tag leads.
 	DeleteUntagged bool
@@ -157,7 +157,8 @@ func (r *run) empty(ctx context.Context) (bool, error) {
 }
 
 // cutoff is the date before which what nothing needs is garbage. A client that was told
-// of a thing just before an attempt of it ended may rely on it for the grace period.
+// of a thing just before an attempt of it ended may rely on it for the grace period; t is
+// covered by the wait at the beginning.
 func (r *run) cutoff(grace time.Duration) time.Time {
 	switch {
 	case r.offline && !r.KeepAge:

@@ -93,8 +93,9 @@ func (repo *repository) needed() map[oci.Digest]bool {
 	return needed
 }
 
-// cutoffOf returns the cutoff of a repository's links. It looks for uploads when it is
-// first called. One that was idle for Age is abandoned.
+// cutoffOf returns the cutoff of a repository's links. It looks for uploads when it is first called.
+// An object store lists and dates only the beginning of one, and nothing of a POST with the whole blob;
+// files also those that got bytes within Age.
 func (r *run) cutoffOf(ctx context.Context, name oci.Name) func() (time.Time, error) {
 	return sync.OnceValues(func() (time.Time, error) {
 		if r.IdleAge <= 0 || r.IdleAge >= r.Age {

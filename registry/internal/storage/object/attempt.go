@@ -31,7 +31,7 @@ func (s *Store) Begin() (a *storage.Attempt) {
 }
 
 // errListed means that a collection is deleting what an attempt needs.
-var errListed = fmt.Errorf("%w: %w: a garbage collection is deleting this object; try again in a minute", storage.ErrUnavailable, storage.ErrTemporary)
+var errListed = fmt.Errorf("%w: %w: a garbage collection is deleting this object; try again in two minutes", storage.ErrUnavailable, storage.ErrTemporary)
 
 const listedPause = time.Second
 
