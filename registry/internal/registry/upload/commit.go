@@ -80,7 +80,7 @@ func (u *Upload) clear(ctx context.Context) {
 	switch {
 	case u.foreign: // distribution keeps states of its hashes, too
 		err = u.clearAll(ctx)
-	case !u.whole:
+	case !u.single:
 		started := storage.Change{Key: layout.UploadStartedAt(u.name, u.id), Delete: true, Ephemeral: true}
 		err = u.in.store.Apply(ctx, nil, storage.Stage{started})
 	}

@@ -22,21 +22,21 @@ import (
 
 // Receiver begins uploads and goes on with them. All methods are safe for concurrent use.
 type Receiver struct {
-	store   *view.View
-	log     *zap.Logger
-	now     func() time.Time
-	holders holders
-	begun   *cache.Cache[string, struct{}] // uploads begun by this process that have no bytes yet
+	store     *view.View
+	log       *zap.Logger
+	now       func() time.Time
+	holders   holders
+	announced *cache.Cache[string, struct{}] // uploads begun by this process that have no bytes yet
 }
 
-// begunCache bounds the number of uploads in Receiver.begun.
-const begunCache = 4 << 10
+// maxAnnounced bounds the number of uploads in Receiver.announced.
+const maxAnnounced = 4 << 10
 
 // New makes a receiver. It does no I/O.
 func New(store *view.View, log *zap.Logger, now func() time.Time) *Receiver {
 	return &Receiver{
 		store: store, log: log, now: now,
-		holders: holders{live: map[string]*Upload{}}, begun: cache.New[string, struct{}](begunCache),
+		holders: holders{live: map[string]*Upload{}}, announced: cache.New[string, struct{}](maxAnnounced),
 	}
 }
 
@@ -74,12 +74,12 @@ func (r *Receiver) StartWhole(ctx context.Context, name oci.Name, d oci.Digest, 
 	return u, nil
 }
 
-func (r *Receiver) start(ctx context.Context, name oci.Name, alg oci.Algorithm, whole bool) (*Upload, error) {
+func (r *Receiver) start(ctx context.Context, name oci.Name, alg oci.Algorithm, single bool) (*Upload, error) {
 	u := r.newUpload(name, layout.NewUploadID())
 	defer u.unlock()
-	u.startedAt, u.whole = r.now().UTC().Truncate(time.Second), whole
+	u.startedAt, u.single = r.now().UTC().Truncate(time.Second), single
 	u.rewind(alg)
-	if !whole {
+	if !single {
 		started := storage.Change{Key: layout.UploadStartedAt(name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
 		if err := r.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
 			return nil, err

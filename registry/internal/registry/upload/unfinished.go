@@ -148,11 +148,11 @@ func (u *Unfinished) before(t time.Time) bool {
 // purge deletes all objects of an upload, which ends it for its holder.
 // Durable deletions leave no empty directories.
 func (r *Receiver) purge(ctx context.Context, u *Unfinished) error {
-	if u.empty { // by deleting what is absent: one that is just being begun stays
+	if u.empty { // deleting an absent key removes empty directories, and not an upload that is just being begun
 		absent := layout.UploadHashState(u.Repository, u.ID, oci.SHA256, 0)
 		return r.store.Apply(ctx, nil, storage.Stage{{Key: absent, Delete: true, If: storage.IfAbsent()}})
 	}
-	r.begun.Forget(holderKey(u.Repository, u.ID))
+	r.announced.Forget(holderKey(u.Repository, u.ID))
 	keys, err := r.store.Keys(ctx, layout.Upload(u.Repository, u.ID))
 	if err != nil {
 		return err

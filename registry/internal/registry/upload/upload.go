@@ -34,7 +34,7 @@ type Upload struct {
 	w       storage.Upload // nil while there is nothing to write to or to read
 	begun   bool           // the store has the upload
 	foreign bool           // more than startedat may lie beside the bytes
-	whole   bool           // it ends with this request: nothing says that it has begun
+	single  bool           // it ends with this request: nothing says that it has begun
 	done    bool           // committed or cancelled
 	size    int64
 	opened  progress // what it was when this request began
@@ -121,10 +121,10 @@ func (u *Upload) Expect(d oci.Digest, size int64) {
 // open finds the upload in the store. One without bytes has only a startedat.
 func (u *Upload) open(ctx context.Context, at Point) error {
 	u.rewind(at.Algorithm)
-	_, begun := u.in.begun.Get(u.key)
-	u.in.begun.Forget(u.key)
+	_, announced := u.in.announced.Get(u.key)
+	u.in.announced.Forget(u.key)
 	u.startedAt = at.StartedAt
-	if begun && at.Exact && at.Offset == 0 && !at.StartedAt.IsZero() {
+	if announced && at.Exact && at.Offset == 0 && !at.StartedAt.IsZero() {
 		return nil
 	}
 	if err := u.takeOver(ctx); unlessAbsent(err) != nil {
@@ -182,7 +182,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 		u.w = nil
 	}
 	u.done = true
-	if u.whole {
+	if u.single {
 		return nil
 	}
 	return u.clearAll(ctx)
@@ -210,7 +210,7 @@ func (u *Upload) Close() error {
 	defer u.in.holders.release(u)
 	err := u.suspend()
 	if err == nil && !u.done && !u.begun && u.taken.Err() == nil {
-		u.in.begun.Put(u.key, struct{}{}, 1)
+		u.in.announced.Put(u.key, struct{}{}, 1)
 	}
 	return err
 }

@@ -141,9 +141,9 @@ func (c *commit) flushFiles(stages [][]change, least int64) error {
 	return errors.Join(errs...)
 }
 
-// staging returns the directory for new files. Files of a commit without an attempt are
+// ensureAttempt returns the directory for new files. Files of a commit without an attempt are
 // written in one that begins now.
-func (c *commit) staging() (*staging, error) {
+func (c *commit) ensureAttempt() (*staging, error) {
 	if c.attempt == nil {
 		c.attempt = c.s.Begin()
 	}

@@ -50,7 +50,7 @@ func (c *change) prepare(s *Store) (err error) {
 
 // write writes the content into a file, which is flushed later unless it is ephemeral.
 func (c *change) write(k *commit) error {
-	d, err := k.staging()
+	d, err := k.ensureAttempt()
 	if err == nil {
 		c.temp, c.fd, err = k.s.write(d, c.name, c.Content)
 	}
@@ -188,7 +188,7 @@ func (c *change) missing(k *commit, err error) error {
 	case c.upload != nil:
 		return k.s.readFault("write", c.Key, unix.ENOTDIR) // somebody deleted it
 	}
-	d, err := k.staging()
+	d, err := k.ensureAttempt()
 	if err == nil {
 		err = k.s.revoked(d, unix.ENOTDIR)
 	}
@@ -278,7 +278,7 @@ func (c *change) replaceByCopy(k *commit) error {
 	}
 	src := os.NewFile(uintptr(from), c.Key)
 	defer src.Close()
-	d, err := k.staging()
+	d, err := k.ensureAttempt()
 	if err != nil {
 		return err
 	}

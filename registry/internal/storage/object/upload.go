@@ -30,7 +30,7 @@ type upload struct {
 	spool   *os.File // what follows them
 	spooled int64
 	state   []byte
-	fresh   bool // created by this holder
+	created bool // by this holder
 	done    bool
 
 	last   []string // objects with the last bytes of an attempt to place it
@@ -55,7 +55,7 @@ func (s *Store) OpenUpload(ctx context.Context, key string, o storage.UploadOpti
 			return nil, at(o.Final, err)
 		}
 	}
-	u := &upload{s: s, key: key, fresh: o.Create}
+	u := &upload{s: s, key: key, created: o.Create}
 	var err error
 	if o.Create {
 		err = u.create(ctx)
@@ -72,11 +72,11 @@ func (s *Store) OpenUpload(ctx context.Context, key string, o storage.UploadOpti
 func (u *upload) create(ctx context.Context) (err error) {
 	if u.s.mayObject(u.key) { // else the key is random
 		if _, err := u.s.Head(ctx, u.key[1:]); !errors.Is(err, storage.ErrNotExist) {
-			u.fresh = false
+			u.created = false
 			return errors.Join(storage.ErrConflict, err)
 		}
 		if _, _, err := u.s.load(ctx, u.key); !errors.Is(err, storage.ErrNotExist) {
-			u.fresh = false
+			u.created = false
 			return errors.Join(storage.ErrConflict, err)
 		}
 	}
@@ -85,7 +85,7 @@ func (u *upload) create(ctx context.Context) (err error) {
 	u.s.live[u.key] = true
 	u.s.mu.Unlock()
 	if taken {
-		u.fresh = false
+		u.created = false
 		return storage.ErrConflict
 	}
 	u.spool, err = u.s.openSpool()
@@ -134,7 +134,7 @@ func (u *upload) end() {
 	if u.spool != nil {
 		u.spool.Close()
 	}
-	if u.fresh {
+	if u.created {
 		u.s.mu.Lock()
 		defer u.s.mu.Unlock()
 		delete(u.s.live, u.key)
