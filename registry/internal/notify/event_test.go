@@ -43,6 +43,8 @@ func TestEncode(t *testing.T) {
 		},
 		{"tag delete of 2.8", V1, false, func(e *Event) { e.Target = Target{Repository: "a", Tag: "t"} }, `{"repository":"a","tag":"t"}`},
 		{"tag delete of 3", V2, false, func(e *Event) { e.Target = Target{Repository: "a", Tag: "t"} }, `{"mediaType":"","digest":"","size":0,"repository":"a","tag":"t"}`},
+		{"repository delete of 2.8", V1, false, func(e *Event) { e.Target = Target{Repository: "a"} }, `{"repository":"a"}`},
+		{"repository delete of 3", V2, false, func(e *Event) { e.Target = Target{Repository: "a"} }, `{"mediaType":"","digest":"","size":0,"repository":"a"}`},
 		{"mount", V1, true, func(e *Event) { e.Target = Target{Repository: "a", FromRepository: "b", Size: 1} }, `{"size":1,"length":1,"repository":"a","fromRepository":"b"}`},
 		{
 			"too many references", V1, true, func(e *Event) {

@@ -14,9 +14,9 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// Registry is the notifications of a container registry: a message for each tag that was pushed or deleted, with the
-// event's id as its key. Requests must be signed with the
-// application's secret, or else with secret; without either they need no signature.
+// Registry is the notifications of a container registry: a message for each tag that was pushed or deleted, and for each
+// repository that was deleted, with the event's id as its key. Requests must be signed with the application's secret,
+// or else with secret; without either they need no signature.
 func Registry(secret []byte) inbound.Protocol {
 	return inbound.Protocol{
 		Name: "registry", Routes: inbound.PostAt("/hook/registry"), Token: inbound.Token, Events: true,
@@ -83,8 +83,8 @@ type platform struct {
 	Variant      string `json:"variant"`
 }
 
-// parseEnvelope reads an envelope. Tagged manifests that were pushed and tags that were deleted make a message each, in
-// the order of the events; ignored are blobs, manifests that only another one names, pulls, mounts.
+// parseEnvelope reads an envelope. Tagged manifests that were pushed and tags or whole repositories that were deleted make
+// a message each, in the order of the events; ignored are blobs, manifests that only another one names, pulls, mounts.
 func parseEnvelope(body []byte) (b inbound.Batch, err error) {
 	var in envelope
 	if err := json.Unmarshal(body, &in); err != nil {
@@ -101,7 +101,7 @@ func parseEnvelope(body []byte) (b inbound.Batch, err error) {
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return inbound.Batch{}, notEnvelope(fmt.Sprintf("event %d: %v", i, err))
 		}
-		if e.Target.Tag == "" || e.Target.Repository == "" || e.Action != "push" && e.Action != "delete" {
+		if !e.isReported() {
 			b.Ignored++
 			continue
 		}
@@ -122,6 +122,21 @@ const (
 	shortDigest  = 12 // characters of a digest's hexadecimal part, as docker shows them
 )
 
+// isReported reports whether people are told of the event. A deletion that names neither a tag nor a digest is that of
+// the whole repository; that of a manifest has an event for each of its tags besides.
+func (e *registryEvent) isReported() bool {
+	t := &e.Target
+	switch {
+	case t.Repository == "":
+		return false
+	case e.Action == "push":
+		return t.Tag != ""
+	case e.Action == "delete":
+		return t.Tag != "" || t.Digest == ""
+	}
+	return false
+}
+
 func (e *registryEvent) draft(raw []byte) inbound.Draft {
 	priority, done, where := 0, "pushed", "to"
 	if machine.MatchString(e.Target.Tag) {
@@ -139,7 +154,11 @@ func (e *registryEvent) draft(raw []byte) inbound.Draft {
 	} else {
 		parts = append(parts, e.size())
 	}
-	title := markup.Line(e.Target.Repository, 255) + ":" + markup.Line(e.Target.Tag, 128) + " " + done
+	title := markup.Line(e.Target.Repository, 255)
+	if e.Target.Tag != "" {
+		title += ":" + markup.Line(e.Target.Tag, 128)
+	}
+	title += " " + done
 	if e.Actor.Name != "" {
 		done += " by " + markup.Code(markup.Line(e.Actor.Name, 100))
 	}

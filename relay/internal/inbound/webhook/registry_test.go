@@ -84,6 +84,29 @@ func TestRegistryMessages(t *testing.T) {
 	}
 }
 
+// deletedRepository is what Slipway's registry sends for the deletion of a whole repository, with the fields of the target
+// before its name as events.version has them.
+const deletedRepository = `{"events":[{"id":"8a5b3c","timestamp":"2026-11-28T07:28:19.385098406Z","action":"delete","target":{%s"repository":"web/old"},` +
+	`"request":{"id":"53711a4dd6-2","addr":"203.0.113.9:4711","host":"registry.example.org","method":"DELETE","useragent":"curl/8"},"actor":{"name":"ada"},` +
+	`"source":{"addr":"node1:5000","instanceID":"75f7085b-d80b-44a8-8772-596fb4776313"}}]}`
+
+func TestRegistryReportsADeletedRepository(t *testing.T) {
+	want := inbound.Draft{
+		IdempotencyKey: "registry:8a5b3c", Title: "web/old deleted",
+		Message: "deleted by <code>ada</code> from <code>registry.example.org</code>", ContentType: "text/html", Priority: new(int),
+	}
+	for version, fields := range map[string]string{"v1": "", "v2": `"mediaType":"","digest":"","size":0,`} {
+		b, err := parseEnvelope([]byte(strings.Replace(deletedRepository, "%s", fields, 1)))
+		if err != nil || b.Ignored != 0 || len(b.Drafts) != 1 {
+			t.Errorf("%s: %v, %d messages, %d ignored", version, err, len(b.Drafts), b.Ignored)
+			continue
+		}
+		if !reflect.DeepEqual(b.Drafts[0], want) {
+			t.Errorf("%s: %+v\nwant %+v", version, b.Drafts[0], want)
+		}
+	}
+}
+
 func TestRegistryIgnores(t *testing.T) {
 	for _, event := range []string{
 		`{"action":"push","target":{"repository":"a","mediaType":"application/octet-stream","digest":"sha256:1"}}`, // a blob
@@ -91,7 +114,9 @@ func TestRegistryIgnores(t *testing.T) {
 		`{"action":"pull","target":{"repository":"a","tag":"1"}}`,
 		`{"action":"mount","target":{"repository":"a","fromRepository":"b"}}`,
 		`{"action":"delete","target":{"repository":"a","digest":"sha256:1"}}`, // each tag has an event of its own
+		`{"action":"push","target":{"repository":"a"}}`,
 		`{"action":"push","target":{"tag":"1"}}`,
+		`{"action":"delete","target":{}}`,
 		`{}`, `null`,
 	} {
 		b, err := parseEnvelope([]byte(`{"events":[` + event + `]}`))
