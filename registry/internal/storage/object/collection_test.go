@@ -357,7 +357,9 @@ func TestRely_OnListed(t *testing.T) {
 			}
 			return nil
 		})
+		relied := make(chan struct{})
 		go func() {
+			defer close(relied)
 			<-deleting
 			m.renew("root/r/link")
 			info, err := storage.Rely(t.Context(), b, b.Begin(), "/r/link")
@@ -368,7 +370,7 @@ func TestRely_OnListed(t *testing.T) {
 		if kept, err := c.Delete(t.Context(), infos); err != nil || len(kept) != 0 {
 			t.Errorf("kept %v, %v", keys(kept), err)
 		}
-		synctest.Wait()
+		<-relied
 	})
 }
 
