@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 )
@@ -103,6 +105,48 @@ func TestRegistryReportsADeletedRepository(t *testing.T) {
 		}
 		if !reflect.DeepEqual(b.Drafts[0], want) {
 			t.Errorf("%s: %+v\nwant %+v", version, b.Drafts[0], want)
+		}
+	}
+}
+
+// Names that a client chose stay text: a title is one line, and a message has no markup but the relay's.
+func TestRegistryEscapesNames(t *testing.T) {
+	for _, tt := range []struct{ name, line string }{
+		{"a\nb\r\nc", "a b  c"},
+		{"<b>a</b><script>", "<b>a</b><script>"},
+		{"[a](https://evil.example)", "[a](https://evil.example)"},
+		{"](", "]("},
+		{"</code><img src=x>&amp;", "</code><img src=x>&amp;"},
+		{"`*_a_*`\n# b", "`*_a_*` # b"},
+	} {
+		quoted, err := json.Marshal(tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range []string{"push", "delete"} {
+			event := strings.ReplaceAll(`{"action":"`+action+`","target":{"repository":NAME,"tag":NAME,"digest":"sha256:1","mediaType":"application/vnd.oci.image.index.v1+json",`+
+				`"references":[{"platform":{"os":NAME,"architecture":"arm"}}]},"actor":{"name":NAME},"request":{"host":NAME}}`, "NAME", string(quoted))
+			b, err := parseEnvelope([]byte(`{"events":[` + event + `]}`))
+			if err != nil || len(b.Drafts) != 1 {
+				t.Errorf("%s: %v, %d messages", event, err, len(b.Drafts))
+				continue
+			}
+			title, platform, done, where := tt.line+":"+tt.line+" pushed", ", for "+tt.line+"/arm", "pushed", "to"
+			if action == "delete" {
+				title, platform, done, where = tt.line+":"+tt.line+" deleted", "", "deleted", "from"
+			}
+			d := b.Drafts[0]
+			if d.Title != title {
+				t.Errorf("%s of %q: title %q, want %q", action, tt.name, d.Title, title)
+			}
+			html, text := format.Body(d.ContentType, d.Message)
+			want := strings.Join(strings.Fields("sha256:1"+platform+", "+done+" by "+tt.line+" "+where+" "+tt.line), " ")
+			if text != want {
+				t.Errorf("%s of %q: text %q, want %q", action, tt.name, text, want)
+			}
+			if own := strings.NewReplacer("<code>", "", "</code>", "").Replace(html); strings.ContainsAny(own, "<>") {
+				t.Errorf("%s of %q: markup in %s", action, tt.name, html)
+			}
 		}
 	}
 }
