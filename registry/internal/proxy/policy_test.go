@@ -10,22 +10,20 @@ import (
 // policyTests are the tests of the rows of the table in docs/registry/pull-through-cache.md, by how the
 // row begins. Those of other packages have its directory before them.
 var policyTests = map[string][]string{
-	"a tag was checked less than":                   {"TestPolicy_TagTTL"},
-	"a tag was checked longer ago":                  {"TestPolicy_TagTTL", "TestPolicy_Coalesced"},
-	"a digest":                                      {"TestPolicy_UpstreamFails", "TestPolicy_Digest"},
-	"the upstream is down, or drops the connection": {"TestPolicy_UpstreamFails", "TestBlob_BrokenTransfer", "TestBlob_LongOutage"},
-	"no answer within 3 seconds":                    {"TestPolicy_SlowCheck", "TestPolicy_UpstreamFails"},
-	"a blob arrives slower than":                    {"upstream/TestTrickles", "TestBlob_ResumesAreBounded"},
-	"5xx":                                           {"TestPolicy_UpstreamFails"},
-	"429, or":                                       {"TestPolicy_UpstreamFails", "TestPolicy_RetryAfter", "TestPolicy_PullsPerHour"},
-	"401, 403":                                      {"TestPolicy_UpstreamFails"},
-	"the configured login is refused":               {"TestPolicy_UpstreamFails", "TestPolicy_WrongLogin"},
-	"404 for a tag that was there":                  {"TestPolicy_DeletedUpstream", "TestPolicy_UnknownNames"},
-	"bytes of another digest":                       {"TestBlob_WrongBytes"},
-	"`offline: true`":                               {"TestPolicy_Offline"},
-	"the storage is full or fails":                  {"TestPolicy_FullDisk", "TestBlob_FullDisk", "TestBlob_FullDiskAtTheEnd", "TestBlob_CommitHangs"},
-	"the spool is full or fails":                    {"TestBlob_SpoolFails", "TestBlob_SpoolFillsUp"},
-	"the registry starts without the upstream":      {"TestPolicy_StartWithoutUpstream"},
+	"a tag was checked less than":             {"TestPolicy_TagTTL"},
+	"a tag was checked longer ago":            {"TestPolicy_TagTTL", "TestPolicy_Coalesced"},
+	"a digest":                                {"TestPolicy_UpstreamFails", "TestPolicy_Digest"},
+	"the upstream is down, also at the start": {"TestPolicy_UpstreamFails", "TestPolicy_StartWithoutUpstream", "TestBlob_BrokenTransfer", "TestBlob_LongOutage"},
+	"no answer within 3 seconds":              {"TestPolicy_SlowCheck", "TestPolicy_UpstreamFails"},
+	"a blob arrives slower than":              {"upstream/TestTrickles", "TestBlob_ResumesAreBounded"},
+	"429, or":                                 {"TestPolicy_UpstreamFails", "TestPolicy_RetryAfter", "TestPolicy_PullsPerHour"},
+	"401, 403":                                {"TestPolicy_UpstreamFails"},
+	"the configured login is refused":         {"TestPolicy_UpstreamFails", "TestPolicy_WrongLogin"},
+	"404 for a tag that was there":            {"TestPolicy_DeletedUpstream", "TestPolicy_UnknownNames"},
+	"bytes of another digest":                 {"TestBlob_WrongBytes"},
+	"`offline: true`":                         {"TestPolicy_Offline"},
+	"the storage is full or fails":            {"TestPolicy_FullDisk", "TestBlob_FullDisk", "TestBlob_FullDiskAtTheEnd", "TestBlob_CommitHangs"},
+	"the spool is full or fails":              {"TestBlob_SpoolFails", "TestBlob_SpoolFillsUp"},
 }
 
 // Each row of the policy has a test, and each test that is named here is there.
