@@ -30,9 +30,17 @@ func DecodeHook(r *Request, v any) error {
 	if err != nil {
 		return err
 	}
-	var mismatch *json.UnmarshalTypeError
-	if err := json.Unmarshal(body, v); err != nil && (!errors.As(err, &mismatch) || mismatch.Field == "") {
+	if err := DecodeObject(body, v); err != nil {
 		return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body is not the JSON that this address takes: " + err.Error() + "."}
+	}
+	return nil
+}
+
+// DecodeObject reads a JSON object into v. A field of another type than v's is left out.
+func DecodeObject(data []byte, v any) error {
+	var mismatch *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, v); err != nil && (!errors.As(err, &mismatch) || mismatch.Field == "") {
+		return err
 	}
 	return nil
 }

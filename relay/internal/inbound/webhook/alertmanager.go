@@ -55,9 +55,10 @@ func Grafana() inbound.Protocol {
 }
 
 type alerts struct {
-	Alerts      []alert `json:"alerts"`
-	ExternalURL string  `json:"externalURL"`
-	GroupKey    string  `json:"groupKey"`
+	Entries     []json.RawMessage `json:"alerts"`
+	Alerts      []alert           `json:"-"` // the entries, decoded
+	ExternalURL string            `json:"externalURL"`
+	GroupKey    string            `json:"groupKey"`
 }
 
 type alert struct {
@@ -83,10 +84,16 @@ func alertsOf(r *inbound.Request) (in alerts, err error) {
 		return alerts{}, err
 	}
 	switch {
-	case in.Alerts == nil:
+	case in.Entries == nil:
 		return in, errNoAlerts
-	case len(in.Alerts) > maxEvents:
+	case len(in.Entries) > maxEvents:
 		return alerts{}, &refusal.Error{Kind: refusal.KindTooLarge, Field: "alerts", Message: fmt.Sprintf("A request may have %d alerts.", maxEvents)}
+	}
+	in.Alerts = make([]alert, len(in.Entries))
+	for i, entry := range in.Entries {
+		if err := inbound.DecodeObject(entry, &in.Alerts[i]); err != nil {
+			return alerts{}, &refusal.Error{Kind: refusal.KindInvalid, Field: "alerts", Message: fmt.Sprintf("Alert %d is not an object: %v.", i, err)}
+		}
 	}
 	return in, nil
 }

@@ -1,6 +1,12 @@
 package webhook
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
+)
 
 func TestPushBits(t *testing.T) {
 	const labels = `"labels":{"alertname":"DiskFull","instance":"db-1"},"startsAt":"2026-11-23T10:00:00Z"`
@@ -13,6 +19,19 @@ func TestPushBits(t *testing.T) {
 		d, _ := read(t, PushBits(), `{"version":"4","alerts":[`+tt.alert+`]}`)
 		if d.Title != tt.title || d.Message != tt.message || d.ContentType != "text/plain" || d.Priority != nil || d.Key == "" {
 			t.Errorf("%s: %+v", tt.alert, d)
+		}
+	}
+}
+
+func TestAlertsRefused(t *testing.T) {
+	for body, kind := range map[string]refusal.Kind{
+		"": refusal.KindInvalid, "[]": refusal.KindInvalid, `{"text":"a"}`: refusal.KindInvalid, "null": refusal.KindInvalid, `{"alerts":[{},1]}`: refusal.KindInvalid,
+		`{"alerts":[` + strings.Repeat("{},", maxEvents) + `{}]}`: refusal.KindTooLarge,
+	} {
+		for _, p := range []inbound.Protocol{PushBits(), Alertmanager()} {
+			if _, err := p.Parse(&inbound.Request{Body: []byte(body)}, inbound.App{}); refusal.KindOf(err) != kind {
+				t.Errorf("%s, %.20s: %v, want %s", p.Name, body, err, kind)
+			}
 		}
 	}
 }
