@@ -29,7 +29,7 @@ func OnPostgres() bool { return postgres != nil }
 func SQLiteOnly(t testing.TB) {
 	t.Helper()
 	if OnPostgres() {
-		t.Skip("SQLite only")
+		t.Skip("this is the run on PostgreSQL; the package's tests ran on SQLite before")
 	}
 }
 
@@ -37,7 +37,7 @@ func SQLiteOnly(t testing.TB) {
 func PostgresOnly(t testing.TB) {
 	t.Helper()
 	if !OnPostgres() {
-		t.Skip("PostgreSQL only")
+		t.Skip("this is the run on SQLite; the package's tests run again on PostgreSQL")
 	}
 }
 

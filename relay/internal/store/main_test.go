@@ -229,7 +229,7 @@ var onlyPostgres = []struct {
 // TestOneDatabase runs the tests of what only PostgreSQL does.
 func TestOneDatabase(t *testing.T) {
 	if postgresServer == nil {
-		t.Skip("PostgreSQL only")
+		t.Skip("this is the run on SQLite; the package's tests run again on PostgreSQL")
 	}
 	for _, test := range onlyPostgres {
 		t.Run(test.name, test.run)

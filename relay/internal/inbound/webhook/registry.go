@@ -122,8 +122,8 @@ const (
 	shortDigest  = 12 // characters of a digest's hexadecimal part, as docker shows them
 )
 
-// isReported reports whether people are told of the event. A deletion that names neither a tag nor a digest is that of
-// the whole repository; that of a manifest has an event for each of its tags besides.
+// isReported reports whether the event becomes a message: a pushed or deleted tag, or a deleted repository, whose event
+// has neither tag nor digest. A deleted manifest doesn't, because each of its tags has an event of its own.
 func (e *registryEvent) isReported() bool {
 	t := &e.Target
 	switch {
