@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ func newAppSetCommand() *cobra.Command {
 	settings.String("heartbeat", "", "longest silence before an alarm, such as 5m; 0 means no alarm")
 	settings.String("heartbeat-grace", "", "additional time before the alarm")
 	cmd.Flags().AddFlagSet(settings)
+	owner := cmd.Flags().String("owner", "", "name or id of the user who owns the application from now on; invite them to its room")
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
 		in := map[string]any{}
 		cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -34,6 +36,17 @@ func newAppSetCommand() *cobra.Command {
 				}
 			}
 		})
+		if *owner != "" {
+			path, err := r.find(cmd.Context(), "user", *owner)
+			if err != nil {
+				return err
+			}
+			id, err := strconv.ParseInt(path[strings.LastIndexByte(path, '/')+1:], 10, 64)
+			if err != nil {
+				return err
+			}
+			in["owner_id"] = id
+		}
 		if len(in) == 0 {
 			return errors.New("name the settings to change, see --help")
 		}

@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/outbox"
 	"slipway/shared/command"
+	"slipway/shared/web"
 )
 
 // newMessagesCommand makes `relay messages`, which follows messages as the administrator of the configuration.
@@ -86,6 +88,7 @@ type delivery struct {
 	Application string       `json:"application"`
 	Title       string       `json:"title"`
 	Message     string       `json:"message"`
+	ContentType string       `json:"content_type"`
 	Priority    int          `json:"priority"`
 	Date        time.Time    `json:"date"`
 	Status      outbox.State `json:"status"`
@@ -96,6 +99,20 @@ type delivery struct {
 	Event       string       `json:"event_id"`
 	Sent        string       `json:"sent_at"`
 	Removal     string       `json:"removal"`
+	Attachments []struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+		Size int64  `json:"size"` // bytes
+	} `json:"attachments"`
+}
+
+// text is the body as a terminal shows it: HTML without its tags, anything else as it was sent.
+func (d *delivery) text() string {
+	if d.ContentType != format.HTML {
+		return d.Message
+	}
+	_, text := format.Body(d.ContentType, d.Message)
+	return text
 }
 
 func newMessagesListCommand() *cobra.Command {
@@ -117,7 +134,7 @@ func newMessagesListCommand() *cobra.Command {
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
 		for _, m := range page.Messages {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.Message), m.Error)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.text()), m.Error)
 		}
 		return w.Flush()
 	})
@@ -159,7 +176,10 @@ func newMessagesShowCommand() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
 			}
 		}
-		fmt.Fprintf(w, "\n%s\n", m.Message)
+		for _, a := range m.Attachments {
+			fmt.Fprintf(w, "attachment\t%s (%s, %s)\n", a.Name, a.Type, web.Size(a.Size))
+		}
+		fmt.Fprintf(w, "\n%s\n", m.text())
 		return w.Flush()
 	})
 }

@@ -244,6 +244,10 @@ func TestUsers(t *testing.T) {
 	d.does(1, "user update berta --matrix-id nonsense --config %", "Matrix")
 	d.does(1, "user update berta --config %", "nothing to change")
 	d.does(1, "user delete admin --config %", "last administrator")
+	d.does(0, "app create berrys --room !b:example.org -q --config %")
+	d.does(0, "app set berrys --owner berta --config %", "changed")
+	d.does(0, "app list --config %", "berrys  berta")
+	d.does(1, "app set berrys --owner nobody --config %", `no user "nobody"`)
 	d.does(0, "user delete berta --config %", "user berta: deleted")
 	d.does(1, "user delete berta --config %", `no user "berta"`)
 	if code := stop(); code != 0 {
@@ -283,6 +287,15 @@ func TestMessages(t *testing.T) {
 	d.does(1, "messages list --since yesterday --config %", `"yesterday" is not a time`)
 	d.does(1, "messages list --state lost --config %", "There is no state")
 	d.does(1, "messages show 99 --config %", "no such message")
+	resp, err := http.Post("http://"+d.addr+"/message?token="+os.Getenv("RELAY_TOKEN"), "application/json", strings.NewReader(
+		`{"message": "<b>bold</b> &amp; plain", "extras": {"client::display": {"contentType": "text/html"}}, "attachments": [{"filename": "log.txt", "mimetype": "text/plain", "base64": "aGVsbG8="}]}`,
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	d.does(0, "messages list -n 1 --config %", "bold & plain")
+	d.does(0, "messages show 7 --config %", "bold & plain", "log.txt (text/plain, 5 B)")
 	if code := stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
