@@ -127,11 +127,6 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.Size()}, nil
 }
 
-// Verify is nil if the upload holds the bytes of the digest; else DIGEST_INVALID.
-func (u *Upload) Verify(ctx context.Context, d oci.Digest) error {
-	return fault(u.Upload.Verify(ctx, d))
-}
-
 // Cancel removes the upload and all that it wrote.
 func (u *Upload) Cancel(ctx context.Context) error {
 	ctx, cancel := detach(ctx)

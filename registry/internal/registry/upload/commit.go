@@ -51,15 +51,6 @@ func (u *Upload) Finish(ctx context.Context, failed error) error {
 	return failed
 }
 
-// Verify is nil if the upload holds the bytes of the digest; else DIGEST_INVALID.
-func (u *Upload) Verify(ctx context.Context, d oci.Digest) error {
-	if err := u.lock(ctx); err != nil {
-		return err
-	}
-	defer u.unlock()
-	return u.verify(ctx, d)
-}
-
 // drop takes back what this request brought: a full storage keeps only what was
 // acknowledged. Finding no room to do so changes nothing.
 func (u *Upload) drop() {

@@ -2,10 +2,8 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -69,43 +67,6 @@ func (u *Upload) Algorithm() oci.Algorithm { return u.alg }
 
 // Taken ends when another request has taken the upload over.
 func (u *Upload) Taken() context.Context { return u.taken }
-
-// Reader reads what the upload holds from offset on. Only if a file is behind it
-// (storage.File) may it be read beside a goroutine that appends. The caller closes it.
-func (u *Upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if err := u.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer u.unlock()
-	return u.reader(ctx, offset)
-}
-
-// reader needs the turn.
-func (u *Upload) reader(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if err := u.resumed(ctx); err != nil {
-		return nil, err
-	}
-	return u.w.Reader(ctx, offset)
-}
-
-// ReadAt reads what the upload holds at the offset, beside a goroutine that appends, which
-// waits meanwhile. It returns fewer bytes than p has at the end of the upload.
-func (u *Upload) ReadAt(ctx context.Context, p []byte, offset int64) (int, error) {
-	if err := u.lock(ctx); err != nil {
-		return 0, err
-	}
-	defer u.unlock()
-	src, err := u.reader(ctx, offset)
-	if err != nil {
-		return 0, err
-	}
-	defer src.Close()
-	n, err := io.ReadFull(src, p)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
-}
 
 // Expect says which digest the upload will have, and how many bytes are to come, if
 // not negative.

@@ -45,7 +45,7 @@ func TestAlgorithmOfAnUploadWithoutBytes(t *testing.T) {
 		if u.Algorithm() != oci.SHA512 || u.hashed != u.size {
 			t.Errorf("%s: %d of %d bytes are hashed by %s", name, u.hashed, u.size, u.Algorithm())
 		}
-		check(t, u.Verify(t.Context(), d))
+		check(t, u.verify(t.Context(), d))
 		check(t, u.Close())
 	}
 }
