@@ -6,21 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
-
-	"slipway/shared/plural"
 )
 
 // listen binds what the options ask for.
 func listen(o Options) (net.Listener, error) {
-	if o.Activation {
-		l, err := activated(os.Getenv, os.Getpid())
-		if l != nil || err != nil {
-			return l, err
-		}
-	}
 	var config net.ListenConfig
 	switch o.Network {
 	case "", "tcp":
@@ -54,24 +45,4 @@ func removeStaleSocket(path string) error {
 		return err
 	}
 	return os.Remove(path)
-}
-
-// activated returns the socket that systemd passed to the process with the id
-// (sd_listen_fds(3)), or nil if it passed none.
-func activated(getenv func(string) string, pid int) (net.Listener, error) {
-	if getenv("LISTEN_PID") != strconv.Itoa(pid) {
-		return nil, nil
-	}
-	n, err := strconv.Atoi(getenv("LISTEN_FDS"))
-	if err != nil || n == 0 {
-		return nil, nil //nolint:nilerr // no socket was passed
-	}
-	if n > 1 {
-		return nil, fmt.Errorf("systemd passed %s; one is expected", plural.Of(n, "socket"))
-	}
-	const first = 3
-	syscall.CloseOnExec(first)
-	f := os.NewFile(first, "systemd socket")
-	defer f.Close() // the listener has a duplicate
-	return net.FileListener(f)
 }

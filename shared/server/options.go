@@ -25,10 +25,6 @@ type Options struct {
 	Handler http.Handler
 	Log     *zap.Logger
 
-	// Activation takes over a socket that systemd passed, if there is one, in
-	// place of Network and Addr. More than one is an error.
-	Activation bool
-
 	TLS          *TLS // nil serves plain HTTP
 	DisableHTTP2 bool // over TLS
 	H2C          bool // HTTP/2 without TLS, by prior knowledge

@@ -196,28 +196,6 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-func TestActivation(t *testing.T) {
-	env := func(pid, fds string) func(string) string {
-		return func(k string) string { return map[string]string{"LISTEN_PID": pid, "LISTEN_FDS": fds}[k] }
-	}
-	for _, c := range []struct {
-		name, pid, fds string
-		fails          bool
-	}{
-		{"nothing", "", "", false},
-		{"for somebody else", "41", "1", false},
-		{"none", "42", "0", false},
-		{"two", "42", "2", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l, err := activated(env(c.pid, c.fds), 42)
-			if l != nil || (err != nil) != c.fails {
-				t.Errorf("got %v, %v", l, err)
-			}
-		})
-	}
-}
-
 func TestListenErrors(t *testing.T) {
 	taken := listenTest(t, Options{})
 	for name, o := range map[string]Options{

@@ -44,7 +44,7 @@ func uploadSecret(cfg *config.Config, log *zap.Logger) []byte {
 func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([]*server.Server, error) {
 	limits := cfg.Slipway.HTTP
 	o := server.Options{
-		Name: "main", Network: cfg.HTTP.Net, Addr: cfg.HTTP.Addr, Handler: handler, Log: log, Activation: true,
+		Name: "main", Network: cfg.HTTP.Net, Addr: cfg.HTTP.Addr, Handler: handler, Log: log,
 		TLS: tlsOptions(cfg.HTTP.TLS), DisableHTTP2: cfg.HTTP.HTTP2.Disabled, H2C: cfg.HTTP.H2C.Enabled,
 
 		StallTimeout: limits.StallTimeout, MinRate: int64(limits.MinRate), MaxConns: limits.MaxConns,

@@ -135,7 +135,7 @@ func closeAll(servers []*server.Server) (err error) {
 
 // listen binds the addresses: the relay's first, then that of the metrics.
 func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
-	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, Activation: true, StallTimeout: stallTimeout, MinRate: minRate}
+	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, StallTimeout: stallTimeout, MinRate: minRate}
 	if cfg.HTTP.CertFile != "" {
 		o.TLS = &server.TLS{Certificate: cfg.HTTP.CertFile, Key: cfg.HTTP.KeyFile}
 	}
