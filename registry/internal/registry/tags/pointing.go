@@ -14,24 +14,22 @@ import (
 
 // All finds all tags, those, too, whose link holds no digest.
 func (x *Index) All(ctx context.Context, name oci.Name) (map[oci.Tag]Pointer, error) {
-	r := repository{x, name}
-	if x.store.Remote {
-		return r.listPointers(ctx, layout.Tags(name), anyDigest)
-	}
-	return r.readPointers(ctx, anyDigest)
+	return repository{x, name}.pointers(ctx, anyDigest)
 }
 
-// PointingAt finds the tags that point at d. On a remote store, calls for one repository at the
-// same time share a listing.
+// PointingAt finds the tags that point at d.
 func (x *Index) PointingAt(ctx context.Context, name oci.Name, d oci.Digest) (map[oci.Tag]Pointer, error) {
-	r := repository{x, name}
-	if x.store.Remote {
-		return r.search(ctx, d)
-	}
-	return r.readPointers(ctx, func(at oci.Digest) bool { return at == d })
+	return repository{x, name}.pointers(ctx, func(at oci.Digest) bool { return at == d })
 }
 
 func anyDigest(oci.Digest) bool { return true }
+
+func (r repository) pointers(ctx context.Context, wanted func(oci.Digest) bool) (map[oci.Tag]Pointer, error) {
+	if r.store.Remote {
+		return r.listPointers(ctx, layout.Tags(r.name), wanted)
+	}
+	return r.readPointers(ctx, wanted)
+}
 
 // readPointers finds the tags that point at what is wanted by reading each.
 func (r repository) readPointers(ctx context.Context, wanted func(oci.Digest) bool) (map[oci.Tag]Pointer, error) {
@@ -58,59 +56,6 @@ func (r repository) readPointers(ctx context.Context, wanted func(oci.Digest) bo
 		}
 	}
 	return found, nil
-}
-
-// search is a listing of the tags of a repository for all who wait for it.
-type search struct {
-	begun  bool
-	wanted map[oci.Digest]bool
-	found  map[oci.Tag]Pointer
-	err    error
-	done   chan struct{} // closed when found and err are known
-}
-
-// search finds the tags that point at d by a listing that begins afterwards. While one is under
-// way in the repository, the next one gathers all digests that somebody looks for.
-func (r repository) search(ctx context.Context, d oci.Digest) (map[oci.Tag]Pointer, error) {
-	r.searching.Lock()
-	before := r.searches[r.name]
-	s := before
-	if s == nil || s.begun {
-		s = &search{wanted: map[oci.Digest]bool{}, done: make(chan struct{})}
-		r.searches[r.name] = s
-		go r.run(context.WithoutCancel(ctx), s, before)
-	}
-	s.wanted[d] = true
-	r.searching.Unlock()
-	select {
-	case <-s.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	found := map[oci.Tag]Pointer{}
-	for tag, p := range s.found {
-		if p.Digest == d {
-			found[tag] = p
-		}
-	}
-	return found, s.err
-}
-
-// run makes the listing once the one before it, if there is one, has ended.
-func (r repository) run(ctx context.Context, s, before *search) {
-	if before != nil {
-		<-before.done
-	}
-	r.searching.Lock()
-	s.begun = true
-	r.searching.Unlock()
-	s.found, s.err = r.listPointers(ctx, layout.Tags(r.name), func(d oci.Digest) bool { return s.wanted[d] })
-	close(s.done)
-	r.searching.Lock()
-	defer r.searching.Unlock()
-	if r.searches[r.name] == s {
-		delete(r.searches, r.name)
-	}
 }
 
 // listPointers finds the tags that point at what is wanted by a listing of what lies below: all tags,

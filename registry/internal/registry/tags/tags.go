@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/layout"
@@ -22,9 +21,6 @@ type Index struct {
 	pointers *cache.Cache[string, Pointer] // by key of the tag's link
 	lists    *cache.Cache[oci.Name, *list]
 	names    *cache.Cache[oci.Name, []entry] // of large repositories of a remote store, in the order of listings
-
-	searching sync.Mutex // held for searches
-	searches  map[oci.Name]*search
 }
 
 // Bounds of what is remembered: a number of tags, and bytes of memory (about).
@@ -41,7 +37,6 @@ func New(store *view.View) *Index {
 		pointers: cache.New[string, Pointer](pointerCache),
 		lists:    cache.New[oci.Name, *list](listCache),
 		names:    cache.New[oci.Name, []entry](namesCache),
-		searches: map[oci.Name]*search{},
 	}
 }
 
