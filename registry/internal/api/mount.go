@@ -40,10 +40,10 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	}
 }
 
-// mountSource reads the parameters of a mount. from is "" for any repository.
+// mountSource reads the parameters of a mount. One without a repository to mount from is none.
 func mountSource(mount, from string) (d oci.Digest, name oci.Name, ok bool) {
 	d, err := oci.ParseDigest(mount)
-	if err == nil && from != "" {
+	if err == nil {
 		name, err = oci.ParseName(from)
 	}
 	return d, name, err == nil

@@ -52,7 +52,7 @@ type Target struct {
 	Digest         oci.Digest
 	Size           int64
 	Repository     oci.Name
-	FromRepository oci.Name // of a mount, "" if the client did not name it
+	FromRepository oci.Name // of a mount
 	URL            string
 	Tag            oci.Tag
 	// Manifest is the content of a manifest, from which Options.References reads

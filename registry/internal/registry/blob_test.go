@@ -225,11 +225,6 @@ func TestMount(t *testing.T) {
 		{"from one that may not", "a", sum("x"), nothing, false, oci.CodeDenied},
 		{"from one without the blob", "empty", sum("x"), nil, false, oci.CodeBlobUnknown},
 		{"of no blob", "a", sum("nothing"), nil, false, oci.CodeBlobUnknown},
-		{"from anywhere", "", sum("x"), nil, true, ""},
-		{"from anywhere that may be read", "", sum("x"), everything, false, ""},
-		{"from anywhere, but nothing may be read", "", sum("x"), nothing, false, oci.CodeBlobUnknown},
-		{"from anywhere, with nothing remembered", "", sum("x"), everything, true, oci.CodeBlobUnknown},
-		{"of no blob from anywhere", "", sum("nothing"), nil, false, oci.CodeBlobUnknown},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -254,16 +249,4 @@ func TestMount(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A blob deleted from everywhere that is remembered is not conjured up for
-// somebody who may not read everything.
-func TestAnonymousMountLooks(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx := context.Background()
-		d := pushBlob(t, r.Repository("a"), "x").Digest
-		check(t, r.Repository("a").DeleteBlob(ctx, d))
-		_, err := r.Repository("b").MountBlob(ctx, d, "", func(oci.Name) bool { return true })
-		wantCode(t, err, oci.CodeBlobUnknown)
-	})
 }

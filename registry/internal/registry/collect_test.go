@@ -105,7 +105,7 @@ func TestCollectionBetweenTwoSteps(t *testing.T) {
 	}
 	mount := func(_, b Repository) error {
 		_, one := b.MountBlob(ctx, layer, "a", nil)
-		_, two := b.MountBlob(ctx, config, "", nil)
+		_, two := b.MountBlob(ctx, config, "a", nil)
 		if one != nil || two != nil {
 			return errors.Join(one, two)
 		}

@@ -25,7 +25,6 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/integrity"
-	"slipway/registry/internal/registry/origin"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/registry/referrers"
 	"slipway/registry/internal/registry/tags"
@@ -87,7 +86,6 @@ type Registry struct {
 	referrers       *referrers.Index
 	uploads         *upload.Receiver
 	integrity       *integrity.Record
-	origins         *origin.Origins
 	log             *zap.Logger
 	now             func() time.Time
 	maxManifestSize int64
@@ -132,7 +130,6 @@ func New(o Options) *Registry {
 		uploads:   upload.New(store, o.Log, o.Now),
 		integrity: integrity.New(store, o.Log),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
-		origins:   origin.New(o.Shared),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
 		reading:   make(chan struct{}, 2),
 	}

@@ -104,7 +104,6 @@ func TestShared_BytesAreLookedFor(t *testing.T) {
 func TestShared_WrongContentIsNotBelieved(t *testing.T) {
 	onShared(t, func(t *testing.T, a, b *Registry, read *opened, shared *sharedMap) {
 		d := pushImage(t, a.Repository("r"), "v1", "x")
-		pushBlob(t, a.Repository("r"), "y")
 		for key := range shared.values {
 			shared.Put(key, []byte("../../etc\n\x00\nr\n"))
 		}
@@ -113,23 +112,6 @@ func TestShared_WrongContentIsNotBelieved(t *testing.T) {
 		if d.Algorithm().FromBytes(m.Bytes) != d || len(read.keys) == 0 {
 			t.Errorf("got %q; read from the store: %q", m.Bytes, read.keys)
 		}
-		_, err = b.Repository("s").MountBlob(t.Context(), sum("y"), "", nil)
-		check(t, err)
-	})
-}
-
-// A process mounts what another has received, from a repository that the client may read.
-func TestShared_OriginsAreHints(t *testing.T) {
-	onShared(t, func(t *testing.T, a, b *Registry, _ *opened, _ *sharedMap) {
-		d := pushBlob(t, a.Repository("from"), "x").Digest
-		_, err := b.Repository("to").MountBlob(t.Context(), d, "", func(n oci.Name) bool { return n != "from" })
-		wantCode(t, err, oci.CodeBlobUnknown)
-		_, err = b.Repository("to").MountBlob(t.Context(), d, "", func(n oci.Name) bool { return n == "from" })
-		check(t, err)
-		check(t, a.Repository("from").DeleteBlob(t.Context(), d))
-		check(t, a.Repository("to").DeleteBlob(t.Context(), d))
-		_, err = b.Repository("again").MountBlob(t.Context(), d, "", func(oci.Name) bool { return true })
-		wantCode(t, err, oci.CodeBlobUnknown)
 	})
 }
 

@@ -123,7 +123,6 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 		return oci.Descriptor{}, fault(err)
 	}
 	reg.integrity.Hashed(d, u.Size())
-	reg.origins.Add(d, u.repo.name)
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.Size()}, nil
 }
 
