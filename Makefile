@@ -32,11 +32,12 @@ test: tools lint test-race test-e2e ## everything: linters, unit tests under -ra
 test-unit: tools ## unit tests, without those that need a homeserver or a database
 	@go test -short $$(go list $(MODULES) | grep -v /e2e)
 
+# Three packages at a time on two cores, because the tests of stores and of delivery mostly wait.
 # SQLite, translated from C, runs three times as long when its own reads and writes are watched; ours and the driver's are.
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
 
 test-race:
-	@CGO_ENABLED=1 go test -race -timeout 20m $(UNWATCHED) $$(go list $(MODULES) | grep -v /e2e)
+	@CGO_ENABLED=1 go test -race -timeout 20m -p 3 $(UNWATCHED) $$(go list $(MODULES) | grep -v /e2e)
 	@go test -run Bounds ./relay/internal/format # the memory and time of rendering, without the race detector
 
 test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
