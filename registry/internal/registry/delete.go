@@ -40,7 +40,6 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	}
 	at, err := r.reg.tags.Find(ctx, r.name, tag)
 	if absent(err) {
-		r.reg.tags.Forget(r.name, tag)
 		return "", r.unknown(ctx, r.tagUnknown(tag))
 	}
 	if err == nil {

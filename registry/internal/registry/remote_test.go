@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,37 +82,6 @@ func countReads(b *hostile.Bucket) (reads func() int) {
 		return hostile.None
 	})
 	return func() int { return int(n.Load()) }
-}
-
-// A tag whose deletion was interrupted before its history was gone is left out once somebody
-// has asked for it.
-func TestRemoteTags_LinkAloneIsGone_LeftOutOnceAskedFor(t *testing.T) {
-	p := hostile.New(hostile.Options{}).Process()
-	defer p.Close()
-	repo := newRegistry(p, Options{}).Repository("a")
-	manyRemoteTags(t, p, 1200)
-	for range 2 {
-		if tags, _, err := repo.Tags(t.Context(), -1, ""); err != nil || len(tags) != 1200 {
-			t.Fatalf("%d tags are listed, %v", len(tags), err)
-		}
-	}
-	removeObject(t, p, layout.TagCurrent("a", "tag0900"))
-	_, err := repo.Manifest(t.Context(), tagged("tag0900"))
-	wantCode(t, err, oci.CodeManifestUnknown)
-	if tags, _, err := repo.Tags(t.Context(), -1, ""); err != nil || len(tags) != 1199 {
-		t.Errorf("%d tags are listed, %v, want 1199", len(tags), err)
-	}
-}
-
-func manyRemoteTags(t *testing.T, s storage.Store, n int) {
-	t.Helper()
-	stage := storage.Stage{{Key: layout.RevisionLink("a", sum("x")), Content: layout.Link(sum("x"))}}
-	for i := range n {
-		tag := oci.Tag(fmt.Sprintf("tag%04d", i))
-		stage = append(stage, storage.Change{Key: layout.TagCurrent("a", tag), Content: layout.Link(sum("x"))},
-			storage.Change{Key: layout.TagIndex("a", tag, sum("x")), Content: layout.Link(sum("x"))})
-	}
-	check(t, s.Apply(context.Background(), nil, stage))
 }
 
 // The bytes of a blob are looked at once a second, its link each time.

@@ -49,7 +49,6 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 		return "", r.tagUnknown(tag)
 	}
 	if absent(err) {
-		r.reg.tags.Forget(r.name, tag)
 		return "", r.unknown(ctx, r.tagUnknown(tag))
 	}
 	return "", fault(err)

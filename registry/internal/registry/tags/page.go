@@ -2,175 +2,121 @@ package tags
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
+	"slipway/registry/internal/storage"
 )
 
-// On a remote store a page of tags is read from listings. A flat one shows which tags have a
-// link, some hundred a request, and is all that a small repository needs. In a large one the names
-// are listed, which costs a store an eighth of that, and only names that were not seen with a
-// link before are looked at.
-
-const (
-	// longHistory is how many entries of a tag's history are read before the listing begins
-	// again behind them.
-	longHistory = 500
-	// maxLooked is how many names are looked at one by one to complete a page of tags.
-	maxLooked = 64
-	// maxUnknown is how many names of a page are looked at one by one; more are listed.
-	maxUnknown = 16
-	// oneListing is how many objects most stores list by one request.
-	oneListing = 1000
-	// namesAtOnce is how many tags share a request that lists their links and history.
-	namesAtOnce = 400
-)
-
-// listRemote is List on a remote store. It reads no more of the listing than it needs.
-func (r repository) listRemote(ctx context.Context, n int, last string) (tags []string, next string, err error) {
-	p := page{repo: r, limit: n, last: last, at: last, names: []string{}}
-	if err := p.read(ctx); err != nil {
+// List lists at most n tags (all, if n < 0) strictly after last, sorted bytewise, and describes what
+// the next page begins after, "" if this is the last one. On a remote store what has a prefix is a tag,
+// as in distribution: the link of one that is being pushed or deleted may be missing. Nobody changes the slice.
+func (x *Index) List(ctx context.Context, name oci.Name, n int, last string) (tags []string, next string, err error) {
+	r := repository{x, name}
+	switch {
+	case n == 0:
+		return []string{}, "", nil
+	case x.store.Remote:
+		tags, err = r.listRemote(ctx, n, last)
+	default:
+		tags, err = r.listLocal(ctx, n, last)
+	}
+	if err != nil {
 		return nil, "", err
 	}
-	tags, next = Page(p.names, n, "")
+	tags, next = Page(tags, n, "")
 	return tags, next, nil
 }
 
-// page collects the names of at least limit+1 tags, or of all that are left.
-type page struct {
-	repo  repository
-	limit int // -1 for none
-	last  string
-	names []string
-	at    string // up to which the listing was read: last, or a tag and a slash
+// Page is the page of a sorted list that List returns.
+func Page(all []string, n int, last string) (tags []string, next string) {
+	all = behind(all, last)
+	if n < 0 || n >= len(all) {
+		return all, ""
+	}
+	if n > 0 {
+		next = all[n-1]
+	}
+	return all[:n:n], next
 }
 
-func (p *page) read(ctx context.Context) error {
-	step := p.step
-	if _, large := p.repo.names.Get(p.repo.name); !large {
-		step = p.firstStep
+// behind are the sorted names after last.
+func behind(names []string, last string) []string {
+	i, found := slices.BinarySearch(names, last)
+	if found {
+		i++
 	}
-	for {
-		more, err := step(ctx)
+	return names[i:]
+}
+
+// listLocal returns the tags after last, one more than n if there are as many. A crash may leave an
+// empty directory, so each link is looked for.
+func (r repository) listLocal(ctx context.Context, n int, last string) ([]string, error) {
+	all, err := r.store.Below(ctx, layout.Tags(r.name))
+	if err != nil {
+		return nil, err
+	}
+	tags := []string{}
+	for _, name := range behind(all.Names, last) {
+		if n >= 0 && len(tags) > n {
+			break
+		}
+		tag, err := oci.ParseTag(name)
 		if err != nil {
-			return err
+			continue
 		}
-		if !more {
-			slices.Sort(p.names)
-			return nil
+		switch _, err := r.store.Stat(ctx, layout.TagCurrent(r.name, tag)); {
+		case err == nil:
+			tags = append(tags, name)
+		case !errors.Is(err, storage.ErrNotExist):
+			return nil, err
 		}
-		if done, err := p.full(ctx); done || err != nil {
-			return err
-		}
-		step = p.step
 	}
+	return tags, nil
 }
 
-// firstStep reads what one request lists. If that is not enough, the repository is large.
-func (p *page) firstStep(ctx context.Context) (more bool, err error) {
-	linked, at, more, err := p.repo.readLinks(ctx, p.at, "", oneListing)
-	if err != nil {
-		return false, err
+// listRemote is listLocal on a remote store: it reads no more of the listing than it needs.
+func (r repository) listRemote(ctx context.Context, n int, last string) ([]string, error) {
+	prefix := layout.Tags(r.name) + "/"
+	o := storage.ListOptions{Names: true}
+	if last != "" {
+		o.After = prefix + last
 	}
-	if more && (p.limit < 0 || len(linked) <= p.limit) {
-		p.repo.keepNames(p.at, at, linked)
+	if n > 0 {
+		o.Max = n + 2 // last itself, and one that shows that there is another page
 	}
-	p.add(linked, at)
-	return more, nil
-}
-
-// step looks at about as many names as the page lacks. Names are taken from the last page's
-// look ahead if there are enough: then all links between them are listed.
-func (p *page) step(ctx context.Context) (more bool, err error) {
-	want := max(oneListing, len(p.repo.keptNames(p.at, view.AtOnce*oneListing)))
-	if p.limit > 0 {
-		want = min(2*oneListing, max(p.limit+1-len(p.names), maxUnknown))
-	}
-	if p.last != "" && p.at == p.last {
-		want++ // last itself is listed again
-	}
-	names := p.repo.keptNames(p.at, want)
-	more = true
-	if len(names) < want || unlinked(names) <= maxUnknown {
-		if names, err = p.repo.listNames(ctx, p.at, want); err != nil {
-			return false, err
+	tags, at := []string{}, ""
+	for info, err := range r.store.List(ctx, layout.Tags(r.name), o) {
+		if err != nil {
+			return nil, err
 		}
-		more = len(names) == want
-	}
-	if len(names) == 0 {
-		p.repo.keepNames(p.at, "", nil)
-		return false, nil
-	}
-	end := names[len(names)-1].key
-	if unlinked(names) <= maxUnknown {
-		names, err = p.repo.lookAt(ctx, names)
-	} else {
-		next := func() ([]entry, error) { return nil, nil }
-		if more {
-			next = view.Ahead(p.repo.store, func() ([]entry, error) { return p.repo.listNames(ctx, end, want) })
+		name, ok := strings.CutSuffix(info.Key[len(prefix):], "/")
+		if _, err := oci.ParseTag(name); !ok || err != nil || name <= last {
+			continue
 		}
-		names, err = p.repo.linksBetween(ctx, p.at, end, names)
-		if following, aheadErr := next(); aheadErr == nil && len(following) > 0 {
-			p.repo.keepNames(end, following[len(following)-1].key, following)
+		tags = append(tags, strings.Clone(name))
+		if n > 0 && len(tags) > n {
+			at = tags[n]
+			break
 		}
 	}
-	if err != nil {
-		return false, err
-	}
-	upTo := end
-	if !more {
-		upTo = ""
-	}
-	p.repo.keepNames(p.at, upTo, names)
-	p.add(names, end)
-	return more, nil
-}
-
-// add puts tags on the page; the listing was read up to at.
-func (p *page) add(linked []entry, at string) {
-	for _, n := range linked {
-		if name := strings.TrimSuffix(n.key, "/"); name > p.last {
-			p.names = append(p.names, name)
+	// The listing has "a-b/" before "a/", so what the last name begins with may still come.
+	for i := range at {
+		tag, err := oci.ParseTag(at[:i])
+		if at[i] != '-' && at[i] != '.' || at[:i] <= last || err != nil {
+			continue
 		}
-	}
-	p.at = at
-}
-
-// full reports whether the page is complete, which is sorted then. The listing has "a-b/" before
-// "a/", so a name may be missing that another one begins with.
-func (p *page) full(ctx context.Context) (bool, error) {
-	if p.limit < 0 || len(p.names) <= p.limit {
-		return false, nil
-	}
-	slices.Sort(p.names)
-	missing := p.missing()
-	if len(missing) > maxLooked {
-		return false, nil
-	}
-	found, err := p.repo.lookAt(ctx, missing)
-	if err != nil {
-		return false, err
-	}
-	p.add(found, p.at)
-	slices.Sort(p.names)
-	return true, nil
-}
-
-// missing is what may still come in the listing and belongs on the page.
-func (p *page) missing() (missing []entry) {
-	for _, name := range p.names[:p.limit+1] {
-		for i := range len(name) {
-			if name[i] != '-' && name[i] != '.' {
-				continue
+		for _, err := range r.store.List(ctx, layout.Tag(r.name, tag), storage.ListOptions{Names: true, Max: 1}) {
+			if err != nil {
+				return nil, err
 			}
-			n := entry{key: name[:i] + "/"}
-			if _, err := oci.ParseTag(name[:i]); err != nil || name[:i] <= p.last || n.key <= p.at || slices.Contains(missing, n) {
-				continue
-			}
-			missing = append(missing, n)
+			tags = append(tags, string(tag))
+			break
 		}
 	}
-	return missing
+	slices.Sort(tags)
+	return tags, nil
 }
