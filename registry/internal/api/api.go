@@ -5,6 +5,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -14,6 +15,10 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/address"
+	"slipway/registry/internal/api/budget"
+	"slipway/registry/internal/api/cors"
+	"slipway/registry/internal/api/link"
+	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
@@ -35,7 +40,7 @@ type Options struct {
 	Audit    *audit.Log      // nil = none
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none
-	Metrics  *Metrics           // nil = none
+	Metrics  *metrics.Requests  // nil = none
 	Notify   *notify.Notifier   // takes events of pushes, pulls and deletions; nil = there are none
 	Health   *health.Monitor    // while it is not ready every request is 503; nil = always ready
 
@@ -51,7 +56,7 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	TrustUnix      bool
 
-	CORS CORS
+	CORS cors.Policy
 
 	NoRedirect []netip.Prefix // clients that get blobs from here, also where the store gives URLs
 
@@ -67,11 +72,11 @@ const defaultMaxPage = 1000
 // API is the registry's HTTP handler.
 type API struct {
 	opts    Options
-	urls    urls
-	states  states
-	headers []header
-	answers *budget // of large answers
-	bodies  *budget // of large manifests being pushed
+	links   link.Builder
+	signer  link.Signer
+	headers []commonHeader
+	answers *budget.Budget // of large answers
+	bodies  *budget.Budget // of large manifests being pushed
 	proxies address.Proxies
 	origins *http.CrossOriginProtection
 	router  *mux.Router
@@ -79,14 +84,14 @@ type API struct {
 	pages   http.Handler // nil = there are none
 }
 
-type header struct {
+type commonHeader struct {
 	key    string
 	values []string
 }
 
 // New makes the handler. The error is about Options.Host.
 func New(opts Options) (*API, error) {
-	u, err := newURLs(opts.Prefix, opts.Host, opts.RelativeURLs)
+	links, err := link.New(opts.Prefix, opts.Host, opts.RelativeURLs)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +104,16 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, answers: newBudget(answerMemory, answerShare), bodies: newBudget(bodyMemory, bodyShare), proxies: address.Proxies{Networks: opts.TrustedProxies, Unix: opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
-	if a.origins, err = u.protection(); err != nil {
+	a := &API{
+		opts:    opts,
+		links:   links,
+		signer:  link.Signer{Secret: opts.Secret},
+		headers: commonHeaders(opts.Headers),
+		answers: budget.New(answerMemory, answerShare),
+		bodies:  budget.New(bodyMemory, bodyShare),
+		proxies: address.Proxies{Networks: opts.TrustedProxies, Unix: opts.TrustUnix},
+	}
+	if a.origins, err = links.Protection(); err != nil {
 		return nil, err
 	}
 	a.router = a.newRouter()
@@ -110,10 +123,10 @@ func New(opts Options) (*API, error) {
 
 // commonHeaders is what every answer carries. The values are shared by all of
 // them, so a handler that adds to one must make a copy.
-func commonHeaders(configured http.Header) []header {
-	all := []header{{"Docker-Distribution-Api-Version", []string{"registry/2.0"}}}
+func commonHeaders(configured http.Header) []commonHeader {
+	all := []commonHeader{{"Docker-Distribution-Api-Version", []string{"registry/2.0"}}}
 	for k, v := range configured {
-		all = append(all, header{http.CanonicalHeaderKey(k), slices.Clip(v)})
+		all = append(all, commonHeader{http.CanonicalHeaderKey(k), slices.Clip(v)})
 	}
 	return all
 }
@@ -141,7 +154,7 @@ type Proxy interface {
 
 // repository is where pushes and deletions go.
 func (a *API) repository(r *request) registry.Repository {
-	return a.opts.Registry.Repository(r.name).By(orElse(r.user, "anonymous"))
+	return a.opts.Registry.Repository(r.name).By(cmp.Or(r.user, "anonymous"))
 }
 
 // pushable is the repository for pushes of manifests, bounded by what the caller may push.

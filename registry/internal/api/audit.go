@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -21,7 +22,7 @@ func (r *request) audit(status int) {
 		return
 	}
 	log.Write(audit.Record{
-		Time: time.Now(), Event: event, Who: orElse(r.user, "anonymous"), Claimed: r.claimed, From: r.RemoteAddr, Method: r.Method,
+		Time: time.Now(), Event: event, Who: cmp.Or(r.user, "anonymous"), Claimed: r.claimed, From: r.RemoteAddr, Method: r.Method,
 		Repository: string(r.name), Reference: r.last, Digest: string(r.digest), Moved: r.moved, Change: r.change,
 		Status: status, Reason: string(r.refusal), RequestID: r.rec.ID(),
 	})

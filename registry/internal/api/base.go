@@ -3,10 +3,11 @@ package api
 import (
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/gorilla/mux"
+
+	"slipway/registry/internal/api/link"
 )
 
 // getRoot is the liveness check of load balancers. Browsers are led to the pages, if there are any.
@@ -55,7 +56,7 @@ func (a *API) redirect(w http.ResponseWriter, r *request) error {
 // distribution does: who was given an address with a slash at its end asks for
 // //v2/. Else the answer is err.
 func (a *API) orClean(w http.ResponseWriter, r *request, err error) error {
-	clean := cleanPath(r.URL.Path)
+	clean := link.Clean(r.URL.Path)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !reads || clean == r.URL.Path || !a.routes(clean) {
 		return err
@@ -67,15 +68,6 @@ func (a *API) orClean(w http.ResponseWriter, r *request, err error) error {
 func (a *API) routes(p string) bool {
 	var match mux.RouteMatch
 	return a.router.Match(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: p}}, &match) && match.MatchErr == nil
-}
-
-// cleanPath returns the path without empty and dot elements; a slash at its end stays.
-func cleanPath(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }
 
 func movedTo(w http.ResponseWriter, r *request, at string) error {

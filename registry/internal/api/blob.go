@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/registry/internal/api/header"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -65,21 +66,21 @@ func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 
 // sendBlob sends the blob, or what of it is asked for.
 func sendBlob(w http.ResponseWriter, r *request, b *registry.Blob) error {
-	kind, part := rangeNone, span{0, b.Size()}
-	if asked := r.Header["Range"]; len(asked) > 0 && rangeApplies(r.Header, w.Header()["Etag"][0]) {
-		kind, part = parseRange(asked[0], b.Size())
+	kind, part := header.RangeNone, header.Span{Length: b.Size()}
+	if asked := r.Header["Range"]; len(asked) > 0 && header.RangeApplies(r.Header, w.Header()["Etag"][0]) {
+		kind, part = header.ParseRange(asked[0], b.Size())
 	}
 	switch kind {
-	case rangeSeveral:
+	case header.RangeSeveral:
 		http.ServeContent(w, r.Request, "", time.Time{}, b)
 		return nil
-	case rangeUnsatisfiable:
+	case header.RangeUnsatisfiable:
 		return unsatisfiable(w, b.Size())
-	case rangeOne:
-		w.Header()["Content-Range"] = []string{contentRange(part, b.Size())}
+	case header.RangeOne:
+		w.Header()["Content-Range"] = []string{part.ContentRange(b.Size())}
 		return sendPart(w, b, part, http.StatusPartialContent)
 	default:
-		return sendPart(w, b, span{0, b.Size()}, http.StatusOK)
+		return sendPart(w, b, header.Span{Length: b.Size()}, http.StatusOK)
 	}
 }
 
@@ -89,7 +90,7 @@ func blobHeaders(w http.ResponseWriter, r *request, d oci.Digest) (done bool, er
 	etag := setContentHeaders(w, "", d)
 	h := w.Header()
 	h["Content-Type"], h["Accept-Ranges"], h["Cache-Control"] = octetStream, acceptBytes, cacheForYear
-	switch condition(r.Header, etag) {
+	switch header.Condition(r.Header, etag) {
 	case http.StatusNotModified:
 		delete(h, "Content-Type")
 		w.WriteHeader(http.StatusNotModified)
@@ -98,15 +99,6 @@ func blobHeaders(w http.ResponseWriter, r *request, d oci.Digest) (done bool, er
 		return true, preconditionFailed(w, oci.CodeBlobUnknown)
 	}
 	return false, nil
-}
-
-func contentRange(part span, size int64) string {
-	b := append(make([]byte, 0, 48), "bytes "...)
-	b = strconv.AppendInt(b, part.start, 10)
-	b = append(b, '-')
-	b = strconv.AppendInt(b, part.start+part.length-1, 10)
-	b = append(b, '/')
-	return string(strconv.AppendInt(b, size, 10))
 }
 
 func unsatisfiable(w http.ResponseWriter, size int64) error {
@@ -119,15 +111,15 @@ func unsatisfiable(w http.ResponseWriter, size int64) error {
 
 // sendPart sends a part of the blob. An error comes after the answer has
 // begun, so fail cuts the connection.
-func sendPart(w http.ResponseWriter, b *registry.Blob, part span, status int) error {
-	if part.start > 0 {
-		if _, err := b.Seek(part.start, io.SeekStart); err != nil {
+func sendPart(w http.ResponseWriter, b *registry.Blob, part header.Span, status int) error {
+	if part.Start > 0 {
+		if _, err := b.Seek(part.Start, io.SeekStart); err != nil {
 			return err
 		}
 	}
-	w.Header()["Content-Length"] = []string{strconv.FormatInt(part.length, 10)}
+	w.Header()["Content-Length"] = []string{strconv.FormatInt(part.Length, 10)}
 	w.WriteHeader(status)
-	if part.length == 0 {
+	if part.Length == 0 {
 		return nil
 	}
 	var src io.Reader = b
@@ -137,7 +129,7 @@ func sendPart(w http.ResponseWriter, b *registry.Blob, part span, status int) er
 			head.Flush()
 		}
 	}
-	_, err := io.CopyN(w, src, part.length)
+	_, err := io.CopyN(w, src, part.Length)
 	return err
 }
 

@@ -3,22 +3,24 @@ package api
 import (
 	"testing"
 	"time"
+
+	"slipway/registry/internal/api/cors"
 )
 
 func TestCORS(t *testing.T) {
 	const ui, other = "https://ui.example.org", "https://evil.example.org"
-	with := func(c CORS) func(*setup) { return func(s *setup) { s.options.CORS = c } }
-	listed := CORS{Origins: []string{ui}, Methods: []string{"GET", "HEAD"}, MaxAge: 10 * time.Minute}
+	with := func(c cors.Policy) func(*setup) { return func(s *setup) { s.options.CORS = c } }
+	listed := cors.Policy{Origins: []string{ui}, Methods: []string{"GET", "HEAD"}, MaxAge: 10 * time.Minute}
 	credentials := listed
 	credentials.Credentials = true
 	for _, tt := range []struct {
 		name        string
-		cors        CORS
+		cors        cors.Policy
 		origin      string
 		want        string // Access-Control-Allow-Origin
 		credentials string
 	}{
-		{"off", CORS{}, ui, "", ""},
+		{"off", cors.Policy{}, ui, "", ""},
 		{"no page", listed, "", "", ""},
 		{"listed", listed, ui, ui, ""},
 		{"with credentials", credentials, ui, ui, "true"},
@@ -26,7 +28,7 @@ func TestCORS(t *testing.T) {
 		{"null", credentials, "null", "", ""},
 		{"longer", listed, ui + ".evil.org", "", ""},
 		{"other scheme", listed, "http://ui.example.org", "", ""},
-		{"every", CORS{Origins: []string{"*"}}, other, "*", ""},
+		{"every", cors.Policy{Origins: []string{"*"}}, other, "*", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, with(tt.cors))
@@ -54,25 +56,25 @@ func TestCORS_ChangesByPagesOfOtherSites(t *testing.T) {
 	const ui, other = "https://ui.example.org", "https://evil.example.org"
 	for _, tt := range []struct {
 		name         string
-		cors         CORS
+		cors         cors.Policy
 		site, origin string
 		want         int
 	}{
-		{"no browser", CORS{}, "", "", 202},
-		{"a browser without Sec-Fetch-Site", CORS{}, "", other, 403},
-		{"one that hides the origin", CORS{}, "", "null", 403},
-		{"its own page", CORS{}, "", "http://registry.example.org:5000", 202},
-		{"its own page behind a proxy", CORS{}, "", "https://public.example.org", 202},
-		{"a neighbour on another port", CORS{}, "", "http://registry.example.org:5001", 403},
-		{"listed, without Sec-Fetch-Site", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "", ui, 202},
-		{"a page of the registry's own", CORS{}, "same-origin", other, 202},
-		{"the user", CORS{}, "none", "", 202},
-		{"off", CORS{}, "cross-site", ui, 403},
-		{"a neighbour", CORS{}, "same-site", ui, 403},
-		{"without an origin", CORS{}, "cross-site", "", 403},
-		{"another", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", other, 403},
-		{"listed, for reading", CORS{Origins: []string{ui}, Methods: []string{"GET"}}, "same-site", ui, 403},
-		{"listed", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", ui, 202},
+		{"no browser", cors.Policy{}, "", "", 202},
+		{"a browser without Sec-Fetch-Site", cors.Policy{}, "", other, 403},
+		{"one that hides the origin", cors.Policy{}, "", "null", 403},
+		{"its own page", cors.Policy{}, "", "http://registry.example.org:5000", 202},
+		{"its own page behind a proxy", cors.Policy{}, "", "https://public.example.org", 202},
+		{"a neighbour on another port", cors.Policy{}, "", "http://registry.example.org:5001", 403},
+		{"listed, without Sec-Fetch-Site", cors.Policy{Origins: []string{ui}, Methods: []string{"POST"}}, "", ui, 202},
+		{"a page of the registry's own", cors.Policy{}, "same-origin", other, 202},
+		{"the user", cors.Policy{}, "none", "", 202},
+		{"off", cors.Policy{}, "cross-site", ui, 403},
+		{"a neighbour", cors.Policy{}, "same-site", ui, 403},
+		{"without an origin", cors.Policy{}, "cross-site", "", 403},
+		{"another", cors.Policy{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", other, 403},
+		{"listed, for reading", cors.Policy{Origins: []string{ui}, Methods: []string{"GET"}}, "same-site", ui, 403},
+		{"listed", cors.Policy{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", ui, 202},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, func(s *setup) { s.options.CORS, s.options.Host = tt.cors, "https://public.example.org" }, withUser(t, false))

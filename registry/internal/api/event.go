@@ -60,7 +60,7 @@ func (a *API) newEvent(r *request, action notify.Action, target notify.Target) n
 func (a *API) manifestTarget(r *request, d oci.Descriptor, content []byte, tag oci.Tag) notify.Target {
 	return notify.Target{
 		MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, Tag: tag,
-		URL: a.urls.manifest(r.Request, r.name, d.Digest), Manifest: content,
+		URL: a.links.Manifest(r.Request, r.name, d.Digest), Manifest: content,
 	}
 }
 
@@ -68,7 +68,7 @@ func (a *API) manifestTarget(r *request, d oci.Descriptor, content []byte, tag o
 const blobMediaType = "application/octet-stream"
 
 func (a *API) blobTarget(r *request, d oci.Digest, size int64) notify.Target {
-	return notify.Target{MediaType: blobMediaType, Digest: d, Size: size, URL: a.urls.blob(r.Request, r.name, d)}
+	return notify.Target{MediaType: blobMediaType, Digest: d, Size: size, URL: a.links.Blob(r.Request, r.name, d)}
 }
 
 // emitBlobPull emits the pull of a blob that was answered, also by 304.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"slipway/registry/internal/api/header"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -30,7 +31,7 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	warn(w, found.Warning)
 	r.digest = m.Digest
 	etag := setContentHeaders(w, m.MediaType, m.Digest)
-	switch condition(r.Header, etag) {
+	switch header.Condition(r.Header, etag) {
 	case http.StatusNotModified:
 		w.Header().Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
@@ -88,13 +89,13 @@ func damagedIsUnknown(r *request, err error) error {
 // negotiate answers what the client can read: the manifest itself, or, for old
 // Docker clients, the linux/amd64 image of a list.
 func (a *API) negotiate(w http.ResponseWriter, r *request, ref oci.Reference, m *registry.Manifest) (*registry.Manifest, error) {
-	switch accepted(r.Header["Accept"]).judge(m.MediaType, ref.Tag != "") {
-	case serveChild:
+	switch header.Accepted(r.Header["Accept"]).Judge(m.MediaType, ref.Tag != "") {
+	case header.ServeChild:
 		w.Header().Add("Warning", `299 - "the tag names a list of manifests, which the client does not accept: this is its linux/amd64 image"`)
 		return a.child(r, m)
-	case refuseOCI:
+	case header.RefuseOCI:
 		return nil, &oci.Error{Code: oci.CodeManifestUnknown, Message: "OCI manifest found, but accept header does not support OCI manifests"}
-	case refuseSchema2:
+	case header.RefuseSchema2:
 		return nil, &oci.Error{Code: oci.CodeManifestInvalid, Message: "Schema 2 manifest not supported by client"}
 	default:
 		return m, nil

@@ -46,7 +46,7 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	h := w.Header()
-	h.Set("Location", a.urls.manifest(r.Request, r.name, r.digest))
+	h.Set("Location", a.links.Manifest(r.Request, r.name, r.digest))
 	h.Set("Docker-Content-Digest", string(r.digest))
 	if res.Subject != "" {
 		h.Set("OCI-Subject", string(res.Subject))
@@ -119,7 +119,7 @@ func (a *API) reserve(r *request, limit int64) (release func(), err error) {
 	if r.ContentLength > 0 {
 		size = r.ContentLength
 	}
-	return a.bodies.acquire(r.Context(), r.client(), size)
+	return a.bodies.Acquire(r.Context(), r.client(), size)
 }
 
 // tooLarge reads on, within bounds and unless the client asked before sending,

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/registry/internal/api/budget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage/memory"
@@ -50,6 +51,7 @@ func TestMemoryOfLargeManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.bodies = budget.New(8<<20, 8<<20)
 	read := func(ctx context.Context, size int) (release func(), err error) {
 		r := httptest.NewRequestWithContext(ctx, "PUT", "/", bytes.NewReader(make([]byte, size)))
 		r.ContentLength = -1
@@ -63,8 +65,8 @@ func TestMemoryOfLargeManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.bodies.all.TryAcquire(bodyMemory - 4<<20) {
-		t.Fatal("a manifest of 4 MiB holds more than its size")
+	if _, err := a.bodies.Acquire(t.Context(), "another client", 4<<20); err != nil {
+		t.Fatalf("a manifest of 4 MiB holds more than its size: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -78,7 +80,7 @@ func TestMemoryOfLargeManifests(t *testing.T) {
 	if _, err := read(t.Context(), 4<<20+1); code(err) != oci.CodeManifestInvalid {
 		t.Errorf("a manifest that is too large: %v", err)
 	}
-	if !a.bodies.all.TryAcquire(4 << 20) {
-		t.Error("memory is not given back")
+	if _, err := a.bodies.Acquire(t.Context(), "another client", 4<<20); err != nil {
+		t.Errorf("memory is not given back: %v", err)
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/oci"
 )
 
 func TestMetrics(t *testing.T) {
 	registerer := prometheus.NewRegistry()
-	s := newServer(t, func(s *setup) { s.options.Metrics = NewMetrics(registerer) })
+	s := newServer(t, func(s *setup) { s.options.Metrics = metrics.New(registerer) })
 	d := s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x"))
 	for range 3 {
 		s.do("GET", "/v2/a/manifests/"+string(d), nil).want(t, 200)

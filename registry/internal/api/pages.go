@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -20,27 +19,18 @@ import (
 const pagesPath = "/ui"
 
 // PagesBase is the path before those of all pages, as browsers see it.
-func (a *API) PagesBase() string {
-	if u, err := url.Parse(a.urls.host); err == nil && u.Host != "" {
-		return u.EscapedPath() + pagesPath
-	}
-	return a.urls.prefix + pagesPath
-}
+func (a *API) PagesBase() string { return a.links.Base() + pagesPath }
 
 // Root is the absolute URL by which the sender of r reaches the registry, without /v2/.
-func (a *API) Root(r *http.Request) string {
-	u := a.urls
-	u.relative = false
-	return u.root(r)
-}
+func (a *API) Root(r *http.Request) string { return a.links.Absolute(r) }
 
 // ServePages adds the pages for people. It must be called before the first request. The pages
 // see their own paths, from /ui on, whatever the prefix is.
 func (a *API) ServePages(pages http.Handler) {
-	a.pages = http.StripPrefix(a.urls.prefix, pages)
+	a.pages = http.StripPrefix(a.links.Prefix, pages)
 	rows := []*row{{method: get, handle: a.getPage}, {method: head, handle: a.getPage}, {method: post, handle: a.getPage}}
-	a.router.PathPrefix(a.urls.prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: routePages, rows: rows}))
-	a.router.Path(a.urls.prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.toPages)}))
+	a.router.PathPrefix(a.links.Prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: routePages, rows: rows}))
+	a.router.Path(a.links.Prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.toPages)}))
 }
 
 // toPages leads a browser to the first page.
@@ -61,8 +51,11 @@ func (a *API) getPage(w http.ResponseWriter, r *request) error {
 func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, []byte, error) {
 	r := from.Clone(from.Context())
 	path, query, _ := strings.Cut(path, "?")
-	r.Method, r.URL, r.Body, r.ContentLength = method, &url.URL{Path: a.urls.prefix + "/v2" + path, RawQuery: query}, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Method = method
+	r.URL = &url.URL{Path: a.links.Prefix + "/v2" + path, RawQuery: query}
 	r.RequestURI = r.URL.RequestURI()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
 	r.Header = http.Header{"User-Agent": from.Header["User-Agent"], "Content-Type": {contentType}}
 	for _, key := range []string{"Forwarded", "X-Forwarded-Proto", "X-Forwarded-Host"} {
 		if values := from.Header[key]; values != nil {
@@ -120,16 +113,9 @@ func (a *API) rowOf(r *http.Request) *row {
 
 // readError is the error in the body of an answer.
 func readError(status int, body []byte) error {
-	var doc struct {
-		Errors []struct {
-			Code    oci.Code `json:"code"`
-			Message string   `json:"message"`
-			Detail  any      `json:"detail"`
-		} `json:"errors"`
-	}
 	e := &oci.Error{Code: oci.CodeUnknown}
-	if json.Unmarshal(body, &doc) == nil && len(doc.Errors) > 0 {
-		e = &oci.Error{Code: doc.Errors[0].Code, Message: doc.Errors[0].Message, Detail: doc.Errors[0].Detail}
+	if list := oci.ParseErrors(body); len(list) > 0 {
+		e = list[0]
 	}
 	return &statusError{status, e}
 }

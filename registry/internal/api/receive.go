@@ -7,27 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"slipway/registry/internal/api/header"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"
 )
-
-// chunkOf reads the Content-Range of a chunk. ok is false without one, and for
-// the end of an upload that brings no chunk.
-func chunkOf(r *request) (chunk span, ok bool, err error) {
-	header := r.Header.Get("Content-Range")
-	if header == "" || r.Method == http.MethodPut && r.ContentLength == 0 {
-		return span{}, false, nil
-	}
-	chunk, ok = parseChunk(header)
-	if !ok {
-		return span{}, false, oci.NewError(oci.CodeRangeInvalid, "Content-Range must be <first byte>-<last byte>")
-	}
-	if r.ContentLength >= 0 && r.ContentLength != chunk.length {
-		return span{}, false, oci.NewError(oci.CodeSizeInvalid, "Content-Range and Content-Length differ")
-	}
-	return chunk, true, nil
-}
 
 // receive appends the request's body to the upload. What arrived before an
 // error is kept, so that the upload can continue there.
@@ -35,14 +19,14 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	chunk, ranged, err := chunkOf(r)
+	chunk, ranged, err := header.Chunk(r.Request)
 	if err != nil {
 		return err
 	}
 	src := &body{r: r.Body, left: -1}
 	size := r.ContentLength
 	if ranged {
-		src.left, size = chunk.length, chunk.length
+		src.left, size = chunk.Length, chunk.Length
 	}
 	stop := interruptWhenTaken(w, up)
 	_, err = up.Append(r.Context(), src, size)

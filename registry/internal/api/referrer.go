@@ -38,7 +38,7 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		n = maxReferrers
 	}
 	artifactType := r.param("artifactType")
-	release, err := a.answers.acquire(r.Context(), r.client(), referrersCost)
+	release, err := a.answers.Acquire(r.Context(), r.client(), referrersCost)
 	if err != nil {
 		return err
 	}

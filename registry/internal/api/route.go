@@ -7,6 +7,8 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"slipway/registry/internal/api/cors"
+	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 	"slipway/shared/logging"
@@ -25,7 +27,7 @@ type row struct {
 
 	api      *API
 	endpoint *endpoint
-	metrics  *rowMetrics
+	metrics  *metrics.Row
 }
 
 // endpoint is a path of the API with the methods it takes.
@@ -128,16 +130,16 @@ func (a *API) robots() []*endpoint {
 func (a *API) outside() []*endpoint {
 	all := []*endpoint{
 		{name: "root", path: "/", rows: read(0, a.getRoot)},
-		{name: routeNone, path: a.urls.prefix + "/v2", rows: read(0, a.redirect)},
+		{name: routeNone, path: a.links.Prefix + "/v2", rows: read(0, a.redirect)},
 	}
-	if a.urls.prefix != "" {
-		all = append(all, &endpoint{name: "root", path: a.urls.prefix + "/", rows: read(0, a.getRoot)})
+	if a.links.Prefix != "" {
+		all = append(all, &endpoint{name: "root", path: a.links.Prefix + "/", rows: read(0, a.getRoot)})
 	}
 	if a.opts.Health != nil {
 		all = append(all, &endpoint{name: routeHealth, path: "/debug/health", rows: read(0, a.getHealth)})
 	}
 	if a.opts.Tokens != nil {
-		all = append(all, &endpoint{name: "token", path: a.urls.prefix + TokenPath, rows: []*row{
+		all = append(all, &endpoint{name: "token", path: a.links.Prefix + TokenPath, rows: []*row{
 			{method: get, handle: a.getToken}, {method: post, handle: a.postToken},
 		}})
 	}
@@ -149,10 +151,10 @@ func (a *API) outside() []*endpoint {
 // answered, counted and logged like any other.
 func (a *API) newRouter() *mux.Router {
 	router := mux.NewRouter().SkipClean(true)
-	v2 := router.PathPrefix(a.urls.prefix + "/v2").Subrouter()
+	v2 := router.PathPrefix(a.links.Prefix + "/v2").Subrouter()
 	for _, e := range a.v2() {
 		if strings.HasPrefix(e.path, repositoryPath) {
-			v2.MatcherFunc(e.matchRepository(a.urls.prefix + "/v2/")).Handler(a.prepare(e))
+			v2.MatcherFunc(e.matchRepository(a.links.Prefix + "/v2/")).Handler(a.prepare(e))
 		} else {
 			v2.Path(e.path).Handler(a.prepare(e))
 		}
@@ -199,9 +201,9 @@ func (a *API) prepare(e *endpoint) *endpoint {
 	e.api, e.wrong = a, &row{method: "any", handle: a.methodNotAllowed}
 	for _, r := range append([]*row{e.wrong}, e.rows...) {
 		r.api, r.endpoint = a, e
-		r.metrics = a.opts.Metrics.row(e.name, r.method)
+		r.metrics = a.opts.Metrics.Row(e.name, r.method)
 	}
-	e.wrong.metrics = a.opts.Metrics.row(routeNone, e.wrong.method)
+	e.wrong.metrics = a.opts.Metrics.Row(routeNone, e.wrong.method)
 	return e
 }
 
@@ -233,19 +235,27 @@ func (row *row) ServeHTTP(w http.ResponseWriter, hr *http.Request) { row.answer(
 // answer answers a request. grant names its caller; nil makes the row identify the caller.
 func (row *row) answer(w http.ResponseWriter, hr *http.Request, grant *auth.Grant) {
 	r := &request{Request: hr, rec: logging.RecorderOf(w), row: row, event: row.event, grant: grant}
-	row.metrics.begin()
+	row.metrics.Begin()
 	defer r.end()
 	h := w.Header()
 	for _, common := range row.api.headers {
 		h[common.key] = common.values
 	}
-	// The pages are for their own origin: elsewhere, their CSRF tokens could be read.
-	if origin := hr.Header["Origin"]; origin != nil && row.endpoint.name != routePages && row.api.opts.CORS.allow(h, origin[0]) && hr.Method == http.MethodOptions {
-		row.api.opts.CORS.preflight(h)
+	if origin := hr.Header["Origin"]; origin != nil && row.cors().Allow(h, origin[0]) && hr.Method == http.MethodOptions {
+		row.cors().Preflight(h)
 	}
 	if err := row.serve(w, r); err != nil {
 		r.fail(w, err)
 	}
+}
+
+// cors returns which pages of other origins may send the request. The pages are for their own
+// origin: elsewhere, their CSRF tokens could be read.
+func (row *row) cors() *cors.Policy {
+	if row.endpoint.name == routePages {
+		return &cors.Policy{}
+	}
+	return &row.api.opts.CORS
 }
 
 // serve does what comes before the handler, cheapest first. Whether deletion
@@ -259,11 +269,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
 	}
-	cors := &a.opts.CORS
-	if row.endpoint.name == routePages {
-		cors = &CORS{}
-	}
-	if cors.refuses(a.origins, r.Request) {
+	if row.cors().Refuses(a.origins, r.Request) {
 		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
 	}
 	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())
@@ -319,7 +325,7 @@ func (r *request) end() {
 		r.logEnd(status)
 	}
 	r.audit(status)
-	r.row.metrics.end(r.Request, status, r.rec.Bytes(), r.rec.Elapsed())
+	r.row.metrics.End(r.Request, status, r.rec.Bytes(), r.rec.Elapsed())
 }
 
 // notFound answers paths that mean nothing.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/registry/internal/api/header"
+	"slipway/registry/internal/api/link"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -156,12 +158,12 @@ func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
 
 // readState reads the _state of the upload's URL. ok is false without one: the
 // size on the storage is then the only offset there is.
-func (a *API) readState(r *request) (st uploadState, ok bool, err error) {
+func (a *API) readState(r *request) (st link.UploadState, ok bool, err error) {
 	token := r.param("_state")
 	if token == "" {
 		return st, false, nil
 	}
-	st, err = a.states.read(token, r.name, r.last)
+	st, err = a.signer.Read(token, r.name, r.last)
 	return st, err == nil, err
 }
 
@@ -173,17 +175,17 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	if err != nil {
 		return nil, err
 	}
-	chunk, ranged, err := chunkOf(r)
+	chunk, ranged, err := header.Chunk(r.Request)
 	if err != nil {
 		return nil, err
 	}
 	at := upload.Point{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt, Algorithm: st.Algorithm}
 	var up *registry.Upload
-	if stated && ranged && st.Offset != chunk.start {
-		err = oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.start, st.Offset))
+	if stated && ranged && st.Offset != chunk.Start {
+		err = oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.Start, st.Offset))
 	} else {
 		if ranged {
-			at.Offset = chunk.start
+			at.Offset = chunk.Start
 		}
 		up, err = a.repository(r).ResumeUpload(r.Context(), r.last, at)
 	}
@@ -241,12 +243,12 @@ func (a *API) answerUpload(w http.ResponseWriter, r *request, p uploadPoint, sta
 // uploadHeaders says where and with which byte the upload goes on. Range is
 // "0-0" for an empty upload too: the header has no form for nothing.
 func (a *API) uploadHeaders(w http.ResponseWriter, r *request, p uploadPoint) error {
-	state, err := a.states.sign(uploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt, Algorithm: p.algorithm})
+	state, err := a.signer.Sign(link.UploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt, Algorithm: p.algorithm})
 	if err != nil {
 		return err
 	}
 	h := w.Header()
-	h.Set("Location", a.urls.upload(r.Request, r.name, p.id, state))
+	h.Set("Location", a.links.Upload(r.Request, r.name, p.id, state))
 	h.Set("Range", "0-"+strconv.FormatInt(max(p.size-1, 0), 10))
 	h.Set("Docker-Upload-Uuid", p.id)
 	return nil
@@ -266,7 +268,7 @@ func (a *API) answerPush(w http.ResponseWriter, r *request, d oci.Digest, size i
 func (a *API) answerBlob(w http.ResponseWriter, r *request, d oci.Digest) error {
 	r.digest = d
 	h := w.Header()
-	h.Set("Location", a.urls.blob(r.Request, r.name, d))
+	h.Set("Location", a.links.Blob(r.Request, r.name, d))
 	h.Set("Docker-Content-Digest", string(d))
 	h.Set("Content-Length", "0")
 	w.WriteHeader(http.StatusCreated)

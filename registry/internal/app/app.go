@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/index"
@@ -226,7 +227,7 @@ func (a *App) startChecks(context.Context) error {
 }
 
 func (a *App) openServers(context.Context) error {
-	o := api.Options{Audit: a.audit, Registry: a.Rules, Log: a.Log, Access: a.accessLog, Metrics: measured(a.metrics, api.NewMetrics), Notify: a.events, Health: a.checks}
+	o := api.Options{Audit: a.audit, Registry: a.Rules, Log: a.Log, Access: a.accessLog, Metrics: measured(a.metrics, metrics.New), Notify: a.events, Health: a.checks}
 	if a.Cache != nil {
 		o.Proxy = a.Cache
 	}

@@ -12,6 +12,7 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/api/link"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
@@ -170,7 +171,7 @@ func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backe
 	g.service = auth.NewService(auth.ServiceOptions{
 		Rules: g.current, Logins: logins, Keys: keys, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
 	})
-	root, err := api.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
+	root, err := link.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
 	if err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Opt
 	o.Service = t.Service
 	o.TokenRealm = func(*http.Request) string { return t.Realm }
 	if t.AutoRedirect {
-		o.TokenRealm = func(r *http.Request) string { return api.RedirectRealm(r, t.AutoRedirectPath) }
+		o.TokenRealm = func(r *http.Request) string { return link.RedirectRealm(r, t.AutoRedirectPath) }
 	}
 	return nil
 }

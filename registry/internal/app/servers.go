@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/shared/server"
@@ -20,7 +21,7 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.TrustedProxies, o.TrustUnix, _ = cfg.HTTP.Proxies() // checked with the configuration
 	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded()     // as above
 	if c := cfg.HTTP.CORS; c != nil {
-		o.CORS = api.CORS{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
+		o.CORS = cors.Policy{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
 	}
 	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
 	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags

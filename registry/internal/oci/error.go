@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -111,6 +112,46 @@ func (es Errors) Error() string {
 		s += e.Error()
 	}
 	return s
+}
+
+// errorBody is the body of an answer (distribution-spec "Error Codes").
+type errorBody struct {
+	Errors []errorEntry `json:"errors"`
+}
+
+type errorEntry struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	Detail  any    `json:"detail,omitempty"`
+}
+
+// Body returns the body of the answer. A detail that can't be JSON is left out.
+func (es Errors) Body() []byte {
+	body := errorBody{Errors: make([]errorEntry, len(es))}
+	for i, e := range es {
+		body.Errors[i] = errorEntry{e.Code, e.Text(), e.Detail}
+	}
+	b, err := json.Marshal(&body)
+	if err != nil {
+		for i := range body.Errors {
+			body.Errors[i].Detail = nil
+		}
+		b, _ = json.Marshal(&body) //nolint:errcheck // strings never fail
+	}
+	return append(b, '\n')
+}
+
+// ParseErrors reads the body of an answer. It returns nil if the body holds no errors.
+func ParseErrors(body []byte) Errors {
+	var doc errorBody
+	if json.Unmarshal(body, &doc) != nil {
+		return nil
+	}
+	var es Errors
+	for _, e := range doc.Errors {
+		es = append(es, &Error{Code: e.Code, Message: e.Message, Detail: e.Detail})
+	}
+	return es
 }
 
 // HasCode reports whether an error has one of the codes.

@@ -27,3 +27,15 @@ func TestErrorTexts(t *testing.T) {
 		t.Errorf("several errors read %q, want %q", got, want)
 	}
 }
+
+func TestErrors_Body(t *testing.T) {
+	list := Errors{NewError(CodeBlobUnknown, map[string]string{"digest": "x"}), NewError(CodeUnknown, nil)}
+	want := `{"errors":[{"code":"BLOB_UNKNOWN","message":"blob unknown to registry","detail":{"digest":"x"}},{"code":"UNKNOWN","message":"unknown error"}]}` + "\n"
+	if got := string(list.Body()); got != want {
+		t.Errorf("got %s", got)
+	}
+	got := string(Errors{NewError(CodeUnknown, func() {})}.Body())
+	if want := `{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}` + "\n"; got != want {
+		t.Errorf("with a detail that isn't JSON: %s", got)
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/api"
+	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/auth"
 )
 
@@ -157,7 +157,7 @@ func TestStaticFiles_SetNoCookie(t *testing.T) {
 func TestPages_AreForTheirOrigin(t *testing.T) {
 	const origin = "https://dashboard.example.org"
 	s := newSite(t, func(c *setup) {
-		c.api.CORS = api.CORS{Origins: []string{origin}, Methods: []string{"GET", "POST", "DELETE"}, Credentials: true}
+		c.api.CORS = cors.Policy{Origins: []string{origin}, Methods: []string{"GET", "POST", "DELETE"}, Credentials: true}
 	})
 	b := s.as("alice")
 	b.get("/ui/")

@@ -1,4 +1,4 @@
-package api
+package header
 
 import (
 	"net/http"
@@ -29,7 +29,7 @@ func TestCondition(t *testing.T) {
 		{h{"If-Match": {`"x"`}}, 412},
 		{h{"If-Match": {`"x"`}, "If-None-Match": {"*"}}, 412},
 	} {
-		if got := condition(c.header, tag); got != c.want {
+		if got := Condition(c.header, tag); got != c.want {
 			t.Errorf("%v: %d, want %d", c.header, got, c.want)
 		}
 	}
@@ -39,11 +39,11 @@ func TestCondition(t *testing.T) {
 		`"x"`:                           false,
 		"Wed, 21 Oct 2015 07:28:00 GMT": false,
 	} {
-		if got := rangeApplies(h{"If-Range": {value}}, tag); got != want {
+		if got := RangeApplies(h{"If-Range": {value}}, tag); got != want {
 			t.Errorf("If-Range %s: %v, want %v", value, got, want)
 		}
 	}
-	if !rangeApplies(h{}, tag) {
+	if !RangeApplies(h{}, tag) {
 		t.Error("a range without If-Range does not apply")
 	}
 }

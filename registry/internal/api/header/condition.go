@@ -1,4 +1,4 @@
-package api
+package header
 
 import (
 	"net/http"
@@ -40,9 +40,9 @@ func nextTag(list string) (element, rest string) {
 	return strings.TrimSpace(list), ""
 }
 
-// condition evaluates the request's preconditions for content that exists and
+// Condition evaluates the request's preconditions for content that exists and
 // has the quoted entity tag. It returns 0, 304 or 412.
-func condition(h http.Header, etag string) int {
+func Condition(h http.Header, etag string) int {
 	if lines := h["If-Match"]; len(lines) > 0 && !matchesTag(lines, etag, false) {
 		return http.StatusPreconditionFailed
 	}
@@ -52,9 +52,9 @@ func condition(h http.Header, etag string) int {
 	return 0
 }
 
-// rangeApplies evaluates If-Range: a range of other content than the client
+// RangeApplies evaluates If-Range: a range of other content than the client
 // has is of no use to it. A date never matches, since content has none.
-func rangeApplies(h http.Header, etag string) bool {
+func RangeApplies(h http.Header, etag string) bool {
 	lines := h["If-Range"]
 	return len(lines) == 0 || lines[0] == etag
 }

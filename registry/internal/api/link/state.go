@@ -1,4 +1,4 @@
-package api
+package link
 
 import (
 	"crypto/hmac"
@@ -10,11 +10,11 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// uploadState is what the _state parameter of an upload's Location says: how
+// UploadState is what the _state parameter of an upload's Location says: how
 // far the upload had come when the Location was given out. CNCF distribution
 // writes the same document, so an upload can go on at either, and at any
 // replica that has the same http.secret.
-type uploadState struct {
+type UploadState struct {
 	Name      oci.Name
 	UUID      string
 	Offset    int64
@@ -22,11 +22,11 @@ type uploadState struct {
 	Algorithm oci.Algorithm `json:",omitempty"` // ours: distribution passes over it
 }
 
-// states signs and reads the _state parameter.
-type states struct{ secret []byte }
+// Signer signs and reads the _state parameter.
+type Signer struct{ Secret []byte }
 
-// sign returns base64url(HMAC-SHA256(secret, document) ‖ document).
-func (s states) sign(st uploadState) (string, error) {
+// Sign returns base64url(HMAC-SHA256(secret, document) ‖ document).
+func (s Signer) Sign(st UploadState) (string, error) {
 	doc, err := json.Marshal(st)
 	if err != nil {
 		return "", err
@@ -34,10 +34,10 @@ func (s states) sign(st uploadState) (string, error) {
 	return base64.URLEncoding.EncodeToString(append(s.mac(doc), doc...)), nil
 }
 
-// read checks the signature, and that the state is that of this upload. The
+// Read checks the signature, and that the state is that of this upload. The
 // error is BLOB_UPLOAD_INVALID.
-func (s states) read(token string, name oci.Name, id string) (uploadState, error) {
-	var st uploadState
+func (s Signer) Read(token string, name oci.Name, id string) (UploadState, error) {
+	var st UploadState
 	raw, err := base64.URLEncoding.DecodeString(token)
 	if err != nil || len(raw) < sha256.Size {
 		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
@@ -55,8 +55,8 @@ func (s states) read(token string, name oci.Name, id string) (uploadState, error
 	return st, nil
 }
 
-func (s states) mac(doc []byte) []byte {
-	h := hmac.New(sha256.New, s.secret)
+func (s Signer) mac(doc []byte) []byte {
+	h := hmac.New(sha256.New, s.Secret)
 	h.Write(doc)
 	return h.Sum(make([]byte, 0, sha256.Size+len(doc)))
 }

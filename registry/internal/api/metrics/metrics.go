@@ -1,4 +1,5 @@
-package api
+// Package metrics counts the requests of the API.
+package metrics
 
 import (
 	"net/http"
@@ -10,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts requests, under the names that CNCF distribution gives them.
+// Requests counts requests, under the names that CNCF distribution gives them.
 // Labels are closed sets: a row's name, its method and the status.
-type Metrics struct {
+type Requests struct {
 	requests     *prometheus.CounterVec
 	inFlight     *prometheus.GaugeVec
 	duration     *prometheus.HistogramVec
@@ -20,11 +21,11 @@ type Metrics struct {
 	responseSize *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics of the HTTP API.
-func NewMetrics(registerer prometheus.Registerer) *Metrics {
+// New registers the metrics of the HTTP API.
+func New(registerer prometheus.Registerer) *Requests {
 	const ns, sub = "registry", "http"
 	sizes := prometheus.ExponentialBuckets(1024, 8, 8)
-	m := &Metrics{
+	m := &Requests{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: ns, Subsystem: sub, Name: "requests_total", Help: "Requests answered.",
 		}, []string{"handler", "method", "code"}),
@@ -45,10 +46,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// rowMetrics is what one row counts into, looked up once: finding a child by
+// Row is what one row counts into, looked up once: finding a child by
 // its labels costs more than counting.
-type rowMetrics struct {
-	vec          *Metrics
+type Row struct {
+	vec          *Requests
 	name, method string
 	inFlight     prometheus.Gauge
 	duration     prometheus.Observer
@@ -60,13 +61,13 @@ type rowMetrics struct {
 // Statuses of 100 to 599 have a slot of their own.
 const statusSlots = 500
 
-// row prepares the metrics of a row; nil if there are none.
-func (m *Metrics) row(name, method string) *rowMetrics {
+// Row prepares the metrics of a row; nil if there are none.
+func (m *Requests) Row(name, method string) *Row {
 	if m == nil {
 		return nil
 	}
 	method = strings.ToLower(method)
-	return &rowMetrics{
+	return &Row{
 		vec: m, name: name, method: method,
 		inFlight:     m.inFlight.WithLabelValues(name),
 		duration:     m.duration.WithLabelValues(name, method),
@@ -75,13 +76,15 @@ func (m *Metrics) row(name, method string) *rowMetrics {
 	}
 }
 
-func (m *rowMetrics) begin() {
+// Begin counts a request that is being answered.
+func (m *Row) Begin() {
 	if m != nil {
 		m.inFlight.Inc()
 	}
 }
 
-func (m *rowMetrics) end(r *http.Request, status int, written int64, took time.Duration) {
+// End counts a request whose answer ended.
+func (m *Row) End(r *http.Request, status int, written int64, took time.Duration) {
 	if m == nil {
 		return
 	}
@@ -92,7 +95,7 @@ func (m *rowMetrics) end(r *http.Request, status int, written int64, took time.D
 	m.responseSize.Observe(float64(written))
 }
 
-func (m *rowMetrics) code(status int) prometheus.Counter {
+func (m *Row) code(status int) prometheus.Counter {
 	slot := &m.codes[min(max(status-100, 0), statusSlots-1)]
 	if c := slot.Load(); c != nil {
 		return *c

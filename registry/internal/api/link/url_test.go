@@ -1,4 +1,4 @@
-package api
+package link
 
 import (
 	"crypto/tls"
@@ -39,7 +39,7 @@ func TestRootOfURLs(t *testing.T) {
 		{name: "host with the prefix in it", host: "https://pub.example/r/", prefix: "/r/", want: "https://pub.example/r"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u, err := newURLs(c.prefix, c.host, c.relative)
+			u, err := New(c.prefix, c.host, c.relative)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,13 +50,13 @@ func TestRootOfURLs(t *testing.T) {
 			if c.tls {
 				r.TLS = &tls.ConnectionState{}
 			}
-			if got := u.root(r); got != c.want {
+			if got := u.Root(r); got != c.want {
 				t.Errorf("root %q, want %q", got, c.want)
 			}
 		})
 	}
 	for _, host := range []string{"pub.example", "https://", "://x", "pub.example:443"} {
-		if _, err := newURLs("", host, false); err == nil {
+		if _, err := New("", host, false); err == nil {
 			t.Errorf("http.host %q is accepted", host)
 		}
 	}

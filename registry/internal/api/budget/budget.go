@@ -1,0 +1,78 @@
+// Package budget bounds the memory that large bodies take.
+package budget
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"slipway/registry/internal/oci"
+)
+
+// patience is how long a request waits for memory that others use.
+const patience = 5 * time.Second
+
+// Budget bounds the bytes of large bodies. A client has a share, so that one that is slow
+// doesn't keep others waiting. Methods are safe for concurrent use.
+type Budget struct {
+	all   *semaphore.Weighted
+	share int64
+
+	mu      sync.Mutex
+	clients map[string]*clientShare
+}
+
+type clientShare struct {
+	room  *semaphore.Weighted
+	users int
+}
+
+// New makes a budget of all bytes, of which one client gets a share.
+func New(all, share int64) *Budget {
+	return &Budget{all: semaphore.NewWeighted(all), share: share, clients: map[string]*clientShare{}}
+}
+
+// Acquire blocks until there is room for n bytes, or for a full share if n is more. It fails
+// with UNAVAILABLE.
+func (b *Budget) Acquire(ctx context.Context, client string, n int64) (release func(), err error) {
+	n = min(n, b.share)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	own := b.enter(client)
+	if err = own.room.Acquire(ctx, n); err == nil {
+		if err = b.all.Acquire(ctx, n); err != nil {
+			own.room.Release(n)
+		}
+	}
+	if err != nil {
+		b.leave(client, own)
+		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many large requests at the same time; try again", RetryAfter: patience, Err: err}
+	}
+	return func() {
+		b.all.Release(n)
+		own.room.Release(n)
+		b.leave(client, own)
+	}, nil
+}
+
+func (b *Budget) enter(client string) *clientShare {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.clients[client]
+	if own == nil {
+		own = &clientShare{room: semaphore.NewWeighted(b.share)}
+		b.clients[client] = own
+	}
+	own.users++
+	return own
+}
+
+func (b *Budget) leave(client string, own *clientShare) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(b.clients, client)
+	}
+}

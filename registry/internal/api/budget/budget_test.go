@@ -1,0 +1,55 @@
+package budget
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// A client that holds all of its share waits for itself, and not others for it.
+func TestBudget_ShareOfAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100, 30)
+		var held []func()
+		take := func(client string, n int64) error {
+			release, err := b.Acquire(t.Context(), client, n)
+			if err == nil {
+				held = append(held, release)
+			}
+			return err
+		}
+		for range 3 {
+			if err := take("first", 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		err := take("first", 1)
+		var e *oci.Error
+		if !errors.As(err, &e) || e.Code != oci.CodeUnavailable || e.RetryAfter == 0 || time.Since(begun) != patience {
+			t.Errorf("beyond the share: %v after %v", err, time.Since(begun))
+		}
+		for _, other := range []string{"second", "third"} {
+			if err := take(other, 1000); err != nil { // a whole share
+				t.Errorf("%s: %v", other, err)
+			}
+		}
+		if err := take("fourth", 1000); err == nil {
+			t.Error("more than all of the memory was given away")
+		}
+		time.AfterFunc(time.Second, held[0])
+		held = held[1:]
+		if err := take("first", 5); err != nil {
+			t.Errorf("after a release: %v", err)
+		}
+		for _, release := range held {
+			release()
+		}
+		if len(b.clients) != 0 || !b.all.TryAcquire(100) {
+			t.Errorf("%d clients are left, or room isn't given back", len(b.clients))
+		}
+	})
+}

@@ -1,0 +1,29 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage/hostile"
+)
+
+// A chunk that is sent again, to a replica that has not seen it, is told where the upload goes on.
+func TestUpload_ChunkSentAgain_ToAnotherReplica(t *testing.T) {
+	bucket := hostile.New(hostile.Options{})
+	replica := func() *host {
+		p := bucket.Process()
+		t.Cleanup(func() { p.Close() })
+		return newServer(t, func(s *setup) { s.store, s.rules.Remote = p, true })
+	}
+	a, b := replica(), replica()
+	there := func(h *host, at string) string { return h.url + at[strings.Index(at, "/v2/"):] }
+	digest := string(digestOf([]byte("1234")))
+	for _, method := range []string{"PATCH", "PUT"} {
+		at := a.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+		at = a.do("PATCH", at, []byte("12")).want(t, 202).location(t)
+		b.do("PATCH", there(b, at), []byte("34")).want(t, 202, "Range", "0-3")
+		stale := a.do(method, with(at, "digest", digest), []byte("34")).wantError(t, 416, oci.CodeRangeInvalid, "Range", "0-3")
+		a.do("PUT", with(stale.location(t), "digest", digest), nil).want(t, 201)
+	}
+}
