@@ -17,7 +17,7 @@ import (
 	"slipway/shared/command"
 )
 
-// application is what the commands read of one.
+// application is the part of the API's application object that the commands use.
 type application struct {
 	ID     int64  `json:"id"`
 	Name   string `json:"name"`
@@ -65,7 +65,8 @@ func newAppCreateCommand() *cobra.Command {
 	})
 }
 
-// warnOfRoom prints why messages of an application would wait: its room, or a homeserver that does not respond.
+// warnOfRoom prints the doctor's first finding that would delay the application's messages. It ignores errors of the
+// doctor.
 func warnOfRoom(cmd *cobra.Command, r *remote, app string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 	defer cancel()
@@ -188,7 +189,7 @@ func newAppDeleteCommand() *cobra.Command {
 	})
 }
 
-// change sends one request about an application or user and says that it is done.
+// change sends a request for one application or user, named by id or name, and prints done on success.
 func (r *remote) change(cmd *cobra.Command, method, noun, what string, in any, done string) error {
 	path, err := r.find(cmd.Context(), noun, what)
 	if err != nil {
@@ -201,7 +202,7 @@ func (r *remote) change(cmd *cobra.Command, method, noun, what string, in any, d
 	return err
 }
 
-// find returns the path of an application or user by its id, or by a name that only one has.
+// find returns the API path of an application or user, given its id or a unique name. An id takes precedence.
 func (r *remote) find(ctx context.Context, noun, what string) (path string, err error) {
 	var all []struct {
 		ID   int64  `json:"id"`

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newAppSetCommand changes settings of an application. The name of a flag is that of the API's field, with hyphens.
+// newAppSetCommand returns `relay app set`. Each flag is named after its API field, with hyphens for underscores.
 func newAppSetCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "set ID|NAME", Short: "Change settings of an application", Args: cobra.ExactArgs(1)}
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)

@@ -33,8 +33,7 @@ func addConfigFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().VarP((*fileName)(file), "config", "c", "configuration file (default: $"+config.PathVariable+", or "+config.DefaultPath+" if it is there)")
 }
 
-// fileName is a flag that names a file. An empty name is nobody's wish, but a
-// variable's that is not set.
+// fileName is a flag value that rejects "", which usually comes from an unset shell variable.
 type fileName string
 
 // String implements pflag.Value.
@@ -54,8 +53,7 @@ func (f *fileName) Set(name string) error {
 
 var errNoName = errors.New("the name of the configuration file is empty: give one, or leave it out for the default")
 
-// loadNamed reads the configuration that the flag or the argument names, or the one
-// that is in force without either. The report is never nil.
+// loadNamed loads the configuration file given by flag or argument, or the default one. The report is never nil.
 func loadNamed(flag string, args []string) (*config.Config, *settings.Report, error) {
 	file, err := fileNamed(flag, args)
 	if err != nil {
@@ -71,8 +69,7 @@ func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	return cfg, err
 }
 
-// fileNamed is the file that a command was given: by its flag, as its argument, or
-// "" for neither. Two that differ are refused.
+// fileNamed returns the file given by flag or argument, "" for neither. Two different names are an error.
 func fileNamed(flag string, args []string) (string, error) {
 	switch {
 	case len(args) == 0:

@@ -19,7 +19,8 @@ import (
 	"slipway/shared/web"
 )
 
-// newMessagesCommand makes `relay messages`, which follows messages as the administrator of the configuration.
+// newMessagesCommand returns `relay messages`, which lists, shows, withdraws and redelivers messages as the configured
+// administrator.
 func newMessagesCommand() *cobra.Command {
 	return command.Group(
 		"messages", "List and show messages, withdraw them or deliver them again",
@@ -41,7 +42,7 @@ func (f *messagesFilter) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
 }
 
-// query is the filter as the API takes it.
+// query returns the filter as query parameters of the API.
 func (f *messagesFilter) query(ctx context.Context, r *remote) (url.Values, error) {
 	q := url.Values{}
 	if f.app != "" {
@@ -69,7 +70,7 @@ func (f *messagesFilter) query(ctx context.Context, r *remote) (url.Values, erro
 	return q, nil
 }
 
-// timeOf reads a time, a day in UTC, or how long ago it was.
+// timeOf parses an RFC 3339 time, a UTC date, or a duration before now.
 func timeOf(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil {
 		return now.Add(-ago), nil
@@ -82,7 +83,7 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 	return now, fmt.Errorf("%q is not a time such as 2006-01-02, 2006-01-02T15:04:05Z or 24h", text)
 }
 
-// delivery is what the commands read of a message.
+// delivery is the part of the API's message object that the commands use.
 type delivery struct {
 	ID          int64        `json:"id"`
 	Application string       `json:"application"`
@@ -184,7 +185,7 @@ func newMessagesShowCommand() *cobra.Command {
 	})
 }
 
-// newMessagesChangeCommand makes a command that changes the messages that are named, or all that a filter selects.
+// newMessagesChangeCommand returns a command that changes the messages given by id, or all that the filter selects.
 func newMessagesChangeCommand(name, short string, states []outbox.State, method, suffix, done string) *cobra.Command {
 	var f messagesFilter
 	cmd := &cobra.Command{

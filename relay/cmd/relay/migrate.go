@@ -61,7 +61,7 @@ func readPassword(file string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), err
 }
 
-// openNamed opens the database that a flag names. One to be copied has to be there.
+// openNamed opens the database that name gives, such as sqlite:FILE. With there, a missing SQLite file is an error.
 func openNamed(ctx context.Context, name, password string, there bool) (*store.Store, error) {
 	kind, where, _ := strings.Cut(name, ":")
 	switch kind {

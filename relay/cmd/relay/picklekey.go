@@ -18,8 +18,9 @@ import (
 // pickleKeySuffix is behind the name of the SQLite database in that of the file with the pickle key.
 const pickleKeySuffix = ".pickle_key"
 
-// pickleKey is the key that encrypts the bot's keys in the database: the configured one, or that of the file beside the SQLite
-// database, which is made if it is not there. Without either the bot does not encrypt.
+// pickleKey returns the key that encrypts the bot's keys in the database: the configured one or, with SQLite, that of the
+// file beside the database, which it creates if missing. It returns nil for PostgreSQL without a configured key; the bot
+// then cannot encrypt.
 func pickleKey(cfg *config.Config) ([]byte, error) {
 	if key := cfg.Matrix.PickleKey.Reveal(); key != "" {
 		return []byte(key), nil
@@ -42,7 +43,7 @@ func pickleKey(cfg *config.Config) ([]byte, error) {
 	return []byte(key), nil
 }
 
-// makePickleKey makes a key and writes it durably, the whole of it or nothing.
+// makePickleKey creates a key file atomically and durably.
 func makePickleKey(path string) ([]byte, error) {
 	key, temp := rand.Text()+rand.Text(), path+".tmp"
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

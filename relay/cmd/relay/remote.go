@@ -15,15 +15,14 @@ import (
 	"slipway/relay/internal/config"
 )
 
-// remote is the API of a relay: of one that runs, or, when none does, of one
-// made in this process over the same database.
+// remote is a client of the running relay or, if none runs, of an in-process relay over the same database.
 type remote struct {
 	client.Client
 	stopped bool // it is the one of this process
 	close   func() error
 }
 
-// target says which relay a command means.
+// target holds the flags that select a relay.
 type target struct {
 	config, url string
 }
@@ -33,7 +32,7 @@ func (t *target) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: from the configuration)")
 }
 
-// onRelay completes a command that does something with a relay, as its administrator.
+// onRelay adds the relay flags to cmd and runs do with a client that is logged in as the administrator.
 func onRelay(cmd *cobra.Command, do func(cmd *cobra.Command, r *remote, args []string) error) *cobra.Command {
 	var t target
 	t.addFlags(cmd)
@@ -48,7 +47,8 @@ func onRelay(cmd *cobra.Command, do func(cmd *cobra.Command, r *remote, args []s
 	return cmd
 }
 
-// open finds the relay. It logs in as the administrator of the configuration.
+// open returns a client of the running relay or, if nothing listens at the configured address, of one in this process. The
+// caller must close it.
 func (t *target) open(cmd *cobra.Command) (*remote, error) {
 	cfg, err := loadConfig(cmd, t.config)
 	if err != nil {
@@ -75,7 +75,7 @@ func asAdmin(cfg *config.Config) client.Client {
 	return client.Client{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), HTTP: &http.Client{Timeout: time.Minute}}
 }
 
-// openHere makes the relay in this process, without delivering anything.
+// openHere starts an in-process relay that delivers nothing.
 func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
 	p, err := assemble(ctx, cfg, zap.NewNop(), nil, r.Base)
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 // Set by the linker; empty in a plain build.
 var version, commit, date string
 
-// built is what this binary was built from.
+// built returns the version, commit and date of this build.
 func built() build.Info { return build.Of("relay", version, commit, date) }
 
-// run is the whole program: it returns the exit code. Every failure is a
-// sentence on stderr.
+// run runs a command line and returns the exit code. It prints errors to stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return command.Run(ctx, newRoot(stdin, stdout, stderr), args)
 }

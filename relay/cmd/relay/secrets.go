@@ -9,8 +9,8 @@ import (
 	"slipway/shared/private"
 )
 
-// secretFiles are the SQLite database, with the bot's session, hashed tokens and messages,
-// what lies beside it, and the pickle key.
+// secretFiles returns the SQLite database (the bot's session, hashed tokens, messages), its WAL files and the pickle key;
+// nil for PostgreSQL.
 func secretFiles(cfg *config.Config) []string {
 	if cfg.Database.Postgres() {
 		return nil
@@ -19,8 +19,7 @@ func secretFiles(cfg *config.Config) []string {
 	return []string{path, path + "-wal", path + "-shm", path + pickleKeySuffix}
 }
 
-// restrictSecrets takes the permissions of others from files with secrets that an older
-// build, a restore or a copy has left readable.
+// restrictSecrets makes secret files private that an older build, a restore or a copy left readable.
 func restrictSecrets(cfg *config.Config, log *zap.Logger) {
 	changed, err := private.Restrict(secretFiles(cfg)...)
 	if len(changed) > 0 {

@@ -81,7 +81,7 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 	return string(text), err
 }
 
-// sent is what the relay answers to a message.
+// sent is the relay's answer to a message.
 type sent struct {
 	ID        int64  `json:"id"`
 	Status    string `json:"status"`
@@ -105,7 +105,7 @@ func (r *remote) send(cmd *cobra.Command, in map[string]any, o *sendOptions) err
 	return err
 }
 
-// insist sends a message, again and again for a while if the relay does not answer or says that it cannot now.
+// insist posts a message and retries for up to during while the relay is unreachable or busy.
 func (r *remote) insist(cmd *cobra.Command, path string, in map[string]any, during time.Duration) (out sent, err error) {
 	end := time.Now().Add(during)
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {

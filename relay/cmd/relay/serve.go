@@ -39,8 +39,7 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs the relay until ctx ends and takes it apart in order: first nothing
-// comes in any more, then nothing goes out, then the database is closed.
+// serve runs the relay until ctx is done, then stops intake, delivery and the database, in that order.
 func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, stderr io.Writer) (err error) {
 	tuneCollector()
 	lines, accessLines := logging.NewBuffer(stderr), logging.NewBuffer(stdout)
@@ -83,7 +82,7 @@ const (
 	tryDatabase   = time.Second
 )
 
-// assembleSoon is assemble, which waits a while for a server of PostgreSQL that starts together with the relay.
+// assembleSoon is assemble, but retries for half a minute while PostgreSQL isn't up yet.
 func assembleSoon(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
 	for end := time.Now().Add(awaitDatabase); ; {
 		p, err := assemble(ctx, cfg, log, access, "")
@@ -107,8 +106,7 @@ func tuneCollector() {
 	}
 }
 
-// start begins to follow the homeserver and to deliver. The function that it
-// returns ends both and waits.
+// start starts syncing and delivering in the background. stop ends both and blocks until they have ended.
 func (p *parts) start(ctx context.Context) (stop func()) {
 	base := context.WithoutCancel(ctx)
 	delivering, stopDelivering := context.WithCancel(base)
@@ -133,7 +131,7 @@ func closeAll(servers []*server.Server) (err error) {
 	return err
 }
 
-// listen binds the addresses: the relay's first, then that of the metrics.
+// listen binds the main address and, if it is separate, the metrics address.
 func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
 	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, StallTimeout: stallTimeout, MinRate: minRate}
 	if cfg.HTTP.CertFile != "" {

@@ -89,8 +89,7 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	return nil
 }
 
-// openSecrets opens the folders of the secrets, those of the relay and what the
-// registry reads, which may be one. done closes them.
+// openSecrets opens the relay's and the registry's secret folders, which may be the same. done closes them.
 func openSecrets(o setupOptions) (secrets, registry *setup.Secrets, done func() error, err error) {
 	if secrets, err = setup.Open(o.secrets); err != nil {
 		return nil, nil, nil, err

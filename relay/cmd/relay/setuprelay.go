@@ -18,8 +18,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// openRelay gives a setup the running relay or, because setup usually runs first, one in this process over the configuration's
-// database, which doesn't deliver.
+// openRelay connects a setup to the running relay or, because setup usually runs first, to an in-process one over the
+// configured database, which delivers nothing.
 func openRelay(ctx context.Context, cfg *config.Config, a *setup.ApplicationSetup, url, botPassword string) (done func() error, err error) {
 	r := asAdmin(cfg)
 	r.Base = strings.TrimRight(url, "/")

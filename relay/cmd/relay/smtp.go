@@ -11,7 +11,7 @@ import (
 	"slipway/shared/server"
 )
 
-// listenSMTP begins to take mails. It returns what ends that.
+// listenSMTP starts the SMTP server if one is configured. stop drains and closes it.
 func listenSMTP(ctx context.Context, cfg *config.Config, log *zap.Logger, p *parts) (stop func() error, err error) {
 	address := cfg.SMTP.ListenAddress
 	if address == "" {

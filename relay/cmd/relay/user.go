@@ -45,7 +45,7 @@ func newUserListCommand() *cobra.Command {
 	})
 }
 
-// userFields are the flags that say what a user is.
+// userFields are the flags for a user's attributes.
 type userFields struct {
 	matrixID string
 	admin    bool

@@ -30,7 +30,7 @@ import (
 	"slipway/shared/logging"
 )
 
-// parts are what the relay is made of. Nothing of it runs yet.
+// parts are the relay's components, assembled but not running.
 type parts struct {
 	bot     *matrix.Client
 	service *relay.Service
@@ -39,8 +39,8 @@ type parts struct {
 	metrics http.Handler
 }
 
-// assemble makes every part. stopped is the address at which the relay does not run, for which this process stands in;
-// "" if this process is the relay.
+// assemble creates all components. stopped is the address of the relay that this process stands in for, "" if this process
+// is the relay.
 func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog, stopped string) (*parts, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -80,7 +80,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	return p, nil
 }
 
-// openDatabase opens what the configuration names. Any number of relays may use a database of PostgreSQL.
+// openDatabase opens the configured database. Several relays may share a PostgreSQL database.
 func openDatabase(ctx context.Context, cfg *config.Config) (*store.Store, error) {
 	if !cfg.Database.Postgres() {
 		return store.Open(ctx, cfg.Database.Connection)
@@ -88,7 +88,7 @@ func openDatabase(ctx context.Context, cfg *config.Config) (*store.Store, error)
 	return store.OpenPostgres(ctx, store.Postgres{DSN: cfg.Database.DSN(), Password: cfg.Database.Password.Reveal(), Shared: true, Name: relayName(cfg)})
 }
 
-// relayName is what this relay is called among others: its machine, or its container, and its port.
+// relayName returns this relay's name among relays that share a database: host or container, and port.
 func relayName(cfg *config.Config) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -168,7 +168,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 	return api.New(o), nil
 }
 
-// close takes apart what assemble made, when nothing of it runs any more.
+// close releases what assemble created. Nothing may use it any more.
 func (p *parts) close() error {
 	p.checks.Close()
 	defer p.bot.Close()

@@ -28,7 +28,7 @@ func (a *Alert) insist(r Report, at int64) bool {
 	return true
 }
 
-// Escalation is whom reminders turn to after a number of them.
+// Escalation alerts others after a number of reminders.
 type Escalation struct {
 	After int      // 0 for never
 	To    []string // Matrix IDs and rooms, each for as many reminders, the last for all that follow
@@ -42,7 +42,7 @@ func (e Escalation) to(n int) string {
 	return e.To[min((n-1)/e.After-1, len(e.To)-1)]
 }
 
-// Reminder is what a moment brings in which a reminder was due.
+// Reminder is the decision about a due reminder.
 type Reminder struct {
 	Send    bool
 	To      string // a Matrix ID or a room that it turns to; "" for those whom the message mentions
@@ -78,7 +78,7 @@ func (a Alert) settle(at int64) Alert {
 	return a
 }
 
-// Acknowledge notes who has acknowledged an alert. It reports whether that is news.
+// Acknowledge records the acknowledgement. It reports whether the alert was open and unacknowledged.
 func Acknowledge(a Alert, by string, at int64) (Alert, bool) {
 	if a.MessageID == 0 || a.ClosedAt != 0 || a.AcknowledgedAt != 0 {
 		return a, false

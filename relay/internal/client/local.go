@@ -11,7 +11,7 @@ import (
 	"slipway/relay/internal/config"
 )
 
-// LocalURL is how the relay of this configuration is reached from this machine.
+// LocalURL returns the URL at which this machine reaches the configured relay.
 func LocalURL(cfg *config.Config) string {
 	host, port, err := net.SplitHostPort(cfg.HTTP.ListenAddress)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNotHeld says that another relay delivers now, so that what this one has found out or decided counts no more.
+// ErrNotHeld reports that this relay lost the lease, so its results and decisions are void.
 var ErrNotHeld = errors.New("another relay delivers now")
 
 // within bounds each question about the lease.
 const within = 3 * time.Second
 
-// Options are what a [Member] is made of.
+// Options configure a [Member].
 type Options struct {
 	Name    string          // of this relay, as the others show it
 	DB      *sql.DB         // of announcements and rate limits

@@ -48,7 +48,7 @@ func (m *Member) PollAccounts(ctx context.Context, log *zap.Logger, refresh func
 	}
 }
 
-// Announce has something sent to the other relays soon, if there are any.
+// Announce queues a note for the other relays. It doesn't block.
 func (m *Member) Announce(n Note) {
 	if !m.Shared() || n.isEmpty() {
 		return

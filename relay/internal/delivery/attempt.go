@@ -17,7 +17,7 @@ import (
 
 const leastWait = time.Second
 
-// attempt makes one attempt at an entry and notes what came of it.
+// attempt makes one attempt at an entry and applies its result.
 func (d *Delivery) attempt(q *queue, e *outbox.Entry) {
 	if e.Deleted {
 		d.apply(q, e, outbox.Orphaned{})
@@ -155,7 +155,7 @@ const tooLarge = "The homeserver refuses this message as too large: its text is 
 
 var renderEvents = format.Events // tests replace it
 
-// formatted is the message as its events are made of it. Each of them has the marker by which it is found again.
+// formatted returns the message to render. Its events carry the entry's Txn as the marker by which find recognizes them.
 func formatted(e *outbox.Entry) format.Message {
 	title := e.Title
 	if e.Resolves && title != "" {
@@ -195,7 +195,8 @@ func typeOf(e *outbox.Entry) string {
 	return "m.room.message"
 }
 
-// dropPlain forgets what was rendered for a room that has become encrypted since. What was sent of it before is looked for.
+// dropPlain discards plaintext rendered before the room became encrypted, and makes the next attempt search for earlier
+// events.
 func (d *Delivery) dropPlain(room store.Room, e *outbox.Entry) {
 	if room.Encrypted && e.EventType != matrix.EventEncrypted && e.Kind != outbox.Reaction {
 		e.Wire = nil
@@ -316,7 +317,7 @@ func textFile(e *outbox.Entry) format.File {
 	return f
 }
 
-// redact removes an event. One of which only the transaction is known is looked for first.
+// redact removes an event, which it searches for if only its transaction ID is known.
 func (d *Delivery) redact(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	id := e.EventID
 	if id == "" {

@@ -22,7 +22,7 @@ const (
 	deviceKey     = "outbox.device" // setting: the device that the last attempts were made with
 )
 
-// Options are what a [Delivery] is made of.
+// Options configure a [Delivery].
 type Options struct {
 	Store    *store.Store
 	Sender   Sender
@@ -86,7 +86,7 @@ func Delivered(ctx context.Context, s *store.Store) (bool, error) {
 	return device != "", err
 }
 
-// Recover prepares the outbox after an end that was not orderly: what may have been sent counts as attempted.
+// Recover prepares the outbox after an unclean shutdown: entries that may have been sent count as attempted.
 func (d *Delivery) Recover(ctx context.Context) error {
 	device, err := d.store.Setting(ctx, deviceKey)
 	if err != nil || device == "" { // nothing was ever sent
@@ -95,8 +95,8 @@ func (d *Delivery) Recover(ctx context.Context) error {
 	return d.store.MarkSuspects(ctx, device)
 }
 
-// Run delivers until ctx is done and what is in flight then has ended, at most ten seconds later; at once if this relay may
-// send no more. The homeserver need not be there.
+// Run delivers until ctx is done, then waits up to ten seconds for attempts in flight, and not at all once the lease is
+// lost. The homeserver may be unavailable.
 func (d *Delivery) Run(ctx context.Context) {
 	d.metrics.delivery.Store(d)
 	d.mu.Lock()

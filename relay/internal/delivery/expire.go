@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Expire gives up what has waited too long, also in rooms where nothing is tried: blocked ones, and all of them while
+// Expire gives up entries older than MaxAge, even where no attempts are made: in blocked rooms, and in all rooms while
 // sending is paused.
 func (d *Delivery) Expire(ctx context.Context) error {
 	now := time.Now()

@@ -6,8 +6,8 @@ import (
 	"slipway/relay/internal/matrix"
 )
 
-// fenced is a Sender that sends nothing once another relay may deliver. The homeserver deduplicates requests in flight by
-// then when the other relay repeats them: transaction ID and device are the same.
+// fenced is a Sender that fails once the lease is lost. Requests in flight at that moment are harmless: the new holder
+// repeats them with the same transaction ID and device, so the homeserver deduplicates.
 type fenced struct {
 	Sender
 	valid func() bool

@@ -9,8 +9,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Follower answers in the place of a [Delivery] while another relay delivers. It asks the homeserver and the database and
-// keeps nothing of what it finds: the rooms are the other one's.
+// Follower stands in for a [Delivery] while another relay delivers. It queries the homeserver and the database and changes
+// no room: the delivering relay owns them.
 type Follower struct {
 	Store  *store.Store
 	Rooms  Rooms
@@ -44,7 +44,7 @@ func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 	return info, err
 }
 
-// Make waits a little for a room that the relay that delivers makes or looks up.
+// Make waits up to five seconds for the delivering relay to create or resolve a room.
 func (f *Follower) Make(ctx context.Context, room int64) {
 	if f.Paused() == "" {
 		_ = f.EnsureRoom(ctx, room) // later, then

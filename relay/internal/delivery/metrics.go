@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the numbers that a [Delivery] keeps for Prometheus. Labels are closed sets.
+// Metrics are the Prometheus metrics of a [Delivery]. Labels are closed sets.
 type Metrics struct {
 	sent        prometheus.Counter
 	dead        *prometheus.CounterVec // reason

@@ -10,8 +10,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// makeRoom makes the room of an application, once: its key is stored before the first attempt, and the homeserver
-// knows a room by it.
+// makeRoom creates an application's room. It is idempotent: the key is stored before the first attempt and identifies the
+// room at the homeserver.
 func (d *Delivery) makeRoom(ctx context.Context, r store.Room) (string, error) {
 	user, err := d.store.RoomUser(ctx, r.ID)
 	if store.IsMissing(err) {
@@ -27,7 +27,7 @@ func (d *Delivery) makeRoom(ctx context.Context, r store.Room) (string, error) {
 	return d.o.Rooms.Create(ctx, n)
 }
 
-// Make makes or looks up a room if the homeserver is there and quick; else it is done later.
+// Make creates or resolves a room if the homeserver answers within five seconds; otherwise MakeRooms does later.
 func (d *Delivery) Make(ctx context.Context, room int64) {
 	if d.pause.Closed() {
 		return

@@ -16,7 +16,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// apply applies a fact to the first entry of a queue, reports what it means and does what it asks for.
+// apply applies a fact to the first entry of a queue, reports the outcome to the store and carries out its effects.
 func (d *Delivery) apply(q *queue, e *outbox.Entry, f outbox.Fact) {
 	o := store.NewOutcome(*e, f, time.Now().UnixMilli())
 	*e = o.Entry
@@ -71,7 +71,7 @@ func (d *Delivery) succeeded(q *queue, e *outbox.Entry, eventID string) {
 	d.apply(q, e, sent)
 }
 
-// works notes that events reach a room.
+// works clears a room's errors after a success.
 func (d *Delivery) works(q *queue, e *outbox.Entry) {
 	q.mu.Lock()
 	q.joinTried, q.lastError, q.retrying = false, "", ""
@@ -170,7 +170,7 @@ func (d *Delivery) withoutMembers(q *queue, f *matrix.SendError) *matrix.SendErr
 // half an hour.
 const followUpTries = 20
 
-// limited waits as long as a 429 says.
+// limited delays the entry by the 429's wait.
 func (d *Delivery) limited(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	wait := max(f.RetryAfter, leastWait)
 	d.metrics.rateLimited.Add(wait.Seconds())
@@ -179,7 +179,7 @@ func (d *Delivery) limited(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	d.notSent(q, e, f, wait+rand.N(100*time.Millisecond))
 }
 
-// join tries to come into the room, once until something has been sent there.
+// join tries to join the room, at most once between two successes.
 func (d *Delivery) join(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	q.mu.Lock()
 	tried, roomID := q.joinTried, q.room.RoomID

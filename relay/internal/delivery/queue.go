@@ -80,7 +80,7 @@ func (q *queue) nudge() {
 	}
 }
 
-// changed is told that the room's entries are not as they were.
+// changed records a change of the room's entries and wakes the goroutine.
 func (q *queue) changed(c store.Change) {
 	q.note(c)
 	q.nudge()

@@ -81,7 +81,7 @@ func (d *Delivery) joined(roomID string) {
 	}
 }
 
-// left blocks a room that the bot is in no more: its messages wait.
+// left blocks a room that the bot has left: its messages wait.
 func (d *Delivery) left(roomID, reason string) {
 	if reason == "" {
 		reason = "The bot is not in the room any more: invite it again."
@@ -116,7 +116,7 @@ func (d *Delivery) canEncrypt() {
 	}
 }
 
-// readersChanged tries again where messages wait, perhaps for a device that could read them.
+// readersChanged retries rooms whose messages may have waited for a device that can read them.
 func readersChanged(queues []*queue) {
 	for _, q := range queues {
 		if q.markStale() {

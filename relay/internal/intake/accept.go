@@ -22,9 +22,9 @@ func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
 	return first(s.AcceptAll(ctx, r.Token, r))
 }
 
-// AcceptAll is Accept for several messages of one application, all of which become durable at once or none: the token is
-// that of all of them. A key that stands for another message is a conflict; a message without a key is always stored, and the
-// answer has both.
+// AcceptAll accepts several messages of the application with this token in one transaction. If an idempotency key was used
+// for another message, the error reports the conflict and the results still list all messages, because the others are
+// stored.
 func (s *Intake) AcceptAll(ctx context.Context, token string, all ...Request) ([]Accepted, error) {
 	now := time.Now()
 	app, err := s.accounts.ByToken(ctx, token, now)
@@ -50,7 +50,7 @@ func first(all []Accepted, err error) (Accepted, error) {
 	return all[0], nil
 }
 
-// counted counts a refusal.
+// counted counts err as a refusal and returns it.
 func (s *Intake) counted(err error) error {
 	if err != nil {
 		s.o.Metrics.refused.WithLabelValues(string(refusal.KindOf(err))).Inc()
@@ -79,7 +79,7 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 	return s.accepted(ctx, app, stored)
 }
 
-// prepare checks messages and makes of them what the store takes.
+// prepare validates requests and converts them for the store.
 func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, now time.Time) ([]*store.Accept, error) {
 	if err := app.MaySend(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 	return stored, nil
 }
 
-// accepted answers for messages that are stored, or were before.
+// accepted builds the results for messages that were stored now or earlier.
 func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []Accepted, err error) {
 	for _, a := range stored {
 		e := &a.Entry
@@ -136,7 +136,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 	return all, err
 }
 
-// present adds what has become of a message that was accepted earlier.
+// present adds the current state of a message that was accepted earlier.
 func (s *Intake) present(ctx context.Context, a *Accepted) {
 	m, err := s.store.Message(ctx, a.ID)
 	switch {
@@ -183,7 +183,7 @@ func (s *Intake) rate(app *account.App) (rate, burst int) {
 	return s.o.Limits.RatePerMinute, s.o.Limits.Burst
 }
 
-// giveBack gives back what n messages have taken of the application's rate.
+// giveBack refunds the rate of n messages.
 func (s *Intake) giveBack(ctx context.Context, app *account.App, n int) {
 	rate, _ := s.rate(app)
 	s.accounts.GiveBack(ctx, app, n, rate)

@@ -13,7 +13,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// reportOf returns what a request says of an alert, nil if it is about none.
+// reportOf returns the alert report in a request, nil if it isn't about an alert.
 func reportOf(r Request, e *outbox.Entry) *alert.Report {
 	if r.Change == Create && (r.Retry == 0 || e.Priority < message.MaxPriority || r.Edits != 0) {
 		return nil
@@ -98,8 +98,8 @@ func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]
 	return all, nil
 }
 
-// Acknowledge notes that v has acknowledged the alert of a message. One that is over, or no alert, is a conflict; to acknowledge
-// it again changes nothing.
+// Acknowledge records that v acknowledged the alert of a message. It is a conflict if the message is not an alert, or if
+// the alert is closed or already acknowledged.
 func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {

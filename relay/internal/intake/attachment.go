@@ -20,8 +20,8 @@ const storedTimes = 50
 // MaxAttachments is the largest number of attachments of a message.
 const MaxAttachments = 20
 
-// Attach stores an attachment of a message that is yet to be accepted. Its content may have left bytes. It is removed after a while
-// unless the message is accepted; [Intake.Detach] removes it at once.
+// Attach stores an attachment for a message that isn't accepted yet. content may have at most left bytes. The attachment is
+// removed after an hour unless a message is accepted with it; [Intake.Detach] removes it at once.
 func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a outbox.Attachment, err error) {
 	if s.o.Limits.MaxAttachments <= 0 {
 		return a, refusal.TooLarge("attachments", "This relay takes no attachments: limits.attachments is", 0)
@@ -61,7 +61,8 @@ func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a o
 	}
 }
 
-// fill is [io.ReadFull], but tells the end from content that is cut short.
+// fill reads until chunk is full. For a partial last chunk it returns io.EOF, unlike [io.ReadFull], so that a truncated
+// body stays distinguishable.
 func fill(chunk []byte, from io.Reader) (n int, err error) {
 	for n < len(chunk) && err == nil {
 		var more int

@@ -13,7 +13,7 @@ import (
 // MaxBulk is how many messages one call of RedeliverAll or CancelAll changes.
 const MaxBulk = 500
 
-// Bulk is what such a call has done.
+// Bulk is the result of RedeliverAll and CancelAll.
 type Bulk struct {
 	Done int
 	More bool // more messages match than one call changes
@@ -45,7 +45,7 @@ func (s *Intake) CancelAll(ctx context.Context, v account.Principal, f Filter) (
 	return s.bulk(ctx, v, f, s.Cancel)
 }
 
-// bulk changes messages one by one. One whose state has changed meanwhile is left as it is.
+// bulk changes messages one by one and skips those whose state changed meanwhile.
 func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (message.Message, error)) (b Bulk, err error) {
 	for f.Limit = MaxPage; ; {
 		page, err := s.Messages(ctx, v, f)

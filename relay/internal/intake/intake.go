@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Options are what an [Intake] is made of.
+// Options configure an [Intake].
 type Options struct {
 	Store     *store.Store
 	Accounts  *account.Accounts
@@ -53,7 +53,7 @@ func New(o Options) *Intake {
 	return &Intake{o: o, store: o.Store, accounts: o.Accounts}
 }
 
-// Metrics are the numbers that an [Intake] keeps for Prometheus. Labels are closed sets.
+// Metrics are the Prometheus metrics of an [Intake]. Labels are closed sets.
 type Metrics struct {
 	accepted prometheus.Counter
 	refused  *prometheus.CounterVec // kind

@@ -18,8 +18,8 @@ func keyOf(r Request, e *outbox.Entry) *store.Key {
 	return &store.Key{Key: r.IdempotencyKey, Hash: digest(content, r.Attachments, r.Priority, r.Change, e.Thread, e.Key, r.Edits)}
 }
 
-// digest returns a hash of a content, its attachments and more. Each upload of a file gives the same. The hashes are stored: if that of
-// an old request changes, its repetitions get 409 after an upgrade, and every open alert counts as changed.
+// digest hashes a content, its attachments and more. Attachments count by name and content, not by upload. Hashes are
+// stored: if a change alters them, repeated requests get 409 after an upgrade and every open alert counts as changed.
 func digest(content outbox.Content, attachments []outbox.Attachment, more ...any) []byte {
 	content.Attachments = ""
 	parts := append([]any{content}, more...)

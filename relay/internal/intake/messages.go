@@ -28,7 +28,7 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (me
 	return s.explain(m), nil
 }
 
-// explain says of a message that waits, or whose removal does, without a reason of its own why nothing is sent at all.
+// explain sets the error of a message that waits only because all sending is paused.
 func (s *Intake) explain(m message.Message) message.Message {
 	if (m.State.Pending() || m.Removing) && m.Error == "" {
 		m.Error = s.o.Paused()
@@ -71,7 +71,7 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 	return p, nil
 }
 
-// Wait waits until a message is final, at most d, and returns it as it then is.
+// Wait blocks until the message is final, d has passed or the relay stops, and returns its current state.
 func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (message.Message, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -90,7 +90,8 @@ func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time
 	}
 }
 
-// waitFor waits until a message may be final. It answers true when the time is over.
+// waitFor blocks until the message may be final. over reports that the caller must stop: the time is up, the relay stops or
+// ctx is done.
 func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-chan time.Time) (over bool) {
 	var again <-chan time.Time
 	if s.store.Shared() { // a notification of another relay may be lost
@@ -110,8 +111,8 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 
 const lookAgain = 2 * time.Second
 
-// Redeliver queues a message again whose state is [outbox.State.Redeliverable]. For one that is still on its way its room
-// tries again now, unless the homeserver has asked to wait. Any other state is a conflict.
+// Redeliver queues a final message again if its state is [outbox.State.Redeliverable]. For a pending one it triggers an
+// attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.
 func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// collects reports whether a flood of such messages becomes one. Alerts and threads keep their own order, delayed messages
+// collects reports whether a message may be collected into a digest. Alerts and threads keep their order, delayed messages
 // their time, and files would be lost.
 func collects(a *store.Accept) bool {
 	e := &a.Entry

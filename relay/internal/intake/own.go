@@ -9,7 +9,7 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// Own accepts what the relay itself has to say of an application. No limit holds it up.
+// Own accepts a message of the relay itself about an application. Limits don't apply.
 func (s *Intake) Own(ctx context.Context, application int64, r Request) error {
 	app := s.accounts.App(application)
 	if app == nil { // deleted, or made by another relay a moment ago
@@ -26,7 +26,7 @@ func (s *Intake) Own(ctx context.Context, application int64, r Request) error {
 	return err
 }
 
-// Beat notes a sign of life of an application, which counts as a message within its rate.
+// Beat records a heartbeat of an application, which counts toward its rate limit.
 func (s *Intake) Beat(ctx context.Context, app *account.App) error {
 	now := time.Now()
 	if err := s.withinRate(ctx, app, 1, now); err != nil {

@@ -67,7 +67,7 @@ const (
 	maxExtras = 64 << 10
 )
 
-// entry checks what was sent and makes an outbox entry of it.
+// entry validates a request and converts it to an outbox entry.
 func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outbox.Entry, err error) {
 	title, body := message.Clean(r.Title), message.Clean(r.Message)
 	limits := s.o.Limits

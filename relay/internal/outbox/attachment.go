@@ -17,7 +17,7 @@ type Attachment struct {
 	Sum    []byte `json:"-"` // SHA-256 of the content
 }
 
-// EncodeAttachments returns attachments as an entry keeps them.
+// EncodeAttachments encodes attachments for Content.Attachments; "" for none.
 func EncodeAttachments(all []Attachment) string {
 	if len(all) == 0 {
 		return ""
@@ -34,7 +34,7 @@ func DecodeAttachments(text string) (all []Attachment) {
 	return all
 }
 
-// JoinAttachments returns the attachments of two encodings.
+// JoinAttachments concatenates two encoded lists.
 func JoinAttachments(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

@@ -32,7 +32,7 @@ type (
 	TooLarge struct{ Reason, Code string }
 	// Refused means that the homeserver will never take the event.
 	Refused struct{ Reason, Code string }
-	// Unproven means that an earlier attempt may or may not have arrived and nobody can find out.
+	// Unproven means that an earlier attempt may or may not have arrived and the history doesn't show which.
 	Unproven struct{}
 )
 
@@ -88,7 +88,7 @@ func (NeverArrived) fact()   {}
 func (FollowUpFailed) fact() {}
 func (PartRefused) fact()    {}
 
-// Effect is what a step asks others to do.
+// Effect is a side effect that the caller of [Step] must carry out.
 type Effect interface{ effect() }
 
 type (

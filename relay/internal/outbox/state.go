@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// State is where an entry stands on its way. SQL and JSON use its text.
+// State is the delivery state of an entry. SQL and JSON use its text.
 type State string
 
 // The states. Queued, RetryWait and Blocked are on their way; the others are final.

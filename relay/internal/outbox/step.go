@@ -2,9 +2,9 @@ package outbox
 
 import "time"
 
-// Step applies a fact to an entry at a time. It returns the entry, the entries that are new (without an ID) or changed besides, and
-// the effects. It is the only place that decides what a fact means; an entry that comes back as it was isn't concerned. A fact may
-// come late, when the entry is final because it was withdrawn or has expired during an attempt.
+// Step applies fact f to an entry at time at, in Unix milliseconds. It returns the entry, the entries that are new (ID 0)
+// or changed besides it, and the effects. Only Step decides what a fact means; a fact that doesn't apply returns the entry
+// unchanged. A fact may arrive late, when the entry became final during an attempt.
 func Step(e Entry, f Fact, at int64) (Entry, []Entry, []Effect) {
 	s := step{Entry: e, at: at}
 	switch {
@@ -114,7 +114,7 @@ func (s *step) sent(f Sent) {
 	s.end(StateSent)
 }
 
-// catchUp edits an event that may hold what the entry said before it was revised: an attempt was, or may have been, under way then.
+// catchUp adds an edit if the event may hold content from before a revision, because an attempt was in flight at the time.
 func (s *step) catchUp(f Sent) {
 	if s.RevisedAt == 0 || f.Said == s.RevisedAt && (s.FirstAttemptAt == 0 || s.FirstAttemptAt > s.RevisedAt) {
 		return
@@ -186,7 +186,7 @@ func (s *step) giveUp(state State, reason, code string) {
 
 const incomplete = "The rest of the message could not be sent: "
 
-// tellFailure lets the target say what is wrong with it.
+// tellFailure reports a follow-up's failure to its target.
 func (s *step) tellFailure(reason string) {
 	switch {
 	case s.Kind == Media:
@@ -228,8 +228,8 @@ func (s *step) end(state State) {
 // event withdraws the message.
 const needless = "needless"
 
-// late applies a fact that an attempt has found though the entry is final: an event that is in the room was sent, and is removed
-// again if the message was withdrawn.
+// late applies the result of an attempt to an entry that became final meanwhile: an event in the room counts as sent, and
+// is removed again if the message was withdrawn.
 func (s *step) late(f Fact) {
 	cancelled := s.State == StateCancelled && s.Code != needless
 	switch f := f.(type) {
@@ -300,7 +300,7 @@ func (s *step) withdraw(followUps []Entry) {
 	}
 }
 
-// cancel ends what was still to follow a message, except removals. It reports whether any of these waits.
+// cancel cancels the pending follow-ups except removals and reports whether a removal is pending.
 func (s *step) cancel(followUps []Entry) (removing bool) {
 	for _, f := range followUps {
 		switch {

@@ -51,7 +51,7 @@ func NewPause(probe func(context.Context) error, log *zap.Logger) *Pause {
 	}
 }
 
-// Pass waits while sending is paused. It answers false when stopping is closed.
+// Pass blocks while sending is paused. It returns false if stopping is closed.
 func (p *Pause) Pass(stopping <-chan struct{}) bool {
 	p.mu.Lock()
 	paused, opened := p.paused, p.opened
@@ -113,8 +113,7 @@ func (p *Pause) Closed() bool {
 	return p.paused
 }
 
-// Suspect notes that sync hears nothing of the homeserver, and makes the probing goroutine find out whether sending is
-// possible.
+// Suspect records that sync fails, and makes Run probe whether sending still works.
 func (p *Pause) Suspect(reason string) {
 	p.mu.Lock()
 	p.doubt = reason

@@ -41,7 +41,7 @@ func (p *Rate) Interval() time.Duration {
 	return p.wait429
 }
 
-// Wait returns when an attempt may begin; false when stopping is closed before.
+// Wait blocks until an attempt may begin. It returns false if stopping is closed first.
 func (p *Rate) Wait(stopping <-chan struct{}) bool {
 	for p.limited.Load() {
 		d := p.reserve()

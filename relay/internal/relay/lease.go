@@ -19,7 +19,7 @@ const (
 	giveBackFor = 8 * time.Second // then the lease expires by itself
 )
 
-// publishedCondition is what the relay that delivers has published.
+// publishedCondition returns the condition that the delivering relay published with the lease.
 func publishedCondition(l *cluster.Lease) (c delivery.Condition) {
 	seen := l.Deliverer()
 	if seen == nil {
@@ -31,7 +31,7 @@ func publishedCondition(l *cluster.Lease) (c delivery.Condition) {
 	return c
 }
 
-// showDeliverer adds who delivers.
+// showDeliverer adds the delivering relay to a status.
 func showDeliverer(l *cluster.Lease, st *delivery.Status) {
 	if seen := l.Deliverer(); seen != nil {
 		st.Deliverer, st.Since, st.Elsewhere = seen.Holder, seen.Since, !seen.Mine
@@ -96,7 +96,7 @@ func (s *Service) published() string {
 	return string(text)
 }
 
-// giveBack gives the lease back, after an orderly end if d is not nil: then nothing is in doubt.
+// giveBack releases the lease. If d isn't nil, the shutdown was clean and no entry is in doubt.
 func (s *Service) giveBack(d *delivery.Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackFor)
 	defer cancel()
@@ -114,8 +114,8 @@ func (s *Service) giveBack(d *delivery.Delivery) {
 	}
 }
 
-// Hold lets a program that does not run the service do what only the relay that delivers may, such as making rooms, if no other one
-// delivers. Close ends it.
+// Hold acquires the lease for a process that doesn't call Run, so that it may do what only the delivering relay may, such
+// as creating rooms. It does nothing while another relay holds the lease. Close releases it.
 func (s *Service) Hold(ctx context.Context) error {
 	if s.lease == nil || !s.lease.Take(ctx) {
 		return nil

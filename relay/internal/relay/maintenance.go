@@ -15,11 +15,11 @@ const (
 	keysKept            = 7 * 24 * time.Hour // idempotency keys, and attachments of messages that were given up or withdrawn
 	hoursKept           = 8 * 24 * time.Hour // counts by the hour
 
-	// PurgeBatch is how many rows one transaction removes: accepting waits for it.
+	// PurgeBatch bounds the rows that one transaction removes, because intake waits for it.
 	PurgeBatch = 500
 )
 
-// maintain removes what is too old, again and again until ctx is done.
+// maintain runs maintenance every MaintenanceInterval, and after applications are deleted, until ctx is done.
 func (s *Service) maintain(ctx context.Context, d *delivery.Delivery) {
 	ticker := time.NewTicker(MaintenanceInterval)
 	defer ticker.Stop()

@@ -24,7 +24,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	Store     *store.Store // closed by the service
 	Sender    delivery.Sender
@@ -64,7 +64,7 @@ type deliverer interface {
 	EnsureRoom(ctx context.Context, room int64) error
 }
 
-// Metrics are the numbers that a [Service] keeps for Prometheus.
+// Metrics are the Prometheus metrics of a [Service].
 type Metrics struct {
 	intake   *intake.Metrics
 	delivery *delivery.Metrics
@@ -99,11 +99,11 @@ type Service struct {
 	online   chan struct{} // the homeserver answers for the first time or again, or the rights in a room changed
 }
 
-// cleanKey is a setting: "1" after an orderly end.
+// cleanKey is the setting that is "1" after a clean shutdown and "0" while a relay delivers.
 const cleanKey = "outbox.clean"
 
-// New brings the administrator up to date and reads what is kept in memory. It takes over the store: if it fails, the
-// store is closed. Nothing is delivered before Run.
+// New updates the administrator and loads the in-memory state. It takes ownership of o.Store and closes it on failure.
+// Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{o: o, log: o.Log, store: o.Store, stopping: make(chan struct{}), online: make(chan struct{}, 1)}
 	if err := s.assemble(ctx); err != nil {
@@ -140,7 +140,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the delivery, and prepares the outbox after an end that was not orderly.
+// begin creates the delivery and recovers the outbox after an unclean shutdown.
 func (s *Service) begin(ctx context.Context, valid func() bool) error {
 	o := s.o
 	clean, err := s.store.Setting(ctx, cleanKey)
@@ -166,7 +166,7 @@ func (s *Service) begin(ctx context.Context, valid func() bool) error {
 	return nil
 }
 
-// deliverer is the delivery, here or elsewhere.
+// deliverer returns the local delivery or, while another relay delivers, the follower.
 func (s *Service) deliverer() deliverer {
 	if d := s.delivery.Load(); d != nil {
 		return d
@@ -241,7 +241,7 @@ func (s *Service) Close() error {
 	return s.store.Close()
 }
 
-// Status tells the relay's present condition.
+// Status returns the relay's current status.
 func (s *Service) Status(ctx context.Context) delivery.Status {
 	st := delivery.StatusOf(ctx, s.store)
 	st.Condition = s.condition()

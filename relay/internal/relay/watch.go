@@ -21,11 +21,11 @@ const (
 	blindAfter = 15 * time.Second // without a look at the database, senders count as unheard
 )
 
-// heartbeatKey is the key of the alarms about applications that give no sign of life.
+// heartbeatKey is the key of the alarms about applications that missed their heartbeat.
 const heartbeatKey = "heartbeat"
 
-// watcher raises an alarm when an application gives no sign of life for too long. What it has to know is in the database:
-// an alarm is an alert whose episode is the last sign of life, so raising it late or twice adds nothing.
+// watcher raises an alarm when an application misses its heartbeat. Its state is in the database: an alarm is an alert
+// whose episode is the last heartbeat, so raising it late or twice adds nothing.
 type watcher struct {
 	s      *Service
 	since  time.Time       // since then senders could be heard
@@ -96,7 +96,7 @@ func (w *watcher) expectsHeartbeats() bool {
 	return slices.ContainsFunc(w.s.Apps(), func(app *account.App) bool { return app.Row().Heartbeat != 0 })
 }
 
-// late reports whether an application was silent for too long. It has an interval of time from the moment that the relay listens.
+// late reports whether an application missed its heartbeat. Intervals restart when the relay starts listening.
 func late(a store.Watched, since, now time.Time) bool {
 	if a.Heartbeat == 0 {
 		return false
@@ -105,7 +105,8 @@ func late(a store.Watched, since, now time.Time) bool {
 	return now.UnixMilli()-from > a.Heartbeat+a.HeartbeatGrace
 }
 
-// say reports on an application. One that must not send says nothing: its owner has lost the room.
+// say posts a report to an application's room. It does nothing if the application may not send because its owner lost the
+// right to the room.
 func (w *watcher) say(ctx context.Context, application int64, r intake.Request) error {
 	err := w.s.Own(ctx, application, r)
 	if err != nil && refusal.KindOf(err) == refusal.KindForbidden {

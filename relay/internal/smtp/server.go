@@ -36,7 +36,7 @@ type Options struct {
 	Plaintext   bool // tokens are taken without TLS, from other machines too
 }
 
-// Server takes mails.
+// Server receives email and accepts it as messages.
 type Server struct {
 	o        Options
 	log      *zap.Logger

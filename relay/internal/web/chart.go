@@ -90,8 +90,7 @@ func scale(n, top int64) int {
 	return max(2, int(n*(chartBase-chartTop)/top))
 }
 
-// roundUp is the next number with one digit before its zeros, even so that it
-// has a half.
+// roundUp returns the smallest 2, 4, 6, 8 or 10 times a power of ten that is at least n, so that half of it is whole.
 func roundUp(n int64) int64 {
 	unit := int64(1)
 	for n > 10*unit {
