@@ -27,14 +27,14 @@ func newExplainCommand() *cobra.Command {
 		Short: "Show whether a caller has a right, and which rule decides",
 		Long: `Shows whether WHO has a right in REPOSITORY, and which rule decides.
 
-WHO is anonymous, a user's name, robot:NAME (or robot+NAME, its user name),
-workload:NAME, cert:NAME or oidc:NAME, a person whom the identity provider names,
+WHO is anonymous, a user name, robot:NAME (or its user name, robot+NAME),
+workload:NAME, cert:NAME, or oidc:NAME for a user of the identity provider,
 with the groups that --group adds. RIGHT is pull, push, tag-move, delete, list or admin.
 REPOSITORY "*" stands for the registry as a whole, such as the management of
 robots; only rules for "**" apply to it. The configuration is FILE, or the one that REGISTRY_CONFIGURATION_PATH names.
 
-The exit status is 0 for an answer, "allowed" or "denied", and 1 without one, as
-for a user whom the password file does not have.`,
+The exit status is 0 if the command prints "allowed" or "denied", and 1 on an error,
+such as a user name that is not in the password file.`,
 		Args: cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			right, err := access.ParseRight(args[2])

@@ -11,7 +11,7 @@ import (
 	settings "slipway/shared/config"
 )
 
-// newConfigCommand makes `registry config`, which looks at a configuration
+// newConfigCommand returns the `registry config` command, which examines a configuration
 // without starting anything.
 func newConfigCommand() *cobra.Command {
 	return command.Config(command.Configuration{
@@ -34,7 +34,7 @@ func newConfigCommand() *cobra.Command {
 	})
 }
 
-// loadForPeople loads what serve would and writes the warnings to stderr.
+// loadForPeople loads the configuration that serve would and writes the warnings to stderr.
 func loadForPeople(cmd *cobra.Command, args []string) (*config.Config, *settings.Report, error) {
 	cfg, report, err := config.Load(fileArgument(args), os.Environ())
 	command.Warn(cmd, report)

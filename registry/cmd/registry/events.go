@@ -19,7 +19,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// newEventsCommand makes `registry events`, which reports on the queues of
+// newEventsCommand returns the `registry events` command, which reports on the queues of
 // notifications.
 func newEventsCommand() *cobra.Command {
 	var asJSON bool
@@ -78,7 +78,7 @@ func eventsConfig(file string) (*config.Config, string, error) {
 	}
 	base := app.EventQueue(cfg)
 	if base == "" {
-		return nil, "", errors.New("the events wait in the memory of the registry, where only its metrics and its log show them; notifications.queue.directory keeps them on disk")
+		return nil, "", errors.New("events are queued in the registry's memory; set notifications.queue.directory to keep them on disk and list them here")
 	}
 	return cfg, base, nil
 }
@@ -119,7 +119,7 @@ func newEventsReport(cfg *config.Config, base string, reports []notify.Report) *
 
 func (r *eventsReport) print(out io.Writer, now time.Time) error {
 	if len(r.Endpoints) == 0 {
-		_, err := fmt.Fprintln(out, "the configuration has no endpoints of notifications, and nothing waits")
+		_, err := fmt.Fprintln(out, "no notification endpoints are configured, and no events are waiting")
 		return err
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -138,7 +138,7 @@ func (e *eventsEntry) age(now time.Time) string {
 	return now.Sub(e.Oldest).Round(time.Second).String()
 }
 
-// state describes how the endpoint fares, in one sentence.
+// state describes the state of the endpoint in one sentence.
 func (e *eventsEntry) state(now time.Time) string {
 	var s string
 	switch {
@@ -155,7 +155,7 @@ func (e *eventsEntry) state(now time.Time) string {
 		s = "ok"
 	}
 	if e.File != "" && !e.Serving {
-		s += "; no registry runs that would send them"
+		s += "; no running registry sends them"
 	}
 	if e.Dropped > 0 {
 		s += fmt.Sprintf("; %s dropped because the queue was full", plural.Of(e.Dropped, "event"))

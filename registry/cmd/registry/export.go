@@ -12,7 +12,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// newExportCommand makes `registry export`.
+// newExportCommand returns the `registry export` command.
 func newExportCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ func newExportCommand() *cobra.Command {
 	return cmd
 }
 
-// printCarried prints what went into or out of a layout.
+// printCarried prints the content that was written to or read from a layout.
 func printCarried(cmd *cobra.Command, done string, r ocilayout.Report, asJSON bool) error {
 	return writeReport(cmd, asJSON, r, func(out io.Writer) error {
 		for _, note := range r.Notes {

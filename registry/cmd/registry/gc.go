@@ -27,7 +27,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// gcFlags are those of CNCF distribution, and ours.
+// gcFlags holds the flags of CNCF distribution and Slipway's own.
 type gcFlags struct {
 	dryRun, deleteUntagged, purgeDeleted, quiet, json bool
 	age                                               time.Duration
@@ -79,7 +79,7 @@ func newGarbageCollectCommand() *cobra.Command {
 const idleAge = 2*time.Minute - storage.AttemptLimit - 2*storage.ClockError
 
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
-	defer doublePlaces()()
+	defer doubleGOMAXPROCS()()
 	app.LimitMemory()
 	if err := app.RootExists(cfg); err != nil {
 		return err
@@ -116,7 +116,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 		err = errors.Join(err, p.report(out, &report, o, flags))
 	}
 	for _, problem := range report.Problems {
-		fmt.Fprintf(stderr, "%s: skipped: %s%s\n", cmp.Or(problem.Repository, "storage"), prefixed(string(problem.Manifest), " "), problem.Error)
+		fmt.Fprintf(stderr, "%s: skipped: %s%s\n", cmp.Or(problem.Repository, "storage"), prefixed(string(problem.Manifest), ": "), problem.Error)
 	}
 	return errors.Join(explainCollection(err), out.Flush(), store.Close())
 }
@@ -129,17 +129,17 @@ func explainCollection(err error) error {
 	case errors.Is(err, storage.ErrNoSpace):
 		return fmt.Errorf("the storage is full: stop the registries that serve it and collect again: %w", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: run this as the user who owns the storage", err)
+		return fmt.Errorf("%w: run the command as the user that owns the storage", err)
 	default:
 		return err
 	}
 }
 
-// doublePlaces fits the runtime to a command that mostly waits for the file system: a
-// thread that waits in the kernel keeps its place among those that may run until
-// the runtime takes it away, so there are twice as many places as processors. The
-// end undoes it.
-func doublePlaces() (end func()) {
+// doubleGOMAXPROCS tunes the runtime for a command that mostly waits for the file system: a
+// thread that blocks in the kernel counts toward GOMAXPROCS until the runtime hands its
+// processor to another one, so GOMAXPROCS is twice the number of processors. The returned
+// function restores it.
+func doubleGOMAXPROCS() (end func()) {
 	processors := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2 * processors)
 	return func() { runtime.GOMAXPROCS(processors) }
@@ -152,8 +152,8 @@ func prefixed(s, sep string) string {
 	return s + sep
 }
 
-// printer writes the steps of a collection in the lines of CNCF distribution, or
-// how far it is to a terminal.
+// printer writes the steps of a collection as CNCF distribution does, or its progress
+// to a terminal.
 type printer struct {
 	lines    *bufio.Writer // nil = none
 	progress bool
@@ -192,7 +192,7 @@ func (t *printer) event(e collect.Event) {
 	}
 }
 
-// line writes one, whose errors show when the writer is flushed.
+// line writes a line. Flushing the writer returns its errors.
 func (t *printer) line(format string, args ...any) {
 	if t.lines != nil {
 		fmt.Fprintf(t.lines, format, args...)
@@ -240,7 +240,7 @@ func reasons(kept *collect.Reasons, o collect.Options) string {
 		all = append(all, bytesize.Text(kept.Restorable.Bytes)+" deleted but restorable (--purge-deleted frees them)")
 	}
 	if kept.Recent.Blobs > 0 {
-		all = append(all, bytesize.Text(kept.Recent.Bytes)+" recent (a run frees them later, or with --age 0; then pushes under way may fail)")
+		all = append(all, bytesize.Text(kept.Recent.Bytes)+" recent (a run frees them later, or with --age 0; then pushes in progress may fail)")
 	}
 	if kept.Unreadable.Blobs > 0 {
 		all = append(all, bytesize.Text(kept.Unreadable.Bytes)+" in unreadable repositories, skipped")

@@ -27,7 +27,7 @@ type htpasswd struct {
 	cost      int
 }
 
-// newHtpasswdCommand returns the command that makes and edits password files.
+// newHtpasswdCommand returns the command that creates and edits password files.
 func newHtpasswdCommand(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	h := &htpasswd{stdin: stdin, stdout: stdout, stderr: stderr}
 	cmd := &cobra.Command{
@@ -95,24 +95,24 @@ func (h *htpasswd) password(ctx context.Context, user string) (string, error) {
 	}
 	line, err := bufio.NewReader(io.LimitReader(h.stdin, 4096)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read the password: %w", err)
+		return "", fmt.Errorf("cannot read the password: %w", err)
 	}
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
 func (h *htpasswd) prompt(ctx context.Context, fd int, user string) (string, error) {
 	var answers [2]string
-	for i, question := range [2]string{"New password of " + user + ": ", "The same again: "} {
+	for i, question := range [2]string{"New password of " + user + ": ", "Repeat the password: "} {
 		fmt.Fprint(h.stderr, question)
 		answer, err := readHidden(ctx, fd)
 		fmt.Fprintln(h.stderr)
 		if err != nil {
-			return "", fmt.Errorf("read the password: %w", err)
+			return "", fmt.Errorf("cannot read the password: %w", err)
 		}
 		answers[i] = answer
 	}
 	if answers[0] != answers[1] {
-		return "", errors.New("the two passwords differ")
+		return "", errors.New("the passwords do not match")
 	}
 	return answers[0], nil
 }

@@ -113,7 +113,7 @@ func TestOverwrittenPasswords(t *testing.T) {
 		{"b:y\n", 8, "b:y\n\n\n\n\n"},
 		{"", 2, "\n\n"},
 	} {
-		if got := string(emptyLines([]byte(c.content), c.size)); got != c.want {
+		if got := string(padLines([]byte(c.content), c.size)); got != c.want {
 			t.Errorf("%q over %d bytes is written as %q", c.content, c.size, got)
 		}
 	}

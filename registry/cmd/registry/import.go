@@ -10,7 +10,7 @@ import (
 	"slipway/registry/internal/ocilayout"
 )
 
-// newImportCommand makes `registry import`.
+// newImportCommand returns the `registry import` command.
 func newImportCommand() *cobra.Command {
 	var asJSON, merge bool
 	cmd := &cobra.Command{
@@ -37,7 +37,7 @@ func newImportCommand() *cobra.Command {
 	return cmd
 }
 
-// importLayout imports a layout, as a member of those who write to the storage.
+// importLayout imports a layout as one of the writers of the storage.
 func (e *environment) importLayout(cmd *cobra.Command, path string, name oci.Name, o ocilayout.ImportOptions, asJSON bool) error {
 	if e.Cache != nil && e.Cache.Caches(name) {
 		return fmt.Errorf("%s is a cache of another registry and takes no imports", name)

@@ -16,11 +16,11 @@ import (
 	"slipway/shared/logging"
 )
 
-// environment is that of a maintenance command, with its log.
+// environment is the app.Environment of a maintenance command, with its log.
 type environment struct {
 	*app.Environment
-	lines *logging.Buffer
-	acts  *audit.Log // nil = the command changes nothing, or there is none
+	lines    *logging.Buffer
+	auditLog *audit.Log // nil = the command changes nothing, or there is no audit log
 }
 
 // onStorage runs do with the storage that the configuration names. act is what do changes, for the
@@ -33,8 +33,8 @@ func onStorage(cmd *cobra.Command, file string, act audit.Record, do func(*envir
 	if act.Event == "" {
 		err = do(e)
 	} else {
-		err = audited(cmd, e.Config, e.Log, act, func(acts *audit.Log) error {
-			e.acts = acts
+		err = audited(cmd, e.Config, e.Log, act, func(auditLog *audit.Log) error {
+			e.auditLog = auditLog
 			return do(e)
 		})
 	}

@@ -125,7 +125,7 @@ func TestVerifyInterrupted(t *testing.T) {
 	t.Setenv("REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", v.root)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, want := range []string{"interrupted; the next run begins anew", "interrupted; the next run resumes the check of the blobs"} {
+	for _, want := range []string{"interrupted; the next run starts over", "interrupted; the next run resumes the check of the blobs"} {
 		var out, problems strings.Builder
 		code := run(ctx, []string{"verify"}, strings.NewReader(""), &out, &problems)
 		if code != 1 || !strings.Contains(problems.String(), want) || strings.Contains(problems.String(), "canceled") || !strings.Contains(out.String(), "interrupted; so far 0 repositories") {

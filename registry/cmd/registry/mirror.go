@@ -18,7 +18,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// newMirrorCommand makes `registry mirror`.
+// newMirrorCommand returns the `registry mirror` command.
 func newMirrorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror",
@@ -50,7 +50,7 @@ func newMirrorSyncCommand() *cobra.Command {
 
 func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, asJSON bool) error {
 	if e.Cache == nil {
-		return errors.New("proxy: the configuration names no upstream")
+		return errors.New("no upstream is configured: set proxy.remoteurl or proxy.upstreams")
 	}
 	sync := &e.Config.Proxy.Sync
 	if len(given) > 0 {
@@ -76,7 +76,7 @@ func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, 
 	}))
 }
 
-// imagesGiven are those of the command line.
+// imagesGiven returns the images named on the command line.
 func imagesGiven(given, platforms []string) (*config.ProxySync, error) {
 	s := &config.ProxySync{}
 	for _, image := range given {
@@ -93,7 +93,7 @@ func imagesGiven(given, platforms []string) (*config.ProxySync, error) {
 	return s, nil
 }
 
-// syncBar shows how far a run has come, on a terminal.
+// syncBar shows the progress of a run on a terminal.
 type syncBar struct {
 	out   io.Writer
 	on    bool

@@ -13,9 +13,9 @@ import (
 	"slipway/shared/durable"
 )
 
-// writePasswords replaces the file. It writes into a file that can't be replaced: one that
-// is mounted by itself, as into a container, one in a directory that can't be written, and
-// on a full disk one that doesn't grow, so that a user can be removed there.
+// writePasswords replaces the file. It overwrites a file that can't be replaced: one that
+// is itself a mount, as in a container, one in a read-only directory, and
+// on a full disk one that doesn't grow, so that a user can still be removed.
 func writePasswords(path string, content []byte) error {
 	err := replaceFile(path, content)
 	reasons := []error{syscall.EBUSY, syscall.EROFS, fs.ErrPermission}
@@ -31,8 +31,8 @@ func writePasswords(path string, content []byte) error {
 	return err
 }
 
-// overwriteFile writes the content over that of a file that exists, which is cut
-// off last.
+// overwriteFile overwrites the content of an existing file and truncates it
+// last.
 func overwriteFile(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -40,7 +40,7 @@ func overwriteFile(path string, content []byte) error {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		_, err = f.Write(emptyLines(content, info.Size()))
+		_, err = f.Write(padLines(content, info.Size()))
 	}
 	if err == nil {
 		err = f.Truncate(int64(len(content)))
@@ -51,15 +51,15 @@ func overwriteFile(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// emptyLines adds them up to the size of what the content is written over: of that
-// nothing is left then, and no reader sees half a line before it is cut off.
-func emptyLines(content []byte, size int64) []byte {
+// padLines appends empty lines up to the size of the content that is overwritten, so
+// that no reader sees half a line of it before the file is truncated.
+func padLines(content []byte, size int64) []byte {
 	return append(slices.Clip(content), bytes.Repeat([]byte("\n"), max(0, int(size)-len(content)))...)
 }
 
-// replaceFile puts the content in the place of the file in one step, so that a
-// registry never reads half of it, and keeps mode and owner; a new file is its
-// owner's only.
+// replaceFile replaces the file atomically, so that a
+// registry never reads half of it, and keeps mode and owner; a new file is readable
+// by its owner only.
 func replaceFile(path string, content []byte) (err error) {
 	dir := filepath.Dir(path)
 	next, err := os.CreateTemp(dir, ".htpasswd-*") // mode 0600
@@ -72,7 +72,7 @@ func replaceFile(path string, content []byte) (err error) {
 			_ = os.Remove(next.Name())
 		}
 	}()
-	if err := likeOld(next, path); err != nil {
+	if err := copyOwnership(next, path); err != nil {
 		return err
 	}
 	if _, err := next.Write(content); err != nil {
@@ -90,9 +90,9 @@ func replaceFile(path string, content []byte) (err error) {
 	return durable.SyncDir(dir)
 }
 
-// likeOld gives the file the mode and owner of the one that it replaces: root
-// may edit the file of a service that runs as somebody else.
-func likeOld(f *os.File, path string) error {
+// copyOwnership gives the file the mode and owner of the file that it replaces: root
+// may edit the file of a service that runs as another user.
+func copyOwnership(f *os.File, path string) error {
 	old, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// newRestoreCommand makes `registry restore`.
+// newRestoreCommand returns the `registry restore` command.
 func newRestoreCommand() *cobra.Command {
 	var list, asJSON bool
 	var id string
@@ -116,7 +116,7 @@ func printDeleted(cmd *cobra.Command, repo registry.Repository, selected registr
 		}{all, history})
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DELETED\tUNTIL\tBY\tDELETION\tWHAT")
+	fmt.Fprintln(t, "DELETED\tUNTIL\tBY\tDELETION\tCONTENT")
 	for _, d := range all {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", minutes(d.At), minutes(d.Until), d.By, d.ID, describeDeletion(&d))
 	}

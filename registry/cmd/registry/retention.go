@@ -15,8 +15,8 @@ import (
 	"slipway/shared/plural"
 )
 
-// newRetentionCommand makes `registry retention`, which shows or does what the
-// rules of the configuration say.
+// newRetentionCommand returns the `registry retention` command, which shows or applies the
+// retention rules of the configuration.
 func newRetentionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retention",
@@ -79,7 +79,7 @@ func (e *environment) retention(all, trustDates bool) retention.Options {
 
 func (e *environment) applyRetention(cmd *cobra.Command, asJSON, trustDates bool) error {
 	o := e.retention(false, trustDates)
-	o.Deleted = func(v *retention.Verdict) { writeOperator(e.acts, maintenance.DeletedTag(v)) }
+	o.Deleted = func(v *retention.Verdict) { writeOperator(e.auditLog, maintenance.DeletedTag(v)) }
 	plan, err := retention.Make(cmd.Context(), o)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (e *environment) applyRetention(cmd *cobra.Command, asJSON, trustDates bool
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(cmd.OutOrStdout(), "skipped:", problem)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s deleted, %d skipped because they changed meanwhile, %d kept\n", plural.Of(result.Deleted, "tag"), result.Changed, plan.Kept)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s deleted, %d skipped because they were changed concurrently, %d kept\n", plural.Of(result.Deleted, "tag"), result.Changed, plan.Kept)
 	after := hint(e.Config.Storage.Delete.Keep > 0, " after storage.delete.keep, or with --purge-deleted")
 	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s can now be freed by garbage-collect -m%s\n", bytesize.Text(plan.Bytes), plural.Of(plan.Blobs, "blob"), after)
 	return err
@@ -127,8 +127,8 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(out, "skipped:", problem)
 	}
-	fmt.Fprintf(out, "%s would be deleted, %s of the rules kept%s\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"),
+	fmt.Fprintf(out, "%s would be deleted, %s kept by rules%s\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"),
 		hint(len(plan.Problems) > 0, "; skipped repositories keep all their tags"))
-	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with what stays\n", bytesize.Text(plan.Bytes), plural.Of(plan.Blobs, "blob"), bytesize.Text(plan.Shared))
+	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with content that stays\n", bytesize.Text(plan.Bytes), plural.Of(plan.Blobs, "blob"), bytesize.Text(plan.Shared))
 	return err
 }

@@ -24,8 +24,8 @@ func TestPrintPlan_NamesRules(t *testing.T) {
 	const want = `delete  ci/app:b1  rules[1]  pushed 9 days ago
 keep    ci/app:b2  -         no rule selects it
 overlap: rules[0] and rules[1] both select 1 tag, such as ci/app:v1; rules[0] comes first and decides
-1 tag would be deleted, 1 tag of the rules kept
-0 B in 0 blobs would become reclaimable; 0 B more are shared with what stays
+1 tag would be deleted, 1 tag kept by rules
+0 B in 0 blobs would become reclaimable; 0 B more are shared with content that stays
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -39,8 +39,8 @@ func TestPrintPlan_Skipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `skipped: web/app: dates
-0 tags would be deleted, 0 tags of the rules kept; skipped repositories keep all their tags
-0 B in 0 blobs would become reclaimable; 0 B more are shared with what stays
+0 tags would be deleted, 0 tags kept by rules; skipped repositories keep all their tags
+0 B in 0 blobs would become reclaimable; 0 B more are shared with content that stays
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

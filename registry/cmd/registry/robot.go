@@ -70,7 +70,7 @@ func newRobotCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// warnIdle says that the robot has no rights, if the configuration shows it.
+// warnIdle warns if the configuration shows that the robot has no rights.
 func warnIdle(e *environment, r *robot.Robot) {
 	if len(r.Repositories) > 0 {
 		return
@@ -83,7 +83,7 @@ func warnIdle(e *environment, r *robot.Robot) {
 		}
 	}
 	if who := (&access.Caller{Kind: access.Robot, Name: r.Name}); !rules.Knows(who) {
-		e.Log.Warn("no access rule names the robot, and it has no rights of its own: it may do only what anyone may", zap.Stringer("robot", who))
+		e.Log.Warn("no access rule names the robot, and it has no rights of its own: it may only do what anonymous callers may", zap.Stringer("robot", who))
 	}
 }
 
@@ -148,7 +148,7 @@ func newRobotRevokeCommand() *cobra.Command {
 	}
 }
 
-// withRobots is onStorage for a command that reads or changes robots.
+// withRobots is onStorage for commands that read or change robots.
 func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(e *environment, accounts *robot.Accounts) error) error {
 	return onStorage(cmd, fileArgument(args), act, func(e *environment) error {
 		if e.Config.Storage.InMemory != nil {

@@ -85,7 +85,7 @@ func TestRobotCreate_WithoutRights(t *testing.T) {
 		if code := run(t.Context(), []string{"robot", "create", "ci", accessConfig(t, rules)}, nil, &out, &errs); code != 0 {
 			t.Fatalf("%d\n%s%s", code, &out, &errs)
 		}
-		if got := strings.Contains(errs.String(), "it may do only what anyone may"); got != warned {
+		if got := strings.Contains(errs.String(), "it may only do what anonymous callers may"); got != warned {
 			t.Errorf("%q: %s", rules, &errs)
 		}
 	}

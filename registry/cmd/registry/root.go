@@ -21,13 +21,13 @@ func built() build.Info { return build.Of("registry", version, commit, date) }
 // run is the whole program: it returns the exit code. Every failure is a
 // sentence on stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return command.Run(ctx, newRoot(stdin, stdout, stderr), asContainer(args))
+	return command.Run(ctx, newRoot(stdin, stdout, stderr), distributionArgs(args))
 }
 
-// asContainer takes the arguments of distribution's images too, whose entry
-// point serves a file that comes alone, and which may name the program again,
+// distributionArgs also accepts the arguments of distribution's images, whose entry
+// point serves a lone file argument and which may repeat the name of the program
 // or its path.
-func asContainer(args []string) []string {
+func distributionArgs(args []string) []string {
 	switch {
 	case len(args) > 1 && path.Base(args[0]) == "registry":
 		return args[1:]
@@ -45,8 +45,28 @@ func isFile(arg string) bool {
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Store and serve container images", stdin, stdout, stderr)
-	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), command.Version(built()), command.Manual(built()))
-	root.AddCommand(newGarbageCollectCommand(), newRestoreCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newUploadsCommand(), newExportCommand(), newImportCommand(), newMirrorCommand(), newEventsCommand(), newAccessCommand(), newRobotCommand())
+	root.AddCommand(
+		newServeCommand(),
+		newHealthCommand(),
+		newConfigCommand(),
+		newHtpasswdCommand(stdin, stdout, stderr),
+		command.Version(built()),
+		command.Manual(built()),
+	)
+	root.AddCommand(
+		newGarbageCollectCommand(),
+		newRestoreCommand(),
+		newRetentionCommand(),
+		newVerifyCommand(),
+		newUsageCommand(),
+		newUploadsCommand(),
+		newExportCommand(),
+		newImportCommand(),
+		newMirrorCommand(),
+		newEventsCommand(),
+		newAccessCommand(),
+		newRobotCommand(),
+	)
 	examples.Set(root)
 	return root
 }

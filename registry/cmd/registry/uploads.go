@@ -19,8 +19,8 @@ import (
 	"slipway/shared/plural"
 )
 
-// newUploadsCommand makes `registry uploads`, which lists and removes uploads that
-// are not finished.
+// newUploadsCommand returns the `registry uploads` command, which lists and removes
+// unfinished uploads.
 func newUploadsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uploads",
@@ -50,8 +50,8 @@ func newUploadsListCommand() *cobra.Command {
 	return cmd
 }
 
-// printUnfinished writes a list, or that there is nothing to list. One that is
-// incomplete says so.
+// printUnfinished writes the list, or that there are none. It notes
+// if the list is incomplete.
 func printUnfinished(out io.Writer, uploads []upload.Unfinished, complete bool) error {
 	switch {
 	case !complete:
@@ -66,7 +66,7 @@ func printUnfinished(out io.Writer, uploads []upload.Unfinished, complete bool) 
 
 const noUploads = "there are no unfinished uploads"
 
-// uploads returns those that can be read; the error says which repositories cannot.
+// uploads returns the unfinished uploads that can be read; the error counts the repositories that cannot.
 func (e *environment) uploads(cmd *cobra.Command) ([]upload.Unfinished, error) {
 	uploads, skipped := []upload.Unfinished{}, map[oci.Name]bool{}
 	for u, err := range e.Rules.Uploads(cmd.Context()) {
@@ -141,7 +141,7 @@ func printUploads(out io.Writer, uploads []upload.Unfinished, state string) erro
 	return err
 }
 
-// printPurge describes what was removed and, where nothing was, why.
+// printPurge reports what was removed or, if nothing was, why.
 func printPurge(out io.Writer, r *upload.PurgeReport, o upload.PurgeOptions) error {
 	age := settings.FormatDuration(o.Age)
 	switch {

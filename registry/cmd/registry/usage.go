@@ -16,7 +16,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// newUsageCommand makes `registry usage`.
+// newUsageCommand returns the `registry usage` command.
 func newUsageCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -66,17 +66,17 @@ func printUsage(out io.Writer, r *usage.Report) error {
 		fmt.Fprintln(out, "not counted:", problem)
 	}
 	if r.Incomplete {
-		_, err := fmt.Fprintf(out, "%s in %s and %s in %s, as far as can be read; shared and unreferenced bytes are unknown\n",
+		_, err := fmt.Fprintf(out, "%s in %s and %s in %s in readable repositories; shared and unreferenced bytes are unknown\n",
 			bytesize.Text(r.Bytes), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Uploading), plural.Of(r.Uploads, "unfinished upload"))
 		return err
 	}
-	fmt.Fprintf(out, "%s in %s, %s of them shared by repositories; %s more in %s that no repository has\n",
+	fmt.Fprintf(out, "%s in %s, %s of them shared by repositories; %s more in %s that are in no repository\n",
 		bytesize.Text(r.Bytes), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Shared), bytesize.Text(r.Orphaned), plural.Of(r.Orphans, "blob"))
 	_, err := fmt.Fprintf(out, "%s in %s%s\n", bytesize.Text(r.Uploading), plural.Of(r.Uploads, "unfinished upload"), hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
 	return err
 }
 
-// printQuotas writes what is used of each quota, bound being what comes before that.
+// printQuotas writes how much of each quota is used, after the prefix bound.
 func printQuotas(out io.Writer, quotas []usage.Quota, bound string) error {
 	if len(quotas) == 0 {
 		return nil

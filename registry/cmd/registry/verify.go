@@ -19,7 +19,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// newVerifyCommand makes `registry verify`.
+// newVerifyCommand returns the `registry verify` command.
 func newVerifyCommand() *cobra.Command {
 	var repair, asJSON, restart bool
 	var rate string
@@ -50,19 +50,19 @@ func newVerifyCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "move what is damaged or leads nowhere to the quarantine, so that pushes repair it")
+	cmd.Flags().BoolVar(&repair, "repair", false, "quarantine damaged blobs and dangling links, so that pushes repair them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
 	cmd.Flags().BoolVar(&restart, "restart", false, "do not resume an interrupted verification")
 	cmd.Flags().StringVar(&rate, "rate", "0", "bytes read per second at most, such as 50MiB; 0 = no limit")
 	return cmd
 }
 
-// errInterrupted describes what the next run does.
+// errInterrupted returns an error that describes what the next run does.
 func errInterrupted(ctx context.Context, s storage.Store) error {
 	if _, err := s.Stat(context.WithoutCancel(ctx), layout.Verified); err != nil {
-		return errors.New("interrupted; the next run begins anew")
+		return errors.New("interrupted; the next run starts over")
 	}
-	return errors.New("interrupted; the next run resumes the check of the blobs, or begins anew with --restart")
+	return errors.New("interrupted; the next run resumes the check of the blobs, or starts over with --restart")
 }
 
 // printVerification writes a report, its summary after a prefix.

@@ -99,7 +99,7 @@ func TestRetention(t *testing.T) {
 
 	server = startWith(t, harness.Binary, path, addr)
 	out, code := runOn(t, path, "retention", "apply")
-	if code != 0 || !strings.Contains(out, "1 tag deleted, 0 skipped because they changed meanwhile, 5 kept") {
+	if code != 0 || !strings.Contains(out, "1 tag deleted, 0 skipped because they were changed concurrently, 5 kept") {
 		t.Errorf("apply: %d\n%s", code, out)
 	}
 	if got := harness.ListTags(t, addr, "ci/app"); got != "b1 b2 b3 b4 latest" {

@@ -412,7 +412,7 @@ func TestEventsCommand(t *testing.T) {
 	if err := p.Stop(t); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 .*no registry runs that would send them`))
+	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 .*no running registry sends them`))
 	if strings.Count(p.Output(), "takes no events") != 1 {
 		t.Errorf("the log says more than once that the endpoint fails: %s", p.Output())
 	}

@@ -61,5 +61,5 @@ func TestRetention_Skipped(t *testing.T) {
 	})
 	b := s.as("owner")
 	b.get("/ui/retention")
-	b.want(200, "0 tags of the rules kept; skipped repositories keep all their tags.", "Skipped: web/app: dates")
+	b.want(200, "0 tags kept by rules; skipped repositories keep all their tags.", "Skipped: web/app: dates")
 }

@@ -18,8 +18,8 @@ import (
 	"slipway/registry/internal/config"
 )
 
-// newHealthCommand makes `registry health`, for the health check of a container
-// that has no other client inside.
+// newHealthCommand returns the `registry health` command, for the health check of a container
+// whose image has no other HTTP client.
 func newHealthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health [FILE]",
@@ -30,7 +30,7 @@ func newHealthCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := fileArgument(args)
 			if file == "" {
-				file = servedBy("/proc/1/cmdline")
+				file = configOf("/proc/1/cmdline")
 			}
 			cfg, _, err := config.Load(file, os.Environ())
 			if err != nil {
@@ -52,9 +52,9 @@ func newHealthCommand() *cobra.Command {
 	}
 }
 
-// servedBy is the configuration file in the command line of a registry, "" when
-// it has none or is another program.
-func servedBy(cmdline string) string {
+// configOf returns the configuration file named in a registry's command line, or "" if
+// it names none or belongs to another program.
+func configOf(cmdline string) string {
 	b, err := os.ReadFile(cmdline)
 	if err != nil {
 		return ""
@@ -68,10 +68,11 @@ func servedBy(cmdline string) string {
 	return ""
 }
 
-// errCertificate is the answer of a registry that requires a client certificate. A check that has none cannot ask more, but it knows that it is there.
-var errCertificate = errors.New("the registry asks for a certificate")
+// errCertificate means that the registry requires a client certificate. The check has none, but
+// the answer shows that the registry is running.
+var errCertificate = errors.New("the registry requires a certificate")
 
-// askHealth is nil when the registry of this configuration says it is healthy.
+// askHealth returns nil if the registry of this configuration reports that it is healthy.
 func askHealth(ctx context.Context, cfg *config.Config) error {
 	scheme, network, addr := healthAddress(cfg)
 	client := &http.Client{Transport: &http.Transport{
@@ -108,8 +109,8 @@ func askHealth(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// healthAddress is where the registry of this configuration tells its health on
-// this machine: on the debug address if there is one, since that asks for no
+// healthAddress returns where the registry of this configuration reports its health on
+// this machine: the debug address if there is one, since it requires no
 // certificate.
 func healthAddress(cfg *config.Config) (scheme, network, addr string) {
 	if d := cfg.HTTP.Debug.Addr; d != "" {
@@ -125,7 +126,7 @@ func healthAddress(cfg *config.Config) (scheme, network, addr string) {
 	return scheme, "tcp", local(cfg.HTTP.Addr)
 }
 
-// local is the address for a client on the same machine.
+// local returns the address for a client on the same machine.
 func local(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

@@ -63,11 +63,11 @@ func TestServedBy(t *testing.T) {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := servedBy(file); got != want {
+		if got := configOf(file); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	if got := servedBy("/nowhere"); got != "" {
+	if got := configOf("/nowhere"); got != "" {
 		t.Errorf("no such file: %q", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestAsContainer(t *testing.T) {
 		{[]string{"/bin/registry", "serve", "a.yml"}, []string{"serve", "a.yml"}},
 		{[]string{"garbage-collect", "a.yml"}, []string{"garbage-collect", "a.yml"}},
 	} {
-		if got := asContainer(c.in); !slices.Equal(got, c.want) {
+		if got := distributionArgs(c.in); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.in, got, c.want)
 		}
 	}
