@@ -86,10 +86,14 @@ func (c *Registry) openMounted(ctx context.Context, s *Source, local registry.Re
 		return b
 	}
 	_, err := once(ctx, c, &c.sizes, "mount "+key.String(), func() (int64, error) {
+		from, ok := c.origins.Get(origin{s, key.digest})
+		if !ok {
+			return 0, oci.NewError(oci.CodeBlobUnknown, nil)
+		}
 		if _, err := s.Client.StatBlob(c.ctx, s.remote(key.name), key.digest); err != nil {
 			return 0, err
 		}
-		desc, err := local.MountBlob(c.ctx, key.digest, "", func(name oci.Name) bool { return c.source(name) == s })
+		desc, err := local.MountBlob(c.ctx, key.digest, from, nil)
 		return desc.Size, err
 	})
 	if err != nil {

@@ -61,6 +61,7 @@ type Registry struct {
 	checked *cache.Cache[tagKey, time.Time]
 	unknown *cache.Cache[any, time.Time] // until when the upstream isn't asked again
 	lists   *cache.Cache[any, listed]
+	origins *cache.Cache[origin, oci.Name] // repositories that lately got a blob
 
 	manifests cache.Group[*registry.Manifest]
 	sizes     cache.Group[int64]
@@ -91,6 +92,12 @@ type blobKey struct {
 }
 
 func (k blobKey) String() string { return string(k.name) + "@" + string(k.digest) }
+
+// origin identifies a blob of an upstream, whichever repositories have it.
+type origin struct {
+	source *Source
+	digest oci.Digest
+}
 
 // Bounds of memory: entries, and bytes of lists (estimated).
 const (
@@ -126,6 +133,7 @@ func New(o Options) *Registry {
 	c := &Registry{
 		opts: o, now: o.Now, spool: newSpool(o.Spool, o.SpoolMax), transfers: map[blobKey]*transfer{},
 		checked: cache.New[tagKey, time.Time](maxRemembered), unknown: cache.New[any, time.Time](maxRemembered), lists: cache.New[any, listed](maxLists),
+		origins: cache.New[origin, oci.Name](maxRemembered),
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	for _, s := range o.Sources {

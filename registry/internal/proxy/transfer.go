@@ -176,6 +176,7 @@ func (t *transfer) store(ctx context.Context) (err error) {
 	if _, err := up.Commit(ctx, t.key.digest); err != nil {
 		return err
 	}
+	t.reg.origins.Put(origin{t.src, t.key.digest}, t.key.name, 1)
 	t.reg.count(t.size)
 	return nil
 }
