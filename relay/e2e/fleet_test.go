@@ -20,7 +20,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// fleet is several relays on one database of PostgreSQL, with nginx in front. The site's requests go through nginx.
+// fleet is several relays on one PostgreSQL database, with nginx in front. The site's requests go through nginx.
 type fleet struct {
 	*site
 	pg        *pgtest.Server

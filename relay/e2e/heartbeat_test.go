@@ -54,7 +54,7 @@ func TestHeartbeat_SeveralRelays(t *testing.T) {
 	if got := stub.bodies(a.room); len(got) != 1 {
 		t.Errorf("after a failover: %q", got)
 	}
-	f.eventually("a sign of life", func() bool {
+	f.eventually("a heartbeat", func() bool {
 		status, _, err := f.try(http.MethodPost, "/heartbeat/"+a.token, nil, nil)
 		return err == nil && status == http.StatusOK
 	})

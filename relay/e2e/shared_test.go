@@ -139,7 +139,7 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 		t.Errorf("the doctor of the other one: %s", said)
 	}
 
-	// An orderly end hands over.
+	// A clean shutdown hands over.
 	leader.signal(syscall.SIGTERM)
 	<-leader.ended
 	leader.proc = nil

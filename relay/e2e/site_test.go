@@ -31,7 +31,7 @@ const (
 
 var sites atomic.Int32
 
-// site is a relay of its own: database, bot, proxy before the homeserver, and the
+// site is a relay of its own: database, bot, proxy in front of the homeserver, and the
 // administrator, who is a Matrix user too.
 type site struct {
 	*testing.T

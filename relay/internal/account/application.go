@@ -43,7 +43,7 @@ type Application struct {
 	QuietHours          string                 `json:"quiet_hours"`   // in which priority 1 mentions nobody; "" for none
 	TimeZone            string                 `json:"time_zone"`     // of the quiet hours; "" is UTC
 	QuietSummary        bool                   `json:"quiet_summary"` // after them a message lists those that mentioned nobody
-	Heartbeat           application.Duration   `json:"heartbeat"`     // longest time between two signs of life; "" means it needs none
+	Heartbeat           application.Duration   `json:"heartbeat"`     // longest time between two heartbeats; "" means it needs none
 	HeartbeatGrace      application.Duration   `json:"heartbeat_grace"`
 	HeartbeatSince      time.Time              `json:"-"` // when the interval was set
 	Description         string                 `json:"description"`

@@ -133,7 +133,7 @@ func (im *importer) complete(row *store.User, u pushbits.User) (remark string) {
 		row.PasswordHash, remark = password.Unusable(), "without a password: its hash cannot be used, set a new one"
 	}
 	if err := im.s.setUser(context.Background(), row, UserInput{MatrixID: &u.MatrixID}); err != nil {
-		remark += fmt.Sprintf(", and without the Matrix id %q, which is none", u.MatrixID)
+		remark += fmt.Sprintf(", and without the Matrix ID %q, which is not valid", u.MatrixID)
 	}
 	return remark
 }

@@ -31,7 +31,7 @@ func TestImportOfOddRows(t *testing.T) {
 		taken bool
 		note  string
 	}{
-		{true, `without a password: its hash cannot be used, set a new one, and without the Matrix id "dora"`},
+		{true, `without a password: its hash cannot be used, set a new one, and without the Matrix ID "dora"`},
 		{false, "there already"},
 		{false, "the name is not possible here"},
 		{true, "with its token, as imported, with a new room"},

@@ -34,7 +34,7 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 		{"a member", anna, "!a:hs", nil, "", ""},
 		{"invited only", anna, "!b:hs", nil, refusal.KindForbidden, "not in the room !b:hs"},
 		{"a stranger", anna, "!c:hs", nil, refusal.KindForbidden, "join it first"},
-		{"without a Matrix id", bob, "!a:hs", nil, refusal.KindForbidden, "no Matrix ID"},
+		{"without a Matrix ID", bob, "!a:hs", nil, refusal.KindForbidden, "no Matrix ID"},
 		{"the bot is not there", anna, "!d:hs", &matrix.SendError{Class: matrix.ClassJoin, Reason: "the bot is not in the room"}, refusal.KindForbidden, "invite it first"},
 		{"no such room", anna, "!d:hs", &matrix.SendError{Class: matrix.ClassBlock, Reason: "the homeserver does not know the room"}, refusal.KindInvalid, "does not know the room"},
 		{"the homeserver is away", anna, "!d:hs", &matrix.SendError{Class: matrix.ClassAway, Reason: "away"}, refusal.KindUnavailable, "away"},
@@ -64,12 +64,12 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 	}
 }
 
-// What a user may not do to get around it: claim another's Matrix id, or lead an alias elsewhere later.
+// What a user may not do to get around it: claim another's Matrix ID, or lead an alias elsewhere later.
 func TestRight_NoWayAround(t *testing.T) {
 	r := relaytest.NewRig(t)
 	anna := r.NewPerson("anna", "@anna:hs")
 	if _, err := r.UpdateUser(ctx, anna, anna.UserID, account.UserInput{MatrixID: p("@admin:hs")}); refusal.KindOf(err) != refusal.KindForbidden {
-		t.Errorf("another's Matrix id: %v", err)
+		t.Errorf("another's Matrix ID: %v", err)
 	}
 	if _, err := r.UpdateUser(ctx, anna, anna.UserID, account.UserInput{MatrixID: p("@anna:hs")}); err != nil {
 		t.Errorf("the same: %v", err)
@@ -106,7 +106,7 @@ func TestRight_LostWithAnUpgrade(t *testing.T) {
 	})
 }
 
-// Without a Matrix id nobody would see its owner leave: the right to a room goes with it, and comes back with an id that is
+// Without a Matrix ID nobody would see its owner leave: the right to a room goes with it, and comes back with an id that is
 // in the room.
 func TestRight_LostWithTheMatrixID(t *testing.T) {
 	r := relaytest.NewRig(t)
@@ -129,10 +129,10 @@ func TestRight_LostWithTheMatrixID(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != step.kind {
-			t.Errorf("Matrix id %q: %v, want %q", step.id, err, step.kind)
+			t.Errorf("Matrix ID %q: %v, want %q", step.id, err, step.kind)
 		}
 		if _, err := r.Accept(ctx, intake.Request{Token: own.Token, Message: "x"}); err != nil {
-			t.Errorf("Matrix id %q, a room of the bot's: %v", step.id, err)
+			t.Errorf("Matrix ID %q, a room of the bot's: %v", step.id, err)
 		}
 	}
 }

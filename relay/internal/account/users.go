@@ -188,7 +188,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 	}
 	if in.MatrixID != nil {
 		if *in.MatrixID != "" && !application.IsMatrixID(*in.MatrixID) {
-			return refusal.Invalid("matrix_id", "A Matrix id looks like @name:server.")
+			return refusal.Invalid("matrix_id", "A Matrix ID looks like @name:server.")
 		}
 		row.MatrixID = *in.MatrixID
 	}

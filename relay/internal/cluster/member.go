@@ -28,7 +28,7 @@ type Options struct {
 	Hear    func(Note) // takes what another relay has announced
 }
 
-// Member is a relay among those that share a database of PostgreSQL. The zero value is a relay that has its database to itself. Its
+// Member is a relay among those that share a PostgreSQL database. The zero value is a relay that has its database to itself. Its
 // methods are safe for concurrent use.
 type Member struct {
 	o     Options

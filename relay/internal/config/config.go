@@ -104,9 +104,9 @@ type RegistryHook struct {
 	Secret config.Secret `key:"secret" doc:"Secret of the registry's endpoint (notifications.endpoints[].secret), at least 16 characters. /hook/registry then refuses unsigned notifications."`
 }
 
-// SMTP is about mails that become messages.
+// SMTP configures email that becomes messages.
 type SMTP struct {
-	ListenAddress string `key:"listenaddress" doc:"host:port. Default: no mails."`
+	ListenAddress string `key:"listenaddress" doc:"host:port. Default: off."`
 	Domain        string `key:"domain" doc:"Name that the server greets with. Recipients of any domain are taken."`
 	ImplicitTLS   bool   `key:"implicittls" doc:"TLS from the first byte, as on port 465, in place of STARTTLS. Both use http.certfile."`
 	Plaintext     bool   `key:"plaintext" doc:"Take tokens without TLS from other machines too. This machine never needs TLS."`

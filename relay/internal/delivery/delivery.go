@@ -258,7 +258,7 @@ func (d *Delivery) isStopping() bool {
 }
 
 // enter waits until a room may be sent to: nothing is paused and a slot is free. While it waits for a slot the room holds
-// no memory. It answers false if the room has to look again whether it still wants to; else leave must follow.
+// no memory. It returns false if the room must check again whether it still has something to send; after true the caller must call leave.
 func (d *Delivery) enter(q *queue) bool {
 	if !d.pause.Pass(d.stopping) {
 		return false

@@ -14,7 +14,7 @@ import (
 type Follower struct {
 	Store  *store.Store
 	Rooms  Rooms
-	Paused func() string // why the relay that delivers sends nothing at all, "" if nothing is wrong
+	Paused func() string // why the delivering relay sends nothing at all, "" if nothing is wrong
 }
 
 const lookForRoom = 50 * time.Millisecond
@@ -51,7 +51,7 @@ func (f *Follower) Make(ctx context.Context, room int64) {
 	}
 }
 
-// EnsureRoom waits for a room that the relay that delivers makes or looks up.
+// EnsureRoom waits for a room that the delivering relay creates or resolves.
 func (f *Follower) EnsureRoom(ctx context.Context, room int64) error {
 	for end := time.Now().Add(makeRoomIn); ; {
 		r, err := f.Store.Room(ctx, room)
@@ -61,7 +61,7 @@ func (f *Follower) EnsureRoom(ctx context.Context, room int64) error {
 		case r.RoomID != "":
 			return nil
 		case time.Now().After(end):
-			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "The relay that delivers has not made the room yet.", RetryAfter: refusal.RetryAfter}
+			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "The delivering relay has not created the room yet.", RetryAfter: refusal.RetryAfter}
 		}
 		select {
 		case <-ctx.Done():

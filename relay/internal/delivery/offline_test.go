@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/relaytest"
 )
 
-// What sync hears nothing of is told while nothing is sent: degraded as long as the homeserver gives a sign of life
+// What sync hears nothing of is told while nothing is sent: degraded as long as the homeserver responds
 // otherwise, paused if it does not.
 func TestOffline(t *testing.T) {
 	for name, tt := range map[string]struct {

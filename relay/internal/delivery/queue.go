@@ -158,7 +158,7 @@ func (q *queue) run() {
 	}
 }
 
-// wait waits until there may be something to send now. It answers false when the delivery stops.
+// wait waits until there may be something to send now. It returns false if the delivery stops.
 func (q *queue) wait() bool {
 	for !q.d.isStopping() {
 		q.takeChange()

@@ -18,7 +18,7 @@ type Sender interface {
 	Redact(ctx context.Context, out matrix.Redaction) (eventID string, err error)
 	// Device names the device that Send uses now; "" before the first login.
 	Device() string
-	// Probe asks the homeserver for a sign of life and for the session's validity. nil means: keep sending.
+	// Probe asks whether the homeserver responds and the session is valid. nil means: keep sending.
 	Probe(ctx context.Context) error
 	// Find looks in the room's history for the event of ours whose content carries marker, back to since.
 	Find(ctx context.Context, roomID, marker string, since time.Time) (matrix.Found, error)

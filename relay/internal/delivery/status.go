@@ -50,7 +50,7 @@ func StatusOf(ctx context.Context, s *store.Store) (st Status) {
 	return st
 }
 
-// Condition is what the relay that delivers knows of the homeserver, and publishes to the others.
+// Condition is what the delivering relay knows of the homeserver, and publishes to the others.
 type Condition struct {
 	Paused   string        `json:"paused,omitempty"` // why nothing is sent at all, "" if nothing is wrong
 	PausedAt time.Time     `json:"paused_at,omitzero"`

@@ -56,7 +56,7 @@ func TestKilled_ResultsNotStored_EachMessageArrivesOnce(t *testing.T) {
 	})
 }
 
-// A stop that cannot store what was sent is no orderly one: at the next start that is in doubt.
+// A stop that cannot store what was sent is not a clean shutdown: at the next start that is in doubt.
 func TestStop_ResultsCannotBeStored_EachMessageArrivesOnce(t *testing.T) {
 	relaytest.SQLiteOnly(t)
 	r := relaytest.NewRig(t)

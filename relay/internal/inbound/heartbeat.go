@@ -6,7 +6,7 @@ import (
 	"slipway/relay/internal/httprequest"
 )
 
-// Heartbeat takes signs of life, which make no messages.
+// Heartbeat takes heartbeats, which make no messages.
 func Heartbeat() Protocol {
 	p := Protocol{
 		Name: "heartbeat", Token: Token, Fail: httprequest.WriteError,

@@ -75,7 +75,7 @@ type Draft = intake.Request
 type Batch struct {
 	Drafts   []Draft
 	Withdraw int64         // the message of the application to withdraw; 0 for none
-	Beat     bool          // a sign of life of the application
+	Beat     bool          // a heartbeat of the application
 	Ignored  int           // events that make no message
 	Wait     time.Duration // how long the sender waits for the delivery of a single draft; 0 for not at all
 	Answer   any           // for the protocol's Reply

@@ -90,7 +90,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		return e, refusal.Invalid("delay", "A message with a key can't be delayed.")
 	}
 	if r.Change != Create && r.Key == "" {
-		return e, refusal.Invalid("key", "A key is required: it names what is over.")
+		return e, refusal.Invalid("key", "A key is required: it names what the report is about.")
 	}
 	for field, name := range map[string]string{"thread": r.Thread, "key": r.Key} {
 		if len(name) > maxKey || message.Clean(name) != name {

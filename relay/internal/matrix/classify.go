@@ -95,14 +95,14 @@ func refusedByOther(status int, header http.Header) *SendError {
 	failed := &SendError{Status: status}
 	switch {
 	case status == http.StatusTooManyRequests:
-		failed.Class, failed.Reason = ClassWait, "a proxy before the homeserver limits the rate"
+		failed.Class, failed.Reason = ClassWait, "a proxy in front of the homeserver limits the rate"
 		failed.RetryAfter = waitFor(header, nil)
 	case status == http.StatusInternalServerError:
 		failed.Class, failed.Reason = ClassRetry, "the homeserver failed"
 	case away(status):
 		failed.Class, failed.Reason = ClassAway, "the homeserver is not available"
 	case status == http.StatusRequestEntityTooLarge:
-		failed.Class, failed.Reason = ClassTooLarge, "the event is too large for a proxy before the homeserver"
+		failed.Class, failed.Reason = ClassTooLarge, "the event is too large for a proxy in front of the homeserver"
 	case status >= 300 && status < 400:
 		failed.Class, failed.Reason = ClassAway, "the homeserver's URL redirects elsewhere: is it right?"
 	default:

@@ -233,7 +233,7 @@ func (w *world) noSecrets(secrets ...string) {
 	}
 }
 
-// newStore is a relay's database with a user for each Matrix id.
+// newStore is a relay's database with a user for each Matrix ID.
 func newStore(t testing.TB, users ...string) *store.Store {
 	t.Helper()
 	db, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "relay.db"))

@@ -208,7 +208,7 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 		}
 	}
 	if !c.delivers() {
-		return nil, &SendError{Class: ClassRelogin, Reason: "the relay that delivers is not logged in yet", Err: ErrNoLogin}
+		return nil, &SendError{Class: ClassRelogin, Reason: "the delivering relay is not logged in yet", Err: ErrNoLogin}
 	}
 	return c.logIn(ctx, kept.DeviceID)
 }

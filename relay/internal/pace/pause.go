@@ -18,7 +18,7 @@ import (
 const (
 	longestProbe = 30 * time.Second // between two looks whether the homeserver is back
 	lockedProbe  = 5 * time.Minute  // …when only a person can correct it
-	suspectProbe = 10 * time.Second // how long to wait for a sign of life of a homeserver that sync hears nothing of
+	suspectProbe = 10 * time.Second // how long to wait for an answer while sync fails
 	awayRooms    = 3                // rooms in a row that fail before the homeserver counts as away
 )
 
@@ -43,7 +43,7 @@ type Pause struct {
 	troubled atomic.Bool        // one of the two ends at the next success
 }
 
-// NewPause returns a pause that probe ends. It asks the homeserver for a sign of life; its errors are [*matrix.SendError]s.
+// NewPause returns a pause that ends when probe succeeds. Errors of probe must be [*matrix.SendError]s.
 func NewPause(probe func(context.Context) error, log *zap.Logger) *Pause {
 	return &Pause{
 		ask: probe, log: log, kick: make(chan struct{}, 1), paused: true, class: matrix.ClassAway, since: time.Now(),
@@ -135,7 +135,7 @@ func (p *Pause) Doubtful() string {
 	return p.doubt
 }
 
-// verify asks a homeserver for a sign of life that sync hears nothing of. Without one sending pauses before a message
+// verify asks whether the homeserver responds while sync fails. If it does not, sending pauses before a message
 // has to find out.
 func (p *Pause) verify(ctx context.Context) {
 	if p.Closed() || p.Doubtful() == "" {
@@ -223,7 +223,7 @@ func (p *Pause) next() (time.Duration, bool) {
 	return d/2 + rand.N(d/2), true
 }
 
-// probe asks for a sign of life and ends the pause if there is one.
+// probe asks whether the homeserver responds, and ends the pause if so.
 func (p *Pause) probe(ctx context.Context, before func()) (opened bool) {
 	if err := p.ask(ctx); err != nil {
 		if ctx.Err() == nil {

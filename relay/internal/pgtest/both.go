@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// OnBoth runs a package's tests on SQLite and then, unless -short is set, on a server of PostgreSQL, which it passes to use. It
+// OnBoth runs a package's tests on SQLite and then, unless -short is set, on a PostgreSQL server, which it passes to use. It
 // returns the exit code.
 func OnBoth(m *testing.M, use func(*Server)) int {
 	flag.Parse()

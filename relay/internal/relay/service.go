@@ -81,8 +81,8 @@ type Patience struct {
 	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
 }
 
-// Service is the relay. Its methods may be called by any number of goroutines; what they refuse, they refuse with
-// a [*refusal.Error].
+// Service is the relay. It is safe for concurrent use. Errors that a client may read are [*refusal.Error]. What senders,
+// readers and accounts need is in the embedded parts.
 type Service struct {
 	*account.Accounts
 	*intake.Intake
@@ -205,7 +205,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// deliver is what the relay that delivers does, until ctx is done.
+// deliver does the work of the delivering relay until ctx is done.
 func (s *Service) deliver(ctx context.Context, d *delivery.Delivery) {
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
@@ -254,7 +254,7 @@ func (s *Service) Status(ctx context.Context) delivery.Status {
 // Paused returns why nothing is sent at all, "" if nothing is wrong.
 func (s *Service) Paused() string { return s.condition().Paused }
 
-// condition is that of the delivery here, or what the relay that delivers has published of its own.
+// condition returns the condition of the local delivery, or the one that the delivering relay has published.
 func (s *Service) condition() delivery.Condition {
 	if d := s.delivery.Load(); d != nil {
 		return d.Condition()

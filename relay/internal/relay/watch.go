@@ -120,7 +120,7 @@ func lateReport(a store.Watched, heard int64) intake.Request {
 	priority := 1
 	return intake.Request{
 		Key: heartbeatKey, Change: intake.Update, Began: store.Time(heard), Priority: &priority, Title: "No heartbeat",
-		Message: fmt.Sprintf("Nothing has come in since %s; a sign of life is due every %s.", store.Time(heard).Format("2006-01-02 15:04:05 UTC"), application.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
+		Message: fmt.Sprintf("No heartbeat since %s; one is due every %s.", store.Time(heard).Format("2006-01-02 15:04:05 UTC"), application.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
 	}
 }
 

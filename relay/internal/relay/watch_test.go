@@ -16,7 +16,7 @@ import (
 	"slipway/relay/internal/relaytest"
 )
 
-// watched is an application that must give a sign of life every five minutes, with a minute of grace.
+// watched is an application that must send a heartbeat every five minutes, with a minute of grace.
 func watched(t *testing.T, r *relaytest.Rig) (token string, id int64) {
 	t.Helper()
 	app := r.NewApp("cron", "!a:hs")
@@ -32,7 +32,7 @@ func beat(t *testing.T, r *relaytest.Rig, id int64) {
 	}
 }
 
-// Silence makes one alarm, which a sign of life edits. What counts is any message, also one that says nothing new.
+// Silence makes one alarm, which a heartbeat edits. What counts is any message, also one that says nothing new.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
@@ -54,7 +54,7 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		r.Drained()
 		got := r.HS.Bodies("!a:hs")
-		if len(got) != 3 || !strings.Contains(got[1], "No heartbeat\n\nNothing has come in since 2000-01-01 00:24:00 UTC; a sign of life is due every 5m.") ||
+		if len(got) != 3 || !strings.Contains(got[1], "No heartbeat\n\nNo heartbeat since 2000-01-01 00:24:00 UTC; one is due every 5m.") ||
 			!strings.Contains(got[2], "* ✅ No heartbeat\n\n✅ Resolved after 1 h 5 min.\n\nThe heartbeat is back.") {
 			t.Errorf("%q", got)
 		}
@@ -166,7 +166,7 @@ func TestWatch_Fails_IsLoggedOnce(t *testing.T) {
 	})
 }
 
-// An alarm ends when the application needs no signs of life any more.
+// An alarm ends when the application needs no heartbeats any more.
 func TestHeartbeat_TurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
@@ -196,7 +196,7 @@ func TestHeartbeat_KeyOfASender(t *testing.T) {
 		}
 		accept()
 		time.Sleep(10 * time.Minute)
-		accept() // a sign of life that says nothing new
+		accept() // a heartbeat that says nothing new
 		time.Sleep(5 * time.Second)
 		beat(t, r, id)
 		time.Sleep(5 * time.Second)

@@ -339,7 +339,7 @@ func (h *Homeserver) Prepare(_ context.Context, out matrix.Outgoing) (matrix.Out
 	return out, nil
 }
 
-// Identity is the bot's Matrix id.
+// Identity is the bot's Matrix ID.
 func (h *Homeserver) Identity() string { return "@relay:example.org" }
 
 // Resolve implements delivery.Rooms.

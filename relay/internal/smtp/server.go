@@ -1,4 +1,4 @@
-// Package smtp takes mails as messages. It relays none.
+// Package smtp accepts email as messages. It relays none.
 package smtp
 
 import (
@@ -79,7 +79,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Close takes no more mails, waits for those that are being received, at most for a while, and ends all connections.
+// Close accepts no more email, waits a while for what is being received, and ends all connections.
 func (s *Server) Close(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), within)
 	defer cancel()

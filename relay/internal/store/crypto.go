@@ -13,7 +13,7 @@ type CryptoRow struct {
 	Value     []byte
 }
 
-// Keys is the table crypto for the relay that delivers, as long as it delivers without a break: once another relay has had the
+// Keys is the table crypto for the delivering relay, as long as it delivers without a break: once another relay has had the
 // lease, the keys in memory may be older than those in the table, and nothing more is written.
 type Keys struct {
 	store *Store
@@ -59,7 +59,7 @@ func (k *Keys) ForgetCrypto(ctx context.Context, except string) error {
 }
 
 // KeepWire stores the bytes of an entry that is about to be sent for the first time, flushed to disk, so that a
-// repeat of the attempt sends the same ones. It answers false if the entry is final by now, or was revised.
+// repeat of the attempt sends the same ones. It returns false if the entry is final by now, or was revised.
 func (s *Store) KeepWire(ctx context.Context, e *outbox.Entry, at int64) (kept bool, err error) {
 	err = s.Lead(ctx, func(tx *Tx) error {
 		n, err := tx.execCount(`UPDATE outbox SET wire = ?, cut = ?, root = ?, event_type = ?, device = ?, first_attempt_at = ? WHERE id = ? AND final_at = 0 AND revised_at = ?`,

@@ -17,7 +17,7 @@ func (s *Store) NextDelayed(ctx context.Context) (at int64, err error) {
 	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM outbox WHERE state = `+isQueued+` AND next_at > 0`).Scan(&at)
 }
 
-// ReleaseDelayed makes delayed entries that are due ordinary ones. Only the relay that delivers may.
+// ReleaseDelayed makes delayed entries that are due ordinary ones. Only the delivering relay may call it.
 func (s *Store) ReleaseDelayed(ctx context.Context, now int64) error {
 	return s.Lead(ctx, func(tx *Tx) error {
 		var due []int64

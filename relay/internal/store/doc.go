@@ -1,4 +1,4 @@
-// Package store keeps the relay's data in one SQLite file, or in a database of PostgreSQL that several relays may share: users,
+// Package store keeps the relay's data in one SQLite file, or in a PostgreSQL database that several relays may share: users,
 // applications, rooms and sessions through gorm, messages and the outbox through SQL of its own. No type of gorm leaves it.
 //
 // One connection writes. What arrives while the disk is busy is committed together: messages are flushed before

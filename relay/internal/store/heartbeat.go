@@ -6,11 +6,11 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// Watched is an application that must give signs of life, or whose alarm is still open. Times are Unix milliseconds.
+// Watched is an application that must send heartbeats, or whose alarm is still open. Times are Unix milliseconds.
 type Watched struct {
 	ID             int64
 	LastUsed       int64
-	Heartbeat      int64 // the longest time between two signs of life
+	Heartbeat      int64 // the longest time between two heartbeats
 	HeartbeatGrace int64
 	HeartbeatSince int64 // when the interval was set
 	Alarm          int64 // the message of the open alarm; 0 for none
@@ -27,7 +27,7 @@ func (s *Store) Watched(ctx context.Context, key string) (all []Watched, err err
 	return all, err
 }
 
-// Beat notes a sign of life of an application.
+// Beat records a heartbeat of an application.
 func (s *Store) Beat(ctx context.Context, application, at int64) error {
 	return s.Update(ctx, func(tx *Tx) error {
 		return tx.exec(`UPDATE applications SET last_used = ? WHERE id = ? AND last_used < ?`, at, application, at)

@@ -16,7 +16,7 @@ func (s *Store) Release(ctx context.Context, change func(*Tx) error) error {
 	return err
 }
 
-// Lead is [Store.Update] for changes that only the relay that delivers may make. A single relay always delivers.
+// Lead is [Store.Update] for changes that only the delivering relay may make. A single relay always delivers.
 func (s *Store) Lead(ctx context.Context, change func(tx *Tx) error) error {
 	return s.leadSince(ctx, s.Epoch(), change)
 }

@@ -46,7 +46,7 @@ type Application struct {
 	QuietHours          string // see quiet.Parse
 	TimeZone            string
 	QuietSummary        bool  // after the quiet hours a message lists those that mentioned nobody
-	Heartbeat           int64 // longest time between two signs of life, in milliseconds; 0 means it needs none
+	Heartbeat           int64 // longest time between two heartbeats, in milliseconds; 0 means it needs none
 	HeartbeatGrace      int64 // milliseconds
 	HeartbeatSince      int64 // when the interval was set
 	RoomRight           string

@@ -103,7 +103,7 @@ func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 	return at, err
 }
 
-// MarkSuspects is called after a start that follows no orderly end: the first entries of each room, as many as may
+// MarkSuspects is called at a start after an unclean shutdown: the first entries of each room, as many as may
 // have been sent without a trace, count as attempted by that device from the time of their acceptance on. It reads no more of a
 // room than that, however much waits there.
 func (s *Store) MarkSuspects(ctx context.Context, device string) error {

@@ -260,7 +260,7 @@ func (tx *Tx) endEntry(e *outbox.Entry) error {
 	return errors.Join(tx.exec(`UPDATE outbox SET state = ?, final_at = ? WHERE id = ? AND final_at = 0`, string(e.State), e.FinalAt, e.ID), tx.freeAttachment(e))
 }
 
-// Requeue queues a message again that is final without being in the room. It answers false if its state is another.
+// Requeue queues a message again that is final without being in the room. It returns false if its state is another.
 func (tx *Tx) Requeue(id, now int64) (bool, error) {
 	e, err := tx.loadEntry(id)
 	if err != nil {

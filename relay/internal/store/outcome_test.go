@@ -220,7 +220,7 @@ func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	}
 }
 
-// The relay that delivers stores that a part was sent while the message is withdrawn at another one: no more of it follows.
+// The delivering relay stores that a part was sent while the message is withdrawn at another one: no more of it follows.
 func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T) {
 	a, b := relays(t)
 	if !acquire(t, a, time.Hour) {

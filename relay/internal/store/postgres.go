@@ -137,7 +137,7 @@ type Postgres struct {
 	readWithin time.Duration // 0 means readWithin
 }
 
-// OpenPostgres opens a database of PostgreSQL, which has to be there, and brings its schema up to date.
+// OpenPostgres opens a PostgreSQL database, which must exist, and brings its schema up to date.
 func OpenPostgres(ctx context.Context, o Postgres) (*Store, error) {
 	s := newStore(postgresDatabase)
 	s.feed.reads = true
@@ -150,7 +150,7 @@ func OpenPostgres(ctx context.Context, o Postgres) (*Store, error) {
 func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 	cfg, err := pgx.ParseConfig(o.DSN)
 	if err != nil {
-		return errors.New("the connection is not understood: " + reasonOfParse(err))
+		return errors.New("cannot parse the connection string: " + reasonOfParse(err))
 	}
 	if o.Password != "" {
 		cfg.Password = o.Password
@@ -258,7 +258,7 @@ func explain(err error) error {
 	return err
 }
 
-// IsAway reports whether a database of PostgreSQL could not be opened because its server does not answer or does not serve yet.
+// IsAway reports whether a PostgreSQL database could not be opened because its server does not answer or does not serve yet.
 func IsAway(err error) bool {
 	var connect *pgconn.ConnectError
 	code := codeOf(err)

@@ -32,7 +32,7 @@ func (s *Store) DueAlerts(ctx context.Context, now int64) (all []DueAlert, err e
 		WHERE a.next_at > 0 AND a.next_at <= ? ORDER BY a.next_at LIMIT ?`, now, remindBatch).Scan(&all).Error
 }
 
-// Remind adds the reminders that are due, in one transaction with the times of the next ones. Only the relay that delivers may.
+// Remind adds the reminders that are due, in one transaction with the times of the next ones. Only the delivering relay may call it.
 func (s *Store) Remind(ctx context.Context, now int64) error {
 	return s.Lead(ctx, func(tx *Tx) error {
 		var due []int64

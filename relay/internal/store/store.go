@@ -16,7 +16,7 @@ import (
 
 // Store is the open database.
 type Store struct {
-	*cluster.Member // one of several relays, with a shared database of PostgreSQL
+	*cluster.Member // one of several relays, with a shared PostgreSQL database
 
 	d       *database
 	lock    *os.File  // of SQLite's

@@ -301,7 +301,7 @@ type applicationPage struct {
 	Heartbeat *heartbeat // nil if none is expected
 }
 
-// heartbeat is what an application page shows of the signs of life that are expected.
+// heartbeat is what an application page shows of the heartbeats that are due.
 type heartbeat struct {
 	Every application.Duration
 	Last  time.Time // zero if none has come

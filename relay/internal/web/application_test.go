@@ -90,7 +90,7 @@ func TestSecretOfAnApplication(t *testing.T) {
 	b.want(200, "Saved.", "-Remove the webhook secret")
 }
 
-// The page of an application that must give signs of life shows when the next is due, and what sends one.
+// The page of an application that must send heartbeats shows when the next is due, and what sends one.
 func TestHeartbeatOfAnApplication(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -101,7 +101,7 @@ func TestHeartbeatOfAnApplication(t *testing.T) {
 	b.want(200, "Saved.", "Heartbeat every 24h: none has come yet; the next is due in 24 h.", "/heartbeat/TOKEN</code></pre>")
 	b.post("/ui/applications/1/test", "title", "t", "message", "m", "priority", "0")
 	b.get("/ui/applications/1")
-	b.want(200, "Heartbeat every 24h: the last sign of life was ")
+	b.want(200, "Heartbeat every 24h: the last one was ")
 }
 
 func TestTypedRoom(t *testing.T) {

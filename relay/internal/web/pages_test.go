@@ -185,7 +185,7 @@ func TestUsersAndAccount(t *testing.T) {
 	b.want(200, "Created.", "@maria:example.org", "(you)")
 	b.get("/ui/users/2")
 	b.post("/ui/users/2", "name", "maria", "matrix_id", "maria")
-	b.want(400, "A Matrix id looks like", `value="maria"`)
+	b.want(400, "A Matrix ID looks like", `value="maria"`)
 	b.get("/ui/users/1")
 	b.want(200, "-Delete…")
 	b.get("/ui/account")

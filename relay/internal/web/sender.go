@@ -76,13 +76,13 @@ notifications:
 var cron = sender{"heartbeat", "Cron job (heartbeat)", `# crontab: report each success
 0 3 * * * backup && curl -fsS -o /dev/null -X POST BASE/heartbeat/TOKEN`}
 
-// Mail is where the relay takes mails.
+// Mail is where the relay takes email.
 type Mail struct {
 	ListenAddress string // "" if it takes none
 	Domain        string
 }
 
-// sender returns what people enter in programs that send mails. The host is that of the relay's address.
+// sender returns what people enter in programs that send email. The host is that of the relay's address.
 func (m Mail) sender(base string) []sender {
 	_, port, err := net.SplitHostPort(m.ListenAddress)
 	address, err2 := url.Parse(base)

@@ -75,7 +75,7 @@ CREATE TABLE applications (
     quiet_hours          TEXT    NOT NULL DEFAULT '',
     time_zone            TEXT    NOT NULL DEFAULT '',
     quiet_summary        BOOLEAN NOT NULL DEFAULT false, -- after the quiet hours a message lists those that mentioned nobody
-    heartbeat            BIGINT  NOT NULL DEFAULT 0, -- longest time between two signs of life; 0: it needs none
+    heartbeat            BIGINT  NOT NULL DEFAULT 0, -- longest time between two heartbeats; 0: it needs none
     heartbeat_grace      BIGINT  NOT NULL DEFAULT 0,
     heartbeat_since      BIGINT  NOT NULL DEFAULT 0 -- when the interval was set
 ) WITH (fillfactor = 50); -- the counts change with each commit: there is place for the new row on its page

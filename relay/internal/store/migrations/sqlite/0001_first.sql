@@ -75,7 +75,7 @@ CREATE TABLE applications (
     quiet_hours          TEXT    NOT NULL DEFAULT '',
     time_zone            TEXT    NOT NULL DEFAULT '',
     quiet_summary        INTEGER NOT NULL DEFAULT 0, -- after the quiet hours a message lists those that mentioned nobody
-    heartbeat            INTEGER NOT NULL DEFAULT 0, -- longest time between two signs of life; 0: it needs none
+    heartbeat            INTEGER NOT NULL DEFAULT 0, -- longest time between two heartbeats; 0: it needs none
     heartbeat_grace      INTEGER NOT NULL DEFAULT 0,
     heartbeat_since      INTEGER NOT NULL DEFAULT 0 -- when the interval was set
 );
