@@ -201,6 +201,24 @@ relay_messages_refused_total{kind="unauthorized"} 1
 	}
 }
 
+// A wrong method at one of the relay's own paths is no message to a topic of that name.
+func TestNtfy_OwnPaths(t *testing.T) {
+	w := newWorldFor(t, nil, inbound.Ntfy())
+	bearer := "Authorization: Bearer " + w.app(named("ntfy")).Token
+	for path, allow := range map[string]string{"/heartbeat": "GET, POST", "/gotifyinfo": "GET, HEAD", "/message": "DELETE, GET, HEAD, POST"} {
+		r := w.ask("PUT", path, "", bearer)
+		w.want(path, r, 405)
+		if got := r.header.Get("Allow"); got != allow {
+			t.Errorf("%s: Allow: %s, want %s", path, got, allow)
+		}
+	}
+	w.want("the pages", w.ask("PUT", "/ui", "", bearer), 404)
+	w.want("a topic of another name", w.ask("PUT", "/disk", "", bearer), 200)
+	if n := len(w.hs.Sent()); n > 1 {
+		t.Errorf("%d messages were sent, want 1", n)
+	}
+}
+
 // HEAD sends nothing, also where GET does.
 func TestNtfy_HeadSendsNothing(t *testing.T) {
 	w := newWorldFor(t, nil, inbound.Ntfy())

@@ -30,6 +30,31 @@ func (w *world) seen(n int) (body, html string) {
 	return "", ""
 }
 
+// An edit has the scale and the format that a message with the token at the same place has.
+func TestEditFormat(t *testing.T) {
+	w := newWorld(t, nil)
+	token := w.app(named("a")).Token
+	sent := w.ask("POST", "/message?wait=5s", `{"message":"m"}`, "X-Gotify-Key: "+token)
+	w.want("send", sent, 200, "status", "sent")
+	path := fmt.Sprint("/message/", sent.fields["id"])
+	for i, tt := range []struct {
+		name, token, header string
+		sent                int
+		priority            float64
+		body                string
+	}{
+		{"Gotify's header", "", "X-Gotify-Key: " + token, 8, 1, "__init__.py"},
+		{"Bearer", "", "Authorization: Bearer " + token, 5, 0, "init.py"},
+		{"in the body", token, isJSON, 1, 1, "init.py"},
+	} {
+		w.want(tt.name, w.ask("PUT", path, fmt.Sprintf(`{"message":"__init__.py %d","token":%q,"priority":%d}`, i, tt.token, tt.sent), tt.header), 200, "priority", tt.priority)
+		if body, _ := w.seen(i + 2); !strings.HasSuffix(body, fmt.Sprint(" ", tt.body, " ", i)) {
+			t.Errorf("%s: %q, want %q", tt.name, body, tt.body)
+		}
+	}
+	w.want("two tokens", w.ask("PUT", path, `{"message":"m","token":"other"}`, "X-Gotify-Key: "+token), 401, "field", "token")
+}
+
 // TestDefaultFormat: what a client of Gotify sends arrives as it was written, unless it or the application says that
 // it is Markdown.
 func TestDefaultFormat(t *testing.T) {

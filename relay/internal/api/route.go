@@ -68,7 +68,7 @@ func (a *API) routes() []*row {
 	for _, p := range a.o.Inbound {
 		rows = append(rows, a.inboundRows(p)...)
 	}
-	return append(rows, []*row{
+	rows = append(rows, []*row{
 		{method: get, path: "/message", who: viewers, handle: a.byClient(a.readMessages, a.forViewer(a.listMessages))},
 		{method: del, path: "/message", who: readers, handle: a.forReader(a.hideMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
@@ -122,6 +122,25 @@ func (a *API) routes() []*row {
 		{method: get, path: "/version", who: anybody, handle: a.getVersion},
 		{method: get, path: "/openapi.yml", who: anybody, handle: a.getOpenAPI},
 	}...)
+	reserve(rows)
+	return rows
+}
+
+// reserve keeps a route that begins with a variable, such as ntfy's topics, off the fixed paths: a wrong method there is
+// refused and sends nothing.
+func reserve(rows []*row) {
+	fixed := map[string]bool{"/metrics": true, "/ui": true} // router may add both
+	for _, row := range rows {
+		if !strings.Contains(row.path, "{") {
+			fixed[row.path] = true
+		}
+	}
+	for _, row := range rows {
+		if strings.HasPrefix(row.path, "/{") {
+			match := row.match
+			row.match = func(r *http.Request) bool { return !fixed[r.URL.Path] && (match == nil || match(r)) }
+		}
+	}
 }
 
 // heads reports whether the row answers HEAD, too. A sender's GET has an effect.
@@ -149,10 +168,11 @@ func (a *API) router() *mux.Router {
 			methods = append(methods, http.MethodHead)
 		}
 		a.rows = append(a.rows, row)
-		route := router.Path(row.path).Methods(methods...).Handler(a.prepare(row))
-		if row.match != nil {
+		route := router.NewRoute()
+		if row.match != nil { // before the path: one that matches makes mux forget the 405 of an earlier row
 			route.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return row.match(r) })
 		}
+		route.Path(row.path).Methods(methods...).Handler(a.prepare(row))
 	}
 	if a.o.Prometheus != nil {
 		metrics := &row{method: http.MethodGet, path: "/metrics", who: anybody, handle: a.exactly("/metrics", handled(a.o.Prometheus))}
@@ -231,7 +251,7 @@ func (a *API) notFound(http.ResponseWriter, *http.Request) error {
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
 	for _, row := range a.rows {
-		if row.at(r.URL.Path) {
+		if row.at(r.URL.Path) && (row.match == nil || row.match(r)) {
 			allowed = append(allowed, row.method)
 			if row.heads() {
 				allowed = append(allowed, http.MethodHead)

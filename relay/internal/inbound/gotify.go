@@ -19,27 +19,31 @@ func Gotify() Protocol {
 		Routes: []Route{{Method: http.MethodPost, Path: "/message", Match: func(r *http.Request) bool { return tokensOf(r).found != "" }}},
 		Token:  Token,
 		Files:  true,
-		Parse: func(r *Request, app App) (Batch, error) {
-			s, err := submissionOf(r)
-			if err != nil {
-				return Batch{}, err
-			}
-			if s.found != "" && (s.mixed || s.found != r.Token) {
-				return Batch{}, errTwoTokens
-			}
-			priority := s.draft.Priority
-			if app.Scale != application.ScaleNative {
-				priority = GotifyPriority(priority)
-			}
-			own := ""
-			if tokensOf(r.Request).gotify {
-				own = format.Plain
-			}
-			return s.batch(r, app.Format.MediaType(s.mediaType(), own), priority)
-		},
-		Reply: replyMessage,
-		Fail:  httprequest.WriteError,
+		Parse:  parseMessage,
+		Reply:  replyMessage,
+		Fail:   httprequest.WriteError,
 	}
+}
+
+// parseMessage reads a message in the shape that the native API and Gotify have in common. Where its token is decides its
+// scale and format unless the application or the message names them.
+func parseMessage(r *Request, app App) (Batch, error) {
+	s, err := submissionOf(r)
+	if err != nil {
+		return Batch{}, err
+	}
+	if s.found != "" && (s.mixed || s.found != r.Token) {
+		return Batch{}, errTwoTokens
+	}
+	t, priority := tokensOf(r.Request), s.draft.Priority
+	if app.Scale == application.ScaleGotify || app.Scale != application.ScaleNative && t.found != "" {
+		priority = GotifyPriority(priority)
+	}
+	own := ""
+	if t.gotify {
+		own = format.Plain
+	}
+	return s.batch(r, app.Format.MediaType(s.mediaType(), own), priority)
 }
 
 // GotifyPriority translates a priority of Gotify, whose clients show 1 to 3 as low, 4 to 7 as normal, 8 and 9 as high and

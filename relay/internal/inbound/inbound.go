@@ -35,7 +35,7 @@ type Protocol struct {
 }
 
 // Route is where a protocol's requests arrive. Of several routes with the same method and path the first that
-// matches takes the request.
+// matches takes the request. A path that begins with a variable doesn't match the fixed paths of other routes.
 type Route struct {
 	Method, Path string                   // as mux writes it; a token's segment must be {token}, because fixed ones are logged
 	Match        func(*http.Request) bool // nil matches every request

@@ -4,14 +4,13 @@ import (
 	"net/http"
 	"strconv"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
 // Native is the relay's own API: POST /message with the token in the body. Priorities are −2 to 2, and messages are
-// Markdown. PUT /message/{id} replaces a message.
+// Markdown. PUT /message/{id} replaces a message; with its token elsewhere it is read as [Gotify] reads POST /message.
 func Native() Protocol {
 	return Protocol{
 		Name:      "api",
@@ -29,15 +28,7 @@ func Native() Protocol {
 		},
 		Files: true,
 		Parse: func(r *Request, app App) (Batch, error) {
-			s, err := submissionOf(r)
-			if err != nil {
-				return Batch{}, err
-			}
-			priority := s.draft.Priority
-			if app.Scale == application.ScaleGotify {
-				priority = GotifyPriority(priority)
-			}
-			b, err := s.batch(r, app.Format.MediaType(s.mediaType(), ""), priority)
+			b, err := parseMessage(r, app)
 			if text := r.Path["id"]; text != "" && err == nil {
 				d := &b.Drafts[0]
 				d.Key, d.Thread, d.Change = "", "", intake.Create

@@ -29,7 +29,7 @@ func Ntfy() Protocol {
 	for _, method := range []string{http.MethodPost, http.MethodPut} {
 		routes = append(
 			routes, Route{Method: method, Path: "/ntfy"}, Route{Method: method, Path: "/ntfy/" + topic}, Route{Method: method, Path: "/"},
-			Route{Method: method, Path: "/" + topic, Match: func(r *http.Request) bool { return !slices.Contains(reservedTopics, strings.Trim(r.URL.Path, "/")) }},
+			Route{Method: method, Path: "/" + topic},
 		)
 	}
 	for _, prefix := range []string{"/ntfy/", "/"} {
@@ -37,9 +37,6 @@ func Ntfy() Protocol {
 	}
 	return Protocol{Name: "ntfy", Routes: routes, Token: ntfyToken, BodyToken: true, Raw: ntfyFile, Parse: parseNtfy, Reply: replyNtfy, Fail: failNtfy}
 }
-
-// reservedTopics are the relay's own paths, which are no topics at the root.
-var reservedTopics = []string{"message", "alert", "application", "client", "user", "doctor", "health", "livez", "readyz", "version", "metrics", "stream", "ui", "ntfy", "notify"}
 
 // ntfyToken returns the credential in the header or in ?auth=, or the topic.
 func ntfyToken(r *Request) (string, error) {
