@@ -36,7 +36,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		says         []string
 	}{
 		{name: "port in use", config: "http: {listenaddress: " + l.Addr().String() + "}", says: []string{"http.listenaddress: " + l.Addr().String() + " is in use by another program: stop that one, or choose another address"}},
-		{name: "no such address", config: "http: {listenaddress: \"192.0.2.1:8080\"}", says: []string{"http.listenaddress: 192.0.2.1:8080 is no address of this machine"}},
+		{name: "no such address", config: "http: {listenaddress: \"192.0.2.1:8080\"}", says: []string{"http.listenaddress: 192.0.2.1:8080 is not an address of this machine"}},
 		{name: "metrics on a port in use", config: "metrics: {listenaddress: " + l.Addr().String() + "}", says: []string{"metrics.listenaddress: " + l.Addr().String() + " is in use"}},
 		{name: "missing secret", config: "admin: {password_file: %s/nothing, matrixid: \"@you:localhost\"}", says: []string{"admin.password_file: cannot be read: ", "/nothing does not exist: make or mount it, or name another"}},
 		{

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// look runs the check once, for no longer than its timeout even if it hangs
-// where no context reaches, as a system call on a dead disk does. While a hung
-// look is still out no further one starts, so that they do not pile up.
+// look runs the check once, for no longer than its timeout even if it hangs in a system
+// call on a dead disk, which no context ends. While a hung
+// check still runs no further one starts, so that they do not pile up.
 func (w *watch) look(ctx context.Context) error {
 	if w.hung != nil {
 		select {

@@ -47,7 +47,7 @@ func ParseLevel(s string) (zapcore.Level, error) {
 	case "debug":
 		return zapcore.DebugLevel, nil
 	}
-	return 0, fmt.Errorf("log level %q is none of error, warn, info and debug", s)
+	return 0, fmt.Errorf("log level %q is not one of error, warn, info and debug", s)
 }
 
 // New returns a logger that writes to w. If w is a *Buffer, a line at level

@@ -41,7 +41,7 @@ func newEncoder(f Format) (zapcore.Encoder, error) {
 		c.EncodeLevel = zapcore.CapitalLevelEncoder
 		return zapcore.NewConsoleEncoder(c), nil
 	}
-	return nil, fmt.Errorf("log format %q is none of text, json, logstash and console", f)
+	return nil, fmt.Errorf("log format %q is not one of text, json, logstash and console", f)
 }
 
 func jsonNames(time, message string) zapcore.EncoderConfig {

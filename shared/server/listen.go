@@ -39,7 +39,7 @@ func removeStaleSocket(path string) error {
 	conn, err := dialer.DialContext(context.Background(), "unix", path)
 	if err == nil {
 		_ = conn.Close()
-		return fmt.Errorf("somebody already listens on %s", path)
+		return fmt.Errorf("another process is already listening on %s", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

@@ -21,7 +21,7 @@ func ExplainListen(err error, setting, addr string) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%s: %s is in use by another program: stop that one, or choose another address (%w)", setting, addr, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%s: %s is no address of this machine: 0.0.0.0 stands for all of them (%w)", setting, addr, err)
+		return fmt.Errorf("%s: %s is not an address of this machine; use 0.0.0.0 for all addresses (%w)", setting, addr, err)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%s: uid %d may not listen on %s: choose a port above 1023 (%w)", setting, os.Geteuid(), addr, err)
 	}

@@ -21,7 +21,7 @@ func TestExplainListen(t *testing.T) {
 	defer taken.Close()
 	for _, tt := range []struct{ addr, want string }{
 		{taken.Addr().String(), "http.addr: " + taken.Addr().String() + " is in use by another program: stop that one"},
-		{"192.0.2.1:8080", "http.addr: 192.0.2.1:8080 is no address of this machine"},
+		{"192.0.2.1:8080", "http.addr: 192.0.2.1:8080 is not an address of this machine"},
 	} {
 		_, err := Listen(Options{Name: "main", Addr: tt.addr, Handler: http.NotFoundHandler(), Log: zap.NewNop()})
 		if explained := ExplainListen(err, "http.addr", tt.addr); explained == nil || !strings.HasPrefix(explained.Error(), tt.want) || !errors.Is(explained, err) {

@@ -41,7 +41,7 @@ func (t TLS) apply(config *tls.Config) error {
 	if t.MinVersion != "" {
 		i := slices.Index(tlsVersions, t.MinVersion)
 		if i < 0 {
-			return fmt.Errorf("TLS version %q is none of %s", t.MinVersion, strings.Join(tlsVersions, ", "))
+			return fmt.Errorf("TLS version %q is not one of %s", t.MinVersion, strings.Join(tlsVersions, ", "))
 		}
 		config.MinVersion = tls.VersionTLS10 + uint16(i)
 	}
@@ -65,7 +65,7 @@ func (t TLS) applyClientAuth(config *tls.Config) error {
 	}
 	i := slices.Index(clientAuths, t.ClientAuth)
 	if i < 0 {
-		return fmt.Errorf("TLS client authentication %q is none of %s", t.ClientAuth, strings.Join(clientAuths, ", "))
+		return fmt.Errorf("TLS client authentication %q is not one of %s", t.ClientAuth, strings.Join(clientAuths, ", "))
 	}
 	config.ClientAuth = tls.RequestClientCert + tls.ClientAuthType(i)
 	if config.ClientAuth >= tls.VerifyClientCertIfGiven && len(t.ClientCAs) == 0 {

@@ -83,10 +83,10 @@ const withPasswords = "auth: {htpasswd: {realm: r, path: %s/htpasswd}}\n"
 func TestConfigCheck_PasswordFileThatLetsNobodyIn(t *testing.T) {
 	const md5 = "# made by htpasswd -m\nalice:$apr1$abcdefgh$0123456789012345678901\n"
 	newChecked(t, withPasswords, map[string]string{"htpasswd": md5}).refuses(
-		"auth.htpasswd.path: nobody could log in: line 2 of %s/htpasswd lets nobody in, an MD5 hash; only bcrypt is accepted: registry htpasswd %s/htpasswd alice",
+		"auth.htpasswd.path: no one can log in: line 2 of %s/htpasswd gives no one access, an MD5 hash; only bcrypt is accepted: registry htpasswd %s/htpasswd alice",
 	)
 	newChecked(t, withPasswords, map[string]string{"htpasswd": hashed(t, "bob") + md5}).warns(
-		"auth.htpasswd.path: line 3 of %s/htpasswd lets nobody in, an MD5 hash; only bcrypt is accepted: registry htpasswd %s/htpasswd alice",
+		"auth.htpasswd.path: line 3 of %s/htpasswd gives no one access, an MD5 hash; only bcrypt is accepted: registry htpasswd %s/htpasswd alice",
 		`"user":"alice","reason":"an MD5 hash; only bcrypt is accepted"|user=alice`,
 	)
 	const anyone = "access: {rules: [{who: [anyone], repositories: ['**'], allow: [pull]}]}\n"

@@ -61,7 +61,7 @@ func TestStartSentences(t *testing.T) {
 	}{
 		{"port in use", []string{memory, "REGISTRY_HTTP_ADDR=" + taken}, nil, []string{"http.addr: " + taken + " is in use by another program: stop that one, or choose another address"}},
 		{"debug port in use", []string{memory, "REGISTRY_HTTP_DEBUG_ADDR=" + taken}, nil, []string{"http.debug.addr: " + taken + " is in use"}},
-		{"address of nobody", []string{memory, "REGISTRY_HTTP_ADDR=192.0.2.1:5000"}, nil, []string{"http.addr: 192.0.2.1:5000 is no address of this machine"}},
+		{"address of nobody", []string{memory, "REGISTRY_HTTP_ADDR=192.0.2.1:5000"}, nil, []string{"http.addr: 192.0.2.1:5000 is not an address of this machine"}},
 		{"missing configuration", nil, []string{"/nowhere/config.yml"}, []string{"the configuration file cannot be read: /nowhere/config.yml does not exist: make or mount it"}},
 		{"configuration of root", nil, []string{secret}, []string{"the configuration file cannot be read: " + secret + " belongs to uid 0 (mode 0600), and this runs as uid 65532", chown}},
 		{"missing secret", []string{memory, "REGISTRY_HTTP_SECRET_FILE=/run/secrets/none"}, nil, []string{"http.secret_file: cannot be read: /run/secrets/none does not exist: make or mount it"}},
@@ -123,7 +123,7 @@ func TestCommandsThatMayNotReadEverything(t *testing.T) {
 		"uploads list": {"app: skipped: permission denied on the storage\n", "the rest is unknown\n", "registry: 1 repository cannot be read"},
 	} {
 		out, code := runAs(t, program, []string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + volume}, strings.Fields(command)...)
-		if code != 1 || strings.Contains(out, "that no repository has") || strings.Count(out, "denied") != 1 || strings.Contains(out, "level=") {
+		if code != 1 || strings.Contains(out, "in no repository") || strings.Count(out, "denied") != 1 || strings.Contains(out, "level=") {
 			t.Errorf("%s: code %d, %s", command, code, out)
 		}
 		for _, text := range want {

@@ -19,13 +19,13 @@ import (
 // maxShown is how many names or lines a sentence shows.
 const maxShown = 5
 
-// Warnings describes what in the configuration and its files has no effect or lets others in.
+// Warnings describes settings and lines of files that have no effect or give others access.
 func Warnings(cfg *config.Config) []string {
 	return slices.Concat(ruleWarnings(cfg), passwordWarnings(cfg), secretWarnings(cfg))
 }
 
-// checkPasswords refuses a password file of which no line lets anybody in, where nothing else does: access rules may let in
-// anyone, or certificates. An empty file is one that is not filled yet.
+// checkPasswords returns an error if no line of the password file gives anyone access and nothing else does: access rules may admit
+// anonymous callers or certificates. An empty file has not been filled yet.
 func checkPasswords(cfg *config.Config) error {
 	a := cfg.Auth
 	content := passwordFile(a)
@@ -33,10 +33,10 @@ func checkPasswords(cfg *config.Config) error {
 	if len(broken) == 0 || len(auth.UserNames(content)) > 0 || a.Service != nil || a.HTPasswd.AnonymousPull || cfg.Access != nil {
 		return nil
 	}
-	return errors.New("nobody could log in: " + strings.Join(some(broken), "; "))
+	return errors.New("no one can log in: " + strings.Join(some(broken), "; "))
 }
 
-// passwordWarnings names the lines that let nobody in beside others that do. A server logs each of them when it reads the
+// passwordWarnings names the lines that give no one access if other lines do. A server logs each of them when it reads the
 // file.
 func passwordWarnings(cfg *config.Config) []string {
 	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || checkPasswords(cfg) != nil {
@@ -49,7 +49,7 @@ func passwordWarnings(cfg *config.Config) []string {
 	return warnings
 }
 
-// passwordFile is the content of the file, nothing if it cannot be read.
+// passwordFile returns the content of the file, or nil if it cannot be read.
 func passwordFile(a *config.Auth) []byte {
 	content, _ := filewatch.ReadFile(a.HTPasswd.Path) // the code that opens it reports errors
 	return content
@@ -96,10 +96,10 @@ func ruleWarnings(cfg *config.Config) []string {
 		warnings = append(warnings, fmt.Sprintf("access: rules name %s, which is not in auth.service.builtin.workloads", strings.Join(some(pipelines), ", ")))
 	}
 	if len(certificates) > 0 {
-		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but client certificates count only where http.tls.clientcas is set", strings.Join(some(certificates), ", ")))
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but client certificates count only if http.tls.clientcas is set", strings.Join(some(certificates), ", ")))
 	}
 	if len(machines) > 0 {
-		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but robots and workloads can log in only where auth.service is set: write service: builtin below auth", strings.Join(some(machines), ", ")))
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but robots and workloads can log in only if auth.service is set: write service: builtin below auth", strings.Join(some(machines), ", ")))
 	}
 	if len(users) > 0 {
 		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but %s has no such user", strings.Join(some(users), ", "), cfg.Auth.HTPasswd.Path))
@@ -107,8 +107,8 @@ func ruleWarnings(cfg *config.Config) []string {
 	return warnings
 }
 
-// robotNames tells which robots there are. readable is false where only a server could
-// find that out.
+// robotNames returns the names of the robots. readable is false if only a server can
+// read them.
 func robotNames(cfg *config.Config) (exists func(name string) bool, readable bool) {
 	s := cfg.Storage.Filesystem
 	if s == nil {
@@ -124,7 +124,7 @@ func robotNames(cfg *config.Config) (exists func(name string) bool, readable boo
 	}, true
 }
 
-// noLoginWarning names those whom the rules let in where nobody can log in. Certificates need no auth.
+// noLoginWarning names the callers of the rules if no one can log in. Certificates need no auth.
 func noLoginWarning(rules *access.Rules) []string {
 	var named []string
 	if rules.NamesUsers() {
@@ -141,7 +141,7 @@ func noLoginWarning(rules *access.Rules) []string {
 	return []string{fmt.Sprintf("access: the rules name %s, and no auth lets anybody log in", strings.Join(some(named), ", "))}
 }
 
-// passwordUsers are those of the password file. certain is whether there are no others.
+// passwordUsers returns the users of the password file. certain reports whether there are no others.
 func passwordUsers(cfg *config.Config) (names []string, certain bool) {
 	if cfg.Auth.HTPasswd == nil || canRead(cfg.Auth.HTPasswd.Path) != nil {
 		return nil, false
@@ -161,7 +161,7 @@ func AccessRules(a *config.Access) (*access.Rules, error) {
 	return config.LoadAccess(a.File, content)
 }
 
-// some shortens a list to what people read.
+// some shortens a list to maxShown entries.
 func some(list []string) []string {
 	if more := len(list) - maxShown; more > 0 {
 		return append(slices.Clone(list[:maxShown]), fmt.Sprintf("%d more", more))

@@ -129,7 +129,7 @@ func checkStorage(cfg *config.Config) error {
 			continue
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			return storageOfSomebodyElse(root, path, err)
+			return explainForeignOwner(root, path, err)
 		}
 	}
 	return missingRoot(root)
@@ -178,7 +178,7 @@ func firstChildren(dir string) []string {
 	return dirs
 }
 
-func storageOfSomebodyElse(root, path string, err error) error {
+func explainForeignOwner(root, path string, err error) error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil || int(st.Uid) == os.Geteuid() {
 		return fmt.Errorf("storage.filesystem.rootdirectory: %w", fileerror.Explain(path, err))

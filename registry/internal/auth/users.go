@@ -82,7 +82,7 @@ func BrokenLines(path string, content []byte) []string {
 		if user == "" {
 			user = "USER"
 		}
-		lines = append(lines, fmt.Sprintf("line %d of %s lets nobody in, %s: registry htpasswd %[2]s %[4]s", b.number, path, b.reason, user))
+		lines = append(lines, fmt.Sprintf("line %d of %s gives no one access, %s: registry htpasswd %[2]s %[4]s", b.number, path, b.reason, user))
 	}
 	return lines
 }

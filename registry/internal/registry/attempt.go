@@ -9,14 +9,14 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxAttempts bounds how often a request that took too long, or that others overtook,
+// maxAttempts bounds how often a request that took too long, or lost to a concurrent change,
 // starts again.
 const maxAttempts = 3
 
-// errOvertaken ends an attempt whose result somebody else has undone meanwhile.
-var errOvertaken = errors.New("somebody else has changed it meanwhile")
+// errOvertaken ends an attempt whose result was undone by a concurrent change.
+var errOvertaken = errors.New("it was changed concurrently")
 
-// attempt calls f, and again if the attempt was over before its writes were made or before the
+// attempt calls f, and again if the attempt expired before its writes took effect or before the
 // answer: an object may have been written with a date that is too old by then.
 // Beyond maxAttempts the client is asked to try again.
 func (r *Registry) attempt(ctx context.Context, f func(*storage.Attempt) error) (err error) {
@@ -35,7 +35,7 @@ func (r *Registry) attempt(ctx context.Context, f func(*storage.Attempt) error) 
 	return err
 }
 
-// advertise is attempt for an f that only finds what the answer confirms. A read-only registry
+// advertise is attempt for an f that only finds objects that the answer confirms. A read-only registry
 // renews nothing.
 func (r *Registry) advertise(ctx context.Context, f func(*storage.Attempt) error) error {
 	if r.opts.ReadOnly {
@@ -44,9 +44,9 @@ func (r *Registry) advertise(ctx context.Context, f func(*storage.Attempt) error
 	return r.attempt(ctx, f)
 }
 
-// retryContended is how long a client waits that others have overtaken.
+// retryContended is the Retry-After for a client that keeps losing to concurrent changes.
 const retryContended = time.Second
 
 func contended(cause error) *oci.Error {
-	return &oci.Error{Code: oci.CodeUnavailable, Message: "others keep changing it; try again", RetryAfter: retryContended, Err: cause}
+	return &oci.Error{Code: oci.CodeUnavailable, Message: "too many concurrent changes; try again", RetryAfter: retryContended, Err: cause}
 }

@@ -26,16 +26,16 @@ const mediaTypeBlob = "application/octet-stream"
 // Blob is an open blob, an io.ReadSeekCloser. The caller closes it.
 type Blob struct {
 	oci.Descriptor
-	object *storage.Object // nil: the next Read opens it
+	object *storage.Object // nil = the next Read opens it
 	at     int64           // where that is
 	read   int64           // where object is, if it cannot be read elsewhere
 	open   func(offset int64) (*storage.Object, error)
 }
 
-// Size is the blob's length in bytes.
+// Size returns the blob's length in bytes.
 func (b *Blob) Size() int64 { return b.Descriptor.Size }
 
-// File is the file behind the blob, positioned where the next Read begins, if there
+// File returns the file behind the blob, positioned where the next Read begins, if there
 // is one: the kernel can send it. The caller must not call Read as well.
 func (b *Blob) File() (storage.Sendable, bool) {
 	if b.object == nil {
@@ -81,12 +81,12 @@ func (b *Blob) Seek(offset int64, whence int) (int64, error) {
 		if _, err := s.Seek(offset, io.SeekStart); err != nil {
 			return 0, err
 		}
-	} // else the next Read opens it there, unless it is there
+	} // otherwise the next Read opens it there, unless it is already there
 	b.at = offset
 	return offset, nil
 }
 
-// seeker is what the blob is read from, if it can be read elsewhere.
+// seeker returns the source of the blob if it can seek.
 func (b *Blob) seeker() (io.Seeker, bool) {
 	if f, ok := b.File(); ok {
 		return f, true
@@ -108,8 +108,8 @@ func (b *Blob) Close() error {
 	return o.Close()
 }
 
-// StatBlob describes a blob of the repository, which is then kept for the grace period.
-// BLOB_UNKNOWN if it is not there, or known to be damaged: then clients push it
+// StatBlob describes a blob of the repository, which is then kept for the grace period. The error is
+// BLOB_UNKNOWN if the blob doesn't exist or is known to be damaged: then clients push it
 // again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
 	err = r.reg.advertise(ctx, func(a *storage.Attempt) error {
@@ -119,8 +119,8 @@ func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 	return desc, fault(err)
 }
 
-// OpenBlob opens a blob of the repository. ctx is that of all reads. BLOB_UNKNOWN, also
-// without such a repository, as clients of distribution expect; a fault with ErrDamaged.
+// OpenBlob opens a blob of the repository. ctx bounds all reads. The error is BLOB_UNKNOWN also
+// if the repository doesn't exist, as clients of distribution expect, and a fault with ErrDamaged if the blob is damaged.
 func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err error) {
 	return r.openBlob(ctx, d)
 }
@@ -144,7 +144,7 @@ func (r Repository) BlobURL(ctx context.Context, d oci.Digest, client netip.Addr
 	return url, desc, nil
 }
 
-// NewBlob is a blob that is not in the store, or not yet. It is read from first, which
+// NewBlob returns a blob that is not, or not yet, in the store. It is read from first, which
 // begins at its start and may be an io.Seeker; open begins to read it at an offset again.
 func NewBlob(d oci.Digest, size int64, first io.ReadCloser, open func(offset int64) (io.ReadCloser, error)) *Blob {
 	return &Blob{
@@ -174,14 +174,14 @@ func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	if err := r.reg.whole(ctx, target, o.Info); err != nil {
+	if err := r.reg.checkIntegrity(ctx, target, o.Info); err != nil {
 		o.Close()
 		return nil, fault(err)
 	}
 	return &Blob{Descriptor: oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: o.Size}, object: o, open: open}, nil
 }
 
-// DeleteBlob takes a blob out of the repository. Its bytes stay: other
+// DeleteBlob removes a blob from the repository. Its bytes stay: other
 // repositories may have it too.
 func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 	if err := r.deletable(); err != nil {
@@ -212,7 +212,7 @@ func (r Repository) statBlob(ctx context.Context, a *storage.Attempt, d oci.Dige
 		return desc, "", blobUnknown(d, err)
 	}
 	if err == nil {
-		if err = r.reg.whole(ctx, target, info); err != nil {
+		if err = r.reg.checkIntegrity(ctx, target, info); err != nil {
 			r.reg.blobs.Forget(target) // a push may repair it at once
 		}
 	}
@@ -234,20 +234,20 @@ func (r *Registry) statBytes(ctx context.Context, d oci.Digest) (storage.Info, e
 	return info, err
 }
 
-// seenBytes is what was seen of the bytes of a blob.
+// seenBytes records when and how the bytes of a blob were last seen.
 type seenBytes struct {
 	info storage.Info
 	at   time.Time
 }
 
-// whole is nil unless the stored bytes are known to be damaged. Bytes of a length that
+// checkIntegrity returns an error if the stored bytes are known to be damaged. Bytes of a length that
 // only a manifest contradicts are read again.
-func (r *Registry) whole(ctx context.Context, d oci.Digest, info storage.Info) error {
-	return r.prove(ctx, r.integrity.Check(d, info))
+func (r *Registry) checkIntegrity(ctx context.Context, d oci.Digest, info storage.Info) error {
+	return r.resolveUnproved(ctx, r.integrity.Check(d, info))
 }
 
-// prove is err, but reads bytes again that have to be.
-func (r *Registry) prove(ctx context.Context, err error) error {
+// resolveUnproved returns err, except that it reads bytes again for an *integrity.Unproved.
+func (r *Registry) resolveUnproved(ctx context.Context, err error) error {
 	if u := (*integrity.Unproved)(nil); errors.As(err, &u) {
 		return r.integrity.Prove(ctx, u)
 	}
@@ -263,16 +263,16 @@ func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
 	return blobUnknown(d, err)
 }
 
-// healthyBlob is statBlob where damage counts as absence.
+// healthyBlob is statBlob, except that damage counts as absence.
 func (r Repository) healthyBlob(ctx context.Context, a *storage.Attempt, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
 	desc, target, err := r.statBlob(ctx, a, d)
 	return desc, target, r.reg.damageIsAbsence(d, err)
 }
 
-// blobLink looks whether the repository has the blob and returns the digest
+// blobLink checks that the repository has the blob and returns the digest
 // under which its bytes are stored: d itself, or what distribution linked a sha512
-// digest to. Links are as long as their digest, so one look is enough for all
-// others. BLOB_UNKNOWN.
+// digest to. Links are as long as their digest, so one request is enough for all
+// others. The error is BLOB_UNKNOWN if the repository lacks the blob.
 func (r Repository) blobLink(ctx context.Context, a *storage.Attempt, d oci.Digest) (oci.Digest, error) {
 	key, target := layout.LayerLink(r.name, d), d
 	info, err := storage.Rely(ctx, r.reg.store, a, key)

@@ -24,7 +24,7 @@ func (r *Registry) Catalog(ctx context.Context, n int, last string, visible func
 		return page.names, false, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // what was listed ahead and is not needed
+	defer cancel() // listings that were prefetched and are not needed
 	if err := page.walk(ctx, "", after, page.list(ctx, "")); err != nil && !errors.Is(err, errPageFull) {
 		return nil, false, err
 	}
@@ -102,7 +102,7 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	return nil
 }
 
-// repositoryPrefix is the prefix of a repository; "" stands for all of them.
+// repositoryPrefix returns the prefix of a repository; "" stands for all of them.
 func repositoryPrefix(name string) string {
 	if name == "" {
 		return layout.Repositories
@@ -110,7 +110,7 @@ func repositoryPrefix(name string) string {
 	return layout.Repository(oci.Name(name))
 }
 
-// childName is the name of a repository below another one ("" stands for all). ok is
+// childName returns the name of a repository below another one ("" stands for all). ok is
 // false for what no request could name: what belongs to the repository itself, and
 // what others put there.
 func childName(name, child string) (full string, ok bool) {

@@ -16,8 +16,8 @@ import (
 // Tags are deleted first, each only if it still points where it was seen to, and then manifests. An
 // interrupted deletion leaves manifests with fewer tags, which the client's retry removes, and perhaps
 // the history of a tag that is gone, which a garbage collection removes. A push at the same time may
-// have written its manifest before that was deleted, and write its tag afterwards. So the pusher looks
-// at the manifest again after setting the tag, and the deleter looks for tags without a manifest.
+// have written its manifest before that was deleted, and write its tag afterwards. So the pusher checks
+// the manifest again after setting the tag, and the deleter looks for tags without a manifest.
 //
 // Where deletions can be undone, their record is written before anything goes.
 
@@ -32,7 +32,7 @@ const (
 )
 
 // DeleteTag removes a tag with its history, and nothing else. was is what it pointed at, "" if
-// its link could not be read. MANIFEST_UNKNOWN, NAME_UNKNOWN; DENIED with ErrImmutable inside.
+// its link could not be read. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if it doesn't exist, and DENIED with ErrImmutable inside if it is immutable.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest, err error) {
 	defer r.reg.opts.Changed(r.name)
 	if err := r.deletable(); err != nil {
@@ -70,7 +70,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 }
 
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
-// version and it is not immutable. A push at the same time, by whatever process, is never undone.
+// version and it is not immutable. A concurrent push, by any process, is never undone.
 func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest, version string) (removed bool, err error) {
 	defer r.reg.opts.Changed(r.name)
 	if err := r.reg.writable(); err != nil {
@@ -94,8 +94,8 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 }
 
 // DeleteManifest removes a manifest and the tags that point at it, also where only
-// those are left. DENIED with ErrImmutable inside if one of them is immutable, and
-// then nothing is removed; MANIFEST_UNKNOWN, NAME_UNKNOWN. After another error, some
+// those are left. The error is DENIED with ErrImmutable inside if one of them is immutable, and
+// then nothing is removed, or MANIFEST_UNKNOWN or NAME_UNKNOWN. After another error, some
 // of the tags may be gone.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
 	defer r.reg.opts.Changed(r.name)
@@ -144,8 +144,8 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 }
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
-// catalog. Uploads under way go on, and blobs are left to the garbage collection:
-// they may have been confirmed to clients. Repositories below it stay. NAME_UNKNOWN if
+// catalog. Uploads in progress continue, and blobs are left to the garbage collection:
+// they may have been confirmed to clients. Repositories below it stay. The error is NAME_UNKNOWN if
 // there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
 func (r Repository) Delete(ctx context.Context) error {
 	defer r.reg.opts.Changed(r.name)
@@ -227,8 +227,8 @@ func (r Repository) dangling(ctx context.Context) (pointers, error) {
 // pointers are tags and where they were seen to point.
 type pointers = map[oci.Tag]tags.Pointer
 
-// deleteTags deletes the tags, and what is found then if somebody has moved one of them
-// meanwhile. What is at the keys goes last.
+// deleteTags deletes the tags, and those found then if one of them was moved
+// concurrently. The objects at the keys are deleted last.
 func (r Repository) deleteTags(ctx context.Context, at pointers, find func(context.Context) (pointers, error), last ...string) (removed []oci.Tag, err error) {
 	for progress := time.Now(); ; {
 		some, err := r.deleteUnmoved(ctx, at, last)
@@ -294,7 +294,7 @@ func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (go
 	for i, tag := range some { // one of them was moved
 		err := r.reg.apply(ctx, nil, links[i:i+1])
 		if isConflict(err) {
-			if _, err := r.reg.tags.Read(ctx, r.name, tag); !absent(err) { // else it went with the others
+			if _, err := r.reg.tags.Read(ctx, r.name, tag); !absent(err) { // otherwise it was deleted with the others
 				continue
 			}
 		} else if err != nil {
@@ -319,7 +319,7 @@ func (r Repository) deleteTag(ctx context.Context, tag oci.Tag, at tags.Pointer)
 	return r.reg.apply(ctx, nil, storage.Stage{link}, deletions(history))
 }
 
-// history is the keys of a tag's history.
+// history returns the keys of a tag's history.
 func (r Repository) history(ctx context.Context, tag oci.Tag, at tags.Pointer) ([]string, error) {
 	if at.History != nil {
 		return at.History, nil
@@ -329,7 +329,7 @@ func (r Repository) history(ctx context.Context, tag oci.Tag, at tags.Pointer) (
 	return slices.DeleteFunc(keys, func(key string) bool { return key == link }), err
 }
 
-// remove deletes what is at the keys.
+// remove deletes the objects at the keys.
 func (r *Registry) remove(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil

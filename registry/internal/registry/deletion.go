@@ -20,14 +20,14 @@ type deletion struct {
 	manifests map[oci.Digest]bool
 }
 
-// MaxDeletions is how many deletions a read-only request looks at: retention may make one for each
+// MaxDeletions is how many deletions a read-only request reads: retention may make one for each
 // tag, and each is an object.
 const MaxDeletions = 1000
 
 // finder finds the tags to delete.
 type finder = func(context.Context) (pointers, error)
 
-// beginDeletion is nil where deletions can't be undone.
+// beginDeletion returns nil if deletions can't be undone.
 func (r Repository) beginDeletion() *deletion {
 	keep := r.reg.opts.KeepDeleted
 	if keep <= 0 || r.filler {
@@ -78,7 +78,7 @@ func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Dig
 	return d.repo.reg.apply(ctx, nil, changes)
 }
 
-// recordManifest records a manifest, if it is there, and the tags that point at it.
+// recordManifest records a manifest, if it exists, and the tags that point at it.
 func (d *deletion) recordManifest(ctx context.Context, at pointers, digest oci.Digest) error {
 	switch err := d.repo.revision(ctx, nil, digest); {
 	case absent(err):
@@ -117,7 +117,7 @@ type kept struct {
 	keys []string
 }
 
-// Deletion is what one deletion took away.
+// Deletion describes what one deletion removed.
 type Deletion = layout.Deletion
 
 // Deletions returns what the last limit deletions took from the repository and can be restored, the

@@ -31,7 +31,7 @@ var (
 
 // fault turns a failure of the store into what a client may read of it: the
 // kind, without a path. The cause is for the log. An upload that was taken over is
-// no failure of the store: BLOB_UPLOAD_INVALID.
+// not a failure of the store: the error is BLOB_UPLOAD_INVALID.
 func fault(err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +81,7 @@ func isConflict(err error) bool { return errors.Is(err, storage.ErrConflict) }
 
 func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }
 
-// unlessAbsent is err, or nil if it only says that there is nothing.
+// unlessAbsent returns err, or nil if err only means that the object doesn't exist.
 func unlessAbsent(err error) error {
 	if absent(err) {
 		return nil
@@ -91,7 +91,7 @@ func unlessAbsent(err error) error {
 
 func unsupported(detail string) error { return oci.NewError(oci.CodeUnsupported, detail) }
 
-// writable is nil unless the registry is read-only.
+// writable returns an error if the registry is read-only.
 func (r *Registry) writable() error {
 	if r.opts.ReadOnly {
 		return unsupported("the registry is read-only")

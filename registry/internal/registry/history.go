@@ -19,7 +19,7 @@ const maxHistory = 2 * layout.MaxPushes
 type Target struct {
 	Digest    oci.Digest `json:"digest"`
 	At        time.Time  `json:"at"`           // when it was pointed there
-	By        string     `json:"by,omitempty"` // "" if nobody knows
+	By        string     `json:"by,omitempty"` // "" if unknown
 	Current   bool       `json:"current"`      // the tag points there
 	Available bool       `json:"available"`    // the tag can be pointed there again
 }
@@ -27,7 +27,7 @@ type Target struct {
 // History returns what a tag points at and has pointed at, the latest first. What only
 // distribution or a cache has recorded has no name and the date of the last push of that digest. Two
 // processes that push the tag at the same moment may lose one of the entries. Of what was deleted, only
-// the last MaxDeletions deletions are available. MANIFEST_UNKNOWN, NAME_UNKNOWN.
+// the last MaxDeletions deletions are available. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if there is no such tag or repository.
 func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) {
 	now, err := r.reg.tags.Read(ctx, r.name, tag)
 	if absent(err) {
@@ -62,7 +62,7 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	return all, nil
 }
 
-// targets joins the push record and the index of a tag, which distribution writes, too.
+// targets joins the push record and the index of a tag, which distribution also writes.
 func (r Repository) targets(ctx context.Context, tag oci.Tag) ([]Target, error) {
 	pushes, err := tree.Pushes(ctx, r.reg.store, r.name, tag)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r Repository) targets(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	return all[:min(len(all), maxHistory)], nil
 }
 
-// pushRecords is what records that the tags are pointed at d.
+// pushRecords returns the changes that record that the tags are pointed at d.
 func (r Repository) pushRecords(ctx context.Context, d oci.Digest, to []oci.Tag) (storage.Stage, error) {
 	if r.filler || len(to) == 0 { // the age of a cached tag is when it was last confirmed upstream
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Manifest is a stored manifest. It is shared: nobody changes it.
+// Manifest is a stored manifest. It is shared and must not be modified.
 type Manifest struct {
 	oci.Descriptor            // MediaType, Digest, Size, ArtifactType, Annotations
 	Bytes          []byte     // as they were pushed
@@ -36,17 +36,17 @@ const manifestKey = "slipway:manifest:"
 const smallManifest = 128 << 10
 
 // Manifest returns a manifest by tag or digest and reports the pull. A pull renews
-// nothing: what it reads may be collected meanwhile. MANIFEST_UNKNOWN, NAME_UNKNOWN; a fault with ErrDamaged.
+// nothing: what it reads may be collected meanwhile. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if there is none, or a fault with ErrDamaged.
 func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	return r.pull(ctx, ref, r.lookUp)
 }
 
-// Peek is Manifest for those who only look, such as the pages: it is no pull.
+// Peek returns a manifest like Manifest, but doesn't count as a pull. The pages use it.
 func (r Repository) Peek(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	return r.lookUp(ctx, ref)
 }
 
-// StatManifest is Manifest for clients that ask whether it is there: a manifest by digest
+// StatManifest returns a manifest for clients that ask whether it exists: a manifest by digest
 // is kept for the grace period.
 func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	if ref.Tag != "" {
@@ -80,7 +80,7 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 	return r.manifest(ctx, nil, d)
 }
 
-// manifest returns a manifest by digest. That it is there is looked at each
+// manifest returns a manifest by digest. Its existence is checked each
 // time; its bytes, which the digest fixes, are remembered.
 func (r Repository) manifest(ctx context.Context, a *storage.Attempt, d oci.Digest) (*Manifest, error) {
 	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, d) })
@@ -96,7 +96,7 @@ func (r Repository) manifest(ctx context.Context, a *storage.Attempt, d oci.Dige
 	return m, fault(err)
 }
 
-// revision is nil if the repository has the manifest. The error is that of the
+// revision returns nil if the repository has the manifest. The error is that of the
 // store.
 func (r Repository) revision(ctx context.Context, a *storage.Attempt, d oci.Digest) error {
 	key := layout.RevisionLink(r.name, d)
@@ -118,7 +118,7 @@ func (r *Registry) content(ctx context.Context, d oci.Digest) (*Manifest, error)
 	return m, err
 }
 
-// cached is a manifest from the caches, or nil.
+// cached returns a manifest from the caches, or nil.
 func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
 	m, ok := r.manifests.Get(d)
 	if !ok {
@@ -130,7 +130,7 @@ func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
 	return m
 }
 
-// sharedManifest is a manifest that another process has shared, compared with its
+// sharedManifest returns a manifest that another process has shared, compared with its
 // digest, or nil. Its bytes are not known to be in the store.
 func (r *Registry) sharedManifest(ctx context.Context, d oci.Digest) *Manifest {
 	body, ok := r.opts.Shared.Get(ctx, manifestKey+string(d))
@@ -145,7 +145,7 @@ func (r *Registry) sharedManifest(ctx context.Context, d oci.Digest) *Manifest {
 	return m
 }
 
-// lookAt is nil if the bytes of a manifest in memory are in the store, or were a
+// lookAt returns nil if the bytes of a manifest in memory are in the store, or were a
 // moment ago.
 func (r *Registry) lookAt(ctx context.Context, m *Manifest) error {
 	now := r.now().UnixNano()
@@ -199,7 +199,7 @@ func (r *Registry) decode(d oci.Digest, body []byte) (*Manifest, error) {
 	return r.newManifest(d, body, parsed), nil
 }
 
-// newManifest is a manifest whose bytes were just read or written.
+// newManifest returns a manifest whose bytes were just read or written.
 func (r *Registry) newManifest(d oci.Digest, body []byte, parsed *oci.Manifest) *Manifest {
 	m := &Manifest{Descriptor: parsed.Descriptor(oci.Digest(strings.Clone(string(d))), int64(len(body))), Bytes: body}
 	if parsed.Subject != nil {

@@ -19,10 +19,10 @@ type PutResult struct {
 	Tags       []oci.Tag
 }
 
-// PutManifest stores a manifest under ref and, beside that, under tags. The
+// PutManifest stores a manifest under ref and also under tags. The
 // bytes are kept as they are, and put in place over what is there: so a push
 // repairs a damaged manifest. A tag points at its new manifest only after all
-// of that is durable. The registry keeps body: the caller does not change it.
+// of that is durable. The registry keeps body: the caller must not modify it.
 //
 // Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
 // one), DIGEST_INVALID, DENIED for a class that may not be pushed (see
@@ -46,7 +46,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	}
 	tags = allTags(ref.Tag, tags)
 	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return r.place(ctx, a, d, body, tags, func() error { return r.checkReferences(ctx, a, parsed) })
+		return r.storeManifest(ctx, a, d, body, tags, func() error { return r.checkReferences(ctx, a, parsed) })
 	})
 	if err != nil {
 		return PutResult{}, fault(err)
@@ -58,10 +58,10 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }
 
-// place puts the manifest in place if check finds all that it refers to: the bytes,
-// revision and history that distribution writes, too, and then the tags. ErrExpired or
+// storeManifest stores the manifest if check finds all that it refers to: the bytes,
+// revision and history that distribution also writes, and then the tags. ErrExpired or
 // errOvertaken ask for another attempt.
-func (r Repository) place(ctx context.Context, a *storage.Attempt, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
+func (r Repository) storeManifest(ctx context.Context, a *storage.Attempt, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
 	defer r.reg.opts.Changed(r.name)
 	pointers, err := r.movePointers(ctx, d, tags)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r Repository) place(ctx context.Context, a *storage.Attempt, d oci.Digest,
 }
 
 // acceptBody checks what can be checked before the body is parsed, and returns
-// its digest: of the algorithm that the reference names, else the canonical.
+// its digest: of the algorithm that the reference names, otherwise the canonical one.
 func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) {
 	if int64(len(body)) > r.maxManifestSize {
 		return "", &oci.Error{
@@ -121,7 +121,7 @@ func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) 
 	return want, nil
 }
 
-// allTags is tag, if there is one, and more, each once.
+// allTags returns tag, if there is one, and more, each once.
 func allTags(tag oci.Tag, more []oci.Tag) []oci.Tag {
 	var all []oci.Tag
 	for _, t := range append([]oci.Tag{tag}, more...) {

@@ -10,8 +10,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// checkReferences is nil if the repository has all that a pushed manifest
-// refers to. Its subject need not be there (distribution-spec "Pushing Manifests
+// checkReferences returns nil if the repository has all that a pushed manifest
+// refers to. Its subject need not exist (distribution-spec "Pushing Manifests
 // with Subject").
 func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *oci.Manifest) error {
 	type reference struct {
@@ -72,12 +72,12 @@ func (r Repository) checkBlob(ctx context.Context, a *storage.Attempt, d *oci.De
 
 // disputed decides why a stored blob has another size than the manifest says:
 // either the blob is damaged and must be pushed again, or the manifest is wrong and
-// nobody could pull it.
+// no client could pull it.
 func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.Digest) error {
-	r.reg.blobs.Forget(target) // a push may have repaired it, or do so at once
+	r.reg.blobs.Forget(target) // a push may have repaired it, or be about to
 	info, err := r.reg.store.Stat(ctx, layout.BlobData(target))
 	if err == nil {
-		err = r.reg.prove(ctx, r.reg.integrity.Verdict(target, info))
+		err = r.reg.resolveUnproved(ctx, r.reg.integrity.Verdict(target, info))
 	}
 	if absent(err) || errors.Is(err, ErrDamaged) {
 		return referenceUnknown(d.Digest)

@@ -56,7 +56,7 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 	return descs, page, nil
 }
 
-// referrerCandidates is the digests that may refer to the subject, sorted.
+// referrerCandidates returns the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
 	indexed, err := r.reg.referrers.Of(ctx, r.name, subject)
 	if err != nil {
@@ -122,15 +122,15 @@ func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Dig
 	return listed, nil
 }
 
-// fallbackTag is the digest as a tag: at most 32 characters of the algorithm and
+// fallbackTag returns the digest as a tag: at most 32 characters of the algorithm and
 // 64 of the rest.
 func fallbackTag(d oci.Digest) oci.Tag {
 	hex := d.Hex()
 	return oci.Tag(string(d.Algorithm()) + "-" + hex[:min(len(hex), 64)])
 }
 
-// subjectOf is the subject of a stored manifest, "" if it has none. ErrNotExist if it is not
-// there, or damaged.
+// subjectOf returns the subject of a stored manifest, "" if it has none. The error is ErrNotExist if the manifest doesn't
+// exist or is damaged.
 func (r *Registry) subjectOf(ctx context.Context, d oci.Digest) (oci.Digest, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -44,25 +44,25 @@ const (
 	blobCache     = 8 << 10 // blobs
 )
 
-// applyTimeout bounds a change that goes on after its client has hung up.
+// applyTimeout bounds a change that continues after its client has hung up.
 const applyTimeout = 10 * time.Minute
 
-// Options is what a Registry is made of.
+// Options configures a Registry.
 type Options struct {
 	Store           storage.Store
-	Log             *zap.Logger   // nil = none
+	Log             *zap.Logger   // nil = no logging
 	DeleteEnabled   bool          // manifests, tags and blobs may be deleted
 	KeepDeleted     time.Duration // how long a deletion can be undone, 0 = it can't
 	ReadOnly        bool          // nothing may be written or deleted
 	Validation      validation.Rules
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
 	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
-	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
-	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not wait; nil = nobody is told
+	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not block; nil = no callback
+	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not block; nil = no callback
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
-	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = nothing does
-	Shared          cache.Shared               // what several processes remember together; nil = each for itself
-	Looked          func(hit bool)             // called for each look for a manifest in the caches; nil = nobody is told
+	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = unlimited
+	Shared          cache.Shared               // the cache that several processes share; nil = none
+	Looked          func(hit bool)             // called for each lookup of a manifest in the caches; nil = no callback
 	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
 	// Remote says that the store is reached by a network: independent requests are sent at
 	// the same time, and listings take the place of many requests.
@@ -73,8 +73,8 @@ type Options struct {
 // BlobURLs gives clients URLs by which they read blobs from elsewhere.
 type BlobURLs interface {
 	// SignedURL returns a URL by which a client reads the object at key for some minutes: a
-	// secret. The zero address is a client that nobody knows. Whether there is an object is
-	// not looked at.
+	// secret. The zero address is an unknown client. It does not check that the object
+	// exists.
 	SignedURL(ctx context.Context, key, contentType string, client netip.Addr) (string, error)
 }
 
@@ -97,7 +97,7 @@ type Registry struct {
 	reading chan struct{} // holds a token for each large manifest that is being read
 }
 
-// New makes a registry. It does no I/O and starts no goroutine.
+// New returns a registry. It does no I/O and starts no goroutine.
 func New(o Options) *Registry {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -156,8 +156,8 @@ func (r *Registry) apply(ctx context.Context, a *storage.Attempt, stages ...stor
 	return r.store.Apply(ctx, a, stages...)
 }
 
-// detach is the context of a change that is not left half done when the client
-// hangs up. A deadline stays one.
+// detach returns the context of a change that is not left half done when the client
+// hangs up. A deadline of ctx still applies.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := applyTimeout
 	if at, ok := ctx.Deadline(); ok {

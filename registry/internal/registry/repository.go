@@ -8,7 +8,7 @@ import (
 )
 
 // Repository is a named set of manifests, tags and blobs. It is a small value:
-// nobody keeps or closes it.
+// it need not be kept or closed.
 type Repository struct {
 	reg       *Registry
 	name      oci.Name
@@ -18,14 +18,14 @@ type Repository struct {
 	by        string // who changes it, for the records of pushes and deletions
 }
 
-// KeepingTags is the repository for a caller who may set new tags but not move those
-// that exist: PutManifest is DENIED then.
+// KeepingTags returns the repository for a caller who may set new tags but not move those
+// that exist: then the error of PutManifest is DENIED.
 func (r Repository) KeepingTags() Repository {
 	r.keepsTags = true
 	return r
 }
 
-// OfClasses is the repository for a caller whose token names the classes that manifests may
+// OfClasses returns the repository for a caller whose token names the classes that manifests may
 // have, "" being that of images: where [validation.Rules] has classes, PutManifest is DENIED for
 // others. nil stands for all.
 func (r Repository) OfClasses(classes []string) Repository {
@@ -33,13 +33,13 @@ func (r Repository) OfClasses(classes []string) Repository {
 	return r
 }
 
-// By is the repository for a caller of that name, which the records of pushes and deletions hold.
+// By returns the repository for a caller of that name, which the records of pushes and deletions hold.
 func (r Repository) By(who string) Repository {
 	r.by = who
 	return r
 }
 
-// Name is the repository's name.
+// Name returns the repository's name.
 func (r Repository) Name() oci.Name { return r.name }
 
 // What a repository has, and in which it keeps manifests and tags, or blobs.
@@ -57,7 +57,7 @@ func (r Repository) known(ctx context.Context) (bool, error) {
 	return l.Has(manifestsDir) || l.Has(layersDir), nil
 }
 
-// unknown is the error for something that is not in the repository: e, or
+// unknown returns the error for something that is not in the repository: e, or
 // NAME_UNKNOWN if there is no repository either.
 func (r Repository) unknown(ctx context.Context, e *oci.Error) error {
 	known, err := r.known(ctx)

@@ -50,7 +50,7 @@ func (r Repository) CacheManifest(ctx context.Context, d oci.Digest, body []byte
 		return m, err
 	}
 	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return r.place(ctx, a, d, body, allTags(tag, nil), func() error { return nil })
+		return r.storeManifest(ctx, a, d, body, allTags(tag, nil), func() error { return nil })
 	})
 	if err != nil {
 		return m, fault(err)

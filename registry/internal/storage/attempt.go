@@ -30,17 +30,17 @@ type Attempt struct {
 	denied error
 }
 
-// NewAttempt is for stores: begun is now by the store's clock, fresh is the age up to
+// NewAttempt is called by stores: begun is now by the store's clock, fresh is the age up to
 // which an object needn't be renewed, and token is the store's own. Rely calls await before it looks at
-// an object, to wait for a collection that is deleting it; nil where there is nothing to wait for.
+// an object, to wait for a collection that is deleting it; nil if there is nothing to wait for.
 func NewAttempt(begun time.Time, fresh time.Duration, token any, await func(ctx context.Context, key string) error) *Attempt {
 	return &Attempt{begun: begun, fresh: fresh, wall: time.Now(), token: token, await: await}
 }
 
-// Begun is when the attempt began, by the store's clock.
+// Begun returns when the attempt began, by the store's clock.
 func (a *Attempt) Begun() time.Time { return a.begun }
 
-// Token is what the store gave to NewAttempt.
+// Token returns the token that the store gave to NewAttempt.
 func (a *Attempt) Token() any { return a.token }
 
 // Denied returns the error of a renewal that the store refused. An answer may still confirm
@@ -65,13 +65,13 @@ func (a *Attempt) Stale(info Info) bool {
 	return info.Modified.Before(a.begun.Add(-a.fresh)) || info.Modified.After(a.begun.Add(AttemptLimit+ClockError))
 }
 
-// Left is how much of AttemptLimit is left. It counts by both clocks of the process,
+// Left returns how much of AttemptLimit is left. It uses both clocks of the process,
 // as one of them stands still while the machine is suspended.
 func (a *Attempt) Left() time.Duration {
 	return AttemptLimit - max(time.Since(a.wall), time.Now().Round(0).Sub(a.wall.Round(0)))
 }
 
-// Err is ErrExpired once the attempt has lasted AttemptLimit: then its result must not be
+// Err returns ErrExpired once the attempt has lasted AttemptLimit: then its result must not be
 // sent to a client.
 func (a *Attempt) Err() error {
 	if a == nil || a.Left() > 0 {

@@ -13,7 +13,7 @@ const (
 	LockCollector = "collector"
 )
 
-// Collection deletes what nobody has renewed since it began. One goroutine at a time uses it.
+// Collection deletes objects that no attempt has renewed since it began. It is not safe for concurrent use.
 type Collection interface {
 	// Start is when the collection began, by the store's clock. Once Collect has
 	// returned, no attempt that relies on an object dated before Start without having renewed it
@@ -25,8 +25,8 @@ type Collection interface {
 
 	// Delete durably deletes the objects whose Modified and Version are those given,
 	// and returns the others that still exist. Every info was read after Collect returned
-	// and, unless Offline, is dated before Start. It may take minutes; callers pass many objects at
-	// once. After an error, some of them may be gone.
+	// and, unless Offline, is dated before Start. It may take minutes; callers pass many objects per
+	// call. After an error, some of them may be gone.
 	Delete(ctx context.Context, infos []Info) (kept []Info, err error)
 
 	// Close ends the collection.

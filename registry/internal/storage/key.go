@@ -5,7 +5,7 @@ import "strings"
 // maxKey leaves room for a root directory below PATH_MAX (4096).
 const maxKey = 3072
 
-// ValidKey reports whether p is one or more components, each behind a slash, of
+// ValidKey reports whether p is one or more components, each after a slash, of
 // letters, digits, ".", "_" and "-", none of which starts with a dot. So
 // nothing climbs out of the root, and names that start with a dot stay free
 // for the drivers' own use.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Read returns the object at key, which is small: ErrTooLarge if it has more than
+// Read returns the content of the small object at key. The error is ErrTooLarge if it has more than
 // limit bytes.
 func Read(ctx context.Context, s Store, key string, limit int64) ([]byte, Info, error) {
 	o, err := s.Open(ctx, key, 0, limit+1)

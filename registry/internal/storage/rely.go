@@ -8,7 +8,7 @@ import (
 // Rely describes the object at key like Stat, and then renews it if the attempt finds it stale;
 // the date returned is the one from before. If a collection is deleting the object, Rely first waits
 // until that has ended; the error wraps ErrTemporary if it takes too long. That this process may not
-// write is no error (see Attempt.Denied). A nil attempt neither waits nor renews.
+// write is not an error (see Attempt.Denied). A nil attempt neither waits nor renews.
 func Rely(ctx context.Context, s Store, a *Attempt, key string) (Info, error) {
 	if a != nil && a.await != nil {
 		if err := a.await(ctx, key); err != nil {

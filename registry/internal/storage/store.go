@@ -1,5 +1,5 @@
 // Package storage is the contract between the registry's rules and the place
-// where bytes lie. Both kinds of store, files and objects, keep it: no renames,
+// where bytes are stored. Both kinds of store, files and objects, honor it: no renames,
 // directories or settable dates. Dates are those of the store's clock.
 //
 // Keys are slash-separated and absolute below the store's root
@@ -20,26 +20,26 @@ import (
 // Reasons that callers distinguish. Stores wrap them with the cause.
 var (
 	ErrNotExist    = errors.New("does not exist")
-	ErrConflict    = errors.New("the object was changed by somebody else") // a condition does not hold
+	ErrConflict    = errors.New("the object was changed concurrently") // a condition does not hold
 	ErrInvalidKey  = errors.New("invalid storage key")
 	ErrTooLarge    = errors.New("larger than asked for")
 	ErrNoSpace     = errors.New("no space left on the storage")
 	ErrReadOnly    = errors.New("the storage is read-only")
 	ErrDenied      = errors.New("permission denied on the storage")
-	ErrUnavailable = errors.New("the storage is not available")    // I/O error, vanished mount, unreachable endpoint
-	ErrTemporary   = errors.New("the storage does not answer now") // beside ErrUnavailable, where it may pass by itself
+	ErrUnavailable = errors.New("the storage is not available")           // I/O error, vanished mount, unreachable endpoint
+	ErrTemporary   = errors.New("the storage is temporarily unavailable") // joins ErrUnavailable if the failure may be transient
 	ErrExpired     = errors.New("the request took too long; try again")
 	ErrBusy        = errors.New("another process holds it")
 	ErrUploadTaken = errors.New("the upload was taken over by another request")
 	ErrUploadDone  = errors.New("the upload is closed")
 )
 
-// Store keeps objects under keys. An object is visible whole or not at all. All
+// Store keeps objects under keys. An object is visible in full or not at all. All
 // methods are safe for concurrent use, and each is bounded in time by its
 // context or by the store itself.
 type Store interface {
-	// Stat describes the object at key; ErrNotExist if there is none, whatever lies
-	// below the key. Of an upload under way at key it gives the size so far. With
+	// Stat describes the object at key. The error is ErrNotExist if there is none, whatever is
+	// below the key. Of an upload in progress at key it gives the size so far. With
 	// a slash at the end, key is a prefix: as long as Version stays the same and isn't
 	// "", a delimited List yields the same keys. ErrNotExist if the store knows that
 	// nothing is below, ErrUnavailable if the store's root is gone.
@@ -47,13 +47,13 @@ type Store interface {
 
 	// Open opens the object for reading from offset on: length bytes, or to the end
 	// if length is negative. An offset beyond the end reads nothing. ErrNotExist,
-	// also for what is no regular object. The caller closes the object.
+	// also for anything that is not a regular object. The caller closes the object.
 	Open(ctx context.Context, key string, offset, length int64) (*Object, error)
 
-	// List yields what lies below prefix, a valid key, in the byte order of the keys,
+	// List yields the objects below prefix, a valid key, in the byte order of the keys,
 	// where the key of a listed prefix ends in a slash (so "a-b/" comes before "a/").
 	// Nothing below it is an empty sequence. Unfinished writes are left out, and so is
-	// every name that no valid key has. Files list uploads under way, object stores don't. An error ends the sequence.
+	// every name that is not a valid key. Files list uploads in progress, object stores don't. An error ends the sequence.
 	List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Info, error]
 
 	// Begin begins an attempt. It does no I/O worth mentioning and never fails: if it
@@ -83,7 +83,7 @@ type Store interface {
 	// Lock takes the lock of that name, a short word, alone or shared. It doesn't wait:
 	// ErrBusy, with the holder if the store knows it. Nothing is held forever by
 	// a process that has died, and a frozen holder may lose it: locks save work, safety
-	// never depends on them. Where nobody can know who serves, LockServers is always granted
+	// never depends on them. If a store cannot tell which servers use it, LockServers is always granted
 	// shared and never alone.
 	Lock(ctx context.Context, name string, shared bool) (unlock func(), err error)
 
@@ -91,10 +91,10 @@ type Store interface {
 	// change nothing any more: some seconds on files, two minutes on object stores (16 where
 	// requests can't be made to expire), not at all while no process serves the store. It also
 	// removes what writers that died have left and no key shows. ErrBusy if another collection
-	// is under way.
+	// is in progress.
 	Collect(ctx context.Context) (Collection, error)
 
-	// Close releases what the store holds. Nothing may be called afterwards.
+	// Close releases the resources of the store. No method may be called afterwards.
 	Close() error
 }
 
@@ -107,29 +107,29 @@ type Info struct {
 	// store and in its granularity, which may be whole seconds.
 	Modified time.Time
 	// Version changes whenever the content does. It is opaque; two objects of the same
-	// content may have the same one, and a renewal may change it or not. "" where the
+	// content may have the same one, and a renewal may change it or not. It is "" if the
 	// store cannot tell yet: such an object cannot be remembered or changed
-	// conditionally, and the caller looks again.
+	// conditionally, and the caller must describe it again.
 	Version string
-	// MD5 of the content in hex, where the store says it, as listings of most do; else "".
+	// MD5 of the content in hex if the store reports it, as listings of most do; otherwise "".
 	MD5 string
 }
 
 // ListOptions describes what List yields.
 type ListOptions struct {
-	After string // only keys behind this one; "" for all
-	// Flat yields all objects below the prefix. Else only the next level is listed:
+	After string // only keys after this one; "" for all
+	// Flat yields all objects below the prefix. Otherwise only the next level is listed:
 	// objects directly below, and prefixes for all that lies deeper. Whether a prefix
 	// with nothing below it is yielded is left open.
 	Flat bool
 	// Names says that Size, Modified and Version are not needed; they may be zero.
 	Names bool
-	// Max is how many entries the caller is going to look at; 0 = all there are. It saves the
+	// Max is how many entries the caller needs at most; 0 = all. It saves the
 	// store work, and changes nothing else.
 	Max int
 }
 
-// Object is an open object. Where it is a file, the embedded reader leads to it
+// Object is an open object. If it is a file, the embedded reader leads to it
 // (see File), so that the kernel can send it.
 type Object struct {
 	Info
@@ -146,7 +146,7 @@ type Stage []Change
 type Change struct {
 	Key     string
 	Content []byte
-	// Upload is put in place, over what lies there, and closed. If Apply fails the caller still
+	// Upload is put in place, replacing any object, and closed. If Apply fails the caller still
 	// holds it, unless its bytes are in doubt (a failed flush) or placed already: then
 	// its methods return ErrUploadDone, and it has to be sent again.
 	Upload Upload
@@ -158,8 +158,8 @@ type Change struct {
 	Delete bool
 	// If is the condition under which the change is made.
 	If Condition
-	// Ephemeral changes are visible at once and may be undone by a power loss: notes
-	// beside an upload, leftovers of one.
+	// Ephemeral changes are visible immediately and may be undone by a power loss: notes
+	// next to an upload, leftovers of one.
 	Ephemeral bool
 }
 
@@ -174,20 +174,20 @@ type URLSigner interface {
 }
 
 // Condition describes what must be at a key for a change to be made. The zero value
-// asks for nothing.
+// holds always.
 type Condition struct {
 	absent  bool
 	version string
 }
 
-// IfAbsent asks for no object.
+// IfAbsent holds if there is no object.
 func IfAbsent() Condition { return Condition{absent: true} }
 
-// IfVersion asks for the object of that version, which is not "".
+// IfVersion holds if the object has that version, which is not "".
 func IfVersion(version string) Condition { return Condition{version: version} }
 
-// Absent reports whether no object may be there.
+// Absent reports whether the condition is IfAbsent.
 func (c Condition) Absent() bool { return c.absent }
 
-// Version is the version that must be there, "" if any will do.
+// Version returns the version that the object must have, or "" for any.
 func (c Condition) Version() string { return c.version }

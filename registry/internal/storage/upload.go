@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Upload is a request's hold on an object that is being received. It is written in
+// Upload is a request's exclusive hold on an object that is being received. It is written in
 // order; one goroutine at a time uses it. It ends by Suspend, by Cancel or by an
 // Apply that puts it in place; after that Suspend and Cancel do nothing.
 type Upload interface {
@@ -13,7 +13,7 @@ type Upload interface {
 	// how much. ErrUploadTaken, ErrUploadDone.
 	io.Writer
 
-	// Progress is the number of bytes that the upload holds, over all requests, and the
+	// Progress returns the number of bytes that the upload holds, over all requests, and the
 	// state that was last given to Suspend, nil unless it belongs to exactly these
 	// bytes and they are certain.
 	Progress() (size int64, state []byte)
@@ -37,8 +37,8 @@ type UploadOptions struct {
 	// Create makes a new upload. Other processes need not see it before it is suspended.
 	Create bool
 	// Final is the key at which Apply will put the upload, where the digest is known
-	// before the body; "" else. A store that can't rename may write there directly.
+	// before the body; otherwise "". A store that can't rename may write there directly.
 	Final string
-	// Size is the number of bytes to come, where it is known, else -1 or 0.
+	// Size is the number of bytes to come if known, otherwise -1 or 0.
 	Size int64
 }

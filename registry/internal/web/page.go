@@ -110,7 +110,7 @@ func problem(err error) (status int, text string) {
 	case errors.As(err, &denied) && denied.RetryAfter > 0:
 		return http.StatusServiceUnavailable, "Logging in is not possible at the moment. Try again in some seconds."
 	case errors.Is(err, registry.ErrDamaged):
-		return http.StatusInternalServerError, "The stored content is damaged. The command registry verify finds what is, and pushing it again repairs it."
+		return http.StatusInternalServerError, "The stored content is damaged. The command registry verify finds damaged content, and pushing it again repairs it."
 	}
 	if status, text = api.Status(err); status < http.StatusInternalServerError || status == http.StatusServiceUnavailable {
 		return status, ui.Sentence(text)

@@ -26,6 +26,7 @@ type Unproved struct {
 	Info   storage.Info // of the bytes
 }
 
+// Error implements error.
 func (u *Unproved) Error() string { return string(u.Digest) + " has to be read again" }
 
 // Record is what is known. All methods are safe for concurrent use.
@@ -70,7 +71,7 @@ func (r *Record) Hashed(d oci.Digest, size int64) {
 	r.known.Put(oci.Digest(strings.Clone(string(d))), length{size: size, proved: true, badSize: -1}, 1)
 }
 
-// Check is nil unless the stored bytes of d, which info describes, are known to be damaged: empty,
+// Check returns an error if the stored bytes of d, which info describes, are known to be damaged: empty,
 // or of another length than their upload said. Where only a manifest says so, the error is
 // *Unproved, so that a lying manifest does not make a blob unusable for everybody.
 func (r *Record) Check(d oci.Digest, info storage.Info) error {
@@ -83,7 +84,7 @@ func (r *Record) Check(d oci.Digest, info storage.Info) error {
 	return r.Verdict(d, info)
 }
 
-// Verdict is nil if the stored bytes of d were hashed, ErrDamaged if they are damaged, and *Unproved
+// Verdict returns nil if the stored bytes of d were hashed, ErrDamaged if they are damaged, and *Unproved
 // if neither is known.
 func (r *Record) Verdict(d oci.Digest, info storage.Info) error {
 	known, ok := r.known.Get(d)
@@ -99,7 +100,7 @@ func (r *Record) Verdict(d oci.Digest, info storage.Info) error {
 
 // Prove reads the stored bytes again, unless the verdict has become known, and remembers the
 // outcome: nil or ErrDamaged. One blob at a time: it is rare, and must not be a way to
-// keep the disk busy. It goes on though the client hangs up, else each request
+// keep the disk busy. It continues if the client hangs up, otherwise each request
 // would begin again.
 func (r *Record) Prove(ctx context.Context, u *Unproved) error {
 	select {

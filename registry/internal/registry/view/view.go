@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// View is a store with what makes it cheap to ask. All methods are safe for concurrent use.
+// View is a store with a cache of its listings. All methods are safe for concurrent use.
 type View struct {
 	storage.Store
 	// Remote says that the store is reached by a network: requests cost time rather than work.
@@ -31,7 +31,7 @@ func New(s storage.Store, remote bool) *View {
 }
 
 // Listing is the names of the prefixes directly below a prefix, sorted bytewise. It is shared:
-// nobody changes it.
+// it must not be modified.
 type Listing struct {
 	Names   []string
 	version string

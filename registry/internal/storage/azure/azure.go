@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // Bucket is a container. Names of blobs are the keys, or, in a container that
-// distribution 2 has written, the keys behind a slash.
+// distribution 2 has written, with a slash before the keys.
 type Bucket struct {
 	o       Options
 	base    *url.URL // of the container

@@ -87,7 +87,7 @@ func (b *Bucket) compose(ctx context.Context, key string, sources []object.Sourc
 	return version(out.ETag), nil
 }
 
-// split cuts the sources into blocks, whose ids nobody else uses.
+// split cuts the sources into blocks, whose ids are unique.
 func split(sources []object.Source, size int64) []block {
 	var blocks []block
 	run := rand.Text()[:16]

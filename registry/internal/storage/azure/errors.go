@@ -24,6 +24,7 @@ type Failure struct {
 	Message string
 }
 
+// Error implements error.
 func (f *Failure) Error() string {
 	text := "Azure answers " + strconv.Itoa(f.Status)
 	if f.Code != "" {

@@ -13,9 +13,9 @@ import (
 	"slipway/registry/internal/storage/object"
 )
 
-// List implements object.Bucket. Azure goes on behind a marker, not behind a key, so
-// Page.Next holds both. A listing that begins behind a key starts there where the store
-// knows startFrom, else at its first key, and what comes before is left out.
+// List implements object.Bucket. Azure continues after a marker, not after a key, so
+// Page.Next holds both. A listing that begins after a key starts there if the store
+// knows startFrom, otherwise at its first key, and earlier keys are left out.
 func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
 	after, marker, _ := strings.Cut(o.After, "\x00")
 	q := container.ListBlobsHierarchyOptions{Prefix: to.Ptr(b.slash + prefix)}

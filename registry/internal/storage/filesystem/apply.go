@@ -88,7 +88,7 @@ func (c *commit) stage(i int) error {
 	if err := c.s.flushDirs(dirs); err != nil {
 		return c.s.writeFault("flush", c.stages[i][0].Key, err)
 	}
-	// A flush for somebody else that failed may have lost entries of this commit, too.
+	// A failed flush of another commit may also have lost entries of this one.
 	if len(dirs) > 0 && c.s.dirs.failures.Load() != failures {
 		return &fault{"flush", c.stages[i][0].Key, storage.ErrUnavailable, errFlush}
 	}

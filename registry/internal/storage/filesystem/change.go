@@ -17,7 +17,7 @@ type change struct {
 	name   string  // of the file, absolute
 	upload *upload // Change.Upload once it is sealed
 	temp   string  // the file to be renamed to name, "" until it is written
-	fd     int     // of temp until it is flushed, else -1
+	fd     int     // the descriptor of temp until it is flushed, otherwise -1
 	made   bool    // the directory of name was created for it
 	done   bool    // it is visible
 	dir    string  // to be flushed once it is visible, or ""
@@ -186,7 +186,7 @@ func (c *change) missing(k *commit, err error) error {
 	case !isNotExist(err):
 		return err
 	case c.upload != nil:
-		return k.s.readFault("write", c.Key, unix.ENOTDIR) // somebody deleted it
+		return k.s.readFault("write", c.Key, unix.ENOTDIR) // it was deleted
 	}
 	d, err := k.ensureAttempt()
 	if err == nil {
@@ -227,7 +227,7 @@ func (c *change) remove(s *Store) error {
 	if err != nil {
 		return err
 	}
-	if err = c.permitted(s); err == nil && !c.If.Absent() { // else only directories are left
+	if err = c.permitted(s); err == nil && !c.If.Absent() { // otherwise only directories are left
 		err = s.unlinkKey(c.Key, c.name)
 	}
 	unlock()
@@ -261,7 +261,7 @@ func (c *change) renew(k *commit) error {
 	if err = k.s.look(c.name, new(unix.Stat_t)); err == nil {
 		err = touch(c.name)
 	}
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) { // the file is somebody else's
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) { // the file has another owner
 		err = c.replaceByCopy(k)
 	}
 	if err != nil && isNotExist(err) {

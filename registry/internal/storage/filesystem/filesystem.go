@@ -16,7 +16,7 @@
 // # Durability
 //
 // Apply writes the new files and flushes them (fdatasync), renames those of the first stage
-// into place, flushes each directory that got or lost an entry (fsync), and goes on with the
+// into place, flushes each directory that got or lost an entry (fsync), and continues with the
 // next stage. A name is thus on the disk only after its bytes, and a stage only after the
 // one before. The kernel reports a failed flush once: a file whose flush failed is deleted,
 // and a directory's failure reaches every Apply that changed it (see dirFlusher).
@@ -48,7 +48,7 @@ type Store struct {
 	root     string // absolute, without a slash at its end
 	staging  string
 	locks    string
-	private  []string               // only the files' owner may use what lies below; absolute
+	private  []string               // only the files' owner may use files below these keys; absolute
 	asRoot   bool                   // new files get the owner of the root directory
 	identity atomic.Pointer[rootID] // nil until the root exists
 
@@ -59,7 +59,7 @@ type Store struct {
 	dirs     dirFlusher
 	removing sync.RWMutex // held for reading while directories are removed
 	states   states
-	wait     time.Duration // of Collect beside servers
+	wait     time.Duration // how long Collect waits while servers run
 }
 
 var _ storage.Store = (*Store)(nil)

@@ -16,7 +16,7 @@ type dirFlusher struct {
 	running, next map[string]*dirFlush
 	durable       map[string]dirID // by Store.above, an optimization
 	// failures counts the failed flushes of all directories. The kernel reports lost entries
-	// once, so a failure concerns every commit under way.
+	// once, so a failure concerns every commit in progress.
 	failures atomic.Uint64
 }
 

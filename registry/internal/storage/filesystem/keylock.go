@@ -32,7 +32,7 @@ const (
 var errStuck = errors.New("another process keeps its lock; is one suspended?")
 
 // lockKey locks a key. On a volume without room for the file, where no other process can
-// make it either, it excludes this process only; no collection runs there beside servers.
+// make it either, it excludes this process only; no collection runs there while servers do.
 func (s *Store) lockKey(key string) (unlock func(), err error) {
 	h := fnv.New32a()
 	io.WriteString(h, key) //nolint:errcheck // never fails
@@ -69,7 +69,7 @@ func lockByte(fd int, n int64, begun time.Time) error {
 	}
 }
 
-// keyFile returns the open file. One that somebody has deleted is replaced.
+// keyFile returns the open file. A deleted file is replaced.
 func (s *Store) keyFile() (fd int, err error) {
 	s.keys.open.Lock()
 	defer s.keys.open.Unlock()

@@ -20,7 +20,7 @@ var (
 )
 
 // Lock implements storage.Store. The lock of the servers is on the root directory itself,
-// which works where nothing can be written, too. The others are on files in .locks, whose
+// which also works on a read-only volume. The others are on files in .locks, whose
 // content names the holder.
 func (s *Store) Lock(_ context.Context, name string, shared bool) (unlock func(), err error) {
 	how := unix.LOCK_EX
@@ -61,7 +61,7 @@ func (s *Store) lockServers(how int) (unlock func(), err error) {
 		return nil, s.busy(storage.LockServers, unix.EWOULDBLOCK, errRemote)
 	}
 	fd, err := openDir(s.rootDir())
-	if isNotExist(err) && !s.vanished() { // nothing is there, and nobody serves it
+	if isNotExist(err) && !s.vanished() { // the root doesn't exist, so no server uses it
 		return func() {}, nil
 	}
 	if err != nil {

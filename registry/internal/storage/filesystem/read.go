@@ -77,7 +77,7 @@ func (s *Store) Open(_ context.Context, key string, offset, length int64) (*stor
 	if err != nil {
 		return nil, err
 	}
-	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK) // a FIFO blocks nobody
+	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK) // a FIFO must not block the reader
 	if err != nil {
 		return nil, s.readFault("open", key, err)
 	}

@@ -49,7 +49,7 @@ func (s *Store) vanished() bool {
 	return false
 }
 
-// local reports whether the root lies on this machine.
+// local reports whether the root is on this machine.
 func (s *Store) local() bool {
 	id := s.identity.Load()
 	return id != nil && id.local
@@ -97,7 +97,7 @@ func (s *Store) create(path, name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// mkdir creates a directory, and the root if the directory lies directly in it.
+// mkdir creates a directory, and the root if the directory is directly in it.
 func (s *Store) mkdir(dir string) error {
 	if dirOf(dir) == s.rootDir() {
 		if err := s.makeRoot(); err != nil {

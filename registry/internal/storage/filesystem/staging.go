@@ -108,7 +108,7 @@ func (s *Store) revoked(d *staging, err error) error {
 const gone = "gone-"
 
 // revokeStaging removes the staging directories of all processes. A rename out of one
-// that is under way fails once its directory is removed, so nothing may be left.
+// in progress fails once its directory is removed, so nothing may be left.
 func (s *Store) revokeStaging() error {
 	entries, err := os.ReadDir(s.staging)
 	if err != nil {

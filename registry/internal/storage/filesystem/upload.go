@@ -207,7 +207,7 @@ func (u *upload) Cancel(context.Context) error {
 	}
 	var st unix.Stat_t
 	var err error
-	if unix.Fstat(u.fd, &st) == nil && st.Nlink > 0 { // else the name may be another's
+	if unix.Fstat(u.fd, &st) == nil && st.Nlink > 0 { // otherwise the name may belong to another upload
 		err = unlink(u.name)
 	}
 	u.close()

@@ -164,6 +164,7 @@ type Failure struct {
 	Message string
 }
 
+// Error implements error.
 func (f *Failure) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("Google answers %d: %s", f.Status, f.Message), ": ")
 }
@@ -418,8 +419,8 @@ func (b *Bucket) Delete(ctx context.Context, key string, c storage.Condition) er
 	return nil
 }
 
-// List implements object.Bucket. Google goes on behind a token, so Page.Next holds it
-// beside the key that the listing began behind.
+// List implements object.Bucket. Google continues after a token, so Page.Next holds it
+// with the key after which the listing began.
 func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
 	after, token, _ := strings.Cut(o.After, "\x00")
 	q := url.Values{"prefix": {prefix}, "fields": {"nextPageToken,prefixes,items(name,size,generation,updated,md5Hash)"}}

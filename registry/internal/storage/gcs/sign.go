@@ -72,7 +72,7 @@ func (s *Signer) sign(ctx context.Context, client *http.Client, text []byte) ([]
 }
 
 // sign returns a URL of the XML interface by which method works for that long, with
-// exactly these headers beside the usual ones (signature version 4).
+// exactly these headers in addition to the usual ones (signature version 4).
 func (b *Bucket) sign(ctx context.Context, method, key string, expires time.Duration, header http.Header, query url.Values) (string, error) {
 	if b.o.Signer == nil {
 		return "", errors.New("no service account can sign")

@@ -39,7 +39,7 @@ func (s *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage
 	return nil
 }
 
-// applyStage makes the first change, and then the others at once.
+// applyStage makes the first change, and then the others in parallel.
 func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storage.Stage) error {
 	before, err := s.deadline(ctx, a, written(stage)...)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) renewPlaced(ctx context.Context, key string, others storage.Stag
 	return s.deadline(ctx, a, written(others)...)
 }
 
-// split parts the deletions that can share a request from all else.
+// split separates the deletions that can share a request from all other changes.
 func (s *Store) split(stage storage.Stage) (single storage.Stage, together []string) {
 	for _, c := range stage {
 		if c.Delete && c.If == (storage.Condition{}) && !s.mayUpload(c.Key) {

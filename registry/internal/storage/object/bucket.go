@@ -3,7 +3,7 @@
 // Repeating requests, waiting, lost answers, conditions that a store does not know,
 // uploads and checkpoints are done here, once.
 //
-// On the bucket lies the tree of distribution: the key of an object is the key of the
+// The bucket holds the tree of distribution: the key of an object is the key of the
 // contract without its leading slash, below the root directory. Names that begin
 // with a dot are this package's own and in no listing: checkpoints and parts of
 // uploads beside their upload, stamps beside composed objects, and ".slipway/" below the
@@ -24,7 +24,7 @@ import (
 // It ends when ctx does. All methods are safe for concurrent use.
 //
 // Errors wrap storage.ErrNotExist (no such key), storage.ErrConflict (a condition does
-// not hold, or another request for that key is under way), *Trouble for what is worth
+// not hold, or another request for that key is in progress), *Trouble for what is worth
 // repeating, storage.ErrDenied, storage.ErrNoSpace, and errors.ErrUnsupported where the store
 // doesn't know the request; any other is final. The text names what an operator can do,
 // never a secret.
@@ -75,7 +75,7 @@ type Info struct {
 	Size     int64
 	Modified time.Time // by the store's clock
 	Version  string    // ETag or generation: what a condition compares
-	MD5      string    // of the content in hex, where the store says it, else ""
+	MD5      string    // of the content in hex if the store reports it, otherwise ""
 	Writer   string    // PutOptions.Writer; "" in listings
 	Now      time.Time // the store's clock when it answered; zero in listings
 }
@@ -85,7 +85,7 @@ type Info struct {
 type Body struct {
 	Content io.ReaderAt
 	Size    int64
-	SHA256  string // in hex, where it is known, else ""
+	SHA256  string // in hex if known, otherwise ""
 }
 
 // PutOptions are the conditions of a write, and its writer.
@@ -101,15 +101,15 @@ type PutOptions struct {
 
 // ListOptions describes what a page has.
 type ListOptions struct {
-	After     string // only keys behind this one
-	Delimited bool   // collect what lies behind the next slash into prefixes
+	After     string // only keys after this one
+	Delimited bool   // collect the keys after the next slash into prefixes
 	Max       int    // entries at most; 0 = as many as the store likes
 }
 
 // Page is a part of a listing.
 type Page struct {
 	Entries []Info
-	More    bool // behind the last entry, or behind Next
+	More    bool // there are keys after the last entry, or after Next
 	// Next is what to list after, if it is not the key of the last entry.
 	Next string
 	Now  time.Time // the store's clock when it answered
@@ -121,7 +121,7 @@ type Source struct {
 	Size int64
 }
 
-// MinPart is what is worth an object of its own while an upload is under way.
+// MinPart is the size that is worth an object of its own while an upload is in progress.
 const MinPart = 5 << 20
 
 // Limits is what a store can do.
@@ -171,6 +171,7 @@ const (
 	Refused
 )
 
+// Error implements error.
 func (t *Trouble) Error() string { return t.Err.Error() }
 
 // Unwrap returns the cause, storage.ErrUnavailable and storage.ErrTemporary.

@@ -36,7 +36,7 @@ type Timing struct {
 	Pause    time.Duration // before the second try; later ones double; 0 = 25 ms
 }
 
-// NewClient returns a client of what lies below root, "" or a path without slashes at
+// NewClient returns a client of the keys below root, "" or a path without slashes at
 // its ends.
 func NewClient(b Bucket, root string, limits Limits, t Timing) *Client {
 	if root != "" {
@@ -49,7 +49,7 @@ func NewClient(b Bucket, root string, limits Limits, t Timing) *Client {
 	}
 }
 
-// Limits is what is relied on.
+// Limits returns the abilities of the store that the client relies on.
 func (c *Client) Limits() Limits { return c.limits }
 
 // slowest is the number of bytes a second below which a request counts as hung.
@@ -161,7 +161,7 @@ func (c *Client) GetJSON(ctx context.Context, key string, v any) (Info, error) {
 	return info, err
 }
 
-// List yields what lies below prefix, page by page.
+// List yields the objects below prefix, page by page.
 func (c *Client) List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for {
@@ -362,7 +362,7 @@ func WithSent(ctx context.Context, t time.Time) context.Context {
 	return context.WithValue(ctx, sentKey{}, t)
 }
 
-// Sent is when it was decided to send the request of ctx, else now. What expires counts from
+// Sent returns when it was decided to send the request of ctx, otherwise now. Expiry counts from
 // then: the process may have been stopped since.
 func Sent(ctx context.Context) time.Time {
 	if t, ok := ctx.Value(sentKey{}).(time.Time); ok {
@@ -406,7 +406,7 @@ func (c *Client) tryChange(ctx context.Context, size int64, how *Change, request
 				}
 			}
 		case doubt && conditional && (errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotExist)):
-			// Either an earlier request took effect and was overwritten, or somebody else was first.
+			// Either an earlier request took effect and was overwritten, or another writer was first.
 			return c.outcome(true, done, fmt.Errorf("%w: the outcome of a request is unknown", storage.ErrUnavailable))
 		default:
 			return err
@@ -414,7 +414,7 @@ func (c *Client) tryChange(ctx context.Context, size int64, how *Change, request
 	}
 }
 
-// outcome is nil if what was asked for is the case after all, else err.
+// outcome returns nil if the requested change is in effect after all, otherwise err.
 func (c *Client) outcome(look bool, done func() (bool, error), err error) error {
 	if look {
 		if ok, lookErr := done(); ok && lookErr == nil {

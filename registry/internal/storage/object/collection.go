@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// unfinishedAge is older than any request that is under way.
+// unfinishedAge is older than any request in progress.
 const unfinishedAge = 7 * 24 * time.Hour
 
 // Collect implements storage.Store. It waits about two minutes.
@@ -53,7 +53,7 @@ type collection struct {
 
 func (c *collection) Start() time.Time { return c.start }
 
-// Offline implements storage.Collection: nobody can know who serves a bucket.
+// Offline implements storage.Collection. A bucket cannot tell which servers use it.
 func (c *collection) Offline() bool { return false }
 
 func (c *collection) Close() { c.unlock() }
@@ -96,12 +96,12 @@ func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (
 // deleteListed deletes objects after it has announced them and waited for the attempts that have not seen that.
 // left are those that it didn't come to before the list ended.
 //
-// Where the bucket has no space for the list, it goes on without, a few objects at a time until there is room.
+// If the bucket has no space for the list, it continues without one, a few objects at a time until there is room.
 // An attempt that renews an object between the last look and the deletion would lose it, but on a full bucket
 // renewals fail as well.
 func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (kept, left []storage.Info, err error) {
 	end := time.Now().Add(listLife - storage.ClockError)
-	step := max(c.s.limits.MaxDelete, 4*atOnce) // deletions that are sent at once
+	step := max(c.s.limits.MaxDelete, 4*atOnce) // deletions that are sent in parallel
 	withdraw, err := c.s.lists.publish(ctx, infos)
 	if errors.Is(err, storage.ErrNoSpace) {
 		c.s.o.Log.Warn("the bucket has no space to announce deletions, so some are made without; stop the registries if you can", zap.Error(err))

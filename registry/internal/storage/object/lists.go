@@ -71,7 +71,7 @@ type lists struct {
 	flight *flight
 }
 
-// flight is a reading under way.
+// flight is a reading in progress.
 type flight struct {
 	reading
 	err  error

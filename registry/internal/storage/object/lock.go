@@ -20,7 +20,7 @@ const (
 )
 
 // Lock implements storage.Store: an object whose date is renewed. On a store without conditions a shared
-// lock is held alone, too, so that a second server doesn't start. A bucket without space has no room for it:
+// lock is also held exclusively, so that a second server doesn't start. A bucket without space has no room for it:
 // then others go on without, as the lock only saves work.
 func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func(), err error) {
 	switch servers := name == storage.LockServers; {

@@ -8,7 +8,7 @@ import (
 // atOnce is how many requests one call sends at the same time.
 const atOnce = 16
 
-// parallel calls f for each item, some at once, and returns when all have ended. After
+// parallel calls f for each item, some in parallel, and returns when all have ended. After
 // an error it begins no more.
 func parallel[T any](items []T, f func(T) error) error {
 	if len(items) == 1 {

@@ -10,7 +10,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// reader reads an object. Where a connection breaks it goes on with another, as long
+// reader reads an object. If a connection breaks it continues with another, as long
 // as the object is the same.
 type reader struct {
 	c              *Client

@@ -24,15 +24,15 @@ type Options struct {
 	// SpoolMax is how much of an upload is kept there before it goes to the bucket; 0 =
 	// 128 MiB.
 	SpoolMax int64
-	// Upload reports whether a key is one of OpenUpload: then no object lies there. nil =
-	// nobody knows.
+	// Upload reports whether a key is one of OpenUpload: then it holds no object. nil =
+	// unknown.
 	Upload func(key string) bool
-	// SHA256 returns the hash in hex of all that may ever lie at a key, or "". nil = of none.
+	// SHA256 returns the hash in hex of the only content that a key can have, or "". nil = unknown.
 	SHA256 func(key string) string
 	// Fresh is the age up to which an attempt doesn't renew an object; 0 = a minute. It is the same in
 	// all processes.
 	Fresh time.Duration
-	// Log takes what goes wrong beside a request; nil = nothing does.
+	// Log takes failures that no request returns; nil = no logging.
 	Log *zap.Logger
 }
 
@@ -63,8 +63,10 @@ func New(c *Client, o Options) *Store {
 	return &Store{Client: c, o: o, fresh: cmp.Or(o.Fresh, defaultFresh), lists: lists{c: c}, live: map[string]bool{}}
 }
 
-// mayUpload reports whether there may be an upload at key, mayObject whether an object.
+// mayUpload reports whether there may be an upload at key.
 func (s *Store) mayUpload(key string) bool { return s.o.Upload == nil || s.o.Upload(key) }
+
+// mayObject reports whether there may be an object at key.
 func (s *Store) mayObject(key string) bool { return s.o.Upload == nil || !s.o.Upload(key) }
 
 func valid(key string) error {
@@ -131,7 +133,7 @@ func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 		}
 		below := prefix[1:] + "/"
 		from := ListOptions{Delimited: !o.Flat}
-		if o.Max < 1000 { // else as many as the store likes
+		if o.Max < 1000 { // otherwise as many as the store likes
 			from.Max = o.Max
 		}
 		switch {

@@ -34,7 +34,7 @@ type upload struct {
 	done    bool
 
 	last   []string // objects with the last bytes of an attempt to place it
-	placed []string // once it is in place: keys that nobody needs
+	placed []string // once it is in place: keys that are no longer needed
 }
 
 // maxState is what Suspend takes.
@@ -92,7 +92,7 @@ func (u *upload) create(ctx context.Context) (err error) {
 	return err
 }
 
-// resume goes on from the checkpoint.
+// resume continues from the checkpoint.
 func (u *upload) resume(ctx context.Context) (err error) {
 	var info Info
 	if u.saved, info, err = u.s.load(ctx, u.key); err != nil {

@@ -88,7 +88,7 @@ func Expiring(ctx context.Context) context.Context { return context.WithValue(ct
 // Expires reports whether the request of ctx must expire.
 func Expires(ctx context.Context) bool { return ctx.Value(expireKey{}) != nil }
 
-// maxAnswer bounds what is read of an answer that is no object.
+// maxAnswer bounds what is read of an answer that is not an object.
 const maxAnswer = 32 << 20
 
 // Answer reads an answer that is no object and closes it. An error is one of Failed.

@@ -33,7 +33,7 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 			// What a lost completion has made is not harmed: the upload is gone then.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
 			defer cancel()
-			_ = b.abort(ctx, key, begun.UploadId) // else a collection does it
+			_ = b.abort(ctx, key, begun.UploadId) // otherwise a collection does it
 		}
 	}()
 	parts, err := b.copyParts(ctx, key, begun.UploadId, sources)

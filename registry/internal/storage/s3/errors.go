@@ -53,7 +53,7 @@ func (b *Bucket) failed(ctx context.Context, err error) error {
 	var f failure
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		f.Code, f.Message = api.ErrorCode(), api.ErrorMessage()
-	} else if resp.StatusCode < 300 { // the answer broke off, or is none of S3's
+	} else if resp.StatusCode < 300 { // the answer was cut off or is not from S3
 		return &object.Trouble{Err: fmt.Errorf("the store's answer cannot be read: %w", errors.Unwrap(answer))}
 	}
 	head := resp.Request != nil && resp.Request.Method == http.MethodHead
@@ -105,7 +105,7 @@ func (b *Bucket) meaning(f *failure, status int, after time.Duration) error {
 		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	case "AccessDenied":
 		if strings.Contains(f.Message, "expired") {
-			return trouble(object.Refused) // it was under way for too long
+			return trouble(object.Refused) // it was in progress for too long
 		}
 		return fmt.Errorf("%w: %w", storage.ErrDenied, err)
 	}

@@ -69,7 +69,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 			page.Next = max(after, prefix) + "\x00" + next
 		} else if len(page.Entries) == 0 {
 			err = fmt.Errorf("%w: the store says that its listing goes on, but not where", storage.ErrUnavailable)
-		} // else it goes on behind the last entry
+		} // otherwise it continues after the last entry
 	}
 	return page, err
 }

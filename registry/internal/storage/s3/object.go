@@ -86,7 +86,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	return body, b.info(key, size, out.LastModified, out.ETag, out.Metadata), nil
 }
 
-// rangeOf reads left bytes behind the first ones.
+// rangeOf reads left bytes after the first ones.
 type rangeOf struct {
 	io.ReadCloser
 	skip, left int64
@@ -168,7 +168,7 @@ func (b *Bucket) Touch(ctx context.Context, key, version string) error {
 	match, _ := condition(storage.IfVersion(version))
 	in := &s3.CopyObjectInput{
 		Bucket: &b.c.Bucket, Key: &key, CopySource: b.source(key), CopySourceIfMatch: match, IfMatch: match,
-		MetadataDirective: types.MetadataDirectiveReplace, // else S3 refuses, as nothing would change
+		MetadataDirective: types.MetadataDirectiveReplace, // otherwise S3 refuses, as nothing would change
 		ContentType:       &octets, StorageClass: b.class(), ACL: b.acl(),
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId = b.encryption()

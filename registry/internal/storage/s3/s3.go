@@ -35,7 +35,7 @@ type Config struct {
 	PathStyle                          bool   // bucket in the path instead of the host name
 	Insecure                           bool   // http, where the endpoint does not say
 	SkipVerify                         bool   // accept any certificate
-	CAFile                             string // of authorities that are trusted beside the system's
+	CAFile                             string // certificate authorities that are trusted in addition to the system's
 	DualStack, Accelerate, FIPS        bool   // of Amazon's endpoints
 	Encrypt                            bool   // ask the server to encrypt, with KeyID if it is set
 	KeyID                              string
@@ -59,15 +59,15 @@ type Bucket struct {
 
 var _ object.Bucket = (*Bucket)(nil)
 
-// expiry is how long a change that is signed in its URL may be under way, and lateness what the
+// expiry is how long a change that is signed in its URL may be in progress, and lateness what the
 // clocks and the store's own work add to that.
 const (
 	expiry   = 15 * time.Second
 	lateness = 10 * time.Second
 )
 
-// Open returns the bucket after it has looked at it once. The error is a sentence that names
-// the setting to look at.
+// Open returns the bucket after it has probed it once. The error is a sentence that names
+// the setting to check.
 func Open(ctx context.Context, c Config) (*Bucket, error) {
 	b, err := newBucket(ctx, c)
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *Config) url(endpoint string) (*string, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("storage.s3.regionendpoint: %q is no URL of a server", endpoint)
+		return nil, fmt.Errorf("storage.s3.regionendpoint: %q is not the URL of a server", endpoint)
 	}
 	return &endpoint, nil
 }
