@@ -41,7 +41,7 @@ func newGarbageCollectCommand() *cobra.Command {
 		Long: "Deletes unneeded blobs from the storage of the configuration FILE, or of the file that " + config.PathVariable +
 			" names. Registries may serve and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
 			"While a registry serves, blobs that clients pushed or asked for with HEAD are kept for two minutes, or for " +
-			"storage.maintenance.gc.age in repositories where an upload of several requests was begun within that time. While none serves a file system, everything unneeded is freed.",
+			"storage.maintenance.gc.age in repositories with an unfinished upload that began within that time. While none serves a file system, everything unneeded is freed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notNegative("--age", flags.age); err != nil {
@@ -73,7 +73,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	return cmd
 }
 
-// idleAge is the grace period of repositories in which no upload was begun lately. An attempt of
+// idleAge is the grace period of repositories without a recent unfinished upload. An attempt of
 // a writer and the error of the clocks are added, so that two minutes after its last use a blob
 // can be freed.
 const idleAge = 2*time.Minute - storage.AttemptLimit - 2*storage.ClockError

@@ -42,8 +42,8 @@ type Options struct {
 	// While no process serves the store nothing is too young, unless KeepAge is set.
 	Age     time.Duration
 	KeepAge bool
-	// IdleAge is the grace period of repositories in which no upload of several requests was
-	// begun within Age, if it is shorter; 0 = Age.
+	// IdleAge is the grace period of repositories without an unfinished upload that began
+	// within Age, if it is shorter; 0 = Age.
 	IdleAge time.Duration
 	// DeleteUntagged also deletes manifests to which no tag leads.
 	DeleteUntagged bool
@@ -123,11 +123,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.start = time.Now()
 	if !r.DryRun {
-		wait := "7 s"
-		if r.Remote {
-			wait = "2 min"
-		}
-		r.Progress.Enter("waiting " + wait + " for running requests to end")
+		r.Progress.Enter("waiting for running requests to end")
 		c, err := r.Store.Collect(ctx)
 		if err != nil {
 			return err

@@ -9,9 +9,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// slowPut is the time after which an upload relies on the bytes that it has put like on any others, before
-// it puts the link to them. A collection of the same bytes whose list the upload missed, in a reading of listsFor
-// before, looks at them after a faster put: 5 s + 3 s < announced.
+// slowPut is how long a put may take before the upload begins another attempt for its link. A faster
+// put that ends after its own attempt is ErrExpired (see late).
 const slowPut = 5 * time.Second
 
 // Apply implements storage.Store.
