@@ -181,7 +181,7 @@ func TestUnixSocket(t *testing.T) {
 	if _, body := get(t, dial(t, s), "/"); body != string(want) {
 		t.Errorf("%d bytes, want %d", len(body), len(want))
 	}
-	if _, err := Listen(o); err == nil || !strings.Contains(err.Error(), "already listens") {
+	if _, err := Listen(o); err == nil || !strings.Contains(err.Error(), "already listening") {
 		t.Errorf("a second server: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
