@@ -16,12 +16,12 @@ type Configuration struct {
 	Service string
 	// Sources names where a configuration comes from: "the file and the X_ variables".
 	Sources string
-	// Flags adds the flags that Load looks at, if there are any.
+	// Flags adds the flags that Load reads, if there are any.
 	Flags func(*cobra.Command)
 	// Load reads the configuration as the service would, from the file that the
 	// arguments name. cfg points to it; the report is never nil.
 	Load func(args []string) (cfg any, report *config.Report, err error)
-	// Check, if not nil, looks at what the settings name, such as files, before a
+	// Check, if not nil, checks what the settings name, such as files, before a
 	// start would. Its error joins all that is wrong; the warnings are sentences about
 	// what does not stop a start.
 	Check func(cfg any) (warnings []string, err error)
@@ -32,7 +32,7 @@ type Configuration struct {
 	Reference func(io.Writer) error
 }
 
-// Config is the command that looks at a configuration without starting anything.
+// Config returns the command that checks a configuration without starting anything.
 func Config(c Configuration) *cobra.Command {
 	cmd := Group("config", "Check or show the configuration", "")
 	cmd.AddCommand(c.check(), c.show(), c.reference())

@@ -168,7 +168,7 @@ func (l *loader) variableValue(v variable, f *field) *yaml.Node {
 }
 
 // spelling is the key of a map that a variable means: the one already there
-// whatever its case; else small letters when the name is all capitals.
+// whatever its case; otherwise lower case if the name is all capitals.
 func spelling(n *yaml.Node, key string) string {
 	for i := 0; i < len(n.Content); i += 2 {
 		if strings.EqualFold(n.Content[i].Value, key) {

@@ -26,7 +26,7 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// Problems collects what is wrong, so that an operator hears all of it at once.
+// Problems collects all problems, so that an operator can fix them together.
 type Problems struct{ list []*Problem }
 
 // Addf adds a problem with the setting key.

@@ -11,7 +11,7 @@ import (
 )
 
 // Explain says in a sentence why the file at path, or the directory, cannot be
-// used, and what to do where it belongs to somebody else. err is what the system
+// used, and what to do if it belongs to another user. err is what the system
 // said.
 func Explain(path string, err error) error {
 	switch {

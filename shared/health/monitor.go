@@ -16,17 +16,17 @@ const (
 	DefaultTimeout  = 5 * time.Second
 )
 
-// Check is one thing to look at again and again.
+// Check is one condition that is checked periodically.
 type Check struct {
 	Name     string
-	Interval time.Duration // between the starts of two looks; 0 is DefaultInterval
-	Timeout  time.Duration // a look that takes longer has failed; 0 is DefaultTimeout
+	Interval time.Duration // between the starts of two runs; 0 is DefaultInterval
+	Timeout  time.Duration // a run that takes longer has failed; 0 is DefaultTimeout
 
-	// Threshold is how many looks in a row must fail before the check counts
-	// as failing; 0 is 1. One good look heals it.
+	// Threshold is how many runs in a row must fail before the check counts
+	// as failing; 0 is 1. One successful run resets it.
 	Threshold int
 
-	// Immediate takes the first look when the monitor starts, not an interval
+	// Immediate runs the check first when the monitor starts, not an interval
 	// later.
 	Immediate bool
 
@@ -53,7 +53,7 @@ type Monitor struct {
 // watch is a check and how it stands.
 type watch struct {
 	Check
-	hung    chan struct{}          // closed when the look that outlived its timeout ends
+	hung    chan struct{}          // closed when the run that outlived its timeout ends
 	failure atomic.Pointer[string] // nil while healthy
 }
 
@@ -80,7 +80,7 @@ func (c Check) withDefaults() Check {
 	return c
 }
 
-// Close ends the checks and waits for their goroutines. A look that hangs in
+// Close ends the checks and waits for their goroutines. A run that hangs in
 // the operating system is left to itself.
 func (m *Monitor) Close() {
 	m.stop()
@@ -144,11 +144,11 @@ func (m *Monitor) run(ctx context.Context, w *watch) {
 	}
 }
 
-// judge notes the outcome of a look and returns how many in a row have failed.
+// judge notes the outcome of a run and returns how many in a row have failed.
 func (m *Monitor) judge(ctx context.Context, w *watch, failed int, err error) int {
 	was := w.failure.Load()
 	switch {
-	case ctx.Err() != nil: // the monitor closes; the look says nothing
+	case ctx.Err() != nil: // the monitor closes; the outcome says nothing
 	case err == nil:
 		failed = 0
 		if was != nil {

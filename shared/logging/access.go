@@ -32,7 +32,7 @@ func NewAccessLog(w io.Writer) *AccessLog {
 func (a *AccessLog) write(rec *Recorder, r *http.Request) {
 	line := a.lines.Get().(*[]byte)
 	*line = a.appendLine((*line)[:0], rec, r)
-	_, _ = a.w.Write(*line) // nobody can be told that the access log is broken
+	_, _ = a.w.Write(*line) // a broken access log can't be reported
 	a.lines.Put(line)
 }
 

@@ -13,7 +13,7 @@ const (
 
 // Buffer collects lines and writes them with one system call, 100 ms after the
 // first at the latest, so a process that is killed loses at most the lines of
-// that time. Unlike bufio it goes on after a failed write. It is safe for
+// that time. Unlike bufio it continues after a failed write. It is safe for
 // concurrent use.
 type Buffer struct {
 	mu     sync.Mutex

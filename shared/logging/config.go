@@ -51,7 +51,7 @@ func ParseLevel(s string) (zapcore.Level, error) {
 }
 
 // New returns a logger that writes to w. If w is a *Buffer, a line at level
-// warn or above is flushed at once, together with all before it.
+// warn or above is flushed immediately, together with all before it.
 func New(w io.Writer, c Config) (*zap.Logger, error) {
 	level, err := ParseLevel(c.Level)
 	if err != nil {

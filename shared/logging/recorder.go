@@ -54,7 +54,7 @@ func RecorderOf(w http.ResponseWriter) *Recorder {
 }
 
 // RequestID is the id of the request that w answers, "" without a Recorder. It
-// is made when first asked for, so that a request which nobody logs costs none.
+// is made when first asked for, so that a request that isn't logged costs none.
 func RequestID(w http.ResponseWriter) string {
 	if r := RecorderOf(w); r != nil {
 		return r.ID()

@@ -7,7 +7,7 @@ import (
 
 const hidden = "***"
 
-// RedactURI returns the URI without what nobody may read in a log: upload
+// RedactURI returns the URI without secrets that must not be logged: upload
 // states (`_state`) are dropped with their name, the values of tokens and
 // passwords and a password before the host become `***`. A URI without any of
 // them is returned as it is, without allocation.

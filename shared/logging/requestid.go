@@ -31,7 +31,7 @@ func (ids *RequestIDs) Next() string {
 }
 
 // of returns the id that the client or a proxy chose, if it is short and plain
-// enough to be written into a log and an answer, else a new one.
+// enough to be written into a log and an answer, otherwise a new one.
 func (ids *RequestIDs) of(r *http.Request) string {
 	if v := r.Header["X-Request-Id"]; len(v) == 1 && saneID(v[0]) {
 		return v[0]

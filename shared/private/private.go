@@ -10,7 +10,7 @@ import (
 // others are the permissions of everybody but the owner.
 const others = 0o077
 
-// Exposed returns those of the files and directories that somebody besides their owner
+// Exposed returns the files and directories that users other than their owner
 // may use. Paths that don't exist or can't be examined are left out.
 func Exposed(paths ...string) []string {
 	var exposed []string

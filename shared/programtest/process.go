@@ -90,7 +90,7 @@ func (p *Process) Output() string { return p.out.String() }
 // ID is the id of the process.
 func (p *Process) ID() int { return p.cmd.Process.Pid }
 
-// Kill ends the process and its group at once, as kill -9 does.
+// Kill ends the process and its group immediately, as kill -9 does.
 func (p *Process) Kill() {
 	_ = syscall.Kill(-p.ID(), syscall.SIGKILL) // it may have ended
 	<-p.done

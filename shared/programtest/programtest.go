@@ -59,7 +59,7 @@ func Skip(t testing.TB, reason string) {
 // given are the ports that FreeAddr has returned.
 var given sync.Map
 
-// FreeAddr is a loopback address, host:port, that nobody listens on. No other call
+// FreeAddr returns a free loopback address, host:port. No other call
 // of the process returns it, and its port is below those that the kernel gives to
 // clients and to listeners on port 0: nothing takes it before the test does, nor
 // while the test's server is restarted. Test processes that run at the same time draw from

@@ -11,7 +11,7 @@ import (
 )
 
 // slice is how many bytes of an answer a client has to take in the time of
-// Options.StallTimeout, at least; else it is cut off.
+// Options.StallTimeout, at least; otherwise it is cut off.
 const slice = 256 << 10
 
 // listener hands out connections whose writes have deadlines, and no more of them
@@ -74,7 +74,7 @@ type conn struct {
 	pace       pace
 	until      atomic.Int64 // our write deadline, 0 if it is not ours
 	began      atomic.Int64 // what the client had taken when that was set
-	overridden atomic.Bool  // somebody above set a write deadline
+	overridden atomic.Bool  // a handler set a write deadline
 	stuck      atomic.Bool  // a write has run out of time
 	left       func()
 	ended      atomic.Bool
@@ -106,7 +106,7 @@ func (c *conn) moves(n int64, err error) bool {
 	return moves
 }
 
-// filePiece is how much of a file the kernel is asked to send at once.
+// filePiece is how much of a file one call asks the kernel to send.
 const filePiece = 4 << 20
 
 // ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile.

@@ -8,7 +8,7 @@ import (
 )
 
 // errorLog takes what net/http says of its own accord. Failed handshakes and
-// prefaces are the noise of port scanners and probes; all else is worth a
+// prefaces are the noise of port scanners and probes; everything else is worth a
 // warning.
 func errorLog(to *zap.Logger) *log.Logger { return log.New(httpErrors{to}, "", 0) }
 

@@ -22,7 +22,7 @@ func newPace(stall time.Duration, rate int64) pace {
 	return pace{timeout: stall, need: need, slice: int(min(max(need, slice), 4<<20))}
 }
 
-// maxDiscard is the time a client gets at most to finish a body that nobody reads.
+// maxDiscard is the time a client gets at most to finish a body that the handler doesn't read.
 // Within it net/http drops the rest and keeps the connection, after it the
 // connection ends.
 const maxDiscard = 5 * time.Second
@@ -61,8 +61,8 @@ func paced(next http.Handler, p pace) http.Handler {
 	})
 }
 
-// body is a request's body whose client must keep the pace while somebody
-// reads. The time in which nobody reads is the server's own and not counted.
+// body is a request's body whose client must keep the pace while the handler
+// reads. The time between reads is the server's own and not counted.
 type body struct {
 	io.ReadCloser
 	deadliner deadliner
@@ -96,7 +96,7 @@ func (b *body) arm(now time.Time) {
 	_ = b.deadliner.SetReadDeadline(now.Add(b.pace.timeout)) // fails only on a closed connection
 }
 
-// end takes the deadline away at the end of the body, because net/http goes on
+// end takes the deadline away at the end of the body, because net/http continues
 // reading to see whether the client hangs up. A client that was too slow gets
 // no more time at all.
 func (b *body) end(err error) {

@@ -17,7 +17,7 @@ const cutTime = 5 * time.Second
 
 // Run serves on all servers until ctx ends or one of them fails; then all stop
 // accepting and have the time drain to finish the requests they are in. With
-// no drain time they are cut at once. Run returns when everything has ended:
+// no drain time they are cut immediately. Run returns when everything has ended:
 // nil after a clean end, an error when a server failed or when requests were
 // cut because drain was over.
 func Run(ctx context.Context, drain time.Duration, servers ...*Server) error {

@@ -97,7 +97,7 @@ func (s *Server) Reload() error {
 	return s.files.Reload()
 }
 
-// Close ends the server at once.
+// Close ends the server immediately.
 func (s *Server) Close() error {
 	s.cut()
 	return errors.Join(s.http.Close(), ignoreClosed(s.listener.Close()))

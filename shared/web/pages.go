@@ -15,7 +15,7 @@ import (
 
 // Options describe the pages of a service.
 type Options struct {
-	Brand   string // the service's name, beside its icon
+	Brand   string // the service's name, next to its icon
 	Version string
 	Base    string // what the paths of all pages begin with, such as "/ui"
 

@@ -45,7 +45,7 @@ type App struct {
 	metrics *prometheus.Registry
 
 	level      zap.AtomicLevel
-	lines      *logging.Buffer // of the access log
+	lines      *logging.Buffer // lines of the access log
 	accessLog  *logging.AccessLog
 	audit      *audit.Log // nil = none
 	events     *notify.Notifier
@@ -53,7 +53,7 @@ type App struct {
 	checks     *health.Monitor
 	servers    []*server.Server
 	index      *index.Index   // nil = none
-	board      schedule.Board // of the scheduled jobs
+	board      schedule.Board // state of the scheduled jobs
 	background []func(context.Context)
 	closers    []func() error
 	reloader   reloader

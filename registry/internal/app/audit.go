@@ -13,11 +13,11 @@ import (
 	"slipway/registry/internal/config"
 )
 
-// openAudit is nil where the configuration asks for none. stdout stays open. If the disk may
+// openAudit returns nil if the configuration asks for none. stdout stays open. If the disk may
 // be full the file is opened at the next line, and lines are lost, and counted, until then.
 func openAudit(cfg *config.Audit, stdout io.Writer, mayBeFull bool, log *zap.Logger) (*audit.Log, error) {
 	if cfg == nil {
-		return nil, nil //nolint:nilnil // nobody listens
+		return nil, nil //nolint:nilnil // no audit log is configured
 	}
 	var sinks []io.WriteCloser
 	fail := func(key string, err error) (*audit.Log, error) {
@@ -47,7 +47,7 @@ func openAudit(cfg *config.Audit, stdout io.Writer, mayBeFull bool, log *zap.Log
 	return audit.New(log, sinks...), nil
 }
 
-// OpenCommandAudit opens the audit log for a command beside the server, or without one. It leaves
+// OpenCommandAudit opens the audit log for a command, whether or not a server is running. It leaves
 // rotation to the server, and writes to stderr instead of stdout, where the command's answer goes.
 // The disk may be full: the command may be there to help.
 func OpenCommandAudit(stderr io.Writer, cfg *config.Audit, log *zap.Logger) (*audit.Log, error) {

@@ -25,24 +25,24 @@ import (
 	"slipway/shared/filewatch"
 )
 
-// gate is all that decides who may do what.
+// gate holds everything that decides on access.
 type gate struct {
-	authorizer *auth.Authorizer              // nil = everybody may do everything
+	authorizer *auth.Authorizer              // nil = every caller may do everything
 	users      *auth.Htpasswd                // nil = no password file
-	keys       *filewatch.Value[*token.Keys] // of a token server; nil = there is none
+	keys       *filewatch.Value[*token.Keys] // keys of a token server; nil = none
 	service    *auth.Service                 // nil = there is none
-	robots     *robot.Accounts               // nil = there are none
-	workloads  *auth.Workloads               // of the service
-	twin       func(oci.Name) oci.Name       // of the caches; nil = there are none
+	robots     *robot.Accounts               // nil = no robots
+	workloads  *auth.Workloads               // workloads of the service
+	twin       func(oci.Name) oci.Name       // the upstream name of a cached repository; nil = no caches
 	acts       *audit.Log                    // nil = there is none
 
-	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
-	rules    *filewatch.Value[*access.Rules] // those of a file
+	inline   atomic.Pointer[access.Rules]    // rules of the configuration itself
+	rules    *filewatch.Value[*access.Rules] // rules of a file
 	watchers []func(context.Context)
 }
 
-// openAuth reads what the configuration names. cache is nil where no repository is one, acts
-// where there is no audit log.
+// openAuth opens the authentication of the configuration. cache is nil if no repository is a cache, acts
+// if there is no audit log.
 func openAuth(ctx context.Context, cfg *config.Config, store *Backend, cache *proxy.Registry, acts *audit.Log, log *zap.Logger) (*gate, error) {
 	g := newGate(cache)
 	g.acts = acts
@@ -70,7 +70,7 @@ func newGate(cache *proxy.Registry) *gate {
 	return &gate{twin: cache.Twin}
 }
 
-// current is the rules in force.
+// current returns the rules in force.
 func (g *gate) current() *access.Rules {
 	if g.rules != nil {
 		return g.rules.Get()
@@ -199,7 +199,7 @@ func workloads(list []config.Workload) []auth.Workload {
 	return rules
 }
 
-// serve tells the API what there is.
+// serve adds the parts that the API uses to its options.
 func (g *gate) serve(o api.Options) api.Options {
 	if o.Robots = g.robots; g.authorizer != nil {
 		o.Auth = g.authorizer
@@ -227,7 +227,7 @@ func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Opt
 	return nil
 }
 
-// reload reads again what files hold. Each logs its error.
+// reload reads the files again. Each logs its error.
 func (g *gate) reload() {
 	if g.users != nil {
 		_ = g.users.Reload()
@@ -240,7 +240,7 @@ func (g *gate) reload() {
 	}
 }
 
-// checkAuthFiles looks whether the files can be read that say who may do what.
+// checkAuthFiles checks that the files of logins and rules can be read.
 func checkAuthFiles(cfg *config.Config, check func(key, path string)) {
 	if a := cfg.Access; a != nil && a.File != "" {
 		check("access.file", a.File)

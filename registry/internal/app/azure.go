@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/storage/azure"
 )
 
-// openAzure opens a container, after it has looked at it once.
+// openAzure opens a container after it has probed it once.
 func openAzure(ctx context.Context, a *config.Azure, log *zap.Logger, userAgent string) (*azure.Bucket, error) {
 	if a.SkipVerify {
 		log.Warn("storage.azure.skipverify: any certificate is accepted; anyone on the network path can read and change everything")

@@ -30,8 +30,8 @@ import (
 type Backend struct {
 	storage.Store
 	driver   string            // its key in the configuration
-	identity string            // tells the storage from others
-	Root     string            // of files, else ""
+	identity string            // distinguishes the storage from others
+	Root     string            // root directory of files, otherwise ""
 	Remote   bool              // it is reached by a network
 	replicas bool              // several processes may serve it
 	signer   storage.URLSigner // lets clients read from the storage itself; nil = it cannot
@@ -100,7 +100,7 @@ func registryOptions(cfg *config.Config, b *Backend, log *zap.Logger) registry.O
 	}
 }
 
-// openQuotas is nil where the configuration has none.
+// openQuotas returns nil if the configuration has none.
 func openQuotas(cfg *config.Config, b *Backend, log *zap.Logger) *quota.Quotas {
 	list := Quotas(cfg)
 	if len(list) == 0 || cfg.Storage.Maintenance.ReadOnly.Enabled {

@@ -13,8 +13,8 @@ import (
 	"slipway/shared/health"
 )
 
-// newDebugHandler serves what operators look at, on an address of its own:
-// health, metrics, expvar and profiles. It asks nobody who he is.
+// newDebugHandler serves diagnostics for operators on a separate address:
+// health, metrics, expvar and profiles. It requires no login.
 func newDebugHandler(cfg *config.Config, checks *health.Monitor, metrics *prometheus.Registry) http.Handler {
 	router := mux.NewRouter()
 	router.Handle("/debug/health", checks)

@@ -21,7 +21,7 @@ import (
 )
 
 // Environment is the storage of a configuration and the rules over it, which a server and the
-// commands beside it share.
+// commands that run next to it share.
 type Environment struct {
 	Config *config.Config
 	Build  build.Info
@@ -97,7 +97,7 @@ func (e *Environment) openCaches(pulled func(oci.Name, oci.Digest), metrics *pro
 	return err
 }
 
-// Caches selects the repositories that are caches; nil if none is.
+// Caches selects the repositories that are caches; it returns nil if none is.
 func (e *Environment) Caches() func(oci.Name) bool { return cachesOf(e.Cache) }
 
 // Puller returns a repository as clients pull it, through its upstream if it is a cache.

@@ -22,7 +22,7 @@ const firstLook = 20 * time.Second
 // programs.
 const emulatorVariable = "STORAGE_EMULATOR_HOST"
 
-// openGCS opens a bucket, after it has looked at it once.
+// openGCS opens a bucket after it has probed it once.
 func openGCS(ctx context.Context, g *config.GCS, log *zap.Logger, userAgent string) (*gcs.Bucket, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()

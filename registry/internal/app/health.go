@@ -20,7 +20,7 @@ import (
 const bucketWriteCheck = time.Minute
 
 // healthChecks splits the storage's check: without reading nothing can be
-// answered, without writing pulls go on.
+// answered, without writing pulls continue.
 func healthChecks(cfg *config.Config, remote bool, rules *registry.Registry, cache *proxy.Registry) []health.Check {
 	var checks []health.Check
 	if s := cfg.Health.StorageDriver; s.Enabled {
@@ -48,7 +48,7 @@ func healthChecks(cfg *config.Config, remote bool, rules *registry.Registry, cac
 	return named(append(checks, upstreamChecks(cache)...))
 }
 
-// explain says in a few words what keeps the storage from being used. The log has
+// explain describes briefly what keeps the storage from being used. The log has
 // the cause.
 func explain(err error) error {
 	for _, e := range []struct {

@@ -10,7 +10,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// Time between two passes over the storage while somebody looks at the lists of the pages.
+// Time between two passes over the storage while the lists of the pages are being viewed.
 const (
 	passLocal  = 5 * time.Minute
 	passRemote = time.Hour

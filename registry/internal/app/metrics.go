@@ -10,7 +10,7 @@ import (
 	"slipway/shared/health"
 )
 
-// newMetrics is nil where nobody can ask for metrics.
+// newMetrics returns nil if metrics are not served.
 func newMetrics(cfg *config.Config, b build.Info) *prometheus.Registry {
 	if d := cfg.HTTP.Debug; d.Addr == "" || !d.Prometheus.Enabled {
 		return nil
@@ -27,7 +27,7 @@ func newMetrics(cfg *config.Config, b build.Info) *prometheus.Registry {
 	return metrics
 }
 
-// measured makes metrics, unless nobody can ask for them.
+// measured returns metrics, or nil if they are not served.
 func measured[M any](metrics *prometheus.Registry, make func(prometheus.Registerer) *M) *M {
 	if metrics == nil {
 		return nil
@@ -35,7 +35,7 @@ func measured[M any](metrics *prometheus.Registry, make func(prometheus.Register
 	return make(metrics)
 }
 
-// countLooks counts looks into the caches, by the names of CNCF distribution 3.
+// countLooks counts cache lookups under the metric names of CNCF distribution 3.
 func countLooks(metrics prometheus.Registerer) func(hit bool) {
 	requests := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "registry_storage_cache_requests_total", Help: "Looks for a manifest in the caches: memory, then Redis if there is one.",
@@ -52,7 +52,7 @@ func countLooks(metrics prometheus.Registerer) func(hit bool) {
 	}
 }
 
-// diskSpace looks at the file system that the images are on.
+// diskSpace measures the file system that the images are on.
 type diskSpace struct {
 	root       string
 	size, free *prometheus.Desc
@@ -72,7 +72,7 @@ func (d *diskSpace) Describe(out chan<- *prometheus.Desc) {
 	out <- d.free
 }
 
-// Collect implements prometheus.Collector. A volume that cannot be looked at is left
+// Collect implements prometheus.Collector. A volume that cannot be measured is left
 // out: the health checks say why.
 func (d *diskSpace) Collect(out chan<- prometheus.Metric) {
 	var st unix.Statfs_t

@@ -63,7 +63,7 @@ func httpStatus(uri string, status int, header http.Header) func(context.Context
 	}
 }
 
-// redirected is nil if a redirect may be followed.
+// redirected returns nil if a redirect may be followed.
 func redirected(to *http.Request, via []*http.Request, status int) error {
 	switch {
 	case status >= 300 && status < 400:

@@ -60,7 +60,7 @@ func CacheNames(cfg *config.Config) (*proxy.Registry, error) {
 	return openProxy(cfg, proxy.Options{}, build.Info{}, nil)
 }
 
-// cachesOf selects the repositories that are a cache; nil if none is.
+// cachesOf selects the repositories that are a cache; it returns nil if none is.
 func cachesOf(cache *proxy.Registry) func(oci.Name) bool {
 	if cache == nil {
 		return nil
@@ -95,7 +95,7 @@ func openSource(cfg *config.Config, u *config.ProxyUpstream, b build.Info, metri
 	return source, nil
 }
 
-// certificates are those of the system and of the file; nil stands for the former.
+// certificates returns the certificates of the system and of the file; nil stands for the former.
 func certificates(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // as documented

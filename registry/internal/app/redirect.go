@@ -20,7 +20,7 @@ import (
 	"slipway/shared/fileerror"
 )
 
-// blobURLs is what gives clients URLs for blobs; nil if they get them from here. What it
+// blobURLs returns the source of URLs for blobs; nil if clients get blobs from the registry. What it
 // needs to be watched meanwhile is added to watch.
 func blobURLs(cfg *config.Config, signer storage.URLSigner, log *zap.Logger, watch *[]func(context.Context)) (registry.BlobURLs, error) {
 	if cfg.Storage.Redirect.Disable {

@@ -194,7 +194,7 @@ func (l *Log) emit(e entry) error {
 	return nil
 }
 
-// Reopen lets files be opened again, after somebody else has moved them away.
+// Reopen opens the files again after another program has moved them away.
 func (l *Log) Reopen() {
 	if l == nil {
 		return

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// readsSuffix is behind the name of the file in that of the file for pulls and refusals.
+// readsSuffix is appended to the name of the file for pulls and refusals.
 const readsSuffix = ".reads"
 
 // File is a sink that appends to a file and starts another one when it is large: the
 // full ones are called PATH.1, the newest, to PATH.<keep>. Pulls and refusals, of which
-// anybody may cause any number, go to PATH.reads, so that they never rotate others away.
+// anyone may cause any number, go to PATH.reads, so that they never rotate others away.
 type File struct {
 	path    string
 	maxSize int64 // 0 = never another one
@@ -32,7 +32,7 @@ type File struct {
 
 // OpenFile opens or makes the file, readable by its owner only. One that root makes belongs
 // to the owner of the directory: a command of an administrator must not keep the server, which
-// runs as somebody else, from writing there. After an error Write tries again.
+// runs as another user, from writing there. After an error Write tries again.
 func OpenFile(path string, maxSize int64, keep int) (*File, error) {
 	f := &File{path: path, maxSize: maxSize, keep: keep, reads: &File{path: path + readsSuffix, maxSize: maxSize, keep: keep}}
 	return f, errors.Join(f.open(), f.reads.open())
@@ -49,7 +49,7 @@ func (f *File) open() error {
 	}
 	f.file, f.size = file, info.Size()
 	if err := f.endLine(); err != nil {
-		f.drop() // else the next line would go on where the last one was cut off
+		f.drop() // otherwise the next line would continue where the last one was cut off
 		return err
 	}
 	return nil
@@ -200,7 +200,7 @@ func (f *File) Close() (err error) {
 	return err
 }
 
-// Unclosed is a sink that somebody else closes.
+// Unclosed is a sink that its owner closes.
 type Unclosed struct{ io.Writer }
 
 // Close implements io.Closer.

@@ -50,7 +50,7 @@ func ResultOf(err error) string {
 	return Succeeded
 }
 
-// reads reports whether the record is a pull or a refusal: lines that anybody may be able
+// reads reports whether the record is a pull or a refusal: lines that anyone may be able
 // to cause in any number.
 func (r *Record) reads() bool { return r.Event == "pull" || r.Event == "refused" }
 

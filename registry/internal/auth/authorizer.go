@@ -16,7 +16,7 @@ type Options struct {
 	// Rules returns the rules in force; another pointer after each change.
 	Rules func() *access.Rules
 
-	Logins *Logins // nil = nobody logs in with a name and a secret
+	Logins *Logins // nil = logging in with a name and a secret is not possible
 	Tokens Tokens  // nil = no bearer tokens
 
 	// Realm names the registry in the challenge to log in with Basic. With TokenRealm,
@@ -101,7 +101,7 @@ func (a *Authorizer) Confirm(r *http.Request, g *Grant, want Access) error {
 // identify finds out who sends the request.
 func (a *Authorizer) identify(r *http.Request, g *Grant) error {
 	values := r.Header["Authorization"]
-	if len(values) == 0 || a.opts.Logins == nil && a.opts.Tokens == nil { // where nobody can log in, old credentials mean nothing
+	if len(values) == 0 || a.opts.Logins == nil && a.opts.Tokens == nil { // without logins, old credentials mean nothing
 		a.identifyCertificate(r, g)
 		return nil
 	}

@@ -15,7 +15,7 @@ type challenge struct {
 }
 
 // value is the header for a request that was refused; failure is "", invalid_token
-// or insufficient_scope. It is "" where nobody can log in.
+// or insufficient_scope. It is "" if logging in is not possible.
 func (c *challenge) value(r *http.Request, a Access, failure string) string {
 	if c.basic != "" || c.realm == nil {
 		return c.basic

@@ -30,7 +30,7 @@ type HtpasswdOptions struct {
 
 	// Remember is how long after its last use a right password is
 	// taken without comparing it again; 0 is DefaultRemember, negative is never. A
-	// changed or removed line of the file ends it at once.
+	// changed or removed line of the file ends it immediately.
 	Remember time.Duration
 }
 
@@ -38,7 +38,7 @@ type HtpasswdOptions struct {
 // counts within about a second. While the file is missing or unreadable every login
 // is refused as temporarily unavailable.
 type Htpasswd struct {
-	file      *filewatch.Value[*users] // strict: an old copy could let in somebody whose line was removed
+	file      *filewatch.Value[*users] // strict: an old copy could admit a user whose line was removed
 	passwords *passwords
 	seed      maphash.Seed
 }
@@ -56,7 +56,7 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	return &Htpasswd{file: file, passwords: newPasswords(o.Remember), seed: maphash.MakeSeed()}, nil
 }
 
-// openPasswordFile reads the file for the first time. Each line that gives nobody access is logged
+// openPasswordFile reads the file for the first time. Each line that gives no one access is logged
 // once.
 func openPasswordFile(path string, log *zap.Logger) (*filewatch.Value[*users], error) {
 	var reported []brokenLine

@@ -61,9 +61,9 @@ type limiter struct {
 }
 
 type client struct {
-	requests float64 // that may come at once, at the time
+	requests float64 // that may come in a burst, at the time
 	at       time.Time
-	uploads  int // under way
+	uploads  int // uploads in progress
 }
 
 func newLimiter(kind string, limit Limit) *limiter {

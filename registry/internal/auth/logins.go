@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Logins are those who log in with a name and a secret: users of the password file
+// Logins holds the callers that log in with a name and a secret: users of the password file
 // and robots, workloads at the token service only, and users and persons by their personal access
 // tokens. Any may be nil.
 type Logins struct {

@@ -22,10 +22,10 @@ type Known struct {
 // AnyPerson stands for each person of the identity provider that no rule names.
 const AnyPerson = "anybody at the identity provider"
 
-// Callers are those who are known by name: users of the password file, callers that rules name,
+// Callers returns the callers that are known by name: users of the password file, callers that rules name,
 // robots and workloads, each with the rights of now, and anonymous ones. Of the people of the
-// identity provider, whom nobody can list, there is somebody in each group that rules name, and
-// somebody in none. more reports whether there are others.
+// identity provider, which can't be listed, there is a sample in each group that rules name, and
+// one in none. more reports whether there are others.
 func (a *Authorizer) Callers() (callers []Known, more bool) {
 	known := map[string]access.Caller{"anonymous": {}}
 	for _, c := range a.opts.Rules().Named() {
@@ -106,7 +106,7 @@ func (a *Authorizer) equip(c *access.Caller) (ok bool) {
 	}
 }
 
-// Explain decides on a right of somebody else, as a request of that caller would be decided.
+// Explain decides on a right of another caller, as a request of that caller would be decided.
 func (a *Authorizer) Explain(c *access.Caller, right access.Rights, name oci.Name) access.Decision {
 	return a.opts.Rules().Explain(c, right, name)
 }

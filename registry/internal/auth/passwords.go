@@ -140,7 +140,7 @@ func (g *guesses) of(key string) *limit {
 	return l
 }
 
-// enter waits for the key's turn, which lasts until [limit.leave]. It fails at once if too many wait
+// enter waits for the key's turn, which lasts until [limit.leave]. It fails immediately if too many wait
 // for the same key, or if its turn comes too late for the context.
 func (g *guesses) enter(ctx context.Context, key string) (l *limit, err error) {
 	l = g.of(key)

@@ -19,7 +19,7 @@ const (
 	// taken for an access token.
 	refreshAudience = "/refresh"
 
-	// workloadRefresh is how long a pipeline can go on after its OIDC token has expired.
+	// workloadRefresh is how long a pipeline can continue after its OIDC token has expired.
 	workloadRefresh = time.Hour
 )
 
@@ -34,9 +34,9 @@ type ServiceOptions struct {
 	RefreshLifetime time.Duration
 }
 
-// Service gives out tokens, and verifies them. A token names its bearer and what
+// Service issues tokens and verifies them. A token names its bearer and what
 // it was issued for; what the bearer may do is decided at each request, so a
-// revoked credential or a changed rule counts at once.
+// revoked credential or a changed rule takes effect immediately.
 type Service struct {
 	opts            ServiceOptions
 	access, refresh *token.Verifier
@@ -81,7 +81,7 @@ type holder struct {
 	until  time.Time // of a refresh token that is used, the end of it
 }
 
-// Issue gives out a token for what the caller may do of what was asked for. The error
+// Issue issues a token for the part of the requested access that the caller has. The error
 // is a *Refusal, an *oci.Error, or the context's.
 func (s *Service) Issue(r *http.Request, q TokenRequest) (Issued, error) {
 	if q.Service != "" && q.Service != s.opts.Service {

@@ -32,7 +32,7 @@ type user struct {
 	stamp      string // ties tokens to the hash
 }
 
-// brokenLine is a line that gives nobody access. It holds no part of the hash,
+// brokenLine is a line that gives no one access. It holds no part of the hash,
 // nor of a line without a colon, which may be anything, a password too.
 type brokenLine struct {
 	number int
@@ -42,7 +42,7 @@ type brokenLine struct {
 
 // parseUsers reads the lines of an htpasswd file. Empty lines and those that
 // begin with # say nothing; of two lines for one user the last counts, also
-// when it gives nobody access.
+// if it gives no one access.
 func parseUsers(content []byte) *users {
 	u := &users{byName: map[string]user{}}
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -74,7 +74,7 @@ func UserNames(content []byte) []string {
 	return slices.Collect(maps.Keys(parseUsers(content).byName))
 }
 
-// BrokenLines says which lines of an htpasswd file at path let nobody in, why, and what to do.
+// BrokenLines describes which lines of an htpasswd file at path give no one access, why, and what to do.
 func BrokenLines(path string, content []byte) []string {
 	var lines []string
 	for _, b := range parseUsers(content).broken {
@@ -145,7 +145,7 @@ func (u *users) find(name []byte, seed maphash.Seed) (found user, known bool) {
 	return user{hash: decoy(cost)}, false
 }
 
-// decoy is a well-formed hash of the cost that nobody knows a password for.
+// decoy is a well-formed hash of the cost that matches no known password.
 func decoy(cost int) string {
 	return fmt.Sprintf("$2a$%02d$NoSuchUserInThisFileNobodyKnowsThePasswordOfThisHash.", cost)
 }

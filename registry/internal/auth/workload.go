@@ -44,7 +44,7 @@ type workloads struct {
 type workload struct {
 	Workload
 	claims map[string]*regexp.Regexp
-	stamp  string // another one when the rule lets in somebody else
+	stamp  string // changes when the rule admits another caller
 }
 
 // NewWorkloads makes workloads. Tokens count only of the issuers that a rule names.

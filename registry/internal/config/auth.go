@@ -50,12 +50,12 @@ type TokenAuth struct {
 	AutoRedirectPath  string   `key:"autoredirectpath" doc:"Path for autoredirect."`
 }
 
-// TokenService is the service that gives out tokens.
+// TokenService is the service that issues tokens.
 type TokenService struct {
 	Builtin *BuiltinService `key:"builtin"`
 }
 
-// BuiltinService gives out tokens to users of the password file, robots and workloads.
+// BuiltinService issues tokens to users of the password file, robots and workloads.
 type BuiltinService struct {
 	Service         string        `key:"service" doc:"Name of this registry in its tokens; equal on all replicas."`
 	Lifetime        time.Duration `key:"lifetime" doc:"Validity of a token, 1m to 1h."`

@@ -7,7 +7,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Health describes what is checked.
+// Health describes the health checks.
 type Health struct {
 	StorageDriver StorageCheck `key:"storagedriver"`
 	Files         []FileCheck  `key:"file" alias:"filecheckers"`

@@ -17,7 +17,7 @@ type Maintenance struct {
 	Verify        Verification  `key:"verify"`
 }
 
-// UploadPurging removes uploads that nobody finished.
+// UploadPurging removes abandoned uploads.
 type UploadPurging struct {
 	Enabled  bool          `key:"enabled" doc:"Remove abandoned uploads."`
 	Age      time.Duration `key:"age" min:"0" doc:"Idle time until an upload is removed."`
@@ -45,7 +45,7 @@ type TagRule struct {
 	Tags         []string `key:"tags" doc:"Regular expressions, each for the whole tag."`
 }
 
-// Retention deletes tags that nobody needs any more.
+// Retention deletes tags that are no longer needed.
 type Retention struct {
 	Enabled  bool            `key:"enabled" doc:"Run while serving."`
 	Interval time.Duration   `key:"interval" doc:"Time between two runs."`

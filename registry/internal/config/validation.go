@@ -9,13 +9,13 @@ type Validation struct {
 	Manifests ValidatedManifests `key:"manifests"`
 }
 
-// ValidatedManifests splits the checks by what they look at.
+// ValidatedManifests groups the checks by their subject.
 type ValidatedManifests struct {
 	URLs    URLs    `key:"urls"`
 	Indexes Indexes `key:"indexes"`
 }
 
-// URLs are regular expressions for the URLs of layers that lie elsewhere.
+// URLs are regular expressions for the URLs of layers that are stored elsewhere.
 type URLs struct {
 	Allow []string `key:"allow" doc:"Regular expressions that a layer's URL must match."`
 	Deny  []string `key:"deny" doc:"Regular expressions; a layer's URL must match none of them."`

@@ -1,5 +1,5 @@
 // Package index keeps what pages show of repositories: counts, sizes and dates, in a file
-// beside the storage, so that a view needs no scan. It is a cache, rebuilt from the tree when it is
+// next to the storage, so that a view needs no scan. It is a cache, rebuilt from the tree when it is
 // missing or foreign and revalidated in the background, and never decides what exists.
 package index
 
@@ -29,7 +29,7 @@ type Options struct {
 	Store    storage.Store
 	Remote   bool          // the store is reached by a network
 	Interval time.Duration // between two passes over all repositories
-	// Pulls returns when manifests were last pulled. Nil = nobody knows.
+	// Pulls returns when manifests were last pulled. Nil = unknown.
 	Pulls func(context.Context) (Pulls, error)
 	Log   *zap.Logger
 }
@@ -155,7 +155,7 @@ func (x *Index) Complete() (at time.Time) {
 	return at
 }
 
-// Want notes that somebody looks at lists of repositories: without that there is no pass over the
+// Want notes that lists of repositories are being viewed: without that there is no pass over the
 // storage. It reports whether all repositories were read once, so that lists are whole. A nil *Index
 // reports false.
 func (x *Index) Want() (whole bool) {
@@ -170,8 +170,8 @@ func (x *Index) Want() (whole bool) {
 	return whole
 }
 
-// Touch has a repository read again soon, because it was changed or somebody looks at it. It
-// doesn't wait. Before anybody looks at lists it does nothing, and so does a nil *Index.
+// Touch schedules a repository to be read again soon, because it was changed or is being viewed. It
+// doesn't block. Before any list is viewed it does nothing, and so does a nil *Index.
 func (x *Index) Touch(name oci.Name) {
 	if x == nil {
 		return

@@ -18,7 +18,7 @@ type Repository struct {
 	Bytes     int64     // of them
 	Own       int64     // of those that no other repository has
 	Pushed    time.Time // of the storage's last write to a tag; zero = never
-	Pulled    time.Time // when a manifest was last pulled; zero = nobody knows
+	Pulled    time.Time // when a manifest was last pulled; zero = unknown
 	Read      time.Time // when the storage was read
 }
 

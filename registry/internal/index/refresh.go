@@ -30,7 +30,7 @@ const (
 	scanTimeout = 10 * time.Minute
 )
 
-// Run keeps the index current until ctx ends. While somebody looks at lists, it passes over all
+// Run keeps the index current until ctx ends. While lists are being viewed, it passes over all
 // repositories once in each interval; and it reads those that were touched.
 func (x *Index) Run(ctx context.Context) {
 	var again <-chan time.Time
@@ -233,7 +233,7 @@ func (x *Index) listBlobs(ctx context.Context) error {
 	return flush()
 }
 
-// dropUnowned forgets the sizes of blobs that no repository has.
+// dropUnowned forgets the sizes of blobs that are in no repository.
 func dropUnowned(tx *bolt.Tx) error {
 	blobs := tx.Bucket(blobsBucket)
 	var unowned [][]byte

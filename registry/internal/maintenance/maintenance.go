@@ -41,7 +41,7 @@ type Options struct {
 	Log      *zap.Logger
 	Metrics  *prometheus.Registry // nil = none
 	Audit    *audit.Log           // nil = none
-	Board    *schedule.Board      // shows the jobs and takes requests for one; nil = nobody looks
+	Board    *schedule.Board      // shows the jobs and takes requests for one; nil = no board
 }
 
 // jobs are the scheduled jobs of one server.
@@ -53,8 +53,8 @@ type jobs struct {
 	collectAt time.Time // when to collect once more after an eviction; zero = not planned
 }
 
-// Start starts the jobs that the configuration turns on, and those that somebody may ask the board
-// for; they end with ctx. Jobs that delete run one at a time. A verification, which may take days, runs beside them.
+// Start starts the jobs that the configuration turns on and those that can be requested on the
+// board; they end with ctx. Jobs that delete run one at a time. A verification, which may take days, runs in parallel.
 func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	work := &o.Config.Storage.Maintenance
 	if work.ReadOnly.Enabled {

@@ -154,7 +154,7 @@ func ask(ctx context.Context, queue, method, path string, answer any) error {
 	return json.Unmarshal(body, answer)
 }
 
-// serveAdmin answers `registry events` on a socket beside the file. Its mode keeps
+// serveAdmin answers `registry events` on a socket next to the file. Its mode keeps
 // other users out: only users that may open the file may drop events.
 func (n *Notifier) serveAdmin() {
 	path := socket(n.file.path)

@@ -59,7 +59,7 @@ const (
 	maxMemory    = 4 << 20          // bytes of pulls in memory
 	chunkEvents  = 64               // that are sent before they are deleted together,
 	chunkTime    = time.Second      // or those of this time
-	headersPoll  = time.Second      // between looks for a missing headers file
+	headersPoll  = time.Second      // between checks for a missing headers file
 	repeatAfter  = time.Minute      // until another reason for failures is logged
 	maxBackoff   = time.Minute      // unless the configured backoff is longer
 	quickRetries = 10               // tries per backoff before the threshold
@@ -134,7 +134,7 @@ func (e *endpoint) dropped(changes, pulls int) {
 	}
 }
 
-// run sends what waits until ctx ends. A delivery under way then goes on until cut
+// run sends what waits until ctx ends. A delivery in progress then continues until cut
 // ends, and without a file so do the others.
 func (e *endpoint) run(ctx, cut context.Context) {
 	defer e.sender.client.CloseIdleConnections()

@@ -62,7 +62,7 @@ type Notifier struct {
 	senders sync.WaitGroup
 }
 
-// New opens the queue and starts to send what is in it.
+// New opens the queue and starts to send its events.
 func New(o Options) (n *Notifier, err error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(prometheus.NewRegistry())
@@ -202,7 +202,7 @@ func (n *Notifier) store(batch []queued) (err error) {
 	return err
 }
 
-// cutDelivery is how long Close waits for deliveries under way, and for events in
+// cutDelivery is how long Close waits for deliveries in progress, and for events in
 // memory where there is no file.
 const cutDelivery = 2 * time.Second
 

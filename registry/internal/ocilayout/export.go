@@ -214,7 +214,7 @@ func (e *export) child(repo registry.Puller, by oci.Digest, d *oci.Descriptor) e
 	return e.manifest(repo, m)
 }
 
-// layer writes a layer, unless it lies elsewhere by design.
+// layer writes a layer, unless it is stored elsewhere by design.
 func (e *export) layer(repo registry.Puller, d *oci.Descriptor) error {
 	if oci.IsManifest(d.MediaType) {
 		return e.child(repo, "a manifest", d)

@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// maxDepth is how deep indexes may lie in each other.
+// maxDepth is how deeply indexes may be nested.
 const maxDepth = 32
 
 // ErrSeveral is inside the error for a layout of several repositories that nobody
@@ -102,7 +102,7 @@ type importer struct {
 }
 
 // tags is the tags that each manifest gets. Two manifests of one tag are an
-// error: nobody can tell which was meant.
+// error: it is ambiguous which was meant.
 func (i *importer) tags(x *index) (map[oci.Digest][]oci.Tag, error) {
 	byTag, byDigest := map[oci.Tag]oci.Digest{}, map[oci.Digest][]oci.Tag{}
 	for _, d := range x.Manifests {

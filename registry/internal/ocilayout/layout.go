@@ -33,7 +33,7 @@ type index struct {
 	Manifests     []oci.Descriptor `json:"manifests"`
 }
 
-// blobFile is where a blob lies in a layout.
+// blobFile returns the path of a blob in a layout.
 func blobFile(d oci.Digest) string {
 	return path.Join("blobs", string(d.Algorithm()), d.Hex())
 }

@@ -37,7 +37,7 @@ type rooted struct{ root *os.Root }
 func (r rooted) open(name string) (io.ReadCloser, error) { return r.root.Open(name) }
 func (r rooted) Close() error                            { return r.root.Close() }
 
-// tarred is a tar file and where its members lie in it.
+// tarred is a tar file and the offsets of its members.
 type tarred struct {
 	file    *os.File
 	members map[string]*io.SectionReader

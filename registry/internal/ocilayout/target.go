@@ -74,7 +74,7 @@ func (d directory) put(name string, _ int64, content io.Reader) error {
 }
 
 func (d directory) finish() error  { return nil }
-func (d directory) discard() error { return nil } // what is there helps nobody, and may be the user's
+func (d directory) discard() error { return nil } // the content is harmless, and may be the user's
 
 // tarFile is a target that has another name until it is finished.
 type tarFile struct {

@@ -103,10 +103,10 @@ func (c *Registry) openMounted(ctx context.Context, s *Source, local registry.Re
 	return b
 }
 
-// maxTransfers bounds the transfers, which go on when the clients that began them have left.
+// maxTransfers bounds the transfers, which continue when the clients that began them have left.
 const maxTransfers = 4096
 
-// join returns a reader of the transfer under way, nil if there is none. The caller holds mu.
+// join returns a reader of the transfer in progress, nil if there is none. The caller must hold mu.
 func (c *Registry) join(ctx context.Context, key blobKey) *reader {
 	t := c.transfers[key]
 	if t == nil {
@@ -121,7 +121,7 @@ func (c *Registry) join(ctx context.Context, key blobKey) *reader {
 	return &reader{t: t, ctx: ctx}
 }
 
-// begin returns a reader of the transfer under way, or of a new one.
+// begin returns a reader of the transfer in progress, or of a new one.
 func (c *Registry) begin(ctx context.Context, s *Source, local registry.Repository, key blobKey) (*reader, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

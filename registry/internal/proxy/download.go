@@ -19,7 +19,7 @@ type download struct {
 	key    blobKey
 	log    *zap.Logger
 	ctx    context.Context
-	wanted func() bool // reports whether anybody still wants the blob
+	wanted func() bool // reports whether a reader still wants the blob
 
 	size int64 // -1 = unknown
 	at   int64
@@ -128,7 +128,7 @@ func (d *download) read(p []byte) (int, error) {
 }
 
 // pause waits before the next attempt after a break. It returns the cause if there is no use
-// in one: nothing has come yet, nobody waits, or it took too long already.
+// in one: nothing has come yet, no reader waits, or it took too long already.
 func (d *download) pause(cause error) error {
 	switch upstream.ReasonOf(cause) {
 	case upstream.Down, upstream.Slow, upstream.Fault:
@@ -161,7 +161,7 @@ func (d *download) close() {
 	}
 }
 
-// resumeAt has the download begin at an offset, behind bytes with that hash; nil = none.
+// resumeAt makes the download begin at an offset, after bytes with that hash; nil = none.
 func (d *download) resumeAt(at, size int64, behind hash.Hash) (err error) {
 	d.at, d.size = at, size
 	if behind != nil {

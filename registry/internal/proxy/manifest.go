@@ -50,7 +50,7 @@ func (c *Registry) manifest(ctx context.Context, s *Source, r registry.Repositor
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case patience.Err() != nil:
-		return s.stale(have, upstream.Slow), nil // the check goes on
+		return s.stale(have, upstream.Slow), nil // the check continues
 	case errors.Is(err, errGone):
 		return nil, err
 	}

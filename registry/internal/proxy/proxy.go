@@ -3,7 +3,7 @@
 // belongs to, what is fresh enough, what clients get when an upstream fails, and what leaves
 // the cache.
 //
-// What is cached lies in the storage as if it had been pushed. Everything else the package
+// Cached content is stored as if it had been pushed. Everything else the package
 // keeps may be lost.
 package proxy
 
@@ -54,7 +54,7 @@ type Options struct {
 type Registry struct {
 	opts    Options
 	now     func() time.Time
-	ctx     context.Context // for work that goes on when its client has left
+	ctx     context.Context // for work that continues when its client has left
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 	spool   *spool
@@ -102,7 +102,7 @@ type origin struct {
 // maxRemembered bounds the entries of each cache.
 const maxRemembered = 50_000
 
-// once runs work for all who ask for the key at the same time. It goes on when they leave.
+// once runs work once for all concurrent callers with the key. It continues when they leave.
 func once[V any](ctx context.Context, c *Registry, g *cache.Group[V], key string, work func() (V, error)) (V, error) {
 	return g.Do(ctx, key, func() (V, error) {
 		c.work.Add(1)
@@ -143,7 +143,7 @@ func New(o Options) *Registry {
 	return c
 }
 
-// Close ends all transfers and checks under way.
+// Close ends all transfers and checks in progress.
 func (c *Registry) Close() {
 	c.stop()
 	c.work.Wait()

@@ -70,7 +70,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// readRest reads what the transfer could not spool, behind the first got bytes.
+// readRest reads what the transfer could not spool, after the first got bytes.
 func (r *reader) readRest(p []byte, got int64, rest *rest) (int, error) {
 	if skip := r.at - got; skip < int64(len(rest.tail)) {
 		n := copy(p, rest.tail[skip:])

@@ -37,7 +37,7 @@ type SyncReport struct {
 	Failed int   `json:"failed"`
 }
 
-// Sync fetches images that the caches don't hold. It goes on after a failure, and returns all
+// Sync fetches images that the caches don't hold. It continues after a failure, and returns all
 // of them. tell may be nil.
 func (c *Registry) Sync(ctx context.Context, images []Image, tell func(Progress)) (SyncReport, error) {
 	if tell == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // transfer fetches one blob into a spool file, which any number of readers follow as it grows,
-// and then stores it. It goes on when its readers leave.
+// and then stores it. It continues when its readers leave.
 type transfer struct {
 	reg   *Registry
 	src   *Source
@@ -32,7 +32,7 @@ type transfer struct {
 	got     int64      // bytes of the file
 	users   int        // the transfer itself and its readers
 	err     error      // why it failed, for clients
-	rest    *rest      // where readers go on by themselves after it failed; nil = they don't
+	rest    *rest      // where readers continue by themselves after it failed; nil = they don't
 }
 
 type transferState int
@@ -43,7 +43,7 @@ const (
 	failed
 )
 
-// rest is what readers need to go on without the spool: the bytes behind the file that had
+// rest is what readers need to continue without the spool: the bytes after the file that had
 // arrived, and the hash of all up to there; nil = of nothing.
 type rest struct {
 	tail []byte
@@ -63,7 +63,7 @@ func (t *transfer) set(change func()) {
 	t.changed = make(chan struct{})
 }
 
-// wanted reports whether anybody reads.
+// wanted reports whether there is a reader.
 func (t *transfer) wanted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *transfer) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.users--; t.users == 0 && t.file != nil {
-		_ = t.file.Close() // nobody needs its bytes
+		_ = t.file.Close() // its bytes are no longer needed
 	}
 }
 

@@ -34,14 +34,14 @@ type accessPage struct {
 	Who        *callerRow // whose rights are explained
 	Whole      bool       // all callers are shown, not the visitor alone
 	More       bool       // there are callers that the page leaves out
-	Disabled   []string   // what nobody can do, whatever the rules
+	Disabled   []string   // actions that are disabled, whatever the rules
 }
 
 // showsRights reports whether the visitor has a link to the page of rights.
 func (web *Web) showsRights(v *visit) bool { return v.grant != nil && v.user() != "" }
 
-// getAccess shows who may do what in a repository to those who administer it, and to everybody
-// else what they may do themselves.
+// getAccess shows all rights in a repository to its administrators, and to other visitors
+// their own.
 func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
 	if v.grant == nil {
 		return errNoPage

@@ -52,7 +52,7 @@ func (p *actsPage) add(r *audit.Record) {
 	p.Acts = append(p.Acts, row)
 }
 
-// getActs shows the last lines of the audit log to those who administer a registry with logins.
+// getActs shows the last lines of the audit log to administrators of a registry with logins.
 func (web *Web) getActs(w http.ResponseWriter, v *visit) error {
 	if web.o.AuditFile == "" || v.grant == nil || !web.administers(v) {
 		return errNoPage

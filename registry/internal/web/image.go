@@ -152,7 +152,7 @@ func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *
 // maxRows is how many entries of a list a page shows: a manifest has room for 40,000 layers.
 const maxRows = 500
 
-// shorten leaves out the entries of a list behind the first maxRows, and adds their number to left.
+// shorten drops the entries of a list after the first maxRows, and adds their number to left.
 func shorten[T any](list []T, left *int) []T {
 	*left += max(0, len(list)-maxRows)
 	return list[:min(len(list), maxRows)]

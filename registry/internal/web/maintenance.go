@@ -16,7 +16,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// jobRow is a job, and what the run under way has looked at.
+// jobRow is a job and the progress of its current run.
 type jobRow struct {
 	schedule.Job
 	Phase   string
@@ -33,7 +33,7 @@ type maintenancePage struct {
 	PlanOnly bool // no job applies the plan
 }
 
-// getMaintenance shows the jobs of this process to those who administer the registry.
+// getMaintenance shows the jobs of this process to administrators.
 func (web *Web) getMaintenance(w http.ResponseWriter, v *visit) error {
 	if !web.administers(v) {
 		return errNoPage
@@ -51,7 +51,7 @@ func (web *Web) getMaintenance(w http.ResponseWriter, v *visit) error {
 	return web.pages.Show(w, http.StatusOK, "maintenance", p)
 }
 
-// addProgress adds what the run has looked at.
+// addProgress adds the progress of the run.
 func (web *Web) addProgress(row *jobRow) {
 	done := row.Done
 	row.Phase, row.Percent = done.Phase(), done.Percent.Load()

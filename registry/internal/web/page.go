@@ -88,7 +88,7 @@ func (e *refusal) Error() string { return e.text }
 
 var (
 	errNoPage = &refusal{http.StatusNotFound, "There is no such page."}
-	// errHidden is the error for what is not there as well as for what the visitor may not see.
+	// errHidden is the error both for content that doesn't exist and for content that the visitor may not see.
 	errHidden = &refusal{http.StatusNotFound, "This is not here, or you may not see it."}
 )
 
@@ -121,7 +121,7 @@ func problem(err error) (status int, text string) {
 // fail answers with an error page.
 func (web *Web) fail(w http.ResponseWriter, v *visit, err error) {
 	if v.Context().Err() != nil {
-		return // nobody is left to be told
+		return // the client has left
 	}
 	status, text := problem(err)
 	if status >= http.StatusInternalServerError {

@@ -26,7 +26,7 @@ type retentionPage struct {
 	Keep     time.Duration // what goes can be restored, 0 = it can't
 }
 
-// getRetention shows what retention would delete now, to those who administer the registry.
+// getRetention shows what retention would delete now, to administrators.
 func (web *Web) getRetention(w http.ResponseWriter, v *visit) error {
 	if web.o.Plan == nil || !web.administers(v) {
 		return errNoPage

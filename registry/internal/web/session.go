@@ -34,7 +34,7 @@ func (v *visit) may(want access.Rights, name oci.Name) bool {
 	return v.grant == nil || v.grant.May(want.Needs(), name)
 }
 
-// user is the visitor's name, "" for somebody unknown.
+// user returns the visitor's name, "" if unknown.
 func (v *visit) user() string {
 	if v.grant == nil {
 		return ""
@@ -59,7 +59,7 @@ func (web *Web) seal(s session) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(web.mac("session", content), content...)), nil
 }
 
-// unseal reads what seal wrote; ok is false for anything else, and for what has expired.
+// unseal reads what seal wrote; ok is false for anything else and after expiry.
 func (web *Web) unseal(value string) (s session, ok bool) {
 	content, ok := web.signed("session", value)
 	if !ok || json.Unmarshal(content, &s) != nil {
@@ -116,7 +116,7 @@ func (web *Web) identify(w http.ResponseWriter, v *visit) error {
 		s, known = web.unseal(cookie.Value)
 	}
 	if web.o.Auth == nil {
-		if !known { // forms need a token also where nobody logs in
+		if !known { // forms need a token also without logins
 			s = newSession(auth.Session{})
 			if err := web.keep(w, v.Request, s); err != nil {
 				return err
@@ -231,7 +231,7 @@ func (web *Web) postLogin(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-// postLogout takes the session from the browser. Nobody else has it.
+// postLogout removes the session from the browser, which holds the only copy.
 func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
 	ui.SetCookie(w, http.Cookie{Name: sessionCookie, Path: web.base, Secure: web.secure(v.Request)})
 	return web.back(w, v, "/", "loggedout")

@@ -72,7 +72,7 @@ func (web *Web) uploads(ctx context.Context) (s uploadState) {
 // administers reports whether the visitor administers the registry as a whole.
 func (web *Web) administers(v *visit) bool { return v.grant == nil || v.grant.Administers(nil) }
 
-// getState shows how this process is to those who administer the registry.
+// getState shows the state of this process to administrators.
 func (web *Web) getState(w http.ResponseWriter, v *visit) error {
 	if !web.administers(v) {
 		return errNoPage

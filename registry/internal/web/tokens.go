@@ -35,7 +35,7 @@ func (web *Web) managesTokens(v *visit) bool {
 	return web.o.Auth != nil && web.o.Auth.People() != nil && v.csrf != "" && web.administers(v)
 }
 
-// getTokens lists personal access tokens to those who administer the registry.
+// getTokens lists personal access tokens to administrators.
 func (web *Web) getTokens(w http.ResponseWriter, v *visit) error {
 	if !web.managesTokens(v) {
 		return errNoPage
@@ -62,7 +62,7 @@ func (web *Web) getTokens(w http.ResponseWriter, v *visit) error {
 	return web.pages.Show(w, http.StatusOK, "tokens", p)
 }
 
-// postRevokeOwned revokes a token of somebody, or all of them if the form names none.
+// postRevokeOwned revokes a token of a user, or all of them if the form names none.
 func (web *Web) postRevokeOwned(w http.ResponseWriter, v *visit) error {
 	if !web.managesTokens(v) {
 		return errNoPage

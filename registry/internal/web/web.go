@@ -118,7 +118,7 @@ func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // handler answers the request of a visitor or returns why it cannot.
 type handler func(http.ResponseWriter, *visit) error
 
-// Paths of a repository and what is in it. No name contains a colon or an at sign.
+// Paths of a repository and its content. No name contains a colon or an at sign.
 const (
 	inRepository = "/{name:[^:@]+}"
 	inImage      = "/{name:[^:@]+}{sign:[:@]}{reference:[^/]+}"

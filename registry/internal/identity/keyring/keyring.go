@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	interval = 20 * time.Second // between two looks at the storage
+	interval = 20 * time.Second // between two reads of the storage
 
 	// rotateAfter is the age at which a key is replaced, and publishFor how long its
 	// successor is known before it signs, so that all replicas have read it.

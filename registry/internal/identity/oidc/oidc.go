@@ -174,13 +174,13 @@ func (i *issuer) provider(now time.Time) (*provider, error) {
 	if newer := i.known.Load(); newer != known {
 		return newer, nil
 	}
-	if known == nil && i.failed != nil && now.Before(i.failedAt.Add(minPause)) { // those who waited don't wait once more each
+	if known == nil && i.failed != nil && now.Before(i.failedAt.Add(minPause)) { // callers that have waited don't each wait again
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, i.failed)
 	}
 	client := &http.Client{
 		Transport: i.fetch,
 		Timeout:   fetchTimeout,
-		// The keys are where the issuer says; nobody else sends the registry anywhere.
+		// Only the issuer tells the registry where its keys are.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	ctx := oidc.ClientContext(context.Background(), client) // other tokens need the keys even if this client hangs up

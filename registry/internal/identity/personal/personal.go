@@ -77,7 +77,7 @@ type record struct {
 	Hash  string `json:"hash"` // of the secret, which is random: SHA-256 is enough
 }
 
-// person is what is known of somebody by the last login.
+// person is what the last login showed about a user.
 type person struct {
 	Owner  string   `json:"owner"`
 	Source string   `json:"source"`
@@ -99,7 +99,7 @@ type seen struct {
 }
 
 // New does no I/O. source identifies the provider that names people, "" if none does: the same name
-// may be somebody else's at another one.
+// may belong to another user at another one.
 func New(store storage.Store, source string) *Tokens {
 	return &Tokens{store: store, source: source, known: cache.New[string, seen](maxKnown)}
 }
@@ -263,7 +263,7 @@ func (t *Tokens) LastUsed(id string) time.Time {
 	return used
 }
 
-// Revoke removes a token of the owner: it ends here at once, and at other replicas within Fresh. ErrUnknown.
+// Revoke removes a token of the owner: it ends here immediately, and at other replicas within Fresh. The error is ErrUnknown if there is none.
 func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 	if !validID(id) {
 		return ErrUnknown

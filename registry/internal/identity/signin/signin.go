@@ -26,7 +26,7 @@ type Options struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret string
-	Scopes       []string // beside openid
+	Scopes       []string // in addition to openid
 	NameClaim    string   // by which rules name a person
 	GroupsClaim  string
 }
@@ -53,7 +53,7 @@ type Attempt struct {
 	State, Nonce, Verifier string
 }
 
-// Person is somebody whom the provider has named.
+// Person is a user of the provider.
 type Person struct {
 	Name   string
 	Groups []string
@@ -159,7 +159,7 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 }
 
 // addInfo adds the claims that some providers have at the user info endpoint only. Without them
-// nobody may log in: a rule may deny something to a group.
+// no one may log in: a rule may deny something to a group.
 func addInfo(ctx context.Context, found *oidc.Provider, token *oauth2.Token, subject string, claims map[string]any) error {
 	info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {

@@ -21,7 +21,7 @@ type Claims struct {
 	ID        string    `json:"jti,omitempty"`
 	Access    []Scope   `json:"access"`
 
-	// Own is what a token of this registry's own service says beside.
+	// Own holds the additional claims of a token of this registry's own service.
 	Own *Own `json:"slipway,omitempty"`
 }
 

@@ -17,7 +17,7 @@ const (
 	// Leeway is by how much the clocks of issuer and registry may differ.
 	Leeway = time.Minute
 
-	// MaxSize is the size of the largest token that is looked at.
+	// MaxSize is the size of the largest token that is accepted.
 	MaxSize = 64 << 10
 
 	maxRemembered     = 4096
@@ -35,7 +35,7 @@ func Algorithms() []string {
 var ErrInvalid = errors.New("invalid token")
 
 // Verifier verifies tokens, and remembers those that were valid, unless they are large or
-// anonymous: anybody may get any number of these.
+// anonymous: anyone may get any number of these.
 type Verifier struct {
 	issuer     string // "" = any
 	audience   string
@@ -43,7 +43,7 @@ type Verifier struct {
 	keys       func() *Keys
 
 	mu    sync.RWMutex
-	valid map[string]remembered // by the whole token: a hash of it would cost more than all else
+	valid map[string]remembered // by the whole token: a hash of it would cost more than everything else
 }
 
 // remembered is a token whose signature was right by some keys.

@@ -53,8 +53,8 @@ type Options struct {
 	// PurgeDeleted gives up what was deleted and could still be restored.
 	PurgeDeleted bool
 	DryRun       bool               // changes nothing
-	Tell         func(Event)        // nil = nobody; one call at a time
-	Progress     *schedule.Progress // nil = nobody looks
+	Tell         func(Event)        // nil = no callback; one call at a time
+	Progress     *schedule.Progress // nil = not shown
 
 	// Paced makes a run rest, so that it uses no more than a tenth of the machine's
 	// processors.

@@ -56,7 +56,7 @@ func (r *run) deletePending(ctx context.Context, more int) error {
 }
 
 // deleteRevisions deletes manifests, those first that no other garbage needs: one that stays
-// because somebody has renewed it keeps what it needs.
+// because it was renewed keeps what it needs.
 func (r *run) deleteRevisions(ctx context.Context, repos []*repository) error {
 	for {
 		var infos []storage.Info

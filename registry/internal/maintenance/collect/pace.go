@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A scheduled run takes its time beside the requests of its server, so that pulls
+// A scheduled run yields to the requests of its server, so that pulls
 // hardly notice it: it uses no more than a tenth of the machine's processors.
 // Waiting for the storage is no work.
 

@@ -38,7 +38,7 @@ func keyOf(name oci.Name, d oci.Digest) key {
 // Times is when manifests were last pulled.
 type Times struct{ seconds map[key]int64 }
 
-// Of is when the manifest was last pulled; ok is false if nobody knows.
+// Of returns when the manifest was last pulled; ok is false if that is unknown.
 func (t Times) Of(name oci.Name, d oci.Digest) (at time.Time, ok bool) {
 	s, ok := t.seconds[keyOf(name, d)]
 	return time.Unix(s, 0).UTC(), ok
@@ -65,7 +65,7 @@ func (t *Times) add(others Times) {
 	}
 }
 
-// File is where the times outlive the process: an object beside the tree that
+// File stores the times across restarts: an object outside the tree that
 // distribution does not know. It may be lost with the power, which only makes
 // pulls unknown.
 type File struct{ store storage.Store }

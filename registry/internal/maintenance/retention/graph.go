@@ -62,7 +62,7 @@ func (g *graph) add(d oci.Digest, m *oci.Manifest, size int64) {
 }
 
 // blobsOf is what a manifest needs that may be a blob: also of an index, as the
-// caches of BuildKit have it. What is no digest, nobody can need.
+// caches of BuildKit have it. A name that is not a digest is never needed.
 func blobsOf(m *oci.Manifest) []oci.Digest {
 	var blobs []oci.Digest
 	add := func(d oci.Digest) {

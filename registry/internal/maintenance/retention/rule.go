@@ -1,4 +1,4 @@
-// Package retention deletes tags that nobody needs any more, by rules.
+// Package retention deletes tags that are no longer needed, by rules.
 //
 // It deletes tags only. The manifests and blobs that nothing else needs then
 // are left to the collection of garbage.
@@ -25,7 +25,7 @@ type Rule struct {
 	Repositories pattern.Names
 	Tags         pattern.Tags // empty selects all tags
 
-	Delete       bool         // those that nothing below keeps; else all are kept
+	Delete       bool         // those that nothing below keeps; otherwise all are kept
 	Keep         pattern.Tags // always kept
 	Newest       int          // number of tags kept in each repository, those pushed last
 	NewerThan    time.Duration
@@ -50,7 +50,7 @@ type Verdict struct {
 	Why        string     `json:"why"`
 
 	subject string // of a tag that clients made for what belongs to a manifest: its digest, or the begin of it
-	begins  bool   // a rule asked for pulls and nobody knew of one
+	begins  bool   // a rule asked for pulls and none is known
 
 	modified time.Time // date of the link
 	recorded bool      // Pushed is from the tag's push record, not from the date of the link

@@ -30,8 +30,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// ran counts an application. A dry run releases nothing.
-func (m *Metrics) ran(p *Plan, r Result, err error) {
+// observe counts an application. A dry run releases nothing.
+func (m *Metrics) observe(p *Plan, r Result, err error) {
 	if m == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 		log.Info("retention was interrupted", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted))
 		return ctx.Err()
 	}
-	metrics.ran(plan, result, err)
+	metrics.observe(plan, result, err)
 	for _, problem := range plan.Problems {
 		log.Warn("retention skips a repository", zap.String("problem", problem))
 	}

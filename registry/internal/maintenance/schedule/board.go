@@ -26,9 +26,9 @@ var (
 // Job is what is known of a scheduled job at this process.
 type Job struct {
 	Name   string
-	Next   time.Time // when the next run begins at the latest, if none is under way and no other job holds the slot; zero = only when asked
-	Asked  bool      // somebody has asked for a run that hasn't begun
-	Begun  time.Time // of the run under way, zero = none
+	Next   time.Time // when the next run begins at the latest, if none is in progress and no other job holds the slot; zero = only when asked
+	Asked  bool      // a run was requested and hasn't begun
+	Begun  time.Time // when the run in progress began, zero = none
 	By     string    // who asked for that run, "" = the schedule
 	Done   *Progress // of that run, nil = none
 	Ended  time.Time // of the last run, zero = there was none since the start
@@ -111,13 +111,13 @@ func (b *Board) find(name string) *entry {
 	return nil
 }
 
-// Asked returns the channel that has the name of somebody who asked for a run.
+// Asked returns the channel that receives the name of the user who requests a run.
 func (b *Board) Asked(name string) (asked <-chan string) {
 	b.change(name, func(e *entry) { asked = e.asked })
 	return asked
 }
 
-// Ask asks for a run now, for somebody of that name. The error is ErrNoJob or ErrRunning.
+// Ask requests a run now for the user of that name. The error is ErrNoJob or ErrRunning.
 func (b *Board) Ask(name, by string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +178,7 @@ func (b *Board) End(name string, failed bool) {
 	})
 }
 
-// Refuse notes why a run that somebody asked for did not begin.
+// Refuse notes why a requested run did not begin.
 func (b *Board) Refuse(name, why string) {
 	b.change(name, func(e *entry) {
 		e.Asked, e.Ended, e.Failed, e.Did, e.Bytes, e.Kept = false, time.Now(), false, why, 0, ""

@@ -21,7 +21,7 @@ type Slot chan struct{}
 func NewSlot() Slot { return make(Slot, 1) }
 
 // Every runs the job within Soon, and then an interval, which is a second at
-// least, after each of its ends, until ctx ends. It also runs when asked has the name of somebody,
+// least, after each of its ends, until ctx ends. It also runs when asked receives the name of a user,
 // with which the job is called. With OnlyAsked as the interval, it runs only then. A job that finds the
 // slot taken waits for it; a nil slot is never taken. Every returns when the job has ended.
 func Every(ctx context.Context, interval time.Duration, slot Slot, asked <-chan string, job func(ctx context.Context, by string)) {

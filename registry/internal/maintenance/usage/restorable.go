@@ -105,7 +105,7 @@ func (g *graph) read(ctx context.Context, s storage.Store, d oci.Digest) error {
 	}
 	refs, err := oci.ReadReferences(body)
 	if err != nil {
-		return nil //nolint:nilerr // it needs nothing that anybody knows
+		return nil //nolint:nilerr // what it needs is unknown
 	}
 	g.refs[d] = *refs
 	if refs.Subject != "" {

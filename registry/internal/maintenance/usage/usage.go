@@ -45,7 +45,7 @@ type Report struct {
 	Blobs        int          `json:"blobs"`        // that some repository has
 	Bytes        int64        `json:"bytes"`        // of them, each once
 	Shared       int64        `json:"shared"`       // of those that several have
-	Orphans      int          `json:"orphans"`      // blobs that no repository has
+	Orphans      int          `json:"orphans"`      // blobs in no repository
 	Orphaned     int64        `json:"orphaned"`     // their bytes
 	Uploads      int          `json:"uploads"`      // that are not finished
 	Uploading    int64        `json:"uploading"`    // their bytes; registry uploads purge frees those of abandoned ones
@@ -135,7 +135,7 @@ func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quota
 		case b.owner != unowned:
 			c.report.Blobs++
 			c.report.Bytes += b.size
-		case !c.report.Incomplete && !c.deleted[k]: // else a repository that could not be read may have it
+		case !c.report.Incomplete && !c.deleted[k]: // otherwise a repository that could not be read may have it
 			c.report.Orphans++
 			c.report.Orphaned += b.size
 		}

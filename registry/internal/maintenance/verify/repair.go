@@ -45,7 +45,7 @@ func (v *verification) quarantined(key string) string {
 	return layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + key
 }
 
-// history is the links of a tag beside the one that describes what it points at. Without
+// history returns the links of a tag other than the one that describes what it points at. Without
 // them the tag is not listed any more, by distribution either.
 func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag) (links []storage.Info, err error) {
 	for info, err := range v.Store.List(ctx, layout.Tag(name, tag)+"/index", storage.ListOptions{Flat: true, Names: true}) {

@@ -37,7 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) ran(r *Report, err error) {
+func (m *Metrics) observe(r *Report, err error) {
 	if m == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func RunScheduled(ctx context.Context, o Options, metrics *Metrics) (*Report, er
 	if ctx.Err() != nil {
 		return report, ctx.Err()
 	}
-	metrics.ran(report, err)
+	metrics.observe(report, err)
 	level := zapcore.InfoLevel
 	if err != nil {
 		level = zapcore.ErrorLevel

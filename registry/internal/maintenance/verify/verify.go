@@ -28,8 +28,8 @@ const (
 	DanglingLayer    Kind = "dangling_layer"    // a link to a blob that is not stored
 	DanglingManifest Kind = "dangling_manifest" // a link to a manifest that is not stored
 	DanglingTag      Kind = "dangling_tag"      // a tag of a manifest that the repository has not
-	MissingBlob      Kind = "missing_blob"      // a manifest needs it and the repository has it not
-	MissingManifest  Kind = "missing_manifest"  // an index lists it and the repository has it not
+	MissingBlob      Kind = "missing_blob"      // a manifest needs it and the repository lacks it
+	MissingManifest  Kind = "missing_manifest"  // an index lists it and the repository lacks it
 	NotManifest      Kind = "not_manifest"      // what is linked as a manifest is not one
 	Unreadable       Kind = "unreadable"        // the storage failed
 )
@@ -82,16 +82,16 @@ type Options struct {
 	Store   storage.Store
 	Log     *zap.Logger
 	Rate    int64 // bytes read in a second, 0 = no limit
-	Repair  bool  // quarantine what is damaged or leads nowhere
+	Repair  bool  // quarantine damaged blobs and dangling links
 	Sparse  bool  // an index may list manifests that are not there
 	Restart bool  // do not resume one that was interrupted
 	// Partial selects repositories whose manifests may lack what they need: caches, which
-	// fetch that when somebody asks for it. Nil selects none.
+	// fetch that on demand. Nil selects none.
 	Partial  func(oci.Name) bool
-	Progress *schedule.Progress // nil = nobody looks
+	Progress *schedule.Progress // nil = not shown
 }
 
-// verification is one under way.
+// verification is a verification in progress.
 type verification struct {
 	Options
 	report Report
@@ -204,7 +204,7 @@ func (v *verification) unreadable(ctx context.Context, f Finding, err error) {
 func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }
 
 // stat describes an object. One that was just written has no version for a moment, which
-// is waited for: without it nobody can say later that it has not changed.
+// is waited for: without it a later change could not be detected.
 func (v *verification) stat(ctx context.Context, key string) (info storage.Info, err error) {
 	for range 10 {
 		if info, err = v.Store.Stat(ctx, key); err != nil || info.Version != "" {

@@ -28,7 +28,7 @@ import (
 type Options struct {
 	URL         *url.URL       // scheme, host, and an optional path before /v2/
 	Credentials Credentials    // nil = anonymous
-	Realms      []string       // hosts of token servers that are trusted beside the registry's own domain
+	Realms      []string       // hosts of token servers that are trusted in addition to the registry's own domain
 	CAs         *x509.CertPool // nil = those of the system
 	MaxConns    int            // connections at the same time, 0 = 32
 	Timeout     time.Duration  // of a small answer, and until a large one begins; 0 = 30 s
