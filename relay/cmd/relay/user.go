@@ -85,7 +85,10 @@ func newUserCreateCommand() *cobra.Command {
 		}
 		in := f.given(cmd)
 		in["name"], in["password"] = args[0], password
-		var out application
+		var out struct {
+			ID   int64  `json:"id"`
+			Name string `json:"name"`
+		}
 		if _, err := r.Do(cmd.Context(), http.MethodPost, "/user", in, &out); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -196,8 +197,8 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		row.IsAdmin = *in.Admin
 	}
 	if in.Password != nil {
-		if len(*in.Password) < minPassword || len(*in.Password) > maxPassword {
-			return refusal.Invalid("password", fmt.Sprintf("A password has %d to %d bytes.", minPassword, maxPassword))
+		if utf8.RuneCountInString(*in.Password) < minPassword || len(*in.Password) > maxPassword {
+			return refusal.Invalid("password", fmt.Sprintf("A password has at least %d characters and at most %d bytes.", minPassword, maxPassword))
 		}
 		hash, err := s.passwords.Hash(ctx, *in.Password)
 		if err != nil {

@@ -111,6 +111,7 @@ func TestUsers(t *testing.T) {
 	w.want("taken", w.manage("POST", "/user", `{"name":"u","password":"long enough"}`), 409)
 	w.want("no password", w.manage("POST", "/user", `{"name":"v"}`), 400, "field", "password")
 	w.want("short password", w.manage("POST", "/user", `{"name":"v","password":"short"}`), 400, "field", "password")
+	w.want("short password of many bytes", w.manage("POST", "/user", `{"name":"v","password":"äöüß"}`), 400, "field", "password")
 	w.want("no Matrix ID", w.manage("POST", "/user", `{"name":"v","password":"long enough","matrix_id":"v"}`), 400, "field", "matrix_id")
 	w.want("list", w.manage("GET", "/user", ""), 200)
 	w.want("change", w.manage("PUT", "/user/2", `{"matrix_id":"@w:example.org","is_admin":false}`), 200, "matrix_id", "@w:example.org", "is_admin", false)

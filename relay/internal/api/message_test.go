@@ -252,6 +252,14 @@ func TestIdempotency(t *testing.T) {
 	if n := len(w.hs.Sent()); n != 2 {
 		t.Errorf("%d events, want 2", n)
 	}
+	alarm := `{"token":"` + token + `","key":"disk","message":"full"}`
+	w.want("a report", w.ask("POST", "/message", alarm), 200)
+	if r := w.ask("POST", "/message", alarm); r.status != 200 || r.header.Get("Idempotent-Replay") != "" {
+		t.Errorf("a report without an idempotency key: %d, Idempotent-Replay %q", r.status, r.header.Get("Idempotent-Replay"))
+	}
+	w.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Code: "M_BAD_JSON", Reason: "not taken"})
+	w.want("given up", send("m", "k3"), 200, "success", false)
+	w.want("given up, again without waiting", w.ask("POST", "/message", `{"token":"`+token+`","message":"m"}`, "Idempotency-Key: k3"), 200, "success", false, "last_error", "not taken")
 }
 
 func TestRateLimit(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 // shownParameters are the query parameters whose values may be logged. All others may hold a token or a message.
 var shownParameters = map[string]bool{
-	"wait": true, "state": true, "limit": true, "since": true, "after": true, "until": true, "before": true, "application": true, "application_id": true, "priority": true,
+	"wait": true, "state": true, "limit": true, "since": true, "after": true, "until": true, "before": true, "application": true, "appid": true, "priority": true,
 }
 
 // redact returns the request with a request line that may be logged: segments of the path that are neither part of a

@@ -12,6 +12,7 @@ func TestRedact(t *testing.T) {
 		"/message/12?wait=5s":               "/message/12?wait=5s",
 		"/message?wait=5s&message=a&title=": "/message?wait=5s&message=***&title=***",
 		"/message?m%65ssage=a&TOKEN=x":      "/message?m%65ssage=***&TOKEN=***",
+		"/message?appid=7&state=dead":       "/message?appid=7&state=dead",
 		"/ui/messages?q=a&state=dead":       "/ui/messages?q=***&state=dead",
 		"/hook/registry/my-token":           "/hook/registry/***",
 		"/%41bcdefgh":                       "/***",

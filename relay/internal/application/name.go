@@ -21,7 +21,7 @@ const (
 func CheckName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(MaxName)+" characters, none of them a control character.")
+		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(MaxName)+" bytes, none of them a control character.")
 	}
 	return message.Clean(name), nil
 }

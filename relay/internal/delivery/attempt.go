@@ -239,9 +239,9 @@ func (d *Delivery) encrypt(q *queue, e *outbox.Entry, out *matrix.Outgoing) erro
 		q.began = 0
 		return &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The encrypted event cannot be stored.", Err: err}
 	}
-	if !kept { // it was withdrawn meanwhile
+	if !kept { // it was withdrawn or revised in the meantime
 		q.began = 0
-		return &matrix.SendError{Class: matrix.ClassReconcile, Reason: "The message was withdrawn."}
+		return &matrix.SendError{Class: matrix.ClassReconcile, Reason: "The message was changed while it was being sent."}
 	}
 	*out = prepared
 	return nil

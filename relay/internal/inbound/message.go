@@ -205,7 +205,7 @@ func replyMessage(w http.ResponseWriter, res Result) {
 	if m.State != outbox.StateSent {
 		out.LastError = m.Error
 	}
-	if m.Replay {
+	if m.Replay && res.Drafts[0].IdempotencyKey != "" { // an alert's report that changes nothing is a replay without a key
 		w.Header().Set("Idempotent-Replay", "true")
 	}
 	httprequest.WriteJSON(w, http.StatusOK, &out)

@@ -141,7 +141,7 @@ func (s *Intake) present(ctx context.Context, a *Accepted) {
 	m, err := s.store.Message(ctx, a.ID)
 	switch {
 	case err == nil:
-		a.State, a.EventID = m.State, m.EventID
+		a.State, a.EventID, a.Error = m.State, m.EventID, m.Error
 	case store.IsMissing(err):
 		a.State = outbox.StateForgotten
 	}
