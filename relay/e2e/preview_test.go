@@ -25,7 +25,7 @@ func TestPreviewInBrowser(t *testing.T) {
 			in(b, chromedp.SetValue("#template_title", "Deploy of {{.app}}"))
 			in(b, chromedp.SetValue("#template_text", "a {{.stars}} b"))
 			b.click("button[formaction$=preview]")
-			b.sees("Preview over the last payload")
+			b.sees("Preview with the last payload")
 			b.sees("Deploy of shop")
 			b.sees(`a \* b`)
 			if faults := b.faults(); len(faults) > 0 {

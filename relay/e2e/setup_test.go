@@ -176,9 +176,9 @@ func (g *ground) takesSigned() {
 func TestSetup(t *testing.T) {
 	g := newGround(t, newSynapse(t, true))
 	g.setup(0, []string{
-		"matrix_password, admin_password, hook_secret, registry_http_secret made", "account @slipway-admin:localhost: made",
-		"account @" + g.bot + ":localhost: made", "limit of messages of @" + g.bot + ":localhost: lifted",
-		"account @" + g.person + ":localhost: made", "application registry: made", "@" + g.person + ":localhost has joined",
+		"matrix_password, admin_password, hook_secret, registry_http_secret created", "account @slipway-admin:localhost: created",
+		"account @" + g.bot + ":localhost: created", "limit of messages of @" + g.bot + ":localhost: lifted",
+		"account @" + g.person + ":localhost: created", "application registry: created", "@" + g.person + ":localhost has joined",
 	})
 	files, err := filepath.Glob(filepath.Join(g.secrets, "*"))
 	g.must(err)
@@ -192,7 +192,7 @@ func TestSetup(t *testing.T) {
 	}
 	token := g.secret("relay_token")
 	for range 6 { // more often than the homeserver lets anybody log in
-		g.setup(0, []string{"secrets: there already", "its token in ", "membership of @" + g.person + ":localhost: join"})
+		g.setup(0, []string{"secrets: already exist", "its token in ", "membership of @" + g.person + ":localhost: join"})
 	}
 	g.serve()
 	g.setup(0, []string{"its token in "}, "--relay", g.url)
@@ -264,7 +264,7 @@ func TestSetupRepairs(t *testing.T) {
 	another := "exists already with another password: write its password to " + g.secrets
 
 	remove("relay_token", "registry_headers", "registry_http_secret")
-	g.setup(0, []string{"registry_http_secret made", "there already, a new token is in"})
+	g.setup(0, []string{"registry_http_secret created", "already exists, a new token is in"})
 	g.works("after the token was lost")
 	shown, err := exec.CommandContext(g.ctx, relayBinary, "setup", "show", "--config", g.setupFile(), "--secrets", g.secrets).CombinedOutput()
 	g.must(err)
@@ -281,18 +281,18 @@ func TestSetupRepairs(t *testing.T) {
 	g.works("after the bot's password was lost")
 
 	remove("person_password", "homeserver_admin_token")
-	g.setup(0, []string{"account @" + g.person + ":localhost: there already with a password of its own"})
+	g.setup(0, []string{"account @" + g.person + ":localhost: already exists with a password of its own"})
 	if g.secret("person_password") != "" {
 		t.Error("a password is shown that is not the person's")
 	}
-	g.setup(0, []string{"there already, its password is in"}, "--reset-passwords")
+	g.setup(0, []string{"already exists, its password is in"}, "--reset-passwords")
 	g.works("after the person's password was lost")
 
 	g.must(os.RemoveAll(g.secrets))
 	g.must(os.RemoveAll(filepath.Join(g.dir, "data")))
 	g.setup(1, []string{"@slipway-admin " + another + "/homeserver_admin_password"})
 	g.setup(0, nil, "--reset-passwords")
-	g.setup(0, []string{"secrets: there already"})
+	g.setup(0, []string{"secrets: already exist"})
 }
 
 // TestSetupAfterTheHomeserverWasLost: accounts are created again with the passwords
@@ -302,15 +302,15 @@ func TestSetupAfterTheHomeserverWasLost(t *testing.T) {
 	g.setup(0, nil)
 	password := g.secret("person_password")
 	g.hs = startSynapse(t, false) // whose name is the same
-	made := []string{"account @" + g.bot + ":localhost: made", "account @" + g.person + ":localhost: made", "run setup once with --new-room"}
+	made := []string{"account @" + g.bot + ":localhost: created", "account @" + g.person + ":localhost: created", "run setup once with --new-room"}
 	g.setup(1, made)
 	g.setup(1, []string{"run setup once with --new-room"})
-	g.setup(0, []string{"application registry: its room is gone", "application registry: made", "has joined"}, "--new-room")
+	g.setup(0, []string{"application registry: its room is gone", "application registry: created", "has joined"}, "--new-room")
 	if g.secret("person_password") != password {
 		t.Error("the person has another password")
 	}
 	g.works("after the homeserver was lost")
-	g.setup(0, []string{"application registry: there already", "membership of @" + g.person + ":localhost: join"}, "--new-room")
+	g.setup(0, []string{"application registry: already exists", "membership of @" + g.person + ":localhost: join"}, "--new-room")
 }
 
 // TestSetupSaysWhatIsWrong: the error has the remedy, and nothing is half done

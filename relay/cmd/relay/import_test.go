@@ -21,10 +21,10 @@ func TestImportPushBits(t *testing.T) {
 		t.Fatalf("a dry run has imported:\n%s", d.out)
 	}
 
-	d.does(0, line, `skipped   user         "admin"       there already and left alone`, `imported  user         "Carol"       with the password`,
-		`skipped   user         "carol"       upper and lower case are the same here, and there is Carol; the applications go to admin`,
+	d.does(0, line, `skipped   user         "admin"       already exists; left unchanged`, `imported  user         "Carol"       with the password`,
+		`skipped   user         "carol"       names are case-insensitive here and Carol exists; the applications go to admin`,
 		`skipped   user         "a:b"`, `imported  application  "backup"      with its token, as backup 2`, `imported  application  "cron"        with its token, to admin`, "6 of 9 imported")
-	d.does(0, line, `skipped  application  "backup"      there already`, "0 of 9 imported")
+	d.does(0, line, `skipped  application  "backup"      already exists`, "0 of 9 imported")
 	d.does(0, "app list --config %", "backup 2", "watchtower", "sensors")
 
 	stop := d.serve()

@@ -31,7 +31,7 @@ type Imported struct {
 const importedKey = "imported."
 
 // errDry rolls back a dry run.
-var errDry = errors.New("only tried")
+var errDry = errors.New("dry run")
 
 // Import copies the users and applications of PushBits in one transaction. Existing and earlier imported ones stay as they are. Without
 // commit nothing changes, and the results are those of a real run. v, an administrator, becomes the owner of
@@ -93,7 +93,7 @@ func (im *importer) add(noun, name string, taken bool, format string, args ...an
 func (im *importer) user(u pushbits.User) error {
 	row := store.User{IsAdmin: u.Admin, CreatedAt: time.Now().UnixMilli()}
 	if err := im.s.setUser(context.Background(), &row, UserInput{Name: &u.Name}); err != nil {
-		im.add("user", u.Name, false, "the name is not possible here (%s); the applications go to %s", messageOf(err), im.admin.Name)
+		im.add("user", u.Name, false, "the name is not allowed here (%s); the applications go to %s", messageOf(err), im.admin.Name)
 		return nil
 	}
 	note := importedKey + "user." + row.Name
@@ -108,10 +108,10 @@ func (im *importer) user(u pushbits.User) error {
 		return err
 	case len(there) > 0 && there[0].Name == row.Name:
 		im.owners[u.ID] = there[0].ID
-		im.add("user", u.Name, false, "there already and left alone, with the password it has here")
+		im.add("user", u.Name, false, "already exists; left unchanged, including its password")
 		return nil
 	case len(there) > 0:
-		im.add("user", u.Name, false, "upper and lower case are the same here, and there is %s; the applications go to %s", there[0].Name, im.admin.Name)
+		im.add("user", u.Name, false, "names are case-insensitive here and %s exists; the applications go to %s", there[0].Name, im.admin.Name)
 		return nil
 	case earlier:
 		im.add("user", u.Name, false, "was imported earlier and deleted since; the applications go to %s", im.admin.Name)
@@ -140,7 +140,7 @@ func (im *importer) complete(row *store.User, u pushbits.User) (remark string) {
 
 func (im *importer) application(a pushbits.Application) error {
 	if a.Token == "" || len(a.Token) > maxToken || !message.Printable(a.Token) {
-		im.add("application", a.Name, false, "its token is none")
+		im.add("application", a.Name, false, "its token is not valid")
 		return nil
 	}
 	sum := sha256.Sum256([]byte(a.Token))
@@ -154,7 +154,7 @@ func (im *importer) application(a pushbits.Application) error {
 	case err != nil:
 		return err
 	case there:
-		im.add("application", a.Name, false, "there already")
+		im.add("application", a.Name, false, "already exists")
 		return nil
 	case earlier:
 		im.add("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")

@@ -32,12 +32,12 @@ func TestImportOfOddRows(t *testing.T) {
 		note  string
 	}{
 		{true, `without a password: its hash cannot be used, set a new one, and without the Matrix ID "dora"`},
-		{false, "there already"},
-		{false, "the name is not possible here"},
+		{false, "already exists"},
+		{false, "the name is not allowed here"},
 		{true, "with its token, as imported, with a new room"},
 		{true, "with its token, to "},
-		{false, "there already"},
-		{false, "its token is none"},
+		{false, "already exists"},
+		{false, "its token is not valid"},
 	} {
 		if told[i].Taken != want.taken || !strings.Contains(told[i].Note, want.note) {
 			t.Errorf("%d: %+v, want %v %q", i, told[i], want.taken, want.note)

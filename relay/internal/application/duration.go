@@ -65,7 +65,7 @@ func setPeriod(to *int64, d *time.Duration, field string, least time.Duration) e
 		return nil
 	}
 	if *d != 0 && *d < least || *d > maxPeriod {
-		return refusal.Invalid(field, fmt.Sprintf("The time is 0 or from %s to %s hours.", Duration(least), strconv.Itoa(int(maxPeriod.Hours()))))
+		return refusal.Invalid(field, fmt.Sprintf("The duration must be 0, or from %s to %s hours.", Duration(least), strconv.Itoa(int(maxPeriod.Hours()))))
 	}
 	*to = d.Milliseconds()
 	return nil

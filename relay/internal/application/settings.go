@@ -143,18 +143,18 @@ func (in Input) Apply(row *store.Application) error {
 	set(&row.StrictCompatibility, in.StrictCompatibility)
 	set(&row.GroupThreads, in.GroupThreads)
 	return errors.Join(
-		setNumber(&row.DefaultPriority, in.DefaultPriority, message.MinPriority, message.MaxPriority, "default_priority", "A priority is a number from %d to %d."),
-		choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale is auto, native or gotify.", ScaleAuto, ScaleNative, ScaleGotify),
-		setNumber(&row.RateLimit, in.RateLimit, 0, maxRate, "rate_limit", "The rate is a number of messages a minute from %d to %d."),
-		choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle is edit, thread or new.", alert.Edit, alert.Thread, alert.New),
+		setNumber(&row.DefaultPriority, in.DefaultPriority, message.MinPriority, message.MaxPriority, "default_priority", "The priority must be a number from %d to %d."),
+		choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale must be auto, native or gotify.", ScaleAuto, ScaleNative, ScaleGotify),
+		setNumber(&row.RateLimit, in.RateLimit, 0, maxRate, "rate_limit", "The rate must be a number of messages a minute, from %d to %d."),
+		choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle must be edit, thread or new.", alert.Edit, alert.Thread, alert.New),
 		setPeriod(&row.CriticalRetry, in.CriticalRetry, "critical_retry", alert.MinRetry),
 		setEscalation(row, in),
 		in.SetTemplates(row),
 		setPeriod(&row.Digest, in.Digest, "digest", time.Second),
 		setQuiet(row, in),
 		setHeartbeat(row, in),
-		choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format is auto, markdown, plain or html.", FormatAuto, FormatMarkdown, FormatPlain, FormatHTML),
-		choose(&row.ShowSender, in.ShowSender, "show_sender", "The choices are auto, always and never.", ShowAuto, ShowAlways, ShowNever),
+		choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format must be auto, markdown, plain or html.", FormatAuto, FormatMarkdown, FormatPlain, FormatHTML),
+		choose(&row.ShowSender, in.ShowSender, "show_sender", "show_sender must be auto, always or never.", ShowAuto, ShowAlways, ShowNever),
 		setMention(row, in.Mention),
 		setDescription(row, in.Description),
 	)

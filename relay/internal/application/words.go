@@ -105,7 +105,7 @@ func checkMention(whom string) (string, error) {
 	}
 	for _, id := range ids {
 		if !IsMatrixID(id) {
-			return "", refusal.Invalid("mention", "The choices are auto, room, owner, none, or Matrix IDs such as @name:server.")
+			return "", refusal.Invalid("mention", "mention must be auto, room, owner, none, or Matrix IDs such as @name:server.")
 		}
 	}
 	return strings.Join(slices.Compact(ids), " "), nil

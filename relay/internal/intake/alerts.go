@@ -28,9 +28,9 @@ func reportOf(r Request, e *outbox.Entry) *alert.Report {
 func checkReminders(r Request) error {
 	switch {
 	case r.Retry != 0 && r.Retry < alert.MinRetry:
-		return refusal.Invalid("retry", "The time between reminders is 30 seconds or more.")
+		return refusal.Invalid("retry", "retry must be at least 30 seconds.")
 	case r.Expire < 0 || r.Expire > alert.MaxExpire:
-		return refusal.Invalid("expire", "Reminders end after 3 hours (10800 seconds) at the latest.")
+		return refusal.Invalid("expire", "expire must be at most 3 hours (10800 seconds).")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		news, err := tx.Acknowledge(id, by, time.Now().UnixMilli())
 		if err == nil && !news {
-			err = refusal.Conflict("", "The message is no open alert, or somebody has acknowledged it.")
+			err = refusal.Conflict("", "The message has no open alert, or the alert is already acknowledged.")
 		}
 		return err
 	})

@@ -16,7 +16,7 @@ func priorityOf(app *store.Application, r Request) (int, error) {
 	if p := *r.Priority; p >= message.MinPriority && p <= message.MaxPriority {
 		return p, nil
 	}
-	return 0, refusal.Invalid("priority", fmt.Sprintf("A priority is a number from %d to %d.", message.MinPriority, message.MaxPriority))
+	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be a number from %d to %d.", message.MinPriority, message.MaxPriority))
 }
 
 // gotifyScale returns what is stored of a priority on Gotify's scale.

@@ -90,7 +90,7 @@ func (a *Accounts) become(ctx context.Context) (string, error) {
 	account := synapseadmin.ReqSharedSecretRegister{Username: ServerAdmin, Password: password, Admin: true}
 	made, err := a.Homeserver.register(ctx, a.Registration, account)
 	if err == nil {
-		a.Say("account %s: made, the homeserver's administrator", made.UserID)
+		a.Say("account %s: created, the homeserver's administrator", made.UserID)
 		a.token = made.AccessToken
 		return made.UserID.String(), nil
 	}
@@ -157,7 +157,7 @@ func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
 	_, err = a.Homeserver.register(ctx, a.Registration, synapseadmin.ReqSharedSecretRegister{Username: name, Password: a.BotPassword})
 	switch {
 	case err == nil:
-		a.Say("account %s: made, the bot", id)
+		a.Say("account %s: created, the bot", id)
 	case !errors.Is(err, mautrix.MUserInUse):
 		return registrationRefused(err)
 	case a.Reset:
@@ -166,13 +166,13 @@ func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
 		}
 		a.Say("account %s: has the password of the configuration now", id)
 	case known == proof:
-		a.Say("account %s: there already", id)
+		a.Say("account %s: already exists", id)
 		return nil
 	default:
 		if err := a.tryBot(ctx, name, id); err != nil {
 			return err
 		}
-		a.Say("account %s: there already, its password is right", id)
+		a.Say("account %s: already exists, its password is right", id)
 	}
 	return a.Secrets.Put(proven, proof)
 }
@@ -218,7 +218,7 @@ func (a *Accounts) person(ctx context.Context) error {
 	if err != nil {
 		return registrationRefused(err)
 	}
-	a.Say("account %s: made, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
+	a.Say("account %s: created, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
 	return a.Secrets.rename(PersonPassword+candidate, PersonPassword)
 }
 
@@ -227,9 +227,9 @@ func (a *Accounts) knownPerson(ctx context.Context, name, password string) error
 	_, err := a.Homeserver.register(ctx, a.Registration, synapseadmin.ReqSharedSecretRegister{Username: name, Password: password})
 	switch {
 	case err == nil:
-		a.Say("account %s: made, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
+		a.Say("account %s: created, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
 	case errors.Is(err, mautrix.MUserInUse):
-		a.Say("account %s: there already", a.Person)
+		a.Say("account %s: already exists", a.Person)
 	default:
 		return registrationRefused(err)
 	}
@@ -245,13 +245,13 @@ func (a *Accounts) takenPerson(ctx context.Context, name, password string) error
 	}
 	s, err := a.Homeserver.login(ctx, name, password)
 	if hasStatus(err, http.StatusForbidden) {
-		a.Say("account %s: there already with a password of its own", a.Person)
+		a.Say("account %s: already exists with a password of its own", a.Person)
 		return a.Secrets.remove(PersonPassword + candidate)
 	}
 	if err != nil {
 		return err
 	}
-	a.Say("account %s: there already, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
+	a.Say("account %s: already exists, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
 	return errors.Join(a.Homeserver.logout(ctx, s.AccessToken), a.Secrets.rename(PersonPassword+candidate, PersonPassword))
 }
 
@@ -274,7 +274,7 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 		return fmt.Errorf("read the members of the room %s: %w", room, err)
 	}
 	if membership != event.MembershipInvite {
-		a.Say("room %s: there already, membership of %s: %s", room, a.Person, membership)
+		a.Say("room %s: already exists, membership of %s: %s", room, a.Person, membership)
 		return nil
 	}
 	password, err := a.Secrets.Get(PersonPassword)

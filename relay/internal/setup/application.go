@@ -103,18 +103,18 @@ func (a *ApplicationSetup) application(ctx context.Context) (app relayApplicatio
 	}
 	switch {
 	case app.ID != 0 && good:
-		a.Say("application %s: there already, and its token in %s is good", a.Name, a.Secrets.Path(Token))
+		a.Say("application %s: already exists, its token in %s is valid", a.Name, a.Secrets.Path(Token))
 	case app.ID != 0 && a.own(app):
 		if _, err = a.Relay.Do(ctx, http.MethodPost, app.path()+"/token", map[string]any{"grace": oldToken.String()}, &app); err != nil {
 			return app, err
 		}
-		a.Say("application %s: there already, a new token is in %s", a.Name, a.Secrets.Path(Token))
+		a.Say("application %s: already exists, a new token is in %s", a.Name, a.Secrets.Path(Token))
 	default:
 		app = relayApplication{}
 		if _, err = a.Relay.Do(ctx, http.MethodPost, "/application", map[string]any{"name": a.Name}, &app); err != nil {
 			return app, err
 		}
-		a.Say("application %s: made, its token is in %s", a.Name, a.Secrets.Path(Token))
+		a.Say("application %s: created, its token is in %s", a.Name, a.Secrets.Path(Token))
 	}
 	return app, a.writeToken(app.Token)
 }

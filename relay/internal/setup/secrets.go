@@ -158,9 +158,9 @@ func MakeSecrets(relay, registry *Secrets, say func(format string, args ...any))
 		return err
 	}
 	if made = append(made, more...); len(made) == 0 {
-		say("secrets: there already in %s", relay.dir)
+		say("secrets: already exist in %s", relay.dir)
 		return nil
 	}
-	say("secrets: %s made in %s", strings.Join(made, ", "), relay.dir)
+	say("secrets: %s created in %s", strings.Join(made, ", "), relay.dir)
 	return nil
 }

@@ -84,9 +84,9 @@ func draft(m mail.Mail, token string, files []outbox.Attachment) intake.Request 
 		case d.Title != "":
 			d.Title, d.Message = "", d.Title
 		case len(files) > 0:
-			d.Message = "A mail from " + m.From
+			d.Message = "An email from " + m.From
 		default:
-			d.Message = "An empty mail from " + m.From
+			d.Message = "An empty email from " + m.From
 		}
 	}
 	if m.ID != "" {

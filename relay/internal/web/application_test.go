@@ -33,7 +33,7 @@ func TestApplicationLife(t *testing.T) {
 	b.post("/ui/applications/new", "name", "x", "target", "other", "room_id", "", "priority_scale", "auto")
 	b.want(400, "Choose a room.", `<details class="more">`)
 	b.post("/ui/applications/new", "name", "x", "target", "new", "critical_retry", "1s")
-	b.want(400, "The time is 0 or from 30s to", `<details class="more" open>`)
+	b.want(400, "The duration must be 0, or from 30s to", `<details class="more" open>`)
 
 	b.get("/ui/applications/1")
 	b.want(200, "<h1>backup</h1>", "-"+token, b.base+"/hook/github/TOKEN", "authorization: {credentials: TOKEN}", "ntfy://:TOKEN@"+strings.TrimPrefix(b.base, "http://")+"/alerts?scheme=http")
@@ -96,7 +96,7 @@ func TestHeartbeatOfAnApplication(t *testing.T) {
 	b.admin()
 	b.app("a", room)
 	b.get("/ui/applications/1")
-	b.want(200, "Heartbeat: alert when nothing comes for", "-Heartbeat every", "-/heartbeat/TOKEN</code></pre>")
+	b.want(200, "Heartbeat: alert when nothing arrives for", "-Heartbeat every", "-/heartbeat/TOKEN</code></pre>")
 	b.post("/ui/applications/1", "name", "a", "heartbeat", "24h")
 	b.want(200, "Saved.", "Heartbeat every 24h: none has come yet; the next is due in 24 h.", "/heartbeat/TOKEN</code></pre>")
 	b.post("/ui/applications/1/test", "title", "t", "message", "m", "priority", "0")

@@ -30,7 +30,7 @@ func Alertmanager() inbound.Protocol {
 	}
 }
 
-// Grafana is the webhook of Grafana's alerting, which has the shape of Alertmanager's. With a hook secret the request
+// Grafana is the webhook of Grafana's alerting, which has the shape of Alertmanager's. With a webhook secret the request
 // must be signed (https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/).
 func Grafana() inbound.Protocol {
 	routes := hook("grafana")

@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/inbound"
 )
 
-// GitHub is GitHub's webhooks (https://docs.github.com/webhooks/webhook-events-and-payloads). With a hook secret the
+// GitHub is GitHub's webhooks (https://docs.github.com/webhooks/webhook-events-and-payloads). With a webhook secret the
 // request must be signed. It is posted to Discord's address for GitHub, too.
 func GitHub() inbound.Protocol {
 	routes := append(hook("github"), inbound.Route{Method: http.MethodPost, Path: "/api/webhooks/{id}/{token}/github"})
@@ -24,7 +24,7 @@ func GitHub() inbound.Protocol {
 }
 
 // Gitea is the webhooks of Gitea and Forgejo, which have the shape of GitHub's
-// (https://forgejo.org/docs/latest/user/webhooks/). With a hook secret the request must be signed.
+// (https://forgejo.org/docs/latest/user/webhooks/). With a webhook secret the request must be signed.
 func Gitea() inbound.Protocol {
 	return inbound.Protocol{
 		Name: "gitea", Routes: hook("gitea"), Token: inbound.Token, Events: true,

@@ -14,7 +14,7 @@ import (
 )
 
 // GitLab is GitLab's webhooks (https://docs.gitlab.com/user/project/integrations/webhook_events/). The secret token
-// that GitLab sends in X-Gitlab-Token may be the application's token, or its hook secret.
+// that GitLab sends in X-Gitlab-Token may be the application's token, or its webhook secret.
 func GitLab() inbound.Protocol {
 	return inbound.Protocol{
 		Name: "gitlab", Routes: hook("gitlab"), Events: true,
@@ -65,7 +65,7 @@ func (e *gitlabEvent) thread() string {
 	return ""
 }
 
-// checkGitLab refuses a request without the hook secret in X-Gitlab-Token or a signature by it, if there is one.
+// checkGitLab refuses a request without the webhook secret in X-Gitlab-Token or a signature by it, if there is one.
 func checkGitLab(r *inbound.Request, app inbound.App) error {
 	secret, err := hookSecret(app)
 	if err != nil {
@@ -76,7 +76,7 @@ func checkGitLab(r *inbound.Request, app inbound.App) error {
 	}
 	seconds, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64) // 0 is too long ago
 	if skew := r.Now.Sub(time.Unix(seconds, 0)).Abs(); r.Header.Get("webhook-signature") != "" && skew > maxSkew {
-		return unsigned("The signature of the webhook was made at another time than now, by more than 5 minutes: it was recorded and repeated, or a clock is wrong.")
+		return unsigned("The time in the header webhook-timestamp differs from this relay's clock by more than 5 minutes: the webhook was replayed, or a clock is wrong.")
 	}
 	want := sum(signingKey(secret), r.Header.Get("webhook-id"), ".", r.Header.Get("webhook-timestamp"), ".", string(r.Body))
 	for signature := range strings.FieldsSeq(r.Header.Get("webhook-signature")) {
@@ -85,7 +85,7 @@ func checkGitLab(r *inbound.Request, app inbound.App) error {
 			return nil
 		}
 	}
-	return unsigned("The application has a hook secret: give it to the webhook in GitLab as its secret token.")
+	return unsigned("The application has a webhook secret: give it to the webhook in GitLab as its secret token.")
 }
 
 // signingKey returns the key of a signing token: the bytes that a token of the form whsec_… encodes

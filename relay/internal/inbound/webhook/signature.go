@@ -27,7 +27,7 @@ func checkSignature(r *inbound.Request, secret string) error {
 	}
 	header := r.Header.Get(timedSignature)
 	if header == "" {
-		return unsigned("The request must be signed in the header " + timedSignature + ": give the registry's endpoint the application's webhook secret, or that of this relay's hook.registry.secret.")
+		return unsigned("The request must be signed in the header " + timedSignature + ": configure the registry's endpoint with the application's webhook secret, or with this relay's hook.registry.secret.")
 	}
 	if inbound.Authorization(r.Header.Get("Authorization")) == "" {
 		return unsigned("The token of a signed request must be in the header Authorization, because the signature covers it.")
@@ -42,10 +42,10 @@ func checkSignature(r *inbound.Request, secret string) error {
 		return unsigned("The header " + timedSignature + " must be t=<unix seconds>,v2=<HMAC-SHA256 of the time, a dot, the header Authorization, a dot and the body, in hex>.")
 	}
 	if !hmac.Equal(unhex(signature["v2"]), sum(secret, signature["t"], ".", r.Header.Get("Authorization"), ".", string(r.Body))) {
-		return unsigned("The signature in the header " + timedSignature + " is not that of this request: the secret of the registry's endpoint differs from the application's webhook secret, or from this relay's hook.registry.secret, or the token or the body was changed on its way.")
+		return unsigned("The signature in the header " + timedSignature + " does not match this request: the secret of the registry's endpoint differs from the application's webhook secret, or from this relay's hook.registry.secret, or the token or the body was changed in transit.")
 	}
 	if r.Now.Sub(time.Unix(seconds, 0)).Abs() > maxSkew {
-		return unsigned("The signature in the header " + timedSignature + " was made at another time than now, by more than 5 minutes: the request was recorded and repeated, or a clock is wrong.")
+		return unsigned("The time in the header " + timedSignature + " differs from this relay's clock by more than 5 minutes: the request was replayed, or a clock is wrong.")
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func hookSecret(app inbound.App) (string, error) {
 }
 
 // checkHMAC refuses a request whose header doesn't hold the HMAC-SHA256 of the body in hex, after the prefix. Without a
-// hook secret of the application it accepts every request.
+// webhook secret of the application it accepts every request.
 func checkHMAC(r *inbound.Request, header, prefix string, app inbound.App) error {
 	secret, err := hookSecret(app)
 	if err != nil || secret == "" {
@@ -91,9 +91,9 @@ func checkHMAC(r *inbound.Request, header, prefix string, app inbound.App) error
 	given, found := strings.CutPrefix(r.Header.Get(header), prefix)
 	switch {
 	case !found, given == "":
-		return unsigned("The application has a hook secret, so the request must be signed with it in the header " + header + ".")
+		return unsigned("The application has a webhook secret, so the request must be signed with it in the header " + header + ".")
 	case !hmac.Equal(unhex(given), sum(secret, string(r.Body))):
-		return unsigned("The signature in the header " + header + " is not that of this body: the webhook's secret and the application's hook secret differ.")
+		return unsigned("The signature in the header " + header + " does not match this body: the webhook's secret and the application's webhook secret differ.")
 	}
 	return nil
 }
