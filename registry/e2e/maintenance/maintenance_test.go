@@ -24,9 +24,7 @@ storage:
     immutable:
     - repositories: ["prod/**"]
       tags: ['v\d+']
-    retention:
-      enabled: true
-      interval: 24h
+    retention: # by command only: a server applies enabled rules in its first minute
       rules:
       - repositories: ["ci/*"]
         action: delete
