@@ -144,10 +144,8 @@ func (es Errors) Body() []byte {
 // ParseErrors reads the body of an answer. It returns nil if the body holds no errors.
 func ParseErrors(body []byte) Errors {
 	var doc errorBody
-	if json.Unmarshal(body, &doc) != nil {
-		return nil
-	}
 	var es Errors
+	_ = json.Unmarshal(body, &doc) // what isn't JSON holds no errors
 	for _, e := range doc.Errors {
 		es = append(es, &Error{Code: e.Code, Message: e.Message, Detail: e.Detail})
 	}

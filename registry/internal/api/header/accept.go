@@ -40,11 +40,12 @@ func (a Accepted) find(is func(string) bool) bool {
 // Verdict is how a manifest is answered to a client.
 type Verdict int
 
+// The verdicts of [Accepted.Judge].
 const (
-	Serve Verdict = iota
-	ServeChild
-	RefuseOCI     // the client cannot read OCI manifests
-	RefuseSchema2 // the client can read neither a list nor what the list names
+	Serve         Verdict = iota
+	ServeChild            // the linux/amd64 image of a list
+	RefuseOCI             // the client cannot read OCI manifests
+	RefuseSchema2         // the client can read neither a list nor what the list names
 )
 
 // Judge decides how content of the type is answered. It does what CNCF

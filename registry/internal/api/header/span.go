@@ -24,6 +24,7 @@ func (s Span) ContentRange(size int64) string {
 // RangeKind is what a Range header asks for.
 type RangeKind int
 
+// The kinds of ranges.
 const (
 	RangeNone          RangeKind = iota // the whole blob
 	RangeOne                            // one span
