@@ -109,7 +109,7 @@ func TestConfigCheck_CallersThatDoNotExist(t *testing.T) {
 	for name, machine := range map[string]string{"a rule": rule("alice, 'robot:ci'"), "a group": "{groups: {g: ['robot:ci']}, " + rule("'group:g'")[1:]} {
 		t.Run("robot in "+name, func(t *testing.T) {
 			c := newChecked(t, withPasswords+"access: "+machine, users)
-			c.warns("access: rules name robot:ci, but robots and workloads can log in only where auth.service is set: write service: builtin below auth", "rules name robot:ci, but robots")
+			c.warns("access: rules name robot:ci, but robots and workloads can log in only if auth.service is set: write service: builtin below auth", "rules name robot:ci, but robots")
 			t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
 			if code, text := c.check(); code != 0 || strings.Contains(text, "warning") {
 				t.Errorf("with the service: %d, %s", code, text)
@@ -127,7 +127,7 @@ func TestConfigCheck_CallersThatDoNotExist(t *testing.T) {
 	newChecked(t, withPasswords+"access: {file: %s/access.yml}\n", files).refuses(`access.file: rules[0]: "Users" is written in small letters: users`)
 	files["access.yml"] = "rules: [{who: ['robot:ci', users], repositories: ['**'], allow: [pull]}]\n"
 	newChecked(t, withPasswords+"access: {file: %s/access.yml}\n", files).warns(
-		"access: rules name robot:ci, but robots and workloads can log in only where auth.service is set: write service: builtin below auth", "rules name robot:ci, but robots",
+		"access: rules name robot:ci, but robots and workloads can log in only if auth.service is set: write service: builtin below auth", "rules name robot:ci, but robots",
 	)
 }
 
