@@ -12,7 +12,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// overrides are the files beside docker-compose.yml, with the variables that each needs.
+// overrides are the files next to docker-compose.yml, with the variables that each needs.
 var overrides = map[string][]string{
 	"":         nil,
 	"tls":      {"REGISTRY_DOMAIN=" + names[0], "RELAY_DOMAIN=" + names[1], "MATRIX_DOMAIN=" + names[2]},

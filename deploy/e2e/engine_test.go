@@ -17,7 +17,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// engineVariable names the engine's directory to the test that runs beside it.
+// engineVariable names the engine's directory to the test that runs next to it.
 const engineVariable = "SLIPWAY_ENGINE"
 
 // inNamespaces runs a test again in namespaces of its own for processes, mounts
@@ -47,7 +47,7 @@ exec "$2" -test.run="^$3\$" -test.v -test.timeout=18m`
 // engine is a docker daemon in the directory.
 type engine struct{ dir string }
 
-// debianPath finds Debian's docker, not another that was installed beside it.
+// debianPath finds Debian's docker, not another that was installed next to it.
 const debianPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 func startEngine(t *testing.T, dir string) *engine {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// relay runs a command of the binary beside the site's relay and returns what
+// relay runs a command of the binary next to the site's relay and returns what
 // it prints and its exit code.
 func (s *site) relay(args ...string) (output string, code int) {
 	s.Helper()

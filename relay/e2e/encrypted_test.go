@@ -241,7 +241,7 @@ func TestEncrypted_WrongPickleKey(t *testing.T) {
 	s.reads(reader, room, "one", "two")
 }
 
-// Of two relays on PostgreSQL the one that delivers is killed, and another one goes on in the encrypted room, with the same device.
+// Of two relays on PostgreSQL the one that delivers is killed, and another one continues in the encrypted room, with the same device.
 // Without a key that they share, messages to such rooms wait.
 func TestEncrypted_SeveralRelays(t *testing.T) {
 	f := newFleet(t, homeserver.URL, 2)

@@ -105,7 +105,7 @@ func (m *member) launch() {
 	s.must(cmd.Start())
 	m.proc, m.ended = cmd, make(chan struct{})
 	go func(ended chan struct{}) {
-		_ = cmd.Wait() // its exit is looked at where it matters
+		_ = cmd.Wait() // its exit is checked where it matters
 		close(ended)
 	}(m.ended)
 }

@@ -211,7 +211,7 @@ func TestSetup(t *testing.T) {
 }
 
 // TestSetupInterrupted kills the setup behind each line that it says, a little
-// later each time: the next one goes on from there.
+// later each time: the next one continues from there.
 func TestSetupInterrupted(t *testing.T) {
 	hs := newSynapse(t, false)
 	first := newGround(t, hs)

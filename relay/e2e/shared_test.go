@@ -168,7 +168,7 @@ func (m *member) unavailable(path string) {
 	}
 }
 
-// Without its database a relay says so and accepts nothing; when it is back, everything goes on.
+// Without its database a relay says so and accepts nothing; when it is back, everything continues.
 func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 	stub := newStub(t)
 	f := newFleet(t, stub.url, 1)

@@ -157,7 +157,7 @@ func (s *site) spawn(serve *exec.Cmd) {
 	s.must(s.proc.Start())
 	s.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait() // its exit is looked at where it matters
+		_ = cmd.Wait() // its exit is checked where it matters
 		close(ended)
 	}(s.proc, s.ended)
 }

@@ -62,7 +62,7 @@ func TestPagesInBrowser(t *testing.T) {
 	b.sees("Log in")
 }
 
-// TestPagesForEverybody looks at every page on a desk and on a phone, light and
+// TestPagesForEverybody checks every page on a desk and on a phone, light and
 // dark: nothing overflows, covers something or is stretched, everything has a name and enough contrast.
 func TestPagesForEverybody(t *testing.T) {
 	s := newSite(t)

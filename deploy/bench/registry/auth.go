@@ -19,7 +19,7 @@ import (
 )
 
 // AuthCost compares the rate of honest requests with and without something that may slow
-// them: their authentication, or guesses beside them.
+// them: their authentication, or guesses in parallel.
 type AuthCost struct {
 	Work          string
 	Without, With Cost    // medians of the rounds

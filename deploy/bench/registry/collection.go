@@ -13,7 +13,7 @@ import (
 )
 
 // Collection is how fast pulls of small blobs and manifests are while garbage is
-// collected beside the server, again and again, and how fast without.
+// collected while the server runs, again and again, and how fast without.
 type Collection struct {
 	Quiet, Collecting float64 // operations a second: the medians of the rounds
 	Runs              int     // of the collector that ended
@@ -26,7 +26,7 @@ func (c Collection) String() string {
 }
 
 // collectedImages is how many images lie there: half of them are garbage at the
-// first run, and the others are looked at in each.
+// first run, and the others are checked in each.
 const collectedImages = 1000
 
 // CollectBeside measures ours. The rounds of one kind and of the other take turns.

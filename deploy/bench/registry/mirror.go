@@ -38,7 +38,7 @@ type PullTimes struct {
 	Total     float64 // until the last client has the image
 }
 
-// Warm is what a pull costs a cache that holds everything, beside one from a repository that
+// Warm is what a pull costs a cache that holds everything, compared with one from a repository that
 // takes pushes at the same server.
 type Warm struct {
 	Workload      string

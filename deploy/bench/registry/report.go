@@ -10,7 +10,7 @@ import (
 
 // Report writes a Markdown table: for each workload the median of the server's
 // CPU time per operation, in brackets its ratio to the second peer's, which is
-// the first beside ours, and the rate.
+// the first compared with ours, and the rate.
 func Report(w io.Writer, results []Result) error {
 	peers, workloads := names(results, func(r Result) string { return r.Peer }), names(results, func(r Result) string { return r.Workload })
 	beside := peers[min(1, len(peers)-1)]

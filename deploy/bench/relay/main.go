@@ -1,4 +1,4 @@
-// Command relay measures the relay beside PushBits and Gotify, if those are installed: what they accept and deliver a second,
+// Command relay measures the relay alongside PushBits and Gotify, if those are installed: what they accept and deliver a second,
 // how long that takes, and what it costs. It writes one Markdown table.
 package main
 

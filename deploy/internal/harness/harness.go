@@ -23,7 +23,7 @@ import (
 func CheckConfig(t testing.TB, program, file string) ([]byte, error) {
 	t.Helper()
 	args := []string{"config", "check", file}
-	if filepath.Base(program) == "registry" { // the relay looks at no files
+	if filepath.Base(program) == "registry" { // the relay checks no files
 		args = append(args, "--skip-files")
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)

@@ -30,7 +30,7 @@ var (
 
 // Check returns what is wrong with an expression: metrics that neither the
 // services export nor a rule records, and labels that a metric has not. Labels
-// are looked at wherever a selector names them, values where it wants them exactly.
+// are checked wherever a selector names them, values where it wants them exactly.
 func (s Series) Check(expression string, recorded []string) (problems []string) {
 	text := groupings.ReplaceAllString(expression, " ")
 	text = ranges.ReplaceAllString(text, " ")

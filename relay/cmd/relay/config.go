@@ -12,7 +12,7 @@ import (
 	settings "slipway/shared/config"
 )
 
-// newConfigCommand makes `relay config`, which looks at a configuration without
+// newConfigCommand makes `relay config`, which checks a configuration without
 // starting anything.
 func newConfigCommand() *cobra.Command {
 	var file string

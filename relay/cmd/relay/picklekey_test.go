@@ -11,7 +11,7 @@ import (
 	sharedconfig "slipway/shared/config"
 )
 
-// The key is made once, beside the database, for its owner only; a configured one goes before it, and PostgreSQL has no other.
+// The key is made once, next to the database, for its owner only; a configured one goes before it, and PostgreSQL has no other.
 func TestPickleKey(t *testing.T) {
 	var cfg config.Config
 	cfg.Database.Dialect, cfg.Database.Connection = "sqlite", filepath.Join(t.TempDir(), "relay.db")

@@ -287,7 +287,7 @@ func TestRight_LostWhileAnotherRelayEdits(t *testing.T) {
 	}
 }
 
-// The check of owners goes on after an error, though the homeserver is never away long enough for sync to notice.
+// The check of owners continues after an error, though the homeserver is never away long enough for sync to notice.
 func TestRight_CheckedAgainAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)

@@ -287,7 +287,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	return err
 }
 
-// ensureAdminTogether is ensureAdmin beside other relays that start at the same time.
+// ensureAdminTogether is ensureAdmin for relays that start at the same time.
 func (s *Accounts) ensureAdminTogether(ctx context.Context) (err error) {
 	for range startTries {
 		if err = s.ensureAdmin(ctx); !errors.Is(err, store.ErrStale) && !store.IsTaken(err) {

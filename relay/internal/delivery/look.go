@@ -85,7 +85,7 @@ func problem(info matrix.RoomInfo) string {
 	return ""
 }
 
-// lookAtRooms looks at the rooms of which little is known, one after the other: how they are called, whether the bot may
+// lookAtRooms checks the rooms of which little is known, one after the other: how they are called, whether the bot may
 // write there and notify everybody.
 func (d *Delivery) lookAtRooms(ctx context.Context) {
 	for _, q := range d.all() {
@@ -104,7 +104,7 @@ func (d *Delivery) lookAtRooms(ctx context.Context) {
 	}
 }
 
-// lookAgain looks at a room of ours in which something has changed.
+// lookAgain checks a room of ours in which something has changed.
 func (d *Delivery) lookAgain(roomID string) {
 	ours := d.inRoom(roomID)
 	for _, q := range ours {
@@ -122,7 +122,7 @@ func (d *Delivery) lookSoon() {
 	}
 }
 
-// lookWhenStale looks at rooms in which something has changed, until the end. Before the first answer of sync it is not
+// lookWhenStale checks rooms in which something has changed, until the end. Before the first answer of sync it is not
 // known which invitations stand.
 func (d *Delivery) lookWhenStale() {
 	for {

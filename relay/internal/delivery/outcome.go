@@ -204,7 +204,7 @@ func (d *Delivery) join(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	d.notSent(q, e, f, 0)
 }
 
-// blocked lets a room wait until a person does something. It is looked at again now and then.
+// blocked lets a room wait until a person does something. It is checked again now and then.
 func (d *Delivery) blocked(q *queue, e *outbox.Entry, f *matrix.SendError) {
 	d.block(q, f.Class, f.Sentence())
 	q.mu.Lock()

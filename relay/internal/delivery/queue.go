@@ -97,7 +97,7 @@ func (q *queue) note(c store.Change) {
 	}
 }
 
-// takeChange notes what the store says of the room.
+// takeChange records what the store says of the room.
 func (q *queue) takeChange() {
 	if c, ok := q.d.store.TakeChange(q.id); ok {
 		q.note(c)

@@ -32,7 +32,7 @@ func (d *Delivery) doubtful(e *outbox.Entry, device string) bool {
 	return e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
 }
 
-// find looks for an event of ours. It returns the event's id, or "" if it certainly was not sent.
+// find searches for an event of ours. It returns the event's id, or "" if it certainly was not sent.
 func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
 	found, err := d.sender.Find(d.ctx, roomID, txn, time.UnixMilli(acceptedAt).Add(-findMargin))
 	if err == nil && found.EventID == "" && !found.Complete {

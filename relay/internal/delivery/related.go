@@ -65,7 +65,7 @@ func (d *Delivery) findTarget(e *outbox.Entry) error {
 	return nil
 }
 
-// renderEdit makes an event that replaces another one. It rings nobody.
+// renderEdit makes an event that replaces another one. It mentions nobody.
 func (d *Delivery) renderEdit(e *outbox.Entry) ([]byte, error) {
 	o := d.o.Format
 	o.Budget, o.MaxEvents = format.DefaultBudget/2-maxRelation, 1 // the event has its content twice

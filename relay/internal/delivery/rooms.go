@@ -92,7 +92,7 @@ func (d *Delivery) left(roomID, reason string) {
 	}
 }
 
-// encrypted notes that a room is encrypted, which cannot be undone.
+// encrypted records that a room is encrypted, which cannot be undone.
 func (d *Delivery) encrypted(roomID string) {
 	for _, q := range d.inRoom(roomID) {
 		if q.Room().Encrypted {
@@ -193,7 +193,7 @@ func (d *Delivery) roomFields(q *queue) []zap.Field {
 
 const nameRoomIn = time.Second
 
-// unblock notes that nothing is wrong with a room any more.
+// unblock records that nothing is wrong with a room any more.
 func (d *Delivery) unblock(q *queue) {
 	q.setRoom(func(r *store.Room) { r.Blocked, r.BlockedAs, r.BlockedAt = "", "", 0 })
 	d.saveRoom(q)

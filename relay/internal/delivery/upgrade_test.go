@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/relaytest"
 )
 
-// A message whose answer was lost before its room was upgraded is looked for in the old
+// A message whose answer was lost before its room was upgraded is searched for in the old
 // room: the homeserver would take it for another one in the new.
 func TestUpgradeBetweenTwoAttempts(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// FileFunc takes a file of a body. name and mediaType are "" where the body doesn't name them beside the file. before returns
+// FileFunc takes a file of a body. name and mediaType are "" where the body doesn't name them with the file. before returns
 // what a form holds before the file, as a form; nil for JSON.
 type FileFunc func(name, mediaType string, content io.Reader, before func() []byte) error
 

@@ -120,7 +120,7 @@ func TestBounds_PlainText(t *testing.T) {
 	}
 }
 
-// FuzzBounds looks for sources that cost more than their length.
+// FuzzBounds searches for sources that cost more than their length.
 func FuzzBounds(f *testing.F) {
 	for _, tt := range hostile {
 		f.Add(tt.head, tt.unit)

@@ -173,7 +173,7 @@ func TestSplitsOfHostileSources(t *testing.T) {
 	}
 }
 
-// TestPriorityWords: each priority can be told from the others without colours.
+// TestPriorityWords: each priority can be told from the others without colors.
 func TestPriorityWords(t *testing.T) {
 	seen := map[string]int{}
 	for p := -2; p <= 2; p++ {

@@ -111,7 +111,7 @@ const (
 	discordSilent  = 1 << 12 // the flag SUPPRESS_NOTIFICATIONS
 )
 
-// discordMessageOf reads JSON, or a multipart form with the JSON in payload_json and the files beside it.
+// discordMessageOf reads JSON, or a multipart form with the JSON in payload_json and the files next to it.
 func discordMessageOf(r *Request) (in discordMessage, err error) {
 	if fields.IsJSON(r.Body) {
 		return in, DecodeHook(r, &in)

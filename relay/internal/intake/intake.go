@@ -28,7 +28,7 @@ type Limits struct {
 	MaxWaiting     int64 // messages on their way; beyond that nothing is accepted. 0 means a million
 }
 
-// Intake accepts messages. Its methods may be called by any number of goroutines; what they refuse, they refuse with a
+// Intake accepts messages. It is safe for concurrent use. Errors that a client may read are
 // [*refusal.Error].
 type Intake struct {
 	o        Options

@@ -32,7 +32,7 @@ type Options struct {
 	Ready func() bool
 }
 
-// List holds the rooms to join. They are stored, because sync shows an invitation once, and joined beside sync, because a join may
+// List holds the rooms to join. They are stored, because sync shows an invitation once, and joined independently of sync, because a join may
 // take a minute. It is safe for concurrent use.
 type List struct {
 	o    Options

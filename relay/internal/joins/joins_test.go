@@ -36,7 +36,7 @@ func pending(room, inviter string) store.PendingJoin {
 func TestList_StrangersFillAllPlaces_FriendGetsOne(t *testing.T) {
 	c := offline(t, "@friend:hs")
 	c.mu.Lock()
-	for i := range maxRooms { // as after that many looks at their inviters
+	for i := range maxRooms { // as after that many checks of their inviters
 		room := fmt.Sprintf("!%d:hs", i)
 		c.byRoom[room] = &join{PendingJoin: pending(room, "@stranger:hs"), stranger: true}
 	}
@@ -57,7 +57,7 @@ func TestList_StrangersFillAllPlaces_FriendGetsOne(t *testing.T) {
 	}
 }
 
-// A friend who invites while a stranger's invitation to the same room is looked at
+// A friend who invites while a stranger's invitation to the same room is checked
 // does not wait as the stranger does.
 func TestList_FriendInvitesAfterAStranger_IsDueAtOnce(t *testing.T) {
 	c := offline(t, "@friend:hs")

@@ -109,7 +109,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-len("…")], "") + "…"
 }
 
-// priority reads the headers that mail programs mark important mails with.
+// priority reads the headers that mail programs mark important emails with.
 func priority(h mail.Header) int {
 	for _, name := range []string{"Importance", "X-Priority", "Priority", "X-MSMail-Priority"} {
 		word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(h.Get(name))), " ")

@@ -141,7 +141,7 @@ func TestOfflineIsTold(t *testing.T) {
 	}
 }
 
-// After an outage sync goes on from its position, also in another process.
+// After an outage sync continues from its position, also in another process.
 func TestSyncGoesOnFromItsPosition(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

@@ -76,7 +76,7 @@ type Entry struct {
 	RevisedAt      int64  // when the content was replaced while the entry waited; strictly increasing
 	Error          string // a sentence
 	Code           string
-	EventID        string // for a Redaction the event to remove, "" if it must be looked for
+	EventID        string // for a Redaction the event to remove, "" if it must be searched for
 	Marker         string // the transaction id of the event that a Redaction without EventID removes
 
 	// Not stored.

@@ -275,7 +275,7 @@ func (s *step) search(e Entry) {
 }
 
 // withdraw cancels a message that isn't sent, and removes the events of one that is. A message that was attempted without an answer
-// may have arrived: its error says so, and its event is looked for and removed.
+// may have arrived: its error says so, and its event is searched for and removed.
 func (s *step) withdraw(followUps []Entry) {
 	switch s.State {
 	case StateCancelled, StateRedacted:

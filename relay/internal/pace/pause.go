@@ -167,7 +167,7 @@ func (p *Pause) Failed(room int64, reason string) {
 	}
 }
 
-// Succeeded notes that the homeserver works.
+// Succeeded records that the homeserver works.
 func (p *Pause) Succeeded() {
 	if !p.troubled.Load() {
 		return

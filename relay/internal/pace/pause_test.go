@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/matrix"
 )
 
-// Sending begins with the first answer, pauses when room after room fails, and goes on with the next answer.
+// Sending begins with the first answer, pauses when room after room fails, and continues with the next answer.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Pointer[matrix.SendError]

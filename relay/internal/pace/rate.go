@@ -91,7 +91,7 @@ func (p *Rate) Refused(room int64, wait time.Duration) {
 	p.limited.Store(true)
 }
 
-// Succeeded notes that an event was taken.
+// Succeeded records that an event was taken.
 func (p *Rate) Succeeded() {
 	if !p.limited.Load() {
 		return

@@ -14,7 +14,7 @@ func (s *Service) TakeLease(ctx context.Context) bool { return s.lease.Take(ctx)
 // MaySend reports whether this relay holds a valid lease.
 func (s *Service) MaySend() bool { return s.lease.Valid() }
 
-// WatchOnce looks at the applications once, as one who could not look for a while.
+// WatchOnce checks the applications once, as one who could not look for a while.
 func (s *Service) WatchOnce(ctx context.Context, blind time.Duration) error {
 	w := &watcher{s: s, looked: time.Now().Add(-blind), late: map[int64]int64{}}
 	return w.look(ctx)

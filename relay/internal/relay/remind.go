@@ -84,7 +84,7 @@ func (s *Service) remindNow(ctx context.Context, now int64) error {
 	return s.store.Remind(ctx, now)
 }
 
-// acknowledged notes that a member of a room has acknowledged an alert.
+// acknowledged records that a member of a room has acknowledged an alert.
 func (s *Service) acknowledged(ctx context.Context, e matrix.Reaction) error {
 	if !alert.Acknowledges(e.Key) {
 		return nil

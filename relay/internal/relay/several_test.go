@@ -14,7 +14,7 @@ import (
 )
 
 // Another relay has taken the lease, as it does when this one was frozen for a while: this one sends nothing more, names the
-// holder, and goes on when the other one is gone.
+// holder, and continues when the other one is gone.
 func TestLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
 	relaytest.PostgresOnly(t)
 	r := relaytest.NewSharedRig(t)

@@ -56,7 +56,7 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// look looks at all applications once, unless there is nothing to watch.
+// look checks all applications once, unless there is nothing to watch.
 func (w *watcher) look(ctx context.Context) error {
 	if w.idle && !w.expectsHeartbeats() {
 		w.looked = time.Now()

@@ -61,7 +61,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// A relay that was away waits an interval before it raises an alarm, and goes on with the alarm that it has raised.
+// A relay that was away waits an interval before it raises an alarm, and continues with the alarm that it has raised.
 func TestHeartbeat_AfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)

@@ -60,7 +60,7 @@ func OpenStore(where string, shared bool) (*store.Store, error) {
 	return store.Open(context.Background(), where)
 }
 
-// OpenDatabase opens a database that NewDatabase has named, beside the store.
+// OpenDatabase opens a database that NewDatabase has named, next to the store.
 func OpenDatabase(where string) (*sql.DB, error) {
 	if isDSN(where) {
 		return sql.Open("pgx", where)

@@ -94,7 +94,7 @@ func (s *Server) Close(within time.Duration) error {
 	return err
 }
 
-// errorLog passes on errors of connections, which hold neither addresses of mails nor tokens.
+// errorLog passes on errors of connections, which hold neither addresses of emails nor tokens.
 type errorLog struct{ log *zap.Logger }
 
 // Printf implements [smtp.Logger].

@@ -124,7 +124,7 @@ func (tx *Tx) alertAt(message int64) (a alert.Alert, t outbox.Entry, err error) 
 // saveAlert stores an alert.
 func (tx *Tx) saveAlert(a *alert.Alert) error { return tx.upsert("alerts", "message_id", a) }
 
-// closeAlert notes that nobody hears of an alert any more: its message is withdrawn.
+// closeAlert records that nobody hears of an alert any more: its message is withdrawn.
 func (tx *Tx) closeAlert(message, at int64) error {
 	return tx.exec(`UPDATE alerts SET closed_at = ?, next_at = 0 WHERE message_id = ? AND closed_at = 0`, at, message)
 }

@@ -131,7 +131,7 @@ func (f *feed) merge(c Change) {
 	f.rooms[c.Room] = &c
 }
 
-// complain notes that results could not be stored.
+// complain records that results could not be stored.
 func (f *feed) complain(err error) {
 	f.mu.Lock()
 	f.failure = err

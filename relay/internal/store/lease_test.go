@@ -71,7 +71,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	}
 }
 
-// The holder of the lease goes on delivering however busy the database is.
+// The holder of the lease continues delivering however busy the database is.
 func testLease_ConnectionsAreBusy_IsRenewed(t *testing.T) {
 	a, _ := relays(t)
 	if !acquire(t, a, time.Hour) {

@@ -14,7 +14,7 @@ import (
 	"slipway/relay/internal/pgtest"
 )
 
-// The server cuts all connections off, as at a restart. Nothing that was accepted is lost, and the store goes on.
+// The server cuts all connections off, as at a restart. Nothing that was accepted is lost, and the store continues.
 func testLostConnections_AreMadeAnew(t *testing.T) {
 	a, _ := relays(t)
 	if !acquire(t, a, time.Hour) {

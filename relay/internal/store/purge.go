@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// PurgeOld looks at the messages after an id, limit of them, and removes those that were accepted before cutoff and
+// PurgeOld checks the messages after an id, limit of them, and removes those that were accepted before cutoff and
 // are final. It returns the id to continue from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
 	var found []outbox.Entry

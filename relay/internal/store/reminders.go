@@ -123,7 +123,7 @@ func (tx *Tx) annotate(t *outbox.Entry, note string, now int64) error {
 	return tx.saveContent(t)
 }
 
-// Acknowledge notes who has acknowledged the alert of a message, and withdraws the reminders that wait. It reports whether that is news.
+// Acknowledge records who has acknowledged the alert of a message, and withdraws the reminders that wait. It reports whether that is news.
 func (tx *Tx) Acknowledge(message int64, by string, now int64) (news bool, err error) {
 	a, t, err := tx.alertAt(message)
 	if IsMissing(err) {

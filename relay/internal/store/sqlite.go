@@ -106,7 +106,7 @@ func writable(path string) error {
 	return f.Close()
 }
 
-// lockFile makes the database's folder and takes the lock beside the file.
+// lockFile makes the database's folder and takes the lock next to the file.
 func lockFile(path string) (*os.File, error) {
 	if path == "" {
 		return nil, errors.New("the database needs a file")

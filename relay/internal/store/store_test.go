@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestUpdateFailsAlone makes a change fail half way, beside messages and other changes in the same commit.
+// TestUpdateFailsAlone makes a change fail half way, alongside messages and other changes in the same commit.
 func TestUpdateFailsAlone(t *testing.T) {
 	s := fresh(t)
 	boom := errors.New("boom")

@@ -29,7 +29,7 @@ func (tx *Tx) upsert(table, key string, row any) error {
 	return tx.db.Table(table).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true}).Create(row).Error
 }
 
-// changed notes that the entries of a room have changed; room 0 stands for all rooms.
+// changed records that the entries of a room have changed; room 0 stands for all rooms.
 func (tx *Tx) changed(room int64, kind ChangeKind) {
 	tx.changes = append(tx.changes, Change{Room: room, Kind: kind})
 }

@@ -14,7 +14,7 @@ const (
 	chartHeight = 168
 	chartTop    = 12
 	chartBase   = 140
-	chartLeft   = 64 // for the labels of the lines, beside the columns
+	chartLeft   = 64 // for the labels of the lines, next to the columns
 	chartRight  = 4
 )
 

@@ -35,7 +35,7 @@ func Generic() inbound.Protocol {
 	}
 }
 
-// Hookshot is the generic webhook of matrix-hookshot and of t2bot.io: text in Markdown, or HTML beside it
+// Hookshot is the generic webhook of matrix-hookshot and of t2bot.io: text in Markdown, or HTML next to it
 // (https://matrix-org.github.io/matrix-hookshot/latest/setup/webhooks.html).
 func Hookshot() inbound.Protocol {
 	return inbound.Protocol{
