@@ -41,7 +41,7 @@ func holdsFiles(p *inbound.Protocol, in *inbound.Request, start []byte) bool {
 	return p.Files && fields.HoldsFiles(in.Header.Get("Content-Type"), start)
 }
 
-// mayHoldFiles is holdsFiles for a body that continues.
+// mayHoldFiles is holdsFiles for a body of which more may come.
 func mayHoldFiles(p *inbound.Protocol, in *inbound.Request, start []byte) bool {
 	contentType := in.Header.Get("Content-Type")
 	return holdsFiles(p, in, start) || p.Files && (strings.HasPrefix(strings.ToLower(contentType), "multipart/form-data") || fields.IsJSON(start))

@@ -28,7 +28,7 @@ const (
 
 // streamTimes is how long streams wait for their readers.
 type streamTimes struct {
-	check time.Duration // between two checks a user, in the database
+	check time.Duration // between two checks of a user, in the database
 	ping  time.Duration // between two pings
 	pong  time.Duration // for the answer to one
 	write time.Duration // for one message: a reader that is slower is cut off, and comes back for the rest

@@ -36,7 +36,7 @@ func TestHomeserver(t *testing.T) {
 			"The homeserver does not respond: the homeserver did not answer in time. Start it", "",
 		},
 		{
-			"something else", &matrix.SendError{Class: matrix.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
+			"something else", &matrix.SendError{Class: matrix.ClassAway, Reason: "the server is not a Matrix homeserver: is its URL right?"}, "homeserver", false,
 			"The homeserver does not respond: ", "correct matrix.homeserver",
 		},
 		{

@@ -106,7 +106,7 @@ func refusedByOther(status int, header http.Header) *SendError {
 	case status >= 300 && status < 400:
 		failed.Class, failed.Reason = ClassAway, "the homeserver's URL redirects elsewhere: is it right?"
 	default:
-		failed.Class, failed.Reason = ClassAway, "what answers is no Matrix homeserver: is its URL right?"
+		failed.Class, failed.Reason = ClassAway, "the server is not a Matrix homeserver: is its URL right?"
 	}
 	return failed
 }

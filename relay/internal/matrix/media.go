@@ -92,7 +92,7 @@ func uploadRefused(err error) error {
 	case hasClass(err, ClassBlock), errors.As(err, &failed) && failed.Alone && failed.Code == "M_UNRECOGNIZED":
 		return reclassify(err, ClassDead, "the homeserver does not take files from the bot")
 	case hasClass(err, ClassTooLarge):
-		return reclassify(err, ClassDead, "the file is too large for the homeserver or a proxy before it")
+		return reclassify(err, ClassDead, "the file is too large for the homeserver or a proxy in front of it")
 	}
 	return err
 }

@@ -118,7 +118,7 @@ func (c *Client) alone(ctx context.Context, err error) error {
 	case away(failed.Status):
 		single.Reason = "the homeserver answers, but cannot do this now: perhaps it needs another server, or a part of itself, that is away"
 	case failed.Code != "M_RESOURCE_LIMIT_EXCEEDED":
-		single.Reason = "the homeserver answers, but not to this request: does a proxy before it hold requests back?"
+		single.Reason = "the homeserver answers, but not to this request: does a proxy in front of it hold requests back?"
 	}
 	return &single
 }

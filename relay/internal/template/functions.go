@@ -112,7 +112,7 @@ func date(layout string, v any) (string, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return "", fmt.Errorf("%q is no time", markup.Line(text, 40))
+		return "", fmt.Errorf("%q is not a time", markup.Line(text, 40))
 	}
 	return t.Format(layout), nil
 }

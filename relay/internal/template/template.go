@@ -98,12 +98,12 @@ func (m *Message) set(field, text string) error {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < -2 || n > 2 {
-			return fmt.Errorf("%q is no priority from -2 to 2", markup.Line(text, 40))
+			return fmt.Errorf("%q is not a priority from -2 to 2", markup.Line(text, 40))
 		}
 		m.Priority = &n
 	case "template_link":
 		if text != "" && !markup.IsWeb(text) {
-			return fmt.Errorf("%q is no web address", markup.Line(text, 100))
+			return fmt.Errorf("%q is not a web address", markup.Line(text, 100))
 		}
 		m.Link = text
 	}
