@@ -8,12 +8,14 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
 // List lists at most n tags (all, if n < 0) strictly after last, sorted bytewise, and describes what
-// the next page begins after, "" if this is the last one. On a remote store what has a prefix is a tag,
-// as in distribution: the link of one that is being pushed or deleted may be missing. Nobody changes the slice.
+// the next page begins after, "" if this is the last one. On a remote store everything with a prefix
+// is a tag, as in distribution: the link of a tag that is being pushed or deleted may be missing. The
+// caller must not modify the slice.
 func (x *Index) List(ctx context.Context, name oci.Name, n int, last string) (tags []string, next string, err error) {
 	r := repository{x, name}
 	switch {
@@ -22,18 +24,18 @@ func (x *Index) List(ctx context.Context, name oci.Name, n int, last string) (ta
 	case x.store.Remote:
 		tags, err = r.listRemote(ctx, n, last)
 	default:
-		tags, err = r.listLocal(ctx, n, last)
+		tags, err = r.listLocal(ctx)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	tags, next = Page(tags, n, "")
+	tags, next = Page(tags, n, last)
 	return tags, next, nil
 }
 
-// Page is the page of a sorted list that List returns.
+// Page returns the page of a sorted list that List returns.
 func Page(all []string, n int, last string) (tags []string, next string) {
-	all = behind(all, last)
+	all = namesAfter(all, last)
 	if n < 0 || n >= len(all) {
 		return all, ""
 	}
@@ -43,8 +45,8 @@ func Page(all []string, n int, last string) (tags []string, next string) {
 	return all[:n:n], next
 }
 
-// behind are the sorted names after last.
-func behind(names []string, last string) []string {
+// namesAfter returns the sorted names after last.
+func namesAfter(names []string, last string) []string {
 	i, found := slices.BinarySearch(names, last)
 	if found {
 		i++
@@ -52,33 +54,70 @@ func behind(names []string, last string) []string {
 	return names[i:]
 }
 
-// listLocal returns the tags after last, one more than n if there are as many. A crash may leave an
-// empty directory, so each link is looked for.
-func (r repository) listLocal(ctx context.Context, n int, last string) ([]string, error) {
-	all, err := r.store.Below(ctx, layout.Tags(r.name))
+// list is the tags of a repository on files. It is shared and must not be modified.
+type list struct {
+	from  *view.Listing // of the directory that holds them
+	names []string      // those with a link
+}
+
+// listLocal returns all tags. A crash may leave an empty directory, so the link of each is checked,
+// until it is found: a list of 10,000 tags would take 140 times as long otherwise.
+func (r repository) listLocal(ctx context.Context) ([]string, error) {
+	from, err := r.store.Below(ctx, layout.Tags(r.name))
 	if err != nil {
 		return nil, err
 	}
-	tags := []string{}
-	for _, name := range behind(all.Names, last) {
-		if n >= 0 && len(tags) > n {
-			break
+	if len(from.Names) == 0 {
+		return []string{}, nil
+	}
+	old, _ := r.lists.Get(r.name)
+	if old == nil {
+		old = &list{}
+	}
+	if old.from == from && len(old.names) == len(from.Names) {
+		return old.names, nil
+	}
+	now := &list{from: from, names: make([]string, 0, len(from.Names))}
+	for _, name := range from.Names {
+		_, found := slices.BinarySearch(old.names, name)
+		if !found {
+			if found, err = r.hasLink(ctx, name); err != nil {
+				return nil, err
+			}
 		}
-		tag, err := oci.ParseTag(name)
-		if err != nil {
-			continue
-		}
-		switch _, err := r.store.Stat(ctx, layout.TagCurrent(r.name, tag)); {
-		case err == nil:
-			tags = append(tags, name)
-		case !errors.Is(err, storage.ErrNotExist):
-			return nil, err
+		if found {
+			now.names = append(now.names, name)
 		}
 	}
-	return tags, nil
+	r.lists.Put(r.name, now, int64(200+24*len(now.names)))
+	return now.names, nil
 }
 
-// listRemote is listLocal on a remote store: it reads no more of the listing than it needs.
+// unlist forgets the list of a repository on files if tag, which has no link, is in it: its deletion
+// was interrupted.
+func (x *Index) unlist(name oci.Name, tag oci.Tag) {
+	if l, ok := x.lists.Get(name); ok {
+		if _, listed := slices.BinarySearch(l.names, string(tag)); listed {
+			x.lists.Forget(name)
+		}
+	}
+}
+
+// hasLink reports whether a name in the directory of tags is a tag with a link.
+func (r repository) hasLink(ctx context.Context, name string) (bool, error) {
+	tag, err := oci.ParseTag(name)
+	if err != nil {
+		return false, nil //nolint:nilerr // what no request can name isn't a tag
+	}
+	_, err = r.store.Stat(ctx, layout.TagCurrent(r.name, tag))
+	if errors.Is(err, storage.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// listRemote returns the tags after last, one more than n if there are as many. It reads no more of the
+// listing than it needs.
 func (r repository) listRemote(ctx context.Context, n int, last string) ([]string, error) {
 	prefix := layout.Tags(r.name) + "/"
 	o := storage.ListOptions{Names: true}

@@ -1,6 +1,6 @@
-// Package tags knows the tags of repositories: which there are, what each points at, and which
-// point at a manifest. It remembers what it has read, changes nothing, and has no rules.
-// Errors are those of the store.
+// Package tags reads the tags of repositories: their names, their targets, and the tags that point
+// at a manifest. It caches what it reads, changes nothing, and has no rules. Errors are those of
+// the store.
 package tags
 
 import (
@@ -18,16 +18,21 @@ import (
 type Index struct {
 	store    *view.View
 	pointers *cache.Cache[string, Pointer] // by key of the tag's link
+	lists    *cache.Cache[oci.Name, *list] // of repositories on files
 }
 
-// pointerCache is how many tags are remembered.
-const pointerCache = 16 << 10
+// Bounds of what is remembered: a number of tags, and bytes of memory (about).
+const (
+	pointerCache = 16 << 10
+	listCache    = 4 << 20
+)
 
-// New makes an index. It does no I/O.
+// New returns an index. It does no I/O.
 func New(store *view.View) *Index {
 	return &Index{
 		store:    store,
 		pointers: cache.New[string, Pointer](pointerCache),
+		lists:    cache.New[oci.Name, *list](listCache),
 	}
 }
 
@@ -47,7 +52,14 @@ type Pointer struct {
 // Read reads what a tag points at. The error is that of the store, or says that it is a bad
 // link (see [IsBadLink]), whose version is returned.
 func (x *Index) Read(ctx context.Context, name oci.Name, tag oci.Tag) (Pointer, error) {
-	key := layout.TagCurrent(name, tag)
+	p, err := x.read(ctx, layout.TagCurrent(name, tag))
+	if errors.Is(err, storage.ErrNotExist) {
+		x.unlist(name, tag)
+	}
+	return p, err
+}
+
+func (x *Index) read(ctx context.Context, key string) (Pointer, error) {
 	if p, ok := x.pointers.Get(key); ok {
 		info, err := x.store.Stat(ctx, key)
 		if err != nil {
@@ -65,7 +77,7 @@ func (x *Index) Read(ctx context.Context, name oci.Name, tag oci.Tag) (Pointer, 
 	return p, err
 }
 
-// IsBadLink says that a link was read and holds no digest.
+// IsBadLink reports whether a link was read and holds no digest.
 func IsBadLink(err error) bool {
 	return errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink)
 }
