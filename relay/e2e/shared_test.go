@@ -139,7 +139,7 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 		t.Errorf("the doctor of the other one: %s", said)
 	}
 
-	// A clean shutdown hands over.
+	// After a clean shutdown another relay delivers.
 	leader.signal(syscall.SIGTERM)
 	<-leader.ended
 	leader.proc = nil

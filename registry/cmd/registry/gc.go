@@ -135,10 +135,9 @@ func explainCollection(err error) error {
 	}
 }
 
-// doubleGOMAXPROCS tunes the runtime for a command that mostly waits for the file system: a
-// thread that blocks in the kernel counts toward GOMAXPROCS until the runtime hands its
-// processor to another one, so GOMAXPROCS is twice the number of processors. The returned
-// function restores it.
+// doubleGOMAXPROCS doubles GOMAXPROCS for a command that spends most of its time in system calls,
+// because a goroutine in a system call occupies a processor until the scheduler retakes it. The
+// returned function restores the old value.
 func doubleGOMAXPROCS() (end func()) {
 	processors := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2 * processors)

@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/storage/hostile"
 )
 
-// A chunk that is sent again, to a replica that has not seen it, is told where the upload goes on.
+// A chunk that is sent again, to a replica that has not seen it, is answered with the place to continue.
 func TestUpload_ChunkSentAgain_ToAnotherReplica(t *testing.T) {
 	bucket := hostile.New(hostile.Options{})
 	replica := func() *host {

@@ -155,7 +155,7 @@ func (x *Index) Complete() (at time.Time) {
 	return at
 }
 
-// Want notes that lists of repositories are being viewed: without that there is no pass over the
+// Want records that lists of repositories are being viewed: without that there is no pass over the
 // storage. It reports whether all repositories were read once, so that lists are whole. A nil *Index
 // reports false.
 func (x *Index) Want() (whole bool) {

@@ -99,7 +99,7 @@ func TestFullDisk_AcknowledgedBytesStay(t *testing.T) {
 	}
 }
 
-// An upload without bytes goes on after a commit that failed.
+// An upload without bytes continues after a failed commit.
 func TestFullDisk_EmptyBlobGoesOn(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {

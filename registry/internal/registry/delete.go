@@ -31,8 +31,9 @@ const (
 	overlapWait = 5 * time.Second
 )
 
-// DeleteTag removes a tag with its history, and nothing else. was is what it pointed at, "" if
-// its link could not be read. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if it doesn't exist, and DENIED with ErrImmutable inside if it is immutable.
+// DeleteTag removes a tag with its history, and nothing else. was is what it pointed at, "" if its link
+// could not be read. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if the tag doesn't exist, and DENIED
+// wrapping ErrImmutable if it is immutable.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest, err error) {
 	defer r.reg.opts.Changed(r.name)
 	if err := r.deletable(); err != nil {

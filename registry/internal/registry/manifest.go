@@ -36,7 +36,8 @@ const manifestKey = "slipway:manifest:"
 const smallManifest = 128 << 10
 
 // Manifest returns a manifest by tag or digest and reports the pull. A pull renews
-// nothing: what it reads may be collected meanwhile. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if there is none, or a fault with ErrDamaged.
+// nothing: what it reads may be collected meanwhile. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if
+// the manifest doesn't exist, and wraps ErrDamaged if it is damaged.
 func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	return r.pull(ctx, ref, r.lookUp)
 }

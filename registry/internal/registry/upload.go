@@ -145,7 +145,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 func (u *Upload) Close() error { return fault(u.Upload.Close()) }
 
 // Uploads yields the unfinished uploads of all repositories. What cannot be read is
-// an error, and the listing goes on.
+// an error, and the listing continues.
 func (r *Registry) Uploads(ctx context.Context) iter.Seq2[upload.Unfinished, error] {
 	return r.uploads.Unfinished(ctx)
 }

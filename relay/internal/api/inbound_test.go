@@ -201,7 +201,7 @@ relay_messages_refused_total{kind="unauthorized"} 1
 	}
 }
 
-// A wrong method at one of the relay's own paths is no message to a topic of that name.
+// A wrong method at one of the relay's own paths does not send a message to a topic of that name.
 func TestNtfy_OwnPaths(t *testing.T) {
 	w := newWorldFor(t, nil, inbound.Ntfy())
 	bearer := "Authorization: Bearer " + w.app(named("ntfy")).Token

@@ -110,8 +110,8 @@ func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64)
 		by = app.Row().Name
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		news, err := tx.Acknowledge(id, by, time.Now().UnixMilli())
-		if err == nil && !news {
+		changed, err := tx.Acknowledge(id, by, time.Now().UnixMilli())
+		if err == nil && !changed {
 			err = refusal.Conflict("", "The message has no open alert, or the alert is already acknowledged.")
 		}
 		return err

@@ -123,8 +123,9 @@ func (tx *Tx) annotate(t *outbox.Entry, note string, now int64) error {
 	return tx.saveContent(t)
 }
 
-// Acknowledge records who has acknowledged the alert of a message, and withdraws the reminders that wait. It reports whether that is news.
-func (tx *Tx) Acknowledge(message int64, by string, now int64) (news bool, err error) {
+// Acknowledge records that by acknowledged the alert of a message and withdraws its waiting reminders. It reports whether
+// the alert was open and not yet acknowledged.
+func (tx *Tx) Acknowledge(message int64, by string, now int64) (changed bool, err error) {
 	a, t, err := tx.alertAt(message)
 	if IsMissing(err) {
 		return false, nil
@@ -132,7 +133,7 @@ func (tx *Tx) Acknowledge(message int64, by string, now int64) (news bool, err e
 	if err != nil {
 		return false, err
 	}
-	if a, news = alert.Acknowledge(a, by, now); !news {
+	if a, changed = alert.Acknowledge(a, by, now); !changed {
 		return false, nil
 	}
 	return true, errors.Join(tx.annotate(&t, a.Standing(), now), tx.withdrawReminders(message, now), tx.saveAlert(&a))

@@ -29,13 +29,13 @@ type clientShare struct {
 	users int
 }
 
-// New makes a budget of all bytes, of which one client gets a share.
+// New returns a budget of all bytes, of which one client gets at most share.
 func New(all, share int64) *Budget {
 	return &Budget{all: semaphore.NewWeighted(all), share: share, clients: map[string]*clientShare{}}
 }
 
-// Acquire blocks until there is room for n bytes, or for a full share if n is more. It fails
-// with UNAVAILABLE.
+// Acquire blocks until there is room for n bytes, or for a full share if n is more. The error is
+// UNAVAILABLE if that takes too long or ctx is done. The caller must call release once.
 func (b *Budget) Acquire(ctx context.Context, client string, n int64) (release func(), err error) {
 	n = min(n, b.share)
 	ctx, cancel := context.WithTimeout(ctx, patience)

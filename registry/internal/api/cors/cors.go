@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Policy lets pages of other origins use the API from a browser. The zero value lets none.
+// Policy allows pages of other origins to use the API from a browser. The zero value allows none.
 type Policy struct {
 	Origins     []string // such as https://ui.example.org; "*" alone is every origin, without credentials
 	Methods     []string
@@ -22,8 +22,8 @@ const (
 	answerHeaders  = "Content-Range, Docker-Content-Digest, Docker-Upload-Uuid, Etag, Link, Location, OCI-Filters-Applied, OCI-Subject, Range, Retry-After, WWW-Authenticate, X-Request-Id"
 )
 
-// Allow sets the headers for a page's request; false means that its origin is not let
-// in, which a browser sees by their absence.
+// Allow sets the headers for a request of a page. It returns false, and sets only Vary, if the
+// origin of the page is not allowed.
 func (p *Policy) Allow(h http.Header, origin string) bool {
 	if len(p.Origins) == 0 || origin == "" {
 		return false
@@ -44,10 +44,9 @@ func (p *Policy) Allow(h http.Header, origin string) bool {
 	return true
 }
 
-// Refuses reports whether a browser sends a change that a page of another site has caused,
-// by Sec-Fetch-Site or, where a browser doesn't send that, by Origin, and that the
-// configuration doesn't let that page make: browsers send remembered logins and
-// certificates along, even where they don't ask before. own knows the registry's own origin.
+// Refuses reports whether a browser sent a change on behalf of another site's page that the policy
+// does not allow. It goes by Sec-Fetch-Site or, if that is missing, by Origin. Browsers attach
+// remembered logins and certificates even without a preflight. own knows the registry's own origin.
 func (p *Policy) Refuses(own *http.CrossOriginProtection, r *http.Request) bool {
 	if own.Check(r) == nil {
 		return false
@@ -56,7 +55,7 @@ func (p *Policy) Refuses(own *http.CrossOriginProtection, r *http.Request) bool 
 	return !origin || !slices.Contains(p.Methods, r.Method)
 }
 
-// Preflight adds to the answer of OPTIONS what a browser asks before a request.
+// Preflight adds the headers of an answer to a preflight request.
 func (p *Policy) Preflight(h http.Header) {
 	h.Set("Access-Control-Allow-Methods", strings.Join(p.Methods, ", "))
 	h.Set("Access-Control-Allow-Headers", requestHeaders)

@@ -8,8 +8,8 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Accepted is what a client said it can read. Weights (q=…) are passed over:
-// a tag names one manifest, so there is nothing to choose between.
+// Accepted is the Accept header, one element per line. Weights (q=…) are ignored: a tag names one
+// manifest, so there is nothing to choose between.
 type Accepted []string
 
 // all reports whether everything is welcome: no Accept header, or one with a
@@ -37,10 +37,10 @@ func (a Accepted) find(is func(string) bool) bool {
 	return false
 }
 
-// Verdict is how a manifest is answered to a client.
+// Verdict is the decision of [Accepted.Judge] about a manifest.
 type Verdict int
 
-// The verdicts of [Accepted.Judge].
+// What a client gets.
 const (
 	Serve         Verdict = iota
 	ServeChild            // the linux/amd64 image of a list
@@ -48,10 +48,9 @@ const (
 	RefuseSchema2         // the client can read neither a list nor what the list names
 )
 
-// Judge decides how content of the type is answered. It does what CNCF
-// distribution 3 does for a client that names its types, so that old Docker
-// clients, which know no lists, keep getting the linux/amd64 image of a tag.
-// Everything is served as it is to a client that accepts anything.
+// Judge decides how content of the media type is served. It does what CNCF distribution 3 does for
+// a client that names its types, so that old Docker clients, which know no lists, keep getting the
+// linux/amd64 image of a tag. A client that accepts anything gets the content unchanged.
 func (a Accepted) Judge(mediaType string, byTag bool) Verdict {
 	switch {
 	case a.has(mediaType) || a.all():

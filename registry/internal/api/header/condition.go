@@ -52,8 +52,8 @@ func Condition(h http.Header, etag string) int {
 	return 0
 }
 
-// RangeApplies evaluates If-Range: a range of other content than the client
-// has is of no use to it. A date never matches, since content has none.
+// RangeApplies evaluates If-Range: a range of other content is useless to the client. A date never
+// matches, because content has none.
 func RangeApplies(h http.Header, etag string) bool {
 	lines := h["If-Range"]
 	return len(lines) == 0 || lines[0] == etag

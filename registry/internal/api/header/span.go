@@ -8,10 +8,11 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Span is a part of a blob.
+// Span is a part of a blob, in bytes.
 type Span struct{ Start, Length int64 }
 
-// ContentRange returns the header of an answer with this part of size bytes.
+// ContentRange returns the Content-Range header of an answer with this part of a blob of size
+// bytes.
 func (s Span) ContentRange(size int64) string {
 	b := append(make([]byte, 0, 48), "bytes "...)
 	b = strconv.AppendInt(b, s.Start, 10)
@@ -21,7 +22,7 @@ func (s Span) ContentRange(size int64) string {
 	return string(strconv.AppendInt(b, size, 10))
 }
 
-// RangeKind is what a Range header asks for.
+// RangeKind classifies a Range header.
 type RangeKind int
 
 // The kinds of ranges.
@@ -29,14 +30,13 @@ const (
 	RangeNone          RangeKind = iota // the whole blob
 	RangeOne                            // one span
 	RangeSeveral                        // more than one; net/http answers it
-	RangeUnsatisfiable                  // nothing of it lies inside the blob
+	RangeUnsatisfiable                  // malformed, or outside the blob
 )
 
-// ParseRange reads a Range header (RFC 9110, 14.2) for content of the size.
-// An unknown unit is passed over, as the RFC demands; a malformed list of bytes
-// counts as unsatisfiable, an empty list as none, and of empty content there is
-// only the whole, as net/http and so CNCF distribution have it: some clients ask
-// for a range of everything they fetch.
+// ParseRange parses a Range header (RFC 9110, 14.2) for content of size bytes. It ignores an
+// unknown unit, as the RFC demands. A malformed list of bytes is unsatisfiable, an empty one is
+// none. Of empty content only the whole can be asked for, as in net/http and so in CNCF
+// distribution: some clients send a range with each request.
 func ParseRange(header string, size int64) (RangeKind, Span) {
 	list, ok := strings.CutPrefix(header, "bytes=")
 	if !ok {
@@ -71,7 +71,7 @@ func ParseRange(header string, size int64) (RangeKind, Span) {
 }
 
 // parseSpan reads one element of the list. ok is false if it is malformed; its
-// length is 0 if it lies outside the content.
+// length is 0 if it is outside the content.
 func parseSpan(s string, size int64) (part Span, ok bool) {
 	first, last, ok := strings.Cut(s, "-")
 	if !ok {
@@ -95,8 +95,8 @@ func parseSpan(s string, size int64) (part Span, ok bool) {
 	return Span{start, min(end, size-1) - start + 1}, true
 }
 
-// Chunk reads the Content-Range of a request that sends a part of an upload. ok is false
-// without one, and for the end of an upload that brings no chunk.
+// Chunk parses the Content-Range of a request that sends a part of an upload. ok is false if there
+// is none, and for the end of an upload that brings no chunk. The error is RANGE_INVALID or SIZE_INVALID.
 func Chunk(r *http.Request) (chunk Span, ok bool, err error) {
 	sent := r.Header.Get("Content-Range")
 	if sent == "" || r.Method == http.MethodPut && r.ContentLength == 0 {
@@ -130,7 +130,7 @@ func parseChunk(header string) (Span, bool) {
 	return Span{start, end - start + 1}, true
 }
 
-// trim takes away the optional white space of RFC 9110.
+// trim removes the optional white space of RFC 9110.
 func trim(s string) string { return strings.Trim(s, " \t") }
 
 const maxOffset = 1<<63 - 1

@@ -10,10 +10,9 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// UploadState is what the _state parameter of an upload's Location says: how
-// far the upload had come when the Location was given out. CNCF distribution
-// writes the same document, so an upload can go on at either, and at any
-// replica that has the same http.secret.
+// UploadState is the content of the _state parameter of an upload's Location: how far the upload
+// had come. CNCF distribution writes the same document, so an upload can continue at either, and at
+// any replica that has the same http.secret.
 type UploadState struct {
 	Name      oci.Name
 	UUID      string

@@ -20,7 +20,8 @@ type Builder struct {
 	relative bool
 }
 
-// New reads http.prefix, http.host and http.relativeurls.
+// New returns a Builder for http.prefix, http.host and http.relativeurls. The error is about
+// http.host.
 func New(prefix, host string, relative bool) (Builder, error) {
 	u := Builder{relative: relative}
 	if p := strings.Trim(prefix, "/"); p != "" {
@@ -41,7 +42,8 @@ func New(prefix, host string, relative bool) (Builder, error) {
 	return u, nil
 }
 
-// Protection knows the registry's own origin: the request's Host and that of http.host.
+// Protection returns the protection against cross-origin requests. It trusts the registry's own
+// origin: the request's Host and that of http.host.
 func (u *Builder) Protection() (*http.CrossOriginProtection, error) {
 	p := http.NewCrossOriginProtection()
 	if u.host == "" {
@@ -54,7 +56,7 @@ func (u *Builder) Protection() (*http.CrossOriginProtection, error) {
 	return p, err
 }
 
-// Root is what stands before "/v2/" in a Location.
+// Root returns the part of a Location before "/v2/".
 func (u *Builder) Root(r *http.Request) string {
 	if u.host != "" {
 		return u.host
@@ -72,14 +74,14 @@ func (u *Builder) Root(r *http.Request) string {
 	return scheme + "://" + host + u.Prefix
 }
 
-// Absolute is Root, also where http.relativeurls is set.
+// Absolute returns the root as an absolute URL, also if http.relativeurls is set.
 func (u *Builder) Absolute(r *http.Request) string {
 	absolute := *u
 	absolute.relative = false
 	return absolute.Root(r)
 }
 
-// Base is the path of the root, as browsers see it.
+// Base returns the path of the root, as browsers see it.
 func (u *Builder) Base() string {
 	if parsed, err := url.Parse(u.host); err == nil && parsed.Host != "" {
 		return parsed.EscapedPath()
@@ -87,8 +89,8 @@ func (u *Builder) Base() string {
 	return u.Prefix
 }
 
-// PublicRoot makes a function that tells by which absolute URL, without /v2/, a client
-// reaches the registry.
+// PublicRoot returns a function that returns the absolute URL, without /v2/, by which a client
+// reaches the registry. The error is about host.
 func PublicRoot(prefix, host string) (func(*http.Request) string, error) {
 	u, err := New(prefix, host, false)
 	if err != nil {
@@ -97,24 +99,24 @@ func PublicRoot(prefix, host string) (func(*http.Request) string, error) {
 	return u.Root, nil
 }
 
-// RedirectRealm is the URL of a token server behind the same host, as distribution's
-// autoredirect has it: https unless a proxy says otherwise.
+// RedirectRealm returns the URL of a token server behind the same host, as distribution's
+// autoredirect does: https unless a proxy says otherwise.
 func RedirectRealm(r *http.Request, path string) string {
 	scheme, host := address.Forwarded(r.Header)
 	return cmp.Or(scheme, "https") + "://" + cmp.Or(host, r.Host) + path
 }
 
-// Blob is the URL of a blob.
+// Blob returns the URL of a blob.
 func (u *Builder) Blob(r *http.Request, name oci.Name, d oci.Digest) string {
 	return u.Root(r) + "/v2/" + string(name) + "/blobs/" + string(d)
 }
 
-// Manifest is the URL of a manifest.
+// Manifest returns the URL of a manifest.
 func (u *Builder) Manifest(r *http.Request, name oci.Name, d oci.Digest) string {
 	return u.Root(r) + "/v2/" + string(name) + "/manifests/" + string(d)
 }
 
-// Upload is where an upload goes on.
+// Upload returns the URL at which a client continues an upload.
 func (u *Builder) Upload(r *http.Request, name oci.Name, id, state string) string {
 	return u.Root(r) + "/v2/" + string(name) + "/blobs/uploads/" + id + "?_state=" + url.QueryEscape(state)
 }

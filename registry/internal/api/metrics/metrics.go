@@ -21,7 +21,7 @@ type Requests struct {
 	responseSize *prometheus.HistogramVec
 }
 
-// New registers the metrics of the HTTP API.
+// New registers the metrics of the HTTP API and returns them.
 func New(registerer prometheus.Registerer) *Requests {
 	const ns, sub = "registry", "http"
 	sizes := prometheus.ExponentialBuckets(1024, 8, 8)
@@ -61,7 +61,8 @@ type Row struct {
 // Statuses of 100 to 599 have a slot of their own.
 const statusSlots = 500
 
-// Row prepares the metrics of a row; nil if there are none.
+// Row holds the counters of one row. They are looked up once, because finding a counter by its
+// labels costs more than counting. A nil *Row counts nothing.
 func (m *Requests) Row(name, method string) *Row {
 	if m == nil {
 		return nil
