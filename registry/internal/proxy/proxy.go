@@ -59,13 +59,13 @@ type Registry struct {
 	work    sync.WaitGroup
 	spool   *spool
 	checked *cache.Cache[tagKey, time.Time]
-	unknown *cache.Cache[any, time.Time]   // until when the upstream isn't asked again
+	unknown *cache.Cache[any, time.Time] // until when the upstream isn't asked again
+	lists   *cache.Cache[any, listed]
 	origins *cache.Cache[origin, oci.Name] // repositories that lately got a blob
 
-	manifests     cache.Group[*registry.Manifest]
-	sizes         cache.Group[int64]
-	tagLists      cache.Group[[]string]
-	referrerLists cache.Group[[]oci.Descriptor]
+	manifests cache.Group[*registry.Manifest]
+	sizes     cache.Group[int64]
+	listing   cache.Group[listed]
 
 	mu        sync.Mutex
 	transfers map[blobKey]*transfer
@@ -99,8 +99,11 @@ type origin struct {
 	digest oci.Digest
 }
 
-// maxRemembered bounds the entries of each cache.
-const maxRemembered = 50_000
+// Bounds of memory: entries, and bytes of lists (estimated).
+const (
+	maxRemembered = 50_000
+	maxLists      = 32 << 20
+)
 
 // once runs work once for all concurrent callers with the key. It continues when they leave.
 func once[V any](ctx context.Context, c *Registry, g *cache.Group[V], key string, work func() (V, error)) (V, error) {
@@ -129,7 +132,7 @@ func New(o Options) *Registry {
 	}
 	c := &Registry{
 		opts: o, now: o.Now, spool: newSpool(o.Spool, o.SpoolMax), transfers: map[blobKey]*transfer{},
-		checked: cache.New[tagKey, time.Time](maxRemembered), unknown: cache.New[any, time.Time](maxRemembered),
+		checked: cache.New[tagKey, time.Time](maxRemembered), unknown: cache.New[any, time.Time](maxRemembered), lists: cache.New[any, listed](maxLists),
 		origins: cache.New[origin, oci.Name](maxRemembered),
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())

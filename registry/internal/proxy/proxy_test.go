@@ -74,6 +74,14 @@ func TestRouting(t *testing.T) {
 	}
 }
 
+// Lists are kept by their weight: an upstream chooses how long they are.
+func TestListed_Weight(t *testing.T) {
+	long := listed{tags: []string{strings.Repeat("t", 100)}, referrers: []oci.Descriptor{{Annotations: map[string]string{"k": strings.Repeat("v", 1000)}}}}
+	if n := long.weight(); n < 1100 {
+		t.Errorf("weight %d", n)
+	}
+}
+
 // Clients say which registry they mean, as containerd does.
 func TestNamespace(t *testing.T) {
 	w := newWorld(t)
@@ -153,8 +161,8 @@ func TestTagsAndReferrers(t *testing.T) {
 	lists("first", "")
 	w.front.requests("")
 	lists("again", "")
-	if n := w.front.requests(""); n == 0 {
-		t.Error("the upstream isn't asked again")
+	if n := w.front.requests(""); n != 0 {
+		t.Errorf("%d requests for lists that are fresh", n)
 	}
 	if _, body := w.get(referrers + "?artifactType=b/c"); strings.Contains(string(body), "a/sbom") {
 		t.Errorf("filtered: %s", body)
@@ -162,8 +170,7 @@ func TestTagsAndReferrers(t *testing.T) {
 	if resp, _ := w.get("/v2/hub/app/manifests/" + string(res.Descriptor.Digest)); resp.StatusCode != 200 {
 		t.Errorf("a referrer: %s", resp.Status)
 	}
-	w.pull("hub/app", "v1")
-	w.pull("hub/app", "v2")
+	w.clock.move(time.Hour)
 	w.front.fail(down)
 	lists("down", "111 ")
 	w.clock.move(failurePause)
@@ -179,9 +186,17 @@ func TestTagsAndReferrers(t *testing.T) {
 	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || code(body) != oci.CodeNameUnknown {
 		t.Errorf("unknown: %s %s", resp.Status, body)
 	}
+	w.front.requests("")
+	if resp, _ := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || w.front.requests("") != 0 {
+		t.Errorf("unknown again: %s, or the upstream was asked", resp.Status)
+	}
+	w.clock.move(time.Minute)
+	if resp, _ := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || w.front.requests("") != 1 {
+		t.Errorf("unknown later: %s, or the upstream was not asked once", resp.Status)
+	}
 }
 
-// The tags that are cached are listed, with a warning, while the upstream fails.
+// Cached tags are listed, with a warning, if the upstream has never sent a list.
 func TestTags_OfTheCache(t *testing.T) {
 	w := newWorld(t)
 	w.push("app", "v1", []byte("layer"))

@@ -58,7 +58,6 @@ func TestSync(t *testing.T) {
 		}
 	}
 	w.front.fail(nil)
-	w.clock.move(failurePause)
 	if report, err = w.cache.Sync(t.Context(), []Image{image}, nil); err != nil || report.Blobs != 0 {
 		t.Errorf("again: %+v, %v", report, err)
 	}
