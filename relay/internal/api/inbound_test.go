@@ -205,12 +205,15 @@ relay_messages_refused_total{kind="unauthorized"} 1
 func TestNtfy_OwnPaths(t *testing.T) {
 	w := newWorldFor(t, nil, inbound.Ntfy())
 	bearer := "Authorization: Bearer " + w.app(named("ntfy")).Token
-	for path, allow := range map[string]string{"/heartbeat": "GET, POST", "/gotifyinfo": "GET, HEAD", "/message": "DELETE, GET, HEAD, POST"} {
+	for path, allow := range map[string]string{"/heartbeat": "GET, POST", "/heartbeat/x": "GET, POST", "/gotifyinfo": "GET, HEAD", "/message": "DELETE, GET, HEAD, POST"} {
 		r := w.ask("PUT", path, "", bearer)
 		w.want(path, r, 405)
 		if got := r.header.Get("Allow"); got != allow {
 			t.Errorf("%s: Allow: %s, want %s", path, got, allow)
 		}
+	}
+	for _, path := range []string{"/ntfy/disk", "/disk"} {
+		w.want("DELETE "+path, w.ask("DELETE", path, "", bearer), 405)
 	}
 	w.want("the pages", w.ask("PUT", "/ui", "", bearer), 404)
 	w.want("a topic of another name", w.ask("PUT", "/disk", "", bearer), 200)

@@ -169,8 +169,13 @@ func (a *API) router() *mux.Router {
 		}
 		a.rows = append(a.rows, row)
 		route := router.NewRoute()
-		if row.match != nil { // before the path: one that matches makes mux forget the 405 of an earlier row
-			route.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return row.match(r) })
+		if row.match != nil {
+			// Before the path, and never true without it: each matcher that matches makes mux forget the 405
+			// of an earlier row.
+			path := new(mux.Route).Path(row.path)
+			route.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool {
+				return path.Match(r, new(mux.RouteMatch)) && row.match(r)
+			})
 		}
 		route.Path(row.path).Methods(methods...).Handler(a.prepare(row))
 	}
