@@ -11,7 +11,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// TestMail: emails of swaks and curl, by login and by address, plain and over TLS, are in the room once, although the relay is
+// TestMail: emails sent by swaks and curl, by login and by address, plain and over TLS, are in the room once, although the relay is
 // killed between accepting and delivering them; nothing is relayed.
 func TestMail(t *testing.T) {
 	s := newSite(t)

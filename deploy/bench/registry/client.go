@@ -57,7 +57,7 @@ func (c *client) do(method, url, contentType string, body []byte, want int) (hea
 	return resp.Header, size, err
 }
 
-// unexpected describes what went wrong, with or without an error next to it.
+// unexpected describes what went wrong, with or without an underlying error.
 func unexpected(what string, err error) error {
 	if err == nil {
 		return errors.New(what)

@@ -1,6 +1,6 @@
 // Command screenshots makes the pictures of README.md: it starts the stack of
-// `make run` with data of its own, pushes an image, sends messages, and checks
-// what came of it with Chromium, in light and in dark.
+// `make run` with data of its own, pushes an image, sends messages, and photographs
+// the pages with Chromium, in light and in dark.
 //
 //	screenshots -bin bin -crane .tools/bin/crane -out docs/pictures
 package main

@@ -19,7 +19,7 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Serve the registry",
 		Long: "Serves the registry with the configuration FILE, or the one that " + config.PathVariable + " names. REGISTRY_ variables take precedence " +
-			"over the file. SIGTERM or SIGINT stops it after the requests under way. " +
+			"over the file. SIGTERM or SIGINT stops it after the requests in progress. " +
 			"SIGHUP reloads certificates, the password file, access rules, workloads, token keys and the log level.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: serve,

@@ -94,7 +94,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 		Use:   "purge [FILE]",
 		Short: "Remove abandoned uploads",
 		Long: "Removes uploads that received nothing for storage.maintenance.uploadpurging.age or --age, whether or not uploadpurging is enabled. " +
-			"A registry may serve meanwhile; with --age 0, its uploads under way fail.",
+			"A registry may serve meanwhile; with --age 0, its uploads in progress fail.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notNegative("--age", age); err != nil {

@@ -137,7 +137,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		h["Allow"] = []string{"GET, HEAD"} // of a repository that cannot be changed
 	}
 	w.Header()["X-Request-Id"] = []string{r.rec.ID()}
-	_ = writeBody(w, r, status, contentTypeJSON, list.Body()) // nobody is left to be told
+	_ = writeBody(w, r, status, contentTypeJSON, list.Body()) // the client has left
 }
 
 // clientGone tells a broken connection from a fault of ours.

@@ -40,7 +40,8 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	}
 }
 
-// mountSource reads the parameters of a mount. One without a repository to mount from is none.
+// mountSource parses the parameters of a mount. ok is false without a valid repository to mount
+// from: the client then uploads.
 func mountSource(mount, from string) (d oci.Digest, name oci.Name, ok bool) {
 	d, err := oci.ParseDigest(mount)
 	if err == nil {

@@ -242,6 +242,6 @@ func (a *App) openServers(context.Context) error {
 	if a.servers, err = listen(a.Config, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {
 		return err
 	}
-	a.reloader = reloader{cfg: *a.Config, load: a.options.Load, level: &a.level, gate: a.gate, acts: a.audit, servers: a.servers, log: a.Log}
+	a.reloader = reloader{cfg: *a.Config, load: a.options.Load, level: &a.level, gate: a.gate, auditLog: a.audit, servers: a.servers, log: a.Log}
 	return nil
 }

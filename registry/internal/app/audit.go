@@ -60,11 +60,11 @@ func OpenCommandAudit(stderr io.Writer, cfg *config.Audit, log *zap.Logger) (*au
 }
 
 // watchAudit counts the lines that are lost.
-func watchAudit(metrics *prometheus.Registry, acts *audit.Log) {
+func watchAudit(metrics *prometheus.Registry, auditLog *audit.Log) {
 	if metrics == nil {
 		return
 	}
 	metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "registry_audit_lost_lines_total", Help: "Lines of the audit log that could not be written.",
-	}, func() float64 { return float64(acts.Lost()) }))
+	}, func() float64 { return float64(auditLog.Lost()) }))
 }

@@ -34,18 +34,18 @@ type gate struct {
 	robots     *robot.Accounts               // nil = no robots
 	workloads  *auth.Workloads               // workloads of the service
 	twin       func(oci.Name) oci.Name       // the upstream name of a cached repository; nil = no caches
-	acts       *audit.Log                    // nil = there is none
+	auditLog   *audit.Log                    // nil = there is none
 
 	inline   atomic.Pointer[access.Rules]    // rules of the configuration itself
 	rules    *filewatch.Value[*access.Rules] // rules of a file
 	watchers []func(context.Context)
 }
 
-// openAuth opens the authentication of the configuration. cache is nil if no repository is a cache, acts
+// openAuth opens the authentication of the configuration. cache is nil if no repository is a cache, auditLog
 // if there is no audit log.
-func openAuth(ctx context.Context, cfg *config.Config, store *Backend, cache *proxy.Registry, acts *audit.Log, log *zap.Logger) (*gate, error) {
+func openAuth(ctx context.Context, cfg *config.Config, store *Backend, cache *proxy.Registry, auditLog *audit.Log, log *zap.Logger) (*gate, error) {
 	g := newGate(cache)
-	g.acts = acts
+	g.auditLog = auditLog
 	named := cfg.Auth != nil && cfg.Auth.None == nil
 	if !named && cfg.Access == nil {
 		return g, nil
@@ -102,7 +102,7 @@ func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
 				now := g.rules.Last()
 				change, known = access.Changes(known, now), now
 			}
-			g.acts.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: audit.Operator(), Reference: a.File, Change: change, Result: audit.ResultOf(err)})
+			g.auditLog.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: audit.Operator(), Reference: a.File, Change: change, Result: audit.ResultOf(err)})
 		}
 		read(nil)
 		g.rules.OnReload(read)

@@ -18,13 +18,13 @@ import (
 // reloader applies what can change without a restart: certificates, passwords, access
 // rules and the level of the log.
 type reloader struct {
-	cfg     config.Config // in force
-	load    func() (*config.Config, error)
-	level   *zap.AtomicLevel
-	gate    *gate
-	acts    *audit.Log // nil = none
-	servers []*server.Server
-	log     *zap.Logger
+	cfg      config.Config // in force
+	load     func() (*config.Config, error)
+	level    *zap.AtomicLevel
+	gate     *gate
+	auditLog *audit.Log // nil = none
+	servers  []*server.Server
+	log      *zap.Logger
 }
 
 func (r *reloader) reload() {
@@ -33,18 +33,18 @@ func (r *reloader) reload() {
 		broken = errors.Join(broken, s.Reload())
 	}
 	r.gate.reload()
-	r.acts.Reopen()
+	r.auditLog.Reopen()
 	cfg, err := r.load()
 	act := audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: audit.Operator(), Reference: "configuration", Result: audit.ResultOf(err)}
 	if err != nil {
-		r.acts.Write(act)
+		r.auditLog.Write(act)
 		r.log.Error("cannot reload the configuration; the former one stays", zap.Error(err))
 		return
 	}
 	before, rules := r.cfg, r.gate.inline.Load()
 	defer func() {
 		act.Change = r.changes(&before, rules, cfg)
-		r.acts.Write(act)
+		r.auditLog.Write(act)
 	}()
 	if level, err := logging.ParseLevel(cfg.Log.Level); err == nil {
 		r.level.SetLevel(level)

@@ -55,22 +55,22 @@ func TestReload_IsAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acts := audit.New(zap.NewNop(), sink)
-	g, err := openAuth(t.Context(), cfg, nil, nil, acts, zap.NewNop())
+	auditLog := audit.New(zap.NewNop(), sink)
+	g, err := openAuth(t.Context(), cfg, nil, nil, auditLog, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	level := zap.NewAtomicLevel()
 	next := *cfg
 	next.Log.Level, next.HTTP.Addr = "debug", "127.0.0.1:1"
-	r := reloader{cfg: *cfg, load: func() (*config.Config, error) { return &next, broken }, level: &level, gate: g, acts: acts, log: zap.NewNop()}
+	r := reloader{cfg: *cfg, load: func() (*config.Config, error) { return &next, broken }, level: &level, gate: g, auditLog: auditLog, log: zap.NewNop()}
 	write("list")
 	r.reload()
 	write("fetch") // is broken
 	broken = os.ErrInvalid
 	r.reload()
 	g.rules.Reload() // is not said twice
-	if err := acts.Close(); err != nil {
+	if err := auditLog.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -38,4 +38,13 @@ func TestErrors_Body(t *testing.T) {
 	if want := `{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}` + "\n"; got != want {
 		t.Errorf("with a detail that isn't JSON: %s", got)
 	}
+	parsed := ParseErrors(list.Body())
+	if len(parsed) != 2 || parsed[0].Code != CodeBlobUnknown || parsed[0].Message != "blob unknown to registry" || parsed[1].Code != CodeUnknown {
+		t.Errorf("parsed %+v", parsed)
+	}
+	for _, body := range []string{"", "<html>", "{}", `{"errors":[]}`} {
+		if parsed := ParseErrors([]byte(body)); len(parsed) > 0 {
+			t.Errorf("parsed %+v of %q", parsed, body)
+		}
+	}
 }

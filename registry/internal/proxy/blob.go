@@ -94,6 +94,9 @@ func (c *Registry) openMounted(ctx context.Context, s *Source, local registry.Re
 			return 0, err
 		}
 		desc, err := local.MountBlob(c.ctx, key.digest, from, nil)
+		if err == nil {
+			c.origins.Put(origin{s, key.digest}, key.name, 1)
+		}
 		return desc.Size, err
 	})
 	if err != nil {

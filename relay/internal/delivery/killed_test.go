@@ -134,7 +134,7 @@ func TestKill9(t *testing.T) {
 	k.check(hs, kills)
 }
 
-// check waits for the messages to arrive and checks what has.
+// check waits for the messages to arrive and checks which ones did.
 func (k *killed) check(hs *relaytest.Homeserver, kills int) {
 	arrived := func() (n int) {
 		for room := range 3 {

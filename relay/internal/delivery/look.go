@@ -85,8 +85,8 @@ func problem(info matrix.RoomInfo) string {
 	return ""
 }
 
-// lookAtRooms checks the rooms of which little is known, one after the other: how they are called, whether the bot may
-// write there and notify everybody.
+// lookAtRooms asks for the name of rooms of which little is known, and whether the bot may write there and notify
+// everybody, one after the other.
 func (d *Delivery) lookAtRooms(ctx context.Context) {
 	for _, q := range d.all() {
 		r := q.Room()

@@ -95,7 +95,7 @@ func draft(m mail.Mail, token string, files []outbox.Attachment) intake.Request 
 	return d
 }
 
-// key is the idempotency key of a mail: programs exist that give different emails the same Message-ID.
+// key returns the idempotency key of an email: some programs give different emails the same Message-ID.
 func key(m mail.Mail, files []outbox.Attachment) string {
 	h := sha256.New()
 	for _, part := range []string{m.ID, m.Subject, m.Text} {

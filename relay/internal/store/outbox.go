@@ -95,7 +95,7 @@ func (s *Store) Waiting(ctx context.Context) (int64, error) {
 }
 
 // Oldest returns when the oldest entry that is on its way was queued, of those that come next in their rooms; 0 without any.
-// It checks one entry a room, however many wait.
+// It reads one entry per room, however many wait.
 func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT coalesce(min(x.oldest), 0) FROM (SELECT
 		(SELECT o.queued_at FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = r.id AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT 1) AS oldest

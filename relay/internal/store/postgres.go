@@ -165,7 +165,7 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 		}
 		return &boundedConn{Conn: c, within: cmp.Or(o.readWithin, readWithin)}, nil
 	}
-	reading.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { // no parameter: target_session_attrs checks that
+	reading.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { // not by a connection parameter: target_session_attrs=read-write would refuse the server
 		return c.Exec(ctx, `SET default_transaction_read_only = on`).Close()
 	}
 	for _, p := range []struct {

@@ -7,8 +7,8 @@ import (
 	"slipway/relay/internal/outbox"
 )
 
-// PurgeOld checks the messages after an id, limit of them, and removes those that were accepted before cutoff and
-// are final. It returns the id to continue from, 0 at the end.
+// PurgeOld reads up to limit messages with ids above after and removes those that were accepted before cutoff and are
+// final. It returns the id to continue from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
 	var found []outbox.Entry
 	err = s.rows.WithContext(ctx).Table("outbox").Select("id", "accepted_at", "final_at").Where("kind"+isMessage+" AND id > ?", after).Order("id").Limit(limit).Find(&found).Error

@@ -1,5 +1,5 @@
-// Package header reads the headers by which a client asks for content: media types,
-// preconditions and ranges.
+// Package header parses the headers by which a client asks for content (media types,
+// preconditions and ranges), and the Content-Range of chunks.
 package header
 
 import (

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -135,14 +134,8 @@ func detail(resp *http.Response) string {
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part is good enough
 	_, _ = io.CopyN(io.Discard, resp.Body, 1)
-	var body struct {
-		Errors []struct {
-			Code    oci.Code `json:"code"`
-			Message string   `json:"message"`
-		} `json:"errors"`
-	}
-	if json.Unmarshal(b, &body) == nil && len(body.Errors) > 0 {
-		return fmt.Sprintf("%.40q: %.200q", body.Errors[0].Code, body.Errors[0].Message)
+	if list := oci.ParseErrors(b); len(list) > 0 {
+		return fmt.Sprintf("%.40q: %.200q", list[0].Code, list[0].Message)
 	}
 	return resp.Status
 }

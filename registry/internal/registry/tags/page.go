@@ -60,8 +60,9 @@ type list struct {
 	names []string      // those with a link
 }
 
-// listLocal returns all tags. A crash may leave an empty directory, so the link of each is checked,
-// until it is found: a list of 10,000 tags would take 140 times as long otherwise.
+// listLocal returns all tags. A push writes a tag's history before its link, and a crash may leave an
+// empty directory, so the link of each name is checked until it is found: a list of 10,000 tags would
+// take 140 times as long otherwise.
 func (r repository) listLocal(ctx context.Context) ([]string, error) {
 	from, err := r.store.Below(ctx, layout.Tags(r.name))
 	if err != nil {
@@ -143,17 +144,26 @@ func (r repository) listRemote(ctx context.Context, n int, last string) ([]strin
 		}
 	}
 	// The listing has "a-b/" before "a/", so what the last name begins with may still come.
+	var begins []oci.Tag
 	for i := range at {
-		tag, err := oci.ParseTag(at[:i])
-		if at[i] != '-' && at[i] != '.' || at[:i] <= last || err != nil {
-			continue
+		if tag, err := oci.ParseTag(at[:i]); (at[i] == '-' || at[i] == '.') && at[:i] > last && err == nil {
+			begins = append(begins, tag)
 		}
-		for _, err := range r.store.List(ctx, layout.Tag(r.name, tag), storage.ListOptions{Names: true, Max: 1}) {
-			if err != nil {
-				return nil, err
-			}
+	}
+	found := make([]bool, len(begins))
+	err := r.store.Each(len(begins), func(i int) error {
+		for _, err := range r.store.List(ctx, layout.Tag(r.name, begins[i]), storage.ListOptions{Names: true, Max: 1}) {
+			found[i] = err == nil
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, tag := range begins {
+		if found[i] {
 			tags = append(tags, string(tag))
-			break
 		}
 	}
 	slices.Sort(tags)

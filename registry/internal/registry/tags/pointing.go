@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// All finds all tags, those, too, whose link holds no digest.
+// All finds all tags, including those whose link holds no digest.
 func (x *Index) All(ctx context.Context, name oci.Name) (map[oci.Tag]Pointer, error) {
 	return repository{x, name}.pointers(ctx, anyDigest)
 }

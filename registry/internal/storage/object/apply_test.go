@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// A full bucket still confirms what exists, and writes nothing that relies on it.
+// A full bucket still confirms what exists; the attempt remembers that it can't write.
 func TestRely_NoSpace_OnlyDeniesWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
