@@ -13,7 +13,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
 )
 
 var nopLog = zap.NewNop()
@@ -209,6 +213,36 @@ func TestBlob_OfAnotherRepository(t *testing.T) {
 	foreign := "/v2/hub/foreign/blobs/" + string(oci.SHA256.FromBytes(content))
 	if resp, _ := w.get(foreign); resp.StatusCode != 404 {
 		t.Errorf("of a repository that does not have it: %s", resp.Status)
+	}
+	// The repository that got it first has lost it; the other one still has it.
+	w.push("third", "v1", content)
+	if err := w.store.Apply(t.Context(), nil, storage.Stage{{Key: layout.LayerLink("hub/app", oci.SHA256.FromBytes(content)), Delete: true}}); err != nil {
+		t.Fatal(err)
+	}
+	w.front.requests("")
+	if _, body := w.get("/v2/hub/third/blobs/" + string(oci.SHA256.FromBytes(content))); !bytes.Equal(body, content) {
+		t.Errorf("%d bytes", len(body))
+	}
+	if n := w.front.requests("GET"); n != 0 {
+		t.Errorf("%d requests fetch it for the third repository", n)
+	}
+}
+
+// The bytes that another upstream delivered are fetched again, even if this one says that it has them.
+func TestBlob_OfAnotherUpstream(t *testing.T) {
+	w := newWorld(t, func(o *Options, hub *Source, _ *registry.Options, co *upstream.Options) {
+		o.Sources = append(o.Sources, &Source{Name: "two", Prefix: "two", TagTTL: hub.TagTTL, TTL: hub.TTL, Client: upstream.New(*co)})
+	})
+	content := noise(20, 1000)
+	w.push("app", "v1", content)
+	w.get(blobPath(content))
+	w.settle()
+	w.front.requests("")
+	if _, body := w.get("/v2/two/app/blobs/" + string(oci.SHA256.FromBytes(content))); !bytes.Equal(body, content) {
+		t.Errorf("%d bytes", len(body))
+	}
+	if n := w.front.requests("GET"); n != 1 {
+		t.Errorf("%d requests to the other upstream, want 1", n)
 	}
 }
 
