@@ -265,7 +265,7 @@ func IsAway(err error) bool {
 	return code == pgStartingUp || code == pgAdminShutdown || code == "" && errors.As(err, &connect)
 }
 
-// reasonOfParse is why a DSN is not understood, without the DSN, which may hold a password.
+// reasonOfParse returns why a DSN cannot be parsed, without the DSN, which may hold a password.
 func reasonOfParse(err error) string {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) && parse.Unwrap() != nil {

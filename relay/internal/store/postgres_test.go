@@ -232,8 +232,8 @@ func testOpenPostgres_Refused_SaysWhy(t *testing.T) {
 		"TLS is missing":   {tcp + "user=stranger sslmode=verify-full", "right", "refused TLS"},
 		"another's":        {foreign, "", "something else"},
 		"newer":            {newer, "", "newer"},
-		"nonsense":         {"host=db nonsense sslpassword=secret1", "", "not understood"},
-		"bad port":         {"postgres://u:secret1@h:x/d", "", "not understood"},
+		"nonsense":         {"host=db nonsense sslpassword=secret1", "", "cannot parse the connection string"},
+		"bad port":         {"postgres://u:secret1@h:x/d", "", "cannot parse the connection string"},
 	} {
 		s, err := OpenPostgres(ctx, Postgres{DSN: tt.dsn, Password: tt.password})
 		if err == nil {
