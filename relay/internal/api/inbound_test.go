@@ -44,7 +44,7 @@ func TestRegistryHook(t *testing.T) {
 		t.Errorf("%v accepted events are counted, want 2", n)
 	}
 
-	r := w.ask("GET", "/message", "", bearer)
+	r := w.ask("GET", "/message?limit=5", "", bearer)
 	var list struct {
 		Messages []struct{ Title, Message, Source string }
 	}

@@ -55,8 +55,8 @@ func TestMessageList(t *testing.T) {
 		return r
 	}
 	key := "X-Gotify-Key: " + a.Token
-	size("the application's", w.ask("GET", "/message", "", key), 5)
-	size("by ?token=", w.ask("GET", "/message?token="+a.Token, ""), 5)
+	size("the application's", w.ask("GET", "/message?limit=50", "", key), 5)
+	size("by ?token=", w.ask("GET", "/message?limit=50&token="+a.Token, ""), 5)
 	size("the administrator's", w.manage("GET", "/message", ""), 6)
 	size("of one application", w.manage("GET", fmt.Sprintf("/message?appid=%d", b.Application.ID), ""), 1)
 	size("by text", w.ask("GET", "/message?q=NUMBER+3", "", key), 1)

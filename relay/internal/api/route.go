@@ -69,12 +69,12 @@ func (a *API) routes() []*row {
 		rows = append(rows, a.inboundRows(p)...)
 	}
 	rows = append(rows, []*row{
-		{method: get, path: "/message", who: viewers, handle: a.byClient(a.readMessages, a.forViewer(a.listMessages))},
+		{method: get, path: "/message", who: viewers, handle: a.byClient(a.readMessages, a.forViewer(a.unlessRedirected(a.listMessages)))},
 		{method: del, path: "/message", who: readers, handle: a.forReader(a.hideMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
 		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.byClient(a.hideMessage, a.forViewer(a.deleteMessage))},
 		{method: post, path: "/message/{id:[0-9]+}/acknowledge", who: viewers, handle: a.forViewer(a.acknowledgeMessage)},
-		{method: get, path: "/alert", who: viewers, handle: a.forViewer(a.listAlerts)},
+		{method: get, path: "/alert", who: viewers, handle: a.forViewer(a.unlessRedirected(a.listAlerts))},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
 		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
 		{method: post, path: "/message/cancel", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},

@@ -56,6 +56,30 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// A form may spell a truth in any way that programs do, JSON only in its own.
+func TestBoolean(t *testing.T) {
+	for raw, want := range map[string]string{"true": "yes", "True": "yes", "TRUE": "yes", "1": "yes", "t": "yes", "Yes": "yes", "on": "yes", "false": "no", "False": "no", "0": "no", "OFF": "no", "": "none", "2": "refused", "maybe": "refused"} {
+		b, err := Value{raw: []byte(raw), form: true}.Boolean("b")
+		got := "refused"
+		switch {
+		case err == nil && b == nil:
+			got = "none"
+		case err == nil && *b:
+			got = "yes"
+		case err == nil:
+			got = "no"
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", raw, got, want)
+		}
+	}
+	for raw, refused := range map[string]bool{"true": false, "null": false, `"true"`: true, "1": true, "True": true} {
+		if _, err := (Value{raw: []byte(raw)}).Boolean("b"); (err != nil) != refused {
+			t.Errorf("JSON %s: %v", raw, err)
+		}
+	}
+}
+
 func TestInteger(t *testing.T) {
 	for raw, want := range map[string]string{"5": "5", `"5"`: "5", `" 5 "`: "5", "5.0": "5", "5e0": "5", "-2": "-2", "null": "none", `""`: "none", `"x"`: "refused", "0.5": "refused", "1e300": "refused", "true": "refused", "[5]": "refused"} {
 		n, err := Value{raw: []byte(raw)}.Integer("n")

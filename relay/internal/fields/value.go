@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,19 +77,26 @@ func (v Value) ID(field string) (*int64, error) {
 	return &id, nil
 }
 
-// Boolean returns true or false, in a form also written as checkboxes do; nil for null and for an empty text.
+// Boolean returns true or false, in a form in any spelling of [IsTrue]; nil for null and for an empty text.
 func (v Value) Boolean(field string) (*bool, error) {
 	yes, no := true, false
 	raw := string(v.raw)
 	switch {
-	case v.null(), v.form && raw == "":
+	case v.null(), v.form && strings.TrimSpace(raw) == "":
 		return nil, nil //nolint:nilnil // absent and no error
-	case raw == "true", v.form && (raw == "1" || raw == "on" || raw == "yes"):
+	case raw == "true", v.form && IsTrue(raw):
 		return &yes, nil
-	case raw == "false", v.form && (raw == "0" || raw == "off" || raw == "no"):
+	case raw == "false", v.form && isOneOf(raw, "false", "f", "0", "no", "n", "off"):
 		return &no, nil
 	}
 	return nil, invalid(field, "Field '%s' must be true or false.", field)
+}
+
+// IsTrue reports whether a text is a spelling of true: Python writes True, forms write on.
+func IsTrue(text string) bool { return isOneOf(text, "true", "t", "1", "yes", "y", "on") }
+
+func isOneOf(text string, words ...string) bool {
+	return slices.Contains(words, strings.ToLower(strings.TrimSpace(text)))
 }
 
 // Object returns a copy of the JSON of an object; nil for null and for an empty text.

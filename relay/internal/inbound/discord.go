@@ -43,7 +43,7 @@ func Discord() Protocol {
 				d.Thread = "discord:" + thread
 			}
 			b := Batch{Drafts: []Draft{d}}
-			if r.URL.Query().Get("wait") == "true" || id != 0 {
+			if fields.IsTrue(r.URL.Query().Get("wait")) || id != 0 || len(r.Files) > 0 { // Discord waits for files in any case
 				b.Answer = discordWaits{}
 			}
 			return b, err

@@ -23,6 +23,12 @@ func TestDiscord(t *testing.T) {
 	if w := replied(Discord(), b); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &m) != nil || m.ID != "42" {
 		t.Errorf("with wait: %d %s", w.Code, w.Body)
 	}
+	for query, status := range map[string]int{"wait=True": 200, "wait=TRUE": 200, "wait=1": 200, "wait=yes": 200, "wait=on": 200, "wait=False": 204, "wait=0": 204, "wait=": 204} {
+		b, err := post(t, Discord(), path+"?"+query, `{"content":"c"}`)
+		if w := replied(Discord(), b); err != nil || w.Code != status {
+			t.Errorf("%s: %d, %v, want %d", query, w.Code, err, status)
+		}
+	}
 	b, err = post(t, Discord(), path+"?thread_id=5", `{"content":"c"}`)
 	if err != nil || b.Drafts[0].Thread != "discord:5" {
 		t.Errorf("thread: %+v, %v", b.Drafts, err)

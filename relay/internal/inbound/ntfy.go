@@ -82,12 +82,6 @@ type ntfyMessage struct {
 	file    bool      // the body is a file
 }
 
-type ntfyAction struct {
-	Action string `json:"action"`
-	Label  string `json:"label"`
-	URL    string `json:"url"`
-}
-
 func (m *ntfyMessage) readJSON(body []byte) error {
 	if err := json.Unmarshal(body, m); err != nil {
 		return refusal.Invalid("json", "invalid request: request body must be message JSON")
@@ -185,62 +179,6 @@ func ntfyPriority(s string) (int, error) {
 		return 0, refusal.Invalid("priority", "invalid request: priority invalid")
 	}
 	return p, nil
-}
-
-const maxNtfyActions = 3
-
-var errNtfyActions = refusal.Invalid("actions", "invalid request: actions invalid")
-
-// ntfyActions reads actions as JSON or in the short form "view, Label, https://…; …".
-func ntfyActions(s string) ([]ntfyAction, error) {
-	if strings.HasPrefix(s, "[") {
-		return ntfyActionsJSON([]byte(s))
-	}
-	var list []ntfyAction
-	for part := range strings.SplitSeq(s, ";") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		a := ntfyAction{}
-		for i, item := range strings.Split(part, ",") {
-			item = strings.TrimSpace(item)
-			key, value, named := strings.Cut(item, "=")
-			switch {
-			case named && key == "action" || !named && i == 0:
-				a.Action = last(value, item)
-			case named && key == "label" || !named && i == 1:
-				a.Label = last(value, item)
-			case named && key == "url" || i == 2 && strings.Contains(item, "://"):
-				a.URL = item
-				if key == "url" {
-					a.URL = value
-				}
-			}
-		}
-		list = append(list, a)
-	}
-	if len(list) > maxNtfyActions {
-		return nil, errNtfyActions
-	}
-	return list, nil
-}
-
-// last returns value, or item if value is empty, without quotes.
-func last(value, item string) string {
-	if value == "" {
-		value = item
-	}
-	return strings.Trim(value, `"'`)
-}
-
-func ntfyActionsJSON(raw []byte) (list []ntfyAction, err error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	if json.Unmarshal(raw, &list) != nil || len(list) > maxNtfyActions {
-		return nil, errNtfyActions
-	}
-	return list, nil
 }
 
 // ntfyEmoji returns the emoji of tags that are short codes, and the tags that are not.

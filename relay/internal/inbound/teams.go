@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 
@@ -29,9 +30,9 @@ func Teams() Protocol {
 				return Batch{}, err
 			}
 			d, err := in.draft()
-			return Batch{Drafts: []Draft{d}}, err
+			return Batch{Drafts: []Draft{d}, Answer: in.isOld()}, err
 		},
-		Reply: func(w http.ResponseWriter, _ Result) { w.WriteHeader(http.StatusAccepted) },
+		Reply: replyTeams,
 		Fail:  httprequest.WriteError,
 	}
 }
@@ -86,6 +87,22 @@ type teamsFact struct {
 	Title string `json:"title"`
 	Name  string `json:"name"`
 	Value string `json:"value"`
+}
+
+// isOld reports whether a message is a message card.
+func (m *teamsMessage) isOld() bool {
+	return len(m.Attachments) == 0 && m.Type != "AdaptiveCard" && m.Type != "message"
+}
+
+// replyTeams answers as the server that the form of the message is made for: old connectors with 200 and 1, workflows with 202. Senders
+// compare that, and repeat the message.
+func replyTeams(w http.ResponseWriter, res Result) {
+	if old, _ := res.Answer.(bool); !old {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "1")
 }
 
 const (

@@ -17,8 +17,30 @@ func TestTeams(t *testing.T) {
 	want.check(t, "bare card", b, err)
 	b, err = post(t, Teams(), "/hook/teams/"+token, `{"@type":"MessageCard","title":"T","text":"x","sections":[{"activityTitle":"s","facts":[{"name":"n","value":"v"}]}],"potentialAction":[{"@type":"OpenUri","name":"Go","targets":[{"os":"default","uri":"https://e.org"}]},{"@type":"ViewAction","name":"See","target":["https://e.org/v"]}]}`)
 	shown{"T", `x<br><strong>s</strong><br><strong>n:</strong> v<br><a href="https://e.org">Go</a><br><a href="https://e.org/v">See</a>`, "text/html"}.check(t, "message card", b, err)
-	if w := replied(Teams(), b); w.Code != http.StatusAccepted {
-		t.Errorf("status %d", w.Code)
+}
+
+// Senders compare the answer: that to a message card is the old connectors', that to an adaptive card the workflows'.
+func TestTeams_Answers(t *testing.T) {
+	const card = `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"x"}]}`
+	for body, want := range map[string]string{
+		`{"@type":"MessageCard","text":"x"}`: "1",
+		`{"summary":"s","sections":[{"activityTitle":"Problem","text":"t","facts":[{"name":"Host","value":"web01"}]}]}`: "1",
+		`{"text":"x"}`: "1",
+		card:           "",
+		`{"type":"message","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive","content":` + card + `}]}`: "",
+		`{"attachments":[{"content":` + card + `}]}`: "",
+	} {
+		b, err := post(t, Teams(), "/hook/teams/"+token, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := http.StatusAccepted
+		if want == "1" {
+			status = http.StatusOK
+		}
+		if w := replied(Teams(), b); w.Code != status || w.Body.String() != want {
+			t.Errorf("%s: %d %q, want %d %q", body, w.Code, w.Body, status, want)
+		}
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // or as the password of Basic, in X-Gotify-Key, or in ?token=. Two different tokens are an error.
 func TokenOf(r *http.Request) (string, error) { return tokensOf(r).one() }
 
+// HasSenderToken reports whether a request has a token where only clients of Gotify and PushBits put it: in X-Gotify-Key or in ?token=.
+func HasSenderToken(r *http.Request) bool { return tokensOf(r).gotify }
+
 // Token returns the token in the path's {token} or, as [TokenOf] does, elsewhere. It is the [Protocol]'s Token unless the token is in
 // the body or has a name of its own.
 func Token(r *Request) (string, error) {
