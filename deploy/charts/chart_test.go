@@ -20,7 +20,7 @@ const everything = `
 ingress: {enabled: true, className: nginx, hosts: [images.example.org], tls: [{secretName: images-tls, hosts: [images.example.org]}]}
 service: {type: LoadBalancer, nodePort: 30500}
 podDisruptionBudget: {enabled: true}
-metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, prometheusRule: {enabled: true}}
+metrics: {enabled: true, serviceMonitor: {enabled: true, labels: {release: prometheus}}, prometheusRule: {enabled: true}}
 networkPolicy: {enabled: true, from: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]}
 persistence: {storageClass: fast, annotations: {a: b}}
 image: {digest: "sha256:0123"}
@@ -42,7 +42,7 @@ affinity: {nodeAffinity: {}}
 func TestCharts(t *testing.T) {
 	for _, chart := range charts {
 		harness.Run(t, "helm", append([]string{"lint", "--strict", chart}, required[chart]...)...)
-		for _, values := range []string{"{}", everything, `{metrics: {enabled: false}, persistence: {enabled: false}}`} {
+		for _, values := range []string{"{}", everything, `{metrics: {enabled: true}}`, `{metrics: {enabled: false}, persistence: {enabled: false}}`} {
 			t.Run(chart, func(t *testing.T) { checkFits(t, render(t, chart, values)) })
 		}
 	}
@@ -81,7 +81,7 @@ func checkFits(t *testing.T, m manifests) {
 // than its service takes.
 func TestConfigurations(t *testing.T) {
 	for chart, variants := range map[string][]string{
-		"registry": {"{}", `{auth: {enabled: false}}`, `{metrics: {enabled: false}}`, `{config: {auth: {htpasswd: {anonymouspull: true}}, slipway: {http: {maxconns: 1000000}}}}`},
+		"registry": {"{}", `{auth: {enabled: false}}`, `{metrics: {enabled: true}}`, `{config: {auth: {htpasswd: {anonymouspull: true}}, slipway: {http: {maxconns: 1000000}}}}`},
 		"relay":    {"{}", `{metrics: {enabled: false}}`, `{config: {http: {trustedproxies: [10.0.0.0/8]}}}`},
 	} {
 		for _, values := range variants {
@@ -128,7 +128,7 @@ func TestValues(t *testing.T) {
 		{"registry", "{}", restricted},
 		{"relay", "{}", restricted},
 		// A volume for one node has one pod at a time.
-		{"registry", "{}", []string{"type: Recreate", "replicas: 1\n", "addr: 0.0.0.0:5001", "sleep: {seconds: 5}", "helm.sh/resource-policy: keep"}},
+		{"registry", "{}", []string{"type: Recreate", "replicas: 1\n", "!5001", "sleep: {seconds: 5}", "helm.sh/resource-policy: keep"}},
 		{"registry", `{` + many + `persistence: {accessModes: [ReadWriteMany]}}`, []string{"replicas: 3\n", "type: RollingUpdate", "- ReadWriteMany"}},
 		{"relay", "{}", []string{"replicas: 1\n", "volumeClaimTemplates"}},
 		{"relay", `{` + many + `config: {database: {dialect: postgres, host: db}}}`, []string{"replicas: 3\n", "!volumeClaimTemplates", "!name: data"}},
@@ -147,7 +147,7 @@ func TestValues(t *testing.T) {
 		// The login of the values goes under the one of the configuration.
 		{"registry", `{config: {auth: {htpasswd: {realm: mine, cachettl: 5m}}}}`, []string{"realm: mine\n", "cachettl: 5m\n", "path: /run/secrets/registry/htpasswd\n"}},
 		{"registry", `{auth: {enabled: false}}`, []string{"!htpasswd"}},
-		{"registry", `{metrics: {enabled: false}}`, []string{"!addr: 0.0.0.0:5001"}},
+		{"registry", `{metrics: {enabled: true}}`, []string{"addr: 0.0.0.0:5001", "port: 5001", "!pprof"}},
 		{"registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key}}}}`, []string{"scheme: HTTPS"}},
 	}
 	for _, tt := range tests {
@@ -169,6 +169,7 @@ func TestValues(t *testing.T) {
 // Values that cannot work are refused, with a sentence that describes what to do.
 func TestBadValues(t *testing.T) {
 	tests := []struct{ chart, values, want string }{
+		{"registry", `{metrics: {serviceMonitor: {enabled: true}}}`, "set metrics.enabled"},
 		{"registry", `{persistent: {size: 1Gi}}`, "'persistent' not allowed"},
 		{"registry", `{persistence: {size: much}}`, "'much' does not match"},
 		{"registry", `{service: {port: 70000}}`, "/service/port"},

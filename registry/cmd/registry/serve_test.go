@@ -97,6 +97,7 @@ func TestServeAndEnd(t *testing.T) {
 		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY": root,
 		"REGISTRY_HTTP_DEBUG_ADDR":                  "127.0.0.1:0",
 		"REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED":    "true",
+		"REGISTRY_HTTP_DEBUG_PPROF":                 "true",
 		"REGISTRY_LOG_LEVEL":                        "debug",
 	})
 	url, debug := r.url(), r.debugURL()

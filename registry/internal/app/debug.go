@@ -13,17 +13,20 @@ import (
 	"slipway/shared/health"
 )
 
-// newDebugHandler serves diagnostics for operators on a separate address:
-// health, metrics, expvar and profiles. It requires no login.
+// newDebugHandler serves diagnostics for operators on a separate address: health, metrics and, where
+// the configuration asks for them, expvar and profiles. It requires no login, and a profile shows the
+// command line and costs CPU.
 func newDebugHandler(cfg *config.Config, checks *health.Monitor, metrics *prometheus.Registry) http.Handler {
 	router := mux.NewRouter()
 	router.Handle("/debug/health", checks)
-	router.Handle("/debug/vars", expvar.Handler())
-	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
+	if cfg.HTTP.Debug.Pprof {
+		router.Handle("/debug/vars", expvar.Handler())
+		router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		router.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		router.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
+	}
 	if metrics != nil {
 		router.Handle(cfg.HTTP.Debug.Prometheus.Path, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{Registry: metrics}))
 	}

@@ -46,6 +46,7 @@ type TLS struct {
 // Debug is the plain HTTP server for health and metrics.
 type Debug struct {
 	Addr       string     `key:"addr" doc:"Address of the debug server, host:port; off unless given."`
+	Pprof      bool       `key:"pprof" doc:"Serve profiles at /debug/pprof/ and memory statistics at /debug/vars on the debug server."`
 	Prometheus Prometheus `key:"prometheus"`
 }
 

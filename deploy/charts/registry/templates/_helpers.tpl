@@ -70,6 +70,9 @@ no debug server that nobody may see. */}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts: name what clients use, such as registry.example.org, or set ingress.enabled to false" -}}
 {{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}
+{{- fail "metrics.serviceMonitor.enabled: there are no metrics to scrape; set metrics.enabled to true" -}}
+{{- end -}}
 {{- if and (not .Values.auth.enabled) .Values.auth.htpasswd -}}
 {{- fail "auth.htpasswd: has no effect while auth.enabled is false; set it to true, or leave htpasswd out" -}}
 {{- end -}}
