@@ -24,7 +24,7 @@ func (r *Rules) administers(c *Caller, pattern string) bool {
 	if r != nil {
 		for i := range r.rules {
 			rule := &r.rules[i]
-			if !rule.selects(c) {
+			if !rule.selects(c, Admin) {
 				continue
 			}
 			if rule.deny&Admin != 0 {

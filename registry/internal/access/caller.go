@@ -32,7 +32,8 @@ type Caller struct {
 	// Maker is the caller who made this robot and whose rights bound it; nil = not bounded.
 	Maker *Caller
 
-	Groups []string // of a person, as the identity provider names them
+	Groups     []string // of a person, as the identity provider names them
+	MoreGroups bool     // the person may be in other groups, too: rules that deny something to a group deny it to them
 
 	// Only are the rights that a personal access token is for; 0 stands for all.
 	Only Rights

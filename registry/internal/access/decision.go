@@ -39,25 +39,30 @@ func (r *Rules) withPart(d Decision, c *Caller, name oci.Name) Decision {
 	if d.Rule < 0 {
 		return d
 	}
-	for d.maker != "" && c.Maker != nil && !r.rules[d.Rule].selects(c) {
+	rule := &r.rules[d.Rule]
+	decides := rule.allow
+	if !d.Allowed {
+		decides = rule.deny
+	}
+	for d.maker != "" && c.Maker != nil && !rule.selects(c, decides) {
 		c = c.Maker
 	}
 	var twin oci.Name
 	if r.twin != nil {
 		twin = r.twin(name)
 	}
-	d.part = r.rules[d.Rule].part(c, name, twin)
+	d.part = rule.part(c, !d.Allowed, name, twin)
 	return d
 }
 
 // part is the rule without the callers and the patterns that don't select c and the repository.
-func (r *rule) part(c *Caller, name, twin oci.Name) string {
+func (r *rule) part(c *Caller, denies bool, name, twin oci.Name) string {
 	if r.members == nil {
 		return r.text
 	}
 	part := Rule{Allow: r.source.Allow, Deny: r.source.Deny}
 	for i, members := range r.members {
-		if slices.ContainsFunc(members, func(s subject) bool { return s.selects(c) }) {
+		if slices.ContainsFunc(members, func(s subject) bool { return s.selects(c, denies) }) {
 			part.Who = append(part.Who, r.source.Who[i])
 		}
 	}

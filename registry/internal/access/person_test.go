@@ -50,6 +50,46 @@ func TestPersons(t *testing.T) {
 	}
 }
 
+// A person whose groups aren't all known is denied what any group is denied, and allowed only what
+// the known ones are.
+func TestPersons_MoreGroups(t *testing.T) {
+	r := rules(
+		t, map[string][]string{"outside": {"oidc-group:contractors"}},
+		Rule{Who: []string{"group:outside"}, Repositories: []string{"secret"}, Deny: []string{"pull", "admin"}},
+		Rule{Who: []string{"oidc-group:ops"}, Repositories: []string{"ops"}, Allow: []string{"pull"}},
+		Rule{Who: []string{"users"}, Repositories: []string{"secret", "open"}, Allow: []string{"pull", "admin"}},
+	)
+	own, err := NewGrant([]string{"**"}, []string{"pull"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		who    Caller
+		name   oci.Name
+		pull   bool
+		reason string
+	}{
+		{Caller{Kind: Person, Name: "a", Groups: []string{"dev"}}, "secret", true, "allowed by rules[2]: users in secret: allow pull, admin"},
+		{Caller{Kind: Person, Name: "a", Groups: []string{"dev"}, MoreGroups: true}, "secret", false, "denied by rules[0]: group:outside in secret: deny pull, admin"},
+		{Caller{Kind: Person, Name: "a", MoreGroups: true}, "ops", false, "denied: no rule allows it"},
+		{Caller{Kind: Person, Name: "a", MoreGroups: true, Groups: []string{"ops"}}, "ops", true, "allowed by rules[1]: oidc-group:ops in ops: allow pull"},
+		{Caller{Kind: Person, Name: "a", MoreGroups: true}, "open", true, "allowed by rules[2]: users in open: allow pull, admin"},
+		{Caller{Kind: User, Name: "a"}, "secret", true, "allowed by rules[2]: users in secret: allow pull, admin"},
+	} {
+		if d := r.Explain(&tt.who, Pull, tt.name); d.Allowed != tt.pull || d.Part() != tt.reason {
+			t.Errorf("%+v in %s: %v, %s", tt.who, tt.name, d.Allowed, d.Part())
+		}
+		maker := tt.who
+		robot := Caller{Kind: Robot, Name: "r", Maker: &maker, Own: []Grant{own}}
+		if d := r.Explain(&robot, Pull, tt.name); d.Allowed != tt.pull {
+			t.Errorf("a robot of %+v in %s: %v, %s", tt.who, tt.name, d.Allowed, d.Part())
+		}
+	}
+	if c := (Caller{Kind: Person, Name: "a", MoreGroups: true}); r.Administers(&c, []string{"secret"}) {
+		t.Error("a person who may be in a group without admin administers")
+	}
+}
+
 // TestOnly: a personal access token takes rights away, and gives none.
 func TestOnly(t *testing.T) {
 	r := rules(t, nil, Rule{Who: []string{"alice"}, Repositories: []string{"**"}, Allow: []string{"admin"}}, Rule{Who: []string{"bob"}, Repositories: []string{"a"}, Allow: []string{"pull"}})

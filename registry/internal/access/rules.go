@@ -189,14 +189,16 @@ func (r *Rule) text() string {
 // one reports whether the subject is one caller by name.
 func (s *subject) one() bool { return !s.everybody && !s.users && !s.bearers && s.group == "" }
 
-func (s *subject) selects(c *Caller) bool {
+// selects reports whether the subject is the caller. A person whose groups aren't all known is in each
+// group that a rule denies something to.
+func (s *subject) selects(c *Caller, denies bool) bool {
 	switch {
 	case s.everybody:
 		return true
 	case s.users:
 		return c.Kind == User || c.Kind == Person
 	case s.group != "":
-		return c.Kind == Person && slices.Contains(c.Groups, s.group)
+		return c.Kind == Person && (slices.Contains(c.Groups, s.group) || denies && c.MoreGroups)
 	case s.bearers:
 		return c.Bearer
 	default:
@@ -204,8 +206,9 @@ func (s *subject) selects(c *Caller) bool {
 	}
 }
 
-func (r *rule) selects(c *Caller) bool {
-	return slices.ContainsFunc(r.who, func(s subject) bool { return s.selects(c) })
+// selects reports whether the rule is about the caller and the right.
+func (r *rule) selects(c *Caller, want Rights) bool {
+	return (r.allow|r.deny)&want != 0 && slices.ContainsFunc(r.who, func(s subject) bool { return s.selects(c, r.deny&want != 0) })
 }
 
 // Decide decides on one right: the first rule that names the caller, the
@@ -234,7 +237,7 @@ func (r *Rules) decide(c *Caller, want Rights, name oci.Name) Decision {
 		}
 		for i := range r.rules {
 			rule := &r.rules[i]
-			if (rule.allow|rule.deny)&want != 0 && rule.selects(c) && matches(rule.names, name, twin) {
+			if rule.selects(c, want) && matches(rule.names, name, twin) {
 				return Decision{Allowed: rule.allow&want != 0, Rule: i, text: rule.text}
 			}
 		}
@@ -266,7 +269,7 @@ func (r *Rules) has(c *Caller, want Rights) bool {
 		return false
 	}
 	own := slices.ContainsFunc(c.Own, func(g Grant) bool { return g.Rights&want != 0 })
-	return own || r != nil && slices.ContainsFunc(r.rules, func(x rule) bool { return x.allow&want != 0 && x.selects(c) })
+	return own || r != nil && slices.ContainsFunc(r.rules, func(x rule) bool { return x.allow&want != 0 && x.selects(c, want) })
 }
 
 // ListsMore reports whether the rules let a caller with credentials have List where an
@@ -308,7 +311,7 @@ func (r *Rules) Knows(c *Caller) bool {
 	}
 	for i := range r.rules {
 		for _, s := range r.rules[i].who {
-			if s.one() && s.selects(c) {
+			if s.one() && s.selects(c, false) {
 				return true
 			}
 		}

@@ -65,7 +65,7 @@ func (l *Logins) checkOwner(ctx context.Context, who *access.Caller) error {
 
 // addGroups gives a person the groups of the last login.
 func (l *Logins) addGroups(ctx context.Context, who *access.Caller) (err error) {
-	if who.Groups, err = l.People.Groups(ctx, who.String()); err != nil {
+	if who.Groups, who.MoreGroups, err = l.People.Groups(ctx, who.String()); err != nil {
 		return tokenRefusal(who, err)
 	}
 	return nil
@@ -81,10 +81,11 @@ func tokenRefusal(who *access.Caller, err error) error {
 	}
 }
 
-// LogInPerson begins a session for a person that the identity provider has just named.
-func (a *Authorizer) LogInPerson(ctx context.Context, name string, groups []string) (Session, error) {
+// LogInPerson begins a session for a person that the identity provider has just named. more reports
+// whether the person may be in other groups, too.
+func (a *Authorizer) LogInPerson(ctx context.Context, name string, groups []string, more bool) (Session, error) {
 	who := access.Caller{Kind: access.Person, Name: name}
-	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp}, a.opts.Logins.People.SetGroups(ctx, who.String(), groups)
+	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp}, a.opts.Logins.People.SetGroups(ctx, who.String(), groups, more)
 }
 
 // People are the personal access tokens, nil if there are none.

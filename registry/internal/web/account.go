@@ -19,6 +19,7 @@ import (
 type accountPage struct {
 	frame
 	Groups    []string
+	Unsure    bool   // the identity provider may know more groups
 	LoginName string // for docker login
 	Host      string
 	CanMake   bool // personal access tokens
@@ -50,7 +51,7 @@ func (web *Web) accountPage(v *visit) (p accountPage, err error) {
 		return p, errNotIn
 	}
 	caller := v.grant.Caller
-	p.Groups, p.LoginName = caller.Groups, auth.LoginName(&caller)
+	p.Groups, p.Unsure, p.LoginName = caller.Groups, caller.MoreGroups, auth.LoginName(&caller)
 	tokens := web.o.Auth.People()
 	if p.CanMake = tokens != nil; !p.CanMake {
 		return p, nil

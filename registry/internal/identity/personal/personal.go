@@ -39,7 +39,6 @@ const (
 	maxTokens = 100 // of one owner
 	maxNote   = 200
 	maxRecord = 64 << 10 // bytes
-	maxGroups = 1000
 	maxKnown  = 4096
 )
 
@@ -82,6 +81,7 @@ type person struct {
 	Owner  string   `json:"owner"`
 	Source string   `json:"source"`
 	Groups []string `json:"groups"`
+	More   bool     `json:"more,omitempty"` // there may be other groups
 }
 
 // Tokens are the tokens of all owners. It is safe for concurrent use.
@@ -279,9 +279,14 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 	return err
 }
 
-// SetGroups notes the groups that a person has by the login of now, for tokens.
-func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string) error {
-	content, err := json.Marshal(person{owner, t.source, groups[:min(len(groups), maxGroups)]})
+// SetGroups notes the groups that a person has by the login of now, for tokens; more reports whether
+// there may be others.
+func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string, more bool) error {
+	content, err := json.Marshal(person{owner, t.source, groups, more})
+	for err == nil && len(content) > maxRecord {
+		groups = groups[:len(groups)/2]
+		content, err = json.Marshal(person{owner, t.source, groups, true})
+	}
 	if err != nil {
 		return err
 	}
@@ -294,18 +299,18 @@ func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string) e
 	return err
 }
 
-// Groups returns the groups that a person had at the last login. ErrUnknown if there was none at
-// the provider of now.
-func (t *Tokens) Groups(ctx context.Context, owner string) ([]string, error) {
+// Groups returns the groups that a person had at the last login, and whether there may be others.
+// ErrUnknown if there was no login at the provider of now.
+func (t *Tokens) Groups(ctx context.Context, owner string) (groups []string, more bool, err error) {
 	content, err := t.read(ctx, personKey(owner))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var p person
 	if content == nil || json.Unmarshal(content, &p) != nil || p.Owner != owner || t.source == "" || p.Source != t.source {
-		return nil, ErrUnknown
+		return nil, false, ErrUnknown
 	}
-	return p.Groups, nil
+	return p.Groups, p.More, nil
 }
 
 func hashOf(secret string) string {

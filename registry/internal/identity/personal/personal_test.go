@@ -93,19 +93,26 @@ func TestCreate_Refuses(t *testing.T) {
 func TestGroups(t *testing.T) {
 	store := memory.New()
 	tokens := New(store, "provider")
-	if _, err := tokens.Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
+	if _, _, err := tokens.Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("groups of nobody: %v", err)
 	}
 	for _, groups := range [][]string{{"dev", "ops"}, {"ops"}, nil} {
-		if err := tokens.SetGroups(t.Context(), "oidc:alice", groups); err != nil {
+		if err := tokens.SetGroups(t.Context(), "oidc:alice", groups, len(groups) == 1); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := tokens.Groups(t.Context(), "oidc:alice"); err != nil || !slices.Equal(got, groups) {
+		if got, more, err := tokens.Groups(t.Context(), "oidc:alice"); err != nil || !slices.Equal(got, groups) || more != (len(groups) == 1) {
 			t.Errorf("groups are %v, %v, want %v", got, err, groups)
 		}
 	}
+	large := slices.Repeat([]string{strings.Repeat("<", 200)}, 1000)
+	if err := tokens.SetGroups(t.Context(), "oidc:alice", large, false); err != nil {
+		t.Fatal(err)
+	}
+	if got, more, err := New(store, "provider").Groups(t.Context(), "oidc:alice"); err != nil || len(got) == 0 || !more {
+		t.Errorf("of groups that don't fit into a record, %d are left, others may exist: %v, %v", len(got), more, err)
+	}
 	for _, source := range []string{"another provider", ""} {
-		if _, err := New(store, source).Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
+		if _, _, err := New(store, source).Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
 			t.Errorf("the provider is now %q: %v", source, err)
 		}
 	}
@@ -139,7 +146,7 @@ func TestEverybody(t *testing.T) {
 	if all, more, err := tokens.Everybody(t.Context(), 10); err != nil || len(all) > 0 || more {
 		t.Errorf("of nobody: %v, %v, %v", all, more, err)
 	}
-	if err := tokens.SetGroups(t.Context(), "oidc:bob", []string{"dev"}); err != nil {
+	if err := tokens.SetGroups(t.Context(), "oidc:bob", []string{"dev"}, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, owner := range []string{"oidc:bob", "alice", "oidc:bob"} {

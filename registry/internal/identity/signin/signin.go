@@ -19,6 +19,7 @@ const (
 	timeout   = 15 * time.Second
 	maxName   = 200
 	maxGroups = 1000
+	maxAnswer = 1 << 20 // bytes of each answer of the provider
 )
 
 // Options describe the provider.
@@ -45,7 +46,32 @@ type Provider struct {
 
 // New does no I/O: the provider may be reached later than the registry starts.
 func New(o Options) *Provider {
-	return &Provider{o: o, client: &http.Client{Timeout: timeout}, pause: 3 * time.Second}
+	client := &http.Client{
+		Transport: &transport{http.DefaultTransport, strings.HasPrefix(o.Issuer, "http://")},
+		Timeout:   timeout,
+		// Only the configuration and the issuer's own document tell where secrets and tokens go.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &Provider{o: o, client: client, pause: 3 * time.Second}
+}
+
+// transport bounds what the provider answers, and speaks to it encrypted unless the issuer's own URL
+// isn't.
+type transport struct {
+	http.RoundTripper
+	plain bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !t.plain {
+		return nil, errors.New("not https")
+	}
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+	}
+	return resp, err
 }
 
 // Attempt is a login that has begun. The browser keeps it until it comes back.
@@ -55,8 +81,9 @@ type Attempt struct {
 
 // Person is a user of the provider.
 type Person struct {
-	Name   string
-	Groups []string
+	Name       string
+	Groups     []string
+	MoreGroups bool // there may be others: the provider named none, too many, or some that can't be read
 }
 
 // ErrUnavailable means that the provider can't be reached, or is not one.
@@ -133,7 +160,7 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 	token, err := p.config(found, callback).Exchange(ctx, get("code"), oauth2.VerifierOption(a.Verifier))
 	var failed *oauth2.RetrieveError
 	switch {
-	case errors.As(err, &failed) && failed.Response.StatusCode < 500:
+	case errors.As(err, &failed) && failed.Response.StatusCode >= 400 && failed.Response.StatusCode < 500:
 		return Person{}, &RefusedError{Reason: "The identity provider refused the login.", Err: err}
 	case err != nil:
 		return Person{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -150,12 +177,28 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 	if err := id.Claims(&claims); err != nil {
 		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}
 	}
+	if err := p.checkParty(id.Audience, claims); err != nil {
+		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}
+	}
 	if p.missing(claims) && found.UserInfoEndpoint() != "" {
 		if err := addInfo(ctx, found, token, id.Subject, claims); err != nil {
 			return Person{}, err
 		}
 	}
 	return p.person(claims)
+}
+
+// checkParty refuses a token that was issued to another client, which may have it lawfully and use it
+// here (OpenID Connect Core 3.1.3.7).
+func (p *Provider) checkParty(audience []string, claims map[string]any) error {
+	party, named := claims["azp"]
+	switch {
+	case named && party != p.o.ClientID:
+		return fmt.Errorf("the token was issued to %.200q (azp)", fmt.Sprint(party))
+	case !named && len(audience) > 1:
+		return errors.New("the token has several audiences and doesn't name whom it was issued to (azp)")
+	}
+	return nil
 }
 
 // addInfo adds the claims that some providers have at the user info endpoint only. Without them
@@ -191,15 +234,21 @@ func (p *Provider) person(claims map[string]any) (Person, error) {
 		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address.", Err: fmt.Errorf("claim email_verified is %v", claims["email_verified"])}
 	}
 	who := Person{Name: name}
-	switch groups := claims[p.o.GroupsClaim].(type) {
-	case string:
-		who.Groups = []string{groups}
-	case []any:
-		for _, group := range groups[:min(len(groups), maxGroups)] {
-			if text, ok := group.(string); ok && len(text) <= maxName {
-				who.Groups = append(who.Groups, text)
-			}
+	who.Groups, who.MoreGroups = readGroups(claims[p.o.GroupsClaim])
+	return who, nil
+}
+
+// readGroups returns the groups that a claim lists; more reports whether it may lack some. A rule may
+// deny something to those.
+func readGroups(claim any) (groups []string, more bool) {
+	list, ok := claim.([]any)
+	if one, alone := claim.(string); alone {
+		list, ok = []any{one}, true
+	}
+	for _, group := range list[:min(len(list), maxGroups)] {
+		if text, ok := group.(string); ok && text != "" && len(text) <= maxName {
+			groups = append(groups, text)
 		}
 	}
-	return who, nil
+	return groups, !ok || len(groups) < len(list)
 }

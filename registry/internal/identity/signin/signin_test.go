@@ -2,17 +2,22 @@ package signin
 
 import (
 	"crypto"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,15 +31,26 @@ type provider struct {
 	claims map[string]any // of the ID token
 	info   map[string]any // at the user info endpoint; nil = it fails
 	form   url.Values     // of the last exchange
+	alg    string         // of the ID token's signature
+	broken map[string]http.HandlerFunc
 }
+
+// secret is that of the registry at the provider.
+const secret = "of the registry"
+
+// providerKey makes the key of all providers once: that takes a second.
+var providerKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
 
 func newProvider(t *testing.T) *provider {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &provider{key: key, signer: key}
+	key := providerKey()
+	p := &provider{key: key, signer: key, alg: "RS256"}
 	mux := http.NewServeMux()
 	answer := func(path string, doc func(*http.Request) any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +84,13 @@ func newProvider(t *testing.T) *provider {
 		}
 		return p.info
 	})
-	p.Server = httptest.NewServer(mux)
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := p.broken[r.URL.Path]; h != nil {
+			h(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(p.Close)
 	return p
 }
@@ -80,7 +102,15 @@ func (p *provider) sign(t *testing.T) string {
 		t.Error(err)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
-	text := encode([]byte(`{"alg":"RS256","kid":"1"}`)) + "." + encode(payload)
+	text := encode([]byte(`{"alg":"`+p.alg+`","kid":"1"}`)) + "." + encode(payload)
+	switch p.alg {
+	case "none":
+		return text + "."
+	case "HS256":
+		h := hmac.New(sha256.New, []byte(secret))
+		h.Write([]byte(text))
+		return text + "." + encode(h.Sum(nil))
+	}
 	sum := sha256.Sum256([]byte(text))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, p.signer, crypto.SHA256, sum[:])
 	if err != nil {
@@ -98,39 +128,67 @@ func TestFinish(t *testing.T) {
 	}
 	const callback = "https://registry.example.org/ui/login/callback"
 	const refused, unavailable = "refused", "unavailable"
+	many := make([]string, 1001)
+	for i := range many {
+		many[i] = fmt.Sprint("group ", i)
+	}
 	for what, tt := range map[string]struct {
 		change func(p *provider, back url.Values)
 		want   string // "" = anna of the groups is let in
 		groups []string
+		more   bool // she may be in others
 	}{
-		"right":               {func(*provider, url.Values) {}, "", []string{"dev"}},
-		"another state":       {func(_ *provider, back url.Values) { back.Set("state", "x") }, refused, nil},
-		"no state":            {func(_ *provider, back url.Values) { back.Del("state") }, refused, nil},
-		"refused there":       {func(_ *provider, back url.Values) { back.Set("error", "access_denied") }, refused, nil},
-		"another nonce":       {func(p *provider, _ url.Values) { p.claims["nonce"] = "x" }, refused, nil},
-		"no nonce":            {func(p *provider, _ url.Values) { delete(p.claims, "nonce") }, refused, nil},
-		"another audience":    {func(p *provider, _ url.Values) { p.claims["aud"] = "other" }, refused, nil},
-		"another issuer":      {func(p *provider, _ url.Values) { p.claims["iss"] = "https://evil.example" }, refused, nil},
-		"expired":             {func(p *provider, _ url.Values) { p.claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil},
-		"another key":         {func(p *provider, _ url.Values) { p.signer = other }, refused, nil},
-		"a name with a colon": {func(p *provider, _ url.Values) { p.claims["preferred_username"] = "robot:ci" }, refused, nil},
+		"right":               {func(*provider, url.Values) {}, "", []string{"dev"}, false},
+		"another state":       {func(_ *provider, back url.Values) { back.Set("state", "x") }, refused, nil, false},
+		"no state":            {func(_ *provider, back url.Values) { back.Del("state") }, refused, nil, false},
+		"refused there":       {func(_ *provider, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
+		"another nonce":       {func(p *provider, _ url.Values) { p.claims["nonce"] = "x" }, refused, nil, false},
+		"no nonce":            {func(p *provider, _ url.Values) { delete(p.claims, "nonce") }, refused, nil, false},
+		"another audience":    {func(p *provider, _ url.Values) { p.claims["aud"] = "other" }, refused, nil, false},
+		"another issuer":      {func(p *provider, _ url.Values) { p.claims["iss"] = "https://evil.example" }, refused, nil, false},
+		"expired":             {func(p *provider, _ url.Values) { p.claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
+		"another key":         {func(p *provider, _ url.Values) { p.signer = other }, refused, nil, false},
+		"a name with a colon": {func(p *provider, _ url.Values) { p.claims["preferred_username"] = "robot:ci" }, refused, nil, false},
 		"no name": {func(p *provider, _ url.Values) {
 			p.claims["preferred_username"] = ""
 			p.info = map[string]any{"sub": "1"}
-		}, refused, nil},
+		}, refused, nil, false},
 		"groups elsewhere": {func(p *provider, _ url.Values) {
 			delete(p.claims, "groups")
 			p.info = map[string]any{"sub": "1", "groups": []string{"ops"}, "preferred_username": "root"}
-		}, "", []string{"ops"}},
+		}, "", []string{"ops"}, false},
 		"groups of another": {func(p *provider, _ url.Values) {
 			delete(p.claims, "groups")
 			p.info = map[string]any{"sub": "2", "groups": []string{"ops"}}
-		}, refused, nil},
-		"no groups in reach": {func(p *provider, _ url.Values) { delete(p.claims, "groups") }, unavailable, nil},
+		}, refused, nil, false},
+		"no groups in reach": {func(p *provider, _ url.Values) { delete(p.claims, "groups") }, unavailable, nil, false},
+		"no groups anywhere": {func(p *provider, _ url.Values) {
+			delete(p.claims, "groups")
+			p.info = map[string]any{"sub": "1"}
+		}, "", nil, true},
+		"an empty list":          {func(p *provider, _ url.Values) { p.claims["groups"] = []string{} }, "", nil, false},
+		"one group":              {func(p *provider, _ url.Values) { p.claims["groups"] = "dev" }, "", []string{"dev"}, false},
+		"1,000 groups":           {func(p *provider, _ url.Values) { p.claims["groups"] = many[:1000] }, "", many[:1000], false},
+		"1,001 groups":           {func(p *provider, _ url.Values) { p.claims["groups"] = many }, "", many[:1000], true},
+		"groups of another type": {func(p *provider, _ url.Values) { p.claims["groups"] = map[string]any{"dev": true} }, "", nil, true},
+		"a group that is none":   {func(p *provider, _ url.Values) { p.claims["groups"] = []any{"dev", map[string]any{"name": "ops"}} }, "", []string{"dev"}, true},
+		"a group too long":       {func(p *provider, _ url.Values) { p.claims["groups"] = []string{"dev", strings.Repeat("x", 201)} }, "", []string{"dev"}, true},
+		"issued to another":      {func(p *provider, _ url.Values) { p.claims["azp"] = "other" }, refused, nil, false},
+		"issued to a number":     {func(p *provider, _ url.Values) { p.claims["azp"] = 1 }, refused, nil, false},
+		"issued to this one":     {func(p *provider, _ url.Values) { p.claims["azp"] = "registry" }, "", []string{"dev"}, false},
+		"for others, too": {func(p *provider, _ url.Values) {
+			p.claims["aud"], p.claims["azp"] = []string{"other", "registry"}, "registry"
+		}, "", []string{"dev"}, false},
+		"for others, issued to one": {func(p *provider, _ url.Values) {
+			p.claims["aud"], p.claims["azp"] = []string{"other", "registry"}, "other"
+		}, refused, nil, false},
+		"for others, issued to nobody": {func(p *provider, _ url.Values) { p.claims["aud"] = []string{"registry", "other"} }, refused, nil, false},
+		"no signature":                 {func(p *provider, _ url.Values) { p.alg = "none" }, refused, nil, false},
+		"signed with the secret":       {func(p *provider, _ url.Values) { p.alg = "HS256" }, refused, nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := newProvider(t)
-			o := New(Options{Issuer: p.URL, ClientID: "registry", NameClaim: "preferred_username", GroupsClaim: "groups"})
+			o := New(Options{Issuer: p.URL, ClientID: "registry", ClientSecret: secret, NameClaim: "preferred_username", GroupsClaim: "groups"})
 			to, attempt, err := o.Begin(t.Context(), callback)
 			if err != nil {
 				t.Fatal(err)
@@ -147,7 +205,7 @@ func TestFinish(t *testing.T) {
 			tt.change(p, back)
 			who, err := o.Finish(t.Context(), callback, attempt, back.Get)
 			if tt.want == "" {
-				if err != nil || who.Name != "anna" || !slices.Equal(who.Groups, tt.groups) || p.form.Get("code_verifier") != attempt.Verifier {
+				if err != nil || who.Name != "anna" || !slices.Equal(who.Groups, tt.groups) || who.MoreGroups != tt.more || p.form.Get("code_verifier") != attempt.Verifier {
 					t.Errorf("got %+v, %v by %v", who, err, p.form)
 				}
 				return
@@ -194,5 +252,73 @@ func TestBegin_Unreachable(t *testing.T) {
 	}
 	if n := asked.Load(); n != 1 {
 		t.Errorf("it was asked %d times", n)
+	}
+}
+
+// TestFinish_Hostile: a provider, or a machine that stands in for it, gets neither the registry's memory nor a
+// secret that it passes on to another host.
+func TestFinish_Hostile(t *testing.T) {
+	var stolen atomic.Int32
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		t.Errorf("%s %s was followed with %q and %v", r.Method, r.URL, body, r.Header["Authorization"])
+		stolen.Add(1)
+	}))
+	defer thief.Close()
+	for _, path := range []string{"/.well-known/openid-configuration", "/token", "/keys", "/info"} {
+		for what, answer := range map[string]http.HandlerFunc{
+			"302": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, thief.URL, http.StatusFound) },
+			"307": func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+			},
+			"endless": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				block := []byte(`"` + strings.Repeat("x", 64<<10) + `",`)
+				_, err := w.Write([]byte(`{"x":[`))
+				for sent := 0; err == nil; sent++ {
+					if sent > 1024 { // 64 MiB, beyond what buffers between the two hold
+						t.Errorf("%s was read without a bound", path)
+						return
+					}
+					_, err = w.Write(block)
+				}
+			},
+		} {
+			t.Run(path+" "+what, func(t *testing.T) {
+				p := newProvider(t)
+				p.broken = map[string]http.HandlerFunc{path: answer}
+				o := New(Options{Issuer: p.URL, ClientID: "registry", ClientSecret: secret, NameClaim: "preferred_username", GroupsClaim: "groups"})
+				_, a, err := o.Begin(t.Context(), p.URL)
+				if err == nil {
+					p.claims = map[string]any{
+						"iss": p.URL, "aud": "registry", "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(), "nonce": a.Nonce,
+					}
+					_, err = o.Finish(t.Context(), p.URL, a, url.Values{"code": {"c"}, "state": {a.State}}.Get)
+				}
+				refused := (*RefusedError)(nil)
+				if !errors.Is(err, ErrUnavailable) && !errors.As(err, &refused) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+	}
+	if stolen.Load() > 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+// TestTransport_Plain: a provider that is reached encrypted cannot have secrets sent in the clear.
+func TestTransport_Plain(t *testing.T) {
+	p := New(Options{Issuer: "https://id.example.org"})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://id.example.org/token", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := p.client.Do(r)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "not https") {
+		t.Errorf("a plain token endpoint: %v", err)
 	}
 }
