@@ -20,7 +20,16 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
+// run runs the tests with the relay that SLIPWAY_E2E_RELAY names, or else builds one.
 func run(m *testing.M) int {
+	var err error
+	if homeserver, err = synapsetest.Shared(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if relayBinary = os.Getenv("SLIPWAY_E2E_RELAY"); relayBinary != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "relay-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -32,11 +41,5 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the relay: %v\n%s", err, out)
 		return 1
 	}
-	homeserver, err = synapsetest.Start(context.Background(), synapsetest.Options{Dir: filepath.Join(dir, "synapse")})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer homeserver.Stop()
 	return m.Run()
 }

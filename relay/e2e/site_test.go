@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +27,6 @@ const (
 	adminPassword = "correct horse"
 	botPassword   = "battery staple"
 )
-
-var sites atomic.Int32
 
 // site is a relay of its own: database, bot, proxy in front of the homeserver, and the
 // administrator, who is a Matrix user too.
@@ -77,7 +74,7 @@ func siteAt(t *testing.T, upstream string) *site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	s := &site{T: t, ctx: ctx, name: fmt.Sprintf("s%d-", sites.Add(1)), dir: t.TempDir(), addr: programtest.FreeAddr(t)}
+	s := &site{T: t, ctx: ctx, name: synapsetest.Name(), dir: t.TempDir(), addr: programtest.FreeAddr(t)}
 	s.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	t.Cleanup(s.http.CloseIdleConnections)
 	var err error

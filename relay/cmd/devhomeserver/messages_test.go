@@ -61,38 +61,39 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 		t.Skip("needs a homeserver; `make test` runs it")
 	}
 	ctx := t.Context()
-	server, err := synapsetest.Start(ctx, synapsetest.Options{Dir: t.TempDir()})
+	server, err := synapsetest.Shared(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Stop()
-	sender, err := server.NewUser(ctx, "sender", false)
+	name := synapsetest.Name()
+	reader := "@" + name + "reader:localhost"
+	sender, err := server.NewUser(ctx, name+"sender", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.CreateUser(ctx, "reader", "reader-password", false); err != nil {
+	if err := server.CreateUser(ctx, name+"reader", "reader-password", false); err != nil {
 		t.Fatal(err)
 	}
-	p := person{t, login{base: server.URL, user: "reader", password: "reader-password", dir: filepath.Join(t.TempDir(), "device")}}
+	p := person{t, login{base: server.URL, user: name + "reader", password: "reader-password", dir: filepath.Join(t.TempDir(), "device")}}
 	p.shows() // which makes the device
 
-	hall, err := sender.CreateRoom(ctx, "hall", []string{"@reader:localhost"}, nil)
+	hall, err := sender.CreateRoom(ctx, "hall", []string{reader}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := sender.CreateRoom(ctx, "sealed", []string{"@reader:localhost"}, map[string]any{"initial_state": []map[string]any{
+	sealed, err := sender.CreateRoom(ctx, "sealed", []string{reader}, map[string]any{"initial_state": []map[string]any{
 		{"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := encryptedtest.New(t, server.URL, "sender", "sender-password")
+	device := encryptedtest.New(t, server.URL, name+"sender", sender.Password)
 	var all []string
 	for _, text := range []string{"first", "second", "third"} {
 		if _, err := sender.Send(ctx, hall, "m.room.message", map[string]string{"msgtype": "m.text", "body": "open " + text}); err != nil {
 			t.Fatal(err)
 		}
-		sendEncrypted(ctx, t, device, id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed " + text})
+		sendEncrypted(ctx, t, device, id.UserID(reader), id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed " + text})
 		all = append(all, "open "+text, "sealed "+text)
 		p.shows(all...)
 	}
@@ -106,8 +107,8 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hidden := sendEncrypted(ctx, t, device, id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed fourth"})
-	sendEncrypted(ctx, t, device, id.RoomID(sealed), edit(string(hidden), "sealed fifth"))
+	hidden := sendEncrypted(ctx, t, device, id.UserID(reader), id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed fourth"})
+	sendEncrypted(ctx, t, device, id.UserID(reader), id.RoomID(sealed), edit(string(hidden), "sealed fifth"))
 	all = append(all, "open sixth (edited)", "sealed fifth (edited)")
 	for _, text := range []string{"* ", "fourth", "open fifth"} {
 		if shown := p.shows(all...); strings.Contains(shown, text) {
@@ -115,7 +116,7 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 		}
 	}
 
-	again, err := server.Login(ctx, "reader", "reader-password")
+	again, err := server.Login(ctx, name+"reader", "reader-password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,20 +142,20 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 	if n := devices(); n != 1 {
 		t.Errorf("the command has %d devices", n)
 	}
-	asAdmin, err := server.NewUser(ctx, "admin", true)
+	asAdmin, err := server.NewUser(ctx, name+"admin", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Call(ctx, asAdmin.Token, "DELETE", "/_synapse/admin/v2/users/@reader:localhost/devices/"+string(kept.Device), nil, nil); err != nil {
+	if err := server.Call(ctx, asAdmin.Token, "DELETE", "/_synapse/admin/v2/users/"+reader+"/devices/"+string(kept.Device), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.shows(all...)
-	sendEncrypted(ctx, t, device, id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed sixth"})
+	sendEncrypted(ctx, t, device, id.UserID(reader), id.RoomID(sealed), map[string]any{"msgtype": "m.text", "body": "sealed sixth"})
 	p.shows(append(all, "sealed sixth")...)
 }
 
 // sendEncrypted sends a message to the devices of the reader, as a client does that begins a new session for each.
-func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader, room id.RoomID, content map[string]any) id.EventID {
+func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader, to id.UserID, room id.RoomID, content map[string]any) id.EventID {
 	t.Helper()
 	states, ok := from.Machine.StateStore.(mautrix.StateStore)
 	if !ok {
@@ -166,10 +167,10 @@ func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader
 	if err := from.Machine.CryptoStore.RemoveOutboundGroupSession(ctx, room); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Machine.FetchKeys(ctx, []id.UserID{"@reader:localhost"}, true); err != nil {
+	if _, err := from.Machine.FetchKeys(ctx, []id.UserID{to}, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := from.Machine.ShareGroupSession(ctx, room, []id.UserID{"@reader:localhost"}); err != nil {
+	if err := from.Machine.ShareGroupSession(ctx, room, []id.UserID{to}); err != nil {
 		t.Fatal(err)
 	}
 	encrypted, err := from.Machine.EncryptMegolmEvent(ctx, room, event.EventMessage, content)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,28 +21,8 @@ import (
 	"slipway/relay/internal/synapsetest"
 )
 
-// homeserver is started once for the tests of the package that need a real one.
-var homeserver = sync.OnceValues(func() (*synapsetest.Server, error) {
-	dir, err := os.MkdirTemp("", "matrix-test-")
-	if err != nil {
-		return nil, err
-	}
-	homeserverDir = dir
-	return synapsetest.Start(context.Background(), synapsetest.Options{Dir: dir})
-})
-
-var homeserverDir string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if homeserverDir != "" {
-		if s, err := homeserver(); err == nil {
-			s.Stop()
-		}
-		os.RemoveAll(homeserverDir)
-	}
-	os.Exit(code)
-}
+// homeserver is the one that all packages share, for the tests that need a real one.
+var homeserver = sync.OnceValues(func() (*synapsetest.Server, error) { return synapsetest.Shared(context.Background()) })
 
 // world is a bot with its rules behind a fault proxy, and a person in the room.
 type world struct {
@@ -59,18 +38,6 @@ type world struct {
 	logs   *observer.ObservedLogs
 }
 
-var names struct {
-	sync.Mutex
-	n int
-}
-
-func newName() string {
-	names.Lock()
-	defer names.Unlock()
-	names.n++
-	return fmt.Sprintf("u%d-", names.n)
-}
-
 // newWorld starts what a test needs; the bot is connected but does not sync.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -84,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{T: t, ctx: ctx, server: server, name: newName()}
+	w := &world{T: t, ctx: ctx, server: server, name: synapsetest.Name()}
 	if w.proxy, err = faultproxy.Start(server.URL); err != nil {
 		t.Fatal(err)
 	}

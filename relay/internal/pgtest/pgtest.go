@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"slipway/shared/testserver"
 )
 
 // ErrMissing reports that PostgreSQL is not installed.
@@ -46,21 +48,44 @@ const startWithin = 60 * time.Second
 
 // Start makes a cluster and runs it.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{o: o}
-	var err error
-	if s.bin, err = find(); err != nil {
-		return nil, err
-	}
-	if s.dir, err = os.MkdirTemp("", "pg"); err != nil { // short: the path of a Unix socket has 107 bytes at most
-		return nil, err
-	}
-	if err = s.init(ctx); err == nil {
-		err = s.Launch(ctx)
-	}
+	dir, err := os.MkdirTemp("", "pg") // short: the path of a Unix socket has 107 bytes at most
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.dir))
+		return nil, err
+	}
+	s, err := startIn(ctx, dir, o)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
+}
+
+// Shared returns the server that the tests of all packages share, each in databases of its own. It must not be stopped.
+func Shared(ctx context.Context) (*Server, error) {
+	info, err := testserver.Use("postgres", func(dir string) (testserver.Running, error) {
+		s, err := startIn(ctx, dir, Options{Settings: []string{"max_connections=1000"}})
+		if err != nil {
+			return testserver.Running{}, err
+		}
+		return testserver.Running{Process: s.cmd.Process, Signal: syscall.SIGQUIT, Info: fmt.Appendf(nil, "%d %s", s.Port, dir)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := new(Server)
+	_, err = fmt.Sscan(string(info), &s.Port, &s.dir)
+	return s, err
+}
+
+func startIn(ctx context.Context, dir string, o Options) (*Server, error) {
+	s := &Server{o: o, dir: dir}
+	var err error
+	if s.bin, err = find(); err == nil {
+		err = s.init(ctx)
+	}
+	if err == nil {
+		err = s.Launch(ctx)
+	}
+	return s, err
 }
 
 // find returns the folder of the newest version's programs.
@@ -193,7 +218,7 @@ func (s *Server) Exec(ctx context.Context, database, statement string) error {
 
 // NewDatabase makes an empty database and returns its name.
 func (s *Server) NewDatabase(ctx context.Context) (string, error) {
-	name := "t" + strconv.FormatInt(s.databases.Add(1), 10)
+	name := fmt.Sprintf("t%d_%d", os.Getpid(), s.databases.Add(1)) // other processes may use the server
 	return name, s.Exec(ctx, "postgres", "CREATE DATABASE "+name)
 }
 

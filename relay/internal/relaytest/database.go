@@ -17,9 +17,9 @@ import (
 // postgres runs while the tests run on PostgreSQL.
 var postgres *pgtest.Server
 
-// Main runs a package's tests on SQLite and then, unless -short is set, on PostgreSQL. It returns the exit code.
+// Main runs a package's tests on SQLite, and on PostgreSQL those that [pgtest.Again] names. It returns the exit code.
 func Main(m *testing.M) int {
-	return pgtest.OnBoth(m, func(s *pgtest.Server) { postgres = s })
+	return pgtest.OnSQLite(m, func(s *pgtest.Server) { postgres = s })
 }
 
 // OnPostgres reports whether the tests run on PostgreSQL now.

@@ -25,8 +25,8 @@ type process struct {
 	once   sync.Once
 }
 
-// startProcess runs Synapse in dir. Its output goes to output.log there.
-func startProcess(python, dir string) (*process, error) {
+// startProcess runs Synapse in dir, until the program ends or longer. Its output goes to output.log there.
+func startProcess(python, dir string, outlives bool) (*process, error) {
 	output := filepath.Join(dir, "output.log")
 	log, err := os.Create(output)
 	if err != nil {
@@ -36,6 +36,9 @@ func startProcess(python, dir string) (*process, error) {
 	cmd := exec.Command(python, "-m", "synapse.app.homeserver", "--config-path", filepath.Join(dir, "homeserver.yaml")) //nolint:noctx // see above
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = processAttributes()
+	if outlives {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 
 	p := &process{done: make(chan struct{}), output: output}
 	started := make(chan error, 1)

@@ -5,13 +5,18 @@ package synapsetest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
+
+	"slipway/shared/testserver"
 )
 
 // Options of Start.
@@ -31,6 +36,8 @@ type Options struct {
 	DefaultRateLimits bool
 	// StartTimeout bounds the start; 0 means 60 s.
 	StartTimeout time.Duration
+
+	outlives bool // the homeserver stays when the program that started it ends
 }
 
 // Server is a running homeserver.
@@ -86,16 +93,11 @@ func start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("synapse: write configuration: %w", err)
 	}
-	s := &Server{
-		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Domain: o.Domain,
-		dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute},
-	}
-	base, err := url.Parse(s.URL)
+	s, err := newServer(fmt.Sprintf("http://127.0.0.1:%d", o.Port), o.Domain, dir, secret)
 	if err != nil {
 		return nil, err
 	}
-	s.base = base
-	s.proc, err = startProcess(o.Python, dir)
+	s.proc, err = startProcess(o.Python, dir, o.outlives)
 	if err != nil {
 		return nil, fmt.Errorf("synapse: %w", err)
 	}
@@ -107,6 +109,35 @@ func start(ctx context.Context, o Options) (*Server, error) {
 	}
 	return s, nil
 }
+
+func newServer(address, domain, dir, secret string) (*Server, error) {
+	base, err := url.Parse(address)
+	return &Server{URL: address, Domain: domain, dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute}, base: base}, err
+}
+
+// Shared returns the homeserver that the tests of all packages share, each with accounts of its own, whose names begin with
+// [Name]. It must not be stopped.
+func Shared(ctx context.Context) (*Server, error) {
+	info, err := testserver.Use("synapse", func(dir string) (testserver.Running, error) {
+		s, err := Start(ctx, Options{Dir: dir, outlives: true})
+		if err != nil {
+			return testserver.Running{}, err
+		}
+		process, err := os.FindProcess(s.proc.pid)
+		return testserver.Running{Process: process, Signal: syscall.SIGTERM, Info: []byte(s.URL + " " + s.secret + " " + dir)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var address, secret, dir string
+	if _, err := fmt.Sscan(string(info), &address, &secret, &dir); err != nil {
+		return nil, err
+	}
+	return newServer(address, "localhost", dir, secret)
+}
+
+// Name returns the beginning of a name that no other test on the shared homeserver has.
+func Name() string { return strings.ToLower(rand.Text()[:8]) + "-" }
 
 // waitReady polls until the homeserver answers, its process ends or ctx is over.
 func (s *Server) waitReady(ctx context.Context) error {

@@ -1,0 +1,14 @@
+package account_test
+
+import (
+	"testing"
+
+	"slipway/relay/internal/pgtest"
+)
+
+// What reads and writes most, and what only PostgreSQL does, on PostgreSQL.
+func TestOnPostgres(t *testing.T) {
+	pgtest.Again(t, "TestApplicationFields", "TestUsers", "TestSessions", "TestRight_LostWhileAnotherRelayEdits")
+}
+
+func TestFull_OnPostgres(t *testing.T) { pgtest.Again(t) }

@@ -1,0 +1,14 @@
+package inbox_test
+
+import (
+	"testing"
+
+	"slipway/relay/internal/pgtest"
+)
+
+// What reads and writes most, and what only PostgreSQL does, on PostgreSQL.
+func TestOnPostgres(t *testing.T) {
+	pgtest.Again(t, "TestStream_ManySenders_EachMessageOnceAndInOrder", "TestClient_OfAnotherRelay")
+}
+
+func TestFull_OnPostgres(t *testing.T) { pgtest.Again(t) }
