@@ -1,6 +1,7 @@
 // Package index keeps what pages show of repositories: counts, sizes and dates, in a file
 // next to the storage, so that a view needs no scan. It is a cache, rebuilt from the tree when it is
-// missing or foreign and revalidated in the background, and never decides what exists.
+// missing, foreign or not closed properly, and revalidated in the background; it never decides what
+// exists, and whatever happens to its file doesn't stop the process.
 package index
 
 import (
@@ -11,10 +12,10 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
@@ -41,9 +42,10 @@ type Pulls interface {
 
 // Index is safe for concurrent use.
 type Index struct {
-	o    Options
-	db   *bolt.DB
-	wake chan struct{} // holds a token when something was touched
+	o      Options
+	db     *bolt.DB
+	wake   chan struct{} // holds a token when something was touched
+	broken atomic.Bool   // bbolt has panicked: the file isn't used any more
 
 	// Only the goroutine of Run uses these.
 	checked  time.Time    // when a pass last found out which blobs exist
@@ -85,15 +87,10 @@ func Open(o Options) (*Index, error) {
 		if err := f.Close(); err != nil {
 			return nil, err
 		}
+	} else if err := discardTorn(path); err != nil {
+		return nil, fmt.Errorf("index %s: %w", path, err)
 	}
-	err := x.open(path)
-	if err != nil && !errors.Is(err, bolterrors.ErrTimeout) && !errors.Is(err, os.ErrPermission) {
-		// It is damaged, or the setting names a file that is none.
-		if os.Rename(path, path+".damaged") == nil {
-			err = x.open(path)
-		}
-	}
-	if err != nil {
+	if err := x.open(path); err != nil {
 		return nil, fmt.Errorf("index %s: %w", path, err)
 	}
 	return x, nil
@@ -103,13 +100,16 @@ func Open(o Options) (*Index, error) {
 const openTimeout = time.Second
 
 func (x *Index) open(path string) (err error) {
-	// What a crash loses is read again.
-	x.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: openTimeout, NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	err = x.guard(func() (err error) {
+		// What a crash loses is read again.
+		x.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: openTimeout, NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	stamp := []byte(format + " " + x.o.Identity)
-	err = x.db.Update(func(tx *bolt.Tx) error {
+	err = x.update(func(tx *bolt.Tx) error {
 		if meta := tx.Bucket(metaBucket); meta != nil && string(meta.Get(metaBucket)) == string(stamp) {
 			return nil
 		}
@@ -130,23 +130,30 @@ func (x *Index) open(path string) (err error) {
 		}
 		return tx.Bucket(metaBucket).Put(metaBucket, stamp)
 	})
-	if err != nil {
+	if err != nil && !x.broken.Load() {
 		_ = x.db.Close()
 	}
 	return err
 }
 
-// Close closes the file. Run must have ended.
+// Close closes the file and marks it as whole. Run must have ended.
 func (x *Index) Close() error {
-	if x.o.Path == "" {
+	if x.broken.Load() { // closing could wait for a lock that the panic left behind
+		return nil
+	}
+	path := x.db.Path() // "" once it is closed
+	if x.o.Path == "" || path == "" {
 		return x.db.Close()
 	}
-	return errors.Join(x.db.Sync(), x.db.Close())
+	if err := errors.Join(x.db.Sync(), x.db.Close()); err != nil {
+		return err
+	}
+	return mark(path)
 }
 
 // Complete returns when the last pass over all repositories ended, the zero time if none has.
 func (x *Index) Complete() (at time.Time) {
-	_ = x.db.View(func(tx *bolt.Tx) error {
+	_ = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(metaBucket).Get(completeKey); len(v) == 8 {
 			at = time.Unix(0, int64(binary.BigEndian.Uint64(v)))
 		}

@@ -26,16 +26,21 @@ const (
 type Page struct {
 	Repositories []Repository
 	Total        int   // that the query selects
+	Hidden       int   // that aren't visible
 	Bytes        int64 // of them; what several have counts in each
 }
 
 // Repositories lists repositories. It reads the whole index once, and no storage.
 func (x *Index) Repositories(q Query) (p Page, err error) {
 	var all []*Repository
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		return tx.Bucket(repositoriesBucket).ForEach(func(name, v []byte) error {
 			r := decodeRepository(name, v)
-			if r.id != 0 && (q.Visible == nil || q.Visible(r.Name)) {
+			switch {
+			case r.id == 0:
+			case q.Visible != nil && !q.Visible(r.Name):
+				p.Hidden++
+			default:
 				all = append(all, &r.Repository)
 				p.Bytes += r.Bytes
 			}
@@ -62,7 +67,7 @@ var orders = map[string]func(a, b *Repository) int{
 
 // Stored returns the bytes of all repositories; what several have counts once. It reads the whole index.
 func (x *Index) Stored() (bytes int64, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		return tx.Bucket(blobsBucket).ForEach(func(_, v []byte) error {
 			if b, ok := decodeBlob(v); ok && b.count > 0 {
 				bytes += b.size
@@ -75,7 +80,7 @@ func (x *Index) Stored() (bytes int64, err error) {
 
 // Repository returns what is known of one; ok is false if nothing is.
 func (x *Index) Repository(name oci.Name) (r Repository, ok bool, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		found := decodeRepository([]byte(name), tx.Bucket(repositoriesBucket).Get([]byte(name)))
 		r, ok = found.Repository, found.id != 0
 		return nil
@@ -85,7 +90,7 @@ func (x *Index) Repository(name oci.Name) (r Repository, ok bool, err error) {
 
 // size returns the size of a blob or manifest that some repository had when it was read.
 func (x *Index) size(k key) (size int64, ok bool) {
-	_ = x.db.View(func(tx *bolt.Tx) error {
+	_ = x.view(func(tx *bolt.Tx) error {
 		var b blob
 		b, ok = decodeBlob(tx.Bucket(blobsBucket).Get(k[:]))
 		size = b.size

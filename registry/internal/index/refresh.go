@@ -39,6 +39,9 @@ func (x *Index) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-x.wake:
+			if x.broken.Load() {
+				return
+			}
 			if again == nil {
 				again = time.After(settle)
 			}
@@ -118,7 +121,7 @@ func (x *Index) Refresh(ctx context.Context) error {
 	if x.existing != nil {
 		x.checked = time.Now()
 	}
-	return x.db.Update(func(tx *bolt.Tx) error {
+	return x.update(func(tx *bolt.Tx) error {
 		if err := dropUnowned(tx); err != nil {
 			return err
 		}
@@ -203,7 +206,7 @@ func (x *Index) listBlobs(ctx context.Context) error {
 	x.existing = map[key]bool{}
 	var some []tree.Blob
 	flush := func() error {
-		err := x.db.Update(func(tx *bolt.Tx) error {
+		err := x.update(func(tx *bolt.Tx) error {
 			blobs := tx.Bucket(blobsBucket)
 			for _, b := range some {
 				k := keyOf(b.Digest)

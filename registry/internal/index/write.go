@@ -9,7 +9,7 @@ import (
 
 // put replaces what is known of a repository. One that has nothing is forgotten.
 func (x *Index) put(s *snapshot) error {
-	return x.db.Update(func(tx *bolt.Tx) error {
+	return x.update(func(tx *bolt.Tx) error {
 		w := writer{tx: tx, changed: map[uint64]int64{}}
 		r, err := w.repository(s)
 		if err != nil {
