@@ -136,3 +136,31 @@ func TestNames_ReadInTheBackground(t *testing.T) {
 	time.AfterFunc(2*namesWait, release)
 	want("after a change by a page", "web/new", "web/newer", "web-a/x")
 }
+
+// TestOnlyHere_Hidden: visitors who may not see all repositories don't learn which blobs a hidden one
+// has: neither what only one has, nor an order by it.
+func TestOnlyHere_Hidden(t *testing.T) {
+	s := newSite(t, indexed)
+	s.image("web/probe", "v1", nil, "small", "same layer")
+	s.image("web/app", "v1", nil, strings.Repeat("x", 3000))
+	s.image("secret/plans", "v1", nil, strings.Repeat("y", 70_000), "same layer")
+	owner, bob := s.as("owner"), s.as("bob")
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(owner.page, "Only in secret/plans"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no sizes appear")
+		}
+		owner.get("/ui/usage?sort=own")
+	}
+	owner.want(200, "Only here", "Only in web/probe", `sort=own" aria-current="true"`)
+	for _, path := range []string{"/ui/?in=web/", "/ui/repository/web/probe"} {
+		owner.get(path)
+		owner.want(200, "nly here")
+		bob.get(path)
+		bob.want(200, "-nly here")
+	}
+	bob.get("/ui/usage?sort=own")
+	bob.want(200, "web/probe", "-nly here", "-Only in", "-sort=own")
+	if strings.Index(bob.page, "web/app") > strings.Index(bob.page, "web/probe") {
+		t.Error("the list is ordered by what is in one repository only")
+	}
+}

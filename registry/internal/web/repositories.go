@@ -62,6 +62,7 @@ type repositoriesPage struct {
 	Next     string
 	LoginFor bool // logging in may show more
 	Indexed  bool // sizes and dates are known
+	Whole    bool // the visitor may see all repositories
 	Host     string
 }
 
@@ -95,6 +96,9 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 		if err := web.describe(v, &p.Entries[i]); err != nil {
 			return err
 		}
+	}
+	if p.Whole, err = web.seesAll(v); err != nil {
+		return err
 	}
 	return web.pages.Show(w, http.StatusOK, "repositories", p)
 }

@@ -47,6 +47,7 @@ type repositoryPage struct {
 	Keeps      bool              // deletions can be undone
 	Rules      bool              // a page shows the visitor's rights
 	Known      *index.Repository // what was read of it, nil = nothing yet
+	Whole      bool              // the visitor may see all repositories
 }
 
 type sortLink struct {
@@ -94,6 +95,9 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v), Rules: web.showsRights(v),
 	}
 	if p.Known, err = web.known(name); err != nil {
+		return err
+	}
+	if p.Whole, err = web.seesAll(v); err != nil {
 		return err
 	}
 	if i := strings.LastIndexByte(string(name), '/'); i >= 0 {

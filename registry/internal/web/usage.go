@@ -18,6 +18,7 @@ type usagePage struct {
 	Total   int   // repositories that the visitor may see
 	Bytes   int64 // of them; what several have counts in each
 	Stored  int64 // of all repositories, each blob once; 0 = the visitor may not see all
+	Whole   bool  // the visitor may see all repositories
 	Own     bool  // sorted by what only one repository has
 	Ready   bool  // sizes are known
 }
@@ -27,26 +28,40 @@ func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 	if web.o.Index == nil {
 		return errNoPage
 	}
-	p := usagePage{frame: web.frame(v, "usage", "Usage"), Own: v.URL.Query().Get("sort") == index.ByOwn, Ready: web.o.Index.Want()}
+	p := usagePage{frame: web.frame(v, "usage", "Usage"), Ready: web.o.Index.Want()}
 	if !p.Ready {
 		return web.pages.Show(w, http.StatusOK, "usage", p)
 	}
-	order := index.BySize
-	if p.Own {
-		order = index.ByOwn
+	find := func(order string) (index.Page, error) {
+		return web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Sort: order, Limit: maxUsage})
 	}
-	found, err := web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Sort: order, Limit: maxUsage})
+	found, err := find(index.BySize)
 	if err != nil {
 		return err
 	}
-	p.Rows, p.Total, p.Bytes = found.Repositories, found.Total, found.Bytes
-	if web.countRepositories() == p.Total {
+	if p.Whole = found.Hidden == 0; p.Whole {
 		if p.Stored, err = web.o.Index.Stored(); err != nil {
 			return err
 		}
+		if p.Own = v.URL.Query().Get("sort") == index.ByOwn; p.Own {
+			if found, err = find(index.ByOwn); err != nil {
+				return err
+			}
+		}
 	}
+	p.Rows, p.Total, p.Bytes = found.Repositories, found.Total, found.Bytes
 	for i := range p.Rows {
 		p.Largest = max(p.Largest, p.Rows[i].Bytes)
 	}
 	return web.pages.Show(w, http.StatusOK, "usage", p)
+}
+
+// seesAll reports whether the visitor may see all repositories that the index has. Others don't learn
+// what only one repository has: a blob that they push would tell them whether a hidden one has it.
+func (web *Web) seesAll(v *visit) (bool, error) {
+	if v.grant == nil || web.o.Index == nil {
+		return true, nil
+	}
+	found, err := web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Limit: 1})
+	return found.Hidden == 0, err
 }
