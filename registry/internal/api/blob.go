@@ -139,13 +139,13 @@ func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.digest = d
-	if err := a.readyToCommit(w, r); err != nil {
+	if err := a.readyToDelete(w, r); err != nil {
 		return err
 	}
 	if err := a.repository(r).DeleteBlob(r.Context(), d); err != nil {
 		return err
 	}
-	if err := a.emit(r, notify.Delete, notify.Target{Digest: d}); err != nil {
+	if err := a.emitDeletion(w, r, notify.Target{Digest: d}); err != nil {
 		return err
 	}
 	return acceptedEmpty(w)

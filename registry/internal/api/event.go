@@ -25,6 +25,30 @@ func (a *API) readyToCommit(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+// readyToDelete is readyToCommit for a change that frees space: on a full disk it is made, although its
+// event can only wait in memory.
+func (a *API) readyToDelete(w http.ResponseWriter, r *request) error {
+	if notify.NoRoom(a.opts.Notify.Ready()) {
+		return a.confirm(w, r)
+	}
+	return a.readyToCommit(w, r)
+}
+
+// deletable is the repository for deletions. The answer to one that can't be undone says so.
+func (a *API) deletable(w http.ResponseWriter, r *request) registry.Repository {
+	return a.repository(r).OnUnrecorded(func() { warn(w, `299 - "the storage is full: this deletion cannot be undone"`) })
+}
+
+// emitDeletion queues what was deleted.
+func (a *API) emitDeletion(w http.ResponseWriter, r *request, targets ...notify.Target) error {
+	err := a.emit(r, notify.Delete, targets...)
+	if notify.NoRoom(err) {
+		warn(w, `299 - "the storage is full: the event of this deletion waits in memory only"`)
+		return nil
+	}
+	return err
+}
+
 // emit queues what has changed, durably, before the request is answered.
 func (a *API) emit(r *request, action notify.Action, targets ...notify.Target) error {
 	if a.opts.Notify == nil {

@@ -136,17 +136,17 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
-	if err := a.readyToCommit(w, r); err != nil {
+	if err := a.readyToDelete(w, r); err != nil {
 		return err
 	}
 	gone := []notify.Target{{Tag: ref.Tag}}
 	if ref.Tag != "" {
-		r.digest, err = a.repository(r).DeleteTag(r.Context(), ref.Tag)
+		r.digest, err = a.deletable(w, r).DeleteTag(r.Context(), ref.Tag)
 	} else {
-		gone, err = a.deleteRevision(r, ref.Digest)
+		gone, err = a.deleteRevision(w, r, ref.Digest)
 	}
 	if err == nil {
-		err = a.emit(r, notify.Delete, gone...)
+		err = a.emitDeletion(w, r, gone...)
 	}
 	if err != nil {
 		return err
@@ -155,9 +155,9 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 }
 
 // deleteRevision deletes a manifest and describes what went: itself and its tags.
-func (a *API) deleteRevision(r *request, d oci.Digest) (gone []notify.Target, err error) {
+func (a *API) deleteRevision(w http.ResponseWriter, r *request, d oci.Digest) (gone []notify.Target, err error) {
 	r.digest = d
-	tags, err := a.repository(r).DeleteManifest(r.Context(), d)
+	tags, err := a.deletable(w, r).DeleteManifest(r.Context(), d)
 	gone = append(gone, notify.Target{Digest: d})
 	for _, tag := range tags {
 		gone = append(gone, notify.Target{Tag: tag})

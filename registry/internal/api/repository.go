@@ -11,13 +11,13 @@ import (
 // that the spec leaves to extensions, because no component of a repository's
 // name begins with an underscore.
 func (a *API) deleteRepository(w http.ResponseWriter, r *request) error {
-	if err := a.readyToCommit(w, r); err != nil {
+	if err := a.readyToDelete(w, r); err != nil {
 		return err
 	}
-	if err := a.repository(r).Delete(r.Context()); err != nil {
+	if err := a.deletable(w, r).Delete(r.Context()); err != nil {
 		return err
 	}
-	if err := a.emit(r, notify.Delete, notify.Target{}); err != nil {
+	if err := a.emitDeletion(w, r, notify.Target{}); err != nil {
 		return err
 	}
 	return acceptedEmpty(w)

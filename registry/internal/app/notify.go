@@ -50,7 +50,7 @@ func openNotifications(cfg *config.Config, b build.Info, log *zap.Logger, metric
 
 // noRoom reports whether no user could write there.
 func noRoom(err error) bool {
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.EROFS) || notify.NoRoom(err)
 }
 
 // notAllowed reports whether another user could.

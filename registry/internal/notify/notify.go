@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -195,11 +196,16 @@ func (n *Notifier) store(batch []queued) (err error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.failed == nil {
-			n.opts.Log.Error("cannot store events; pushes and deletions are refused until that is possible", zap.Error(err))
+			n.opts.Log.Error("cannot store events; changes are refused until that is possible, except deletions on a full disk", zap.Error(err))
 		}
 		n.failed = err
 	}
 	return err
+}
+
+// NoRoom reports whether events could not be stored because the disk is full.
+func NoRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // cutDelivery is how long Close waits for deliveries in progress, and for events in

@@ -19,7 +19,7 @@ import (
 // have written its manifest before that was deleted, and write its tag afterwards. So the pusher checks
 // the manifest again after setting the tag, and the deleter looks for tags without a manifest.
 //
-// Where deletions can be undone, their record is written before anything goes.
+// Where deletions can be undone, their record is written before anything goes, unless the storage is full.
 
 const (
 	// tagsAtOnce is how many tags are deleted in one step: others wait for it.

@@ -2,7 +2,10 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
@@ -18,6 +21,7 @@ type deletion struct {
 	parts     []string        // keys of those that were written
 	tags      map[oci.Tag]oci.Digest
 	manifests map[oci.Digest]bool
+	lost      bool // the storage had no room for a part
 }
 
 // MaxDeletions is how many deletions a read-only request reads: retention may make one for each
@@ -48,9 +52,10 @@ func (d *deletion) ofRepository() {
 	}
 }
 
-// record records what is about to be deleted, except what it has recorded before.
+// record records what is about to be deleted, except what it has recorded before. A storage without
+// room for the record is no error: the deletion makes room, and can't be undone.
 func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Digest) error {
-	if d == nil {
+	if d == nil || d.lost {
 		return nil
 	}
 	news := d.head
@@ -75,7 +80,17 @@ func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Dig
 	if changes == nil {
 		return nil
 	}
-	return d.repo.reg.apply(ctx, nil, changes)
+	err := d.repo.reg.apply(ctx, nil, changes)
+	if !errors.Is(err, storage.ErrNoSpace) {
+		return err
+	}
+	d.lost = true
+	d.repo.reg.opts.Log.Warn("the storage is full: a deletion is not recorded and cannot be undone",
+		zap.String("repository", string(d.repo.name)), zap.String("by", d.head.By), zap.Error(err))
+	if d.repo.unrecorded != nil {
+		d.repo.unrecorded()
+	}
+	return nil
 }
 
 // recordManifest records a manifest, if it exists, and the tags that point at it.

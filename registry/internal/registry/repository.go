@@ -16,6 +16,8 @@ type Repository struct {
 	filler    bool // a pull-through cache fills it, see Cached
 	classes   []string
 	by        string // who changes it, for the records of pushes and deletions
+
+	unrecorded func() // nil = no callback
 }
 
 // KeepingTags returns the repository for a caller who may set new tags but not move those
@@ -36,6 +38,13 @@ func (r Repository) OfClasses(classes []string) Repository {
 // By returns the repository for a caller of that name, which the records of pushes and deletions hold.
 func (r Repository) By(who string) Repository {
 	r.by = who
+	return r
+}
+
+// OnUnrecorded returns the repository for a caller whose function is called when a deletion can't be
+// undone, although deletions are kept, because the storage is full.
+func (r Repository) OnUnrecorded(f func()) Repository {
+	r.unrecorded = f
 	return r
 }
 

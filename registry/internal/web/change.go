@@ -100,17 +100,21 @@ func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
 	default:
 		path += "/manifests/" + string(p.Digest)
 	}
-	if _, _, err := web.act(v, http.MethodDelete, path, "", nil); err != nil {
+	header, _, err := web.act(v, http.MethodDelete, path, "", nil)
+	if err != nil {
 		return err
 	}
 	web.names.changed(v.Context(), p.Repository)
-	if web.restores(v) && web.rights(v, p.Repository).Push {
-		return web.back(w, v, "/trash/"+string(p.Repository), "deleted")
-	}
+	done, to := "deleted", "/repository/"+string(p.Repository)
 	if p.Whole {
-		return web.back(w, v, "/", "deleted")
+		to = "/"
 	}
-	return web.back(w, v, "/repository/"+string(p.Repository), "deleted")
+	if strings.Contains(strings.Join(header.Values("Warning"), " "), "cannot be undone") {
+		done = "deletedforgood"
+	} else if web.restores(v) && web.rights(v, p.Repository).Push {
+		to = "/trash/" + string(p.Repository)
+	}
+	return web.back(w, v, to, done)
 }
 
 // postTag points a tag at an image of the same repository, or copies it into another one.

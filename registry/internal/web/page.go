@@ -72,6 +72,8 @@ func (web *Web) outside(r *http.Request) *http.Request {
 var notices = map[string]string{
 	"loggedout": "You are logged out.",
 	"deleted":   "Deleted.",
+
+	"deletedforgood": "Deleted. The storage is full, so this cannot be undone.",
 	"tagged":    "The tag is set.",
 	"restored":  "Restored.",
 	"started":   "The run is requested; its row shows how far it is.",
