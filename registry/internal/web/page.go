@@ -74,10 +74,10 @@ var notices = map[string]string{
 	"deleted":   "Deleted.",
 
 	"deletedforgood": "Deleted. The storage is full, so this cannot be undone.",
-	"tagged":    "The tag is set.",
-	"restored":  "Restored.",
-	"started":   "The run is requested; its row shows how far it is.",
-	"revoked":   "Revoked. It can no longer log in.",
+	"tagged":         "The tag is set.",
+	"restored":       "Restored.",
+	"started":        "The run is requested; its row shows how far it is.",
+	"revoked":        "Revoked. It can no longer log in.",
 }
 
 // refusal is an error that the visitor may read.
