@@ -76,7 +76,7 @@ func (s *Accounts) Preview(v Principal, id int64, in application.Input, payload 
 	}
 	alerts, _ := data["alerts"].([]any)
 	m, _ := application.Format(row.DefaultFormat).Markup()
-	made, err := application.TemplatesOf(&row).Render(template.Alerts(data, max(len(alerts), 1))[0], m)
+	made, err := application.TemplatesOf(&row).Compile(m).Render(template.ForAlert(data, 0, max(len(alerts), 1)))
 	if err != nil {
 		return Preview{Error: err.Error()}, nil //nolint:nilerr // it is what was asked for
 	}

@@ -11,12 +11,18 @@ import (
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/template"
 )
 
-// payloadOf returns the JSON of a request, or the fields of a form.
+// payloadOf returns the JSON of a request, or the fields of a form, without the request's token.
 func payloadOf(in *inbound.Request) ([]byte, error) {
+	body, err := jsonOf(in)
+	return []byte(message.HideToken(string(body), in.Token)), err
+}
+
+func jsonOf(in *inbound.Request) ([]byte, error) {
 	body, err := inbound.HookBody(in)
 	if err != nil || json.Valid(body) {
 		return body, err
@@ -57,11 +63,12 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 		return
 	}
 	m, mediaType := application.Format(row.DefaultFormat).Markup()
-	for i, of := range template.Alerts(data, len(drafts)) {
+	templates := set.Compile(m)
+	for i := range drafts {
 		d, failed := &drafts[i], err
 		var made template.Message
 		if failed == nil {
-			made, failed = set.Render(of, m)
+			made, failed = templates.Render(template.ForAlert(data, i, len(drafts)))
 		}
 		if failed != nil {
 			d.Note = "The template failed: " + failed.Error() + "."

@@ -18,6 +18,15 @@ func Clean(s string) string {
 	return s
 }
 
+// HideToken returns a text without a token: the readers of a message may not send one.
+func HideToken(text, token string) string {
+	const shortest = 8 // an imported one that is shorter may be a word
+	if len(token) < shortest {
+		return text
+	}
+	return strings.ReplaceAll(text, token, "…")
+}
+
 // Printable reports whether s consists of printable ASCII characters.
 func Printable(s string) bool {
 	for i := range len(s) {

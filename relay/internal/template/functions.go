@@ -30,29 +30,24 @@ var available = map[string]bool{
 	"print": true, "default": true, "upper": true, "lower": true, "trunc": true, "join": true, "date": true, "json": true, "contains": true, "raw": true,
 }
 
-// budget bounds one execution.
-type budget struct {
-	markup        Markup
-	rounds, bytes int
-}
-
-func (b *budget) functions() template.FuncMap {
+// functions returns the functions of a template. Each charges for its arguments before it works on them.
+func (b *budget) functions(m Markup) template.FuncMap {
 	return template.FuncMap{
-		"_round": func() (string, error) {
-			if b.rounds++; b.rounds > maxRounds {
-				return "", errRounds
-			}
-			return "", nil
-		},
-		"_escape": func(v any) (string, error) { return b.spend(escape(textOf(v), b.markup)) },
-		"_text":   func(v any) (string, error) { return b.spend(textOf(v)) },
-		"raw":     func(v any) (string, error) { return b.spend(textOf(v)) },
+		"_round":  b.round,
+		"_items":  b.items,
+		"_escape": b.escaper(m),
+		"_text":   b.text,
+		"raw":     b.text,
 		"print": func(all ...any) (string, error) {
-			var text strings.Builder
+			var out strings.Builder
 			for _, v := range all {
-				text.WriteString(textOf(v))
+				text, err := b.text(v)
+				if err != nil {
+					return "", err
+				}
+				out.WriteString(text)
 			}
-			return b.spend(text.String())
+			return b.result(out.String())
 		},
 		"default": func(other, v any) any {
 			if v == nil || v == "" {
@@ -60,61 +55,88 @@ func (b *budget) functions() template.FuncMap {
 			}
 			return v
 		},
-		"upper":    func(v any) (string, error) { return b.spend(strings.ToUpper(textOf(v))) },
-		"lower":    func(v any) (string, error) { return b.spend(strings.ToLower(textOf(v))) },
-		"trunc":    func(n int, v any) (string, error) { return b.spend(truncate(textOf(v), n)) },
-		"contains": func(part, v any) bool { return strings.Contains(textOf(v), textOf(part)) },
-		"join":     b.join,
-		"date":     date,
+		"upper": b.changed(strings.ToUpper),
+		"lower": b.changed(strings.ToLower),
+		"trunc": func(n int, v any) (string, error) {
+			return b.changed(func(text string) string { return truncate(text, n) })(v)
+		},
+		"contains": func(part, v any) (bool, error) {
+			text, err := b.text(v)
+			if err != nil {
+				return false, err
+			}
+			within, err := b.text(part)
+			return err == nil && strings.Contains(text, within), err
+		},
+		"join": b.join,
+		"date": b.date,
 		"json": func(v any) (string, error) {
+			if err := b.charge(v); err != nil {
+				return "", err
+			}
 			text, err := json.Marshal(v)
 			if err != nil {
 				return "", err
 			}
-			return b.spend(string(text))
+			return b.result(string(text))
 		},
 	}
 }
 
-// spend returns a result, unless there were too many of them.
-func (b *budget) spend(text string) (string, error) {
-	if b.bytes += len(text); b.bytes > maxBytes || len(text) > maxOutput {
-		return "", errBytes
+func (b *budget) escaper(m Markup) func(any) (string, error) {
+	return b.changed(func(text string) string { return escape(text, m) })
+}
+
+// changed returns the function of a template that changes a text by f.
+func (b *budget) changed(f func(string) string) func(any) (string, error) {
+	return func(v any) (string, error) {
+		text, err := b.text(v)
+		if err != nil {
+			return "", err
+		}
+		return b.result(f(text))
 	}
-	return text, nil
 }
 
 func (b *budget) join(separator string, list any) (string, error) {
 	all, ok := list.([]any)
 	if !ok {
-		return b.spend(textOf(list))
+		return b.text(list)
 	}
-	var text strings.Builder
+	var out strings.Builder
 	for i, v := range all {
-		if i > 0 {
-			text.WriteString(separator)
+		text, err := b.text(v)
+		if err == nil && i > 0 {
+			err = b.spend(len(separator))
+			out.WriteString(separator)
 		}
-		if text.WriteString(textOf(v)); text.Len() > maxOutput {
-			return "", errBytes
+		if err != nil {
+			return "", err
 		}
+		out.WriteString(text)
 	}
-	return b.spend(text.String())
+	return b.result(out.String())
 }
 
 // date writes a time of RFC 3339, or in Unix seconds, in a layout of Go's.
-func date(layout string, v any) (string, error) {
-	if len(layout) > 100 {
+func (b *budget) date(layout string, v any) (string, error) {
+	const longest = 100
+	if len(layout) > longest {
 		return "", errors.New("the layout of a date is too long")
 	}
-	text := textOf(v)
+	text, err := b.text(v)
+	if err != nil {
+		return "", err
+	}
+	text = text[:min(len(text), longest)] // no time is so long
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e11 {
-		return time.Unix(int64(n), 0).UTC().Format(layout), nil
+		return b.result(time.Unix(int64(n), 0).UTC().Format(layout))
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return "", fmt.Errorf("%q is not a time", markup.Line(text, 40))
 	}
-	return t.Format(layout), nil
+	return b.result(t.Format(layout))
 }
 
 // truncate returns at most n characters.

@@ -36,22 +36,13 @@ func Payload(body []byte) (map[string]any, error) {
 	return data, nil
 }
 
-// Alerts returns the payload for each of n messages. If it lists as many alerts, each has its own as the field alert.
-func Alerts(data map[string]any, n int) []map[string]any {
-	alerts, _ := data["alerts"].([]any)
-	all := make([]map[string]any, n)
-	for i := range all {
-		all[i] = data
-		if len(alerts) == n {
-			one := make(map[string]any, len(data)+1)
-			for k, v := range data {
-				one[k] = v
-			}
-			one["alert"] = alerts[i]
-			all[i] = one
-		}
+// ForAlert returns the payload for the i-th of n messages. If it lists as many alerts, the message has its own as the field alert until
+// the next call.
+func ForAlert(data map[string]any, i, n int) map[string]any {
+	if alerts, _ := data["alerts"].([]any); len(alerts) == n {
+		data["alert"] = alerts[i]
 	}
-	return all
+	return data
 }
 
 func bounded(v any, left *int, depth int) (any, error) {

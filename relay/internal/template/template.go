@@ -16,9 +16,6 @@ import (
 const (
 	maxSource = 4 << 10
 	maxNodes  = 300
-	maxOutput = 32 << 10
-	maxRounds = 2000    // of all ranges of an execution
-	maxBytes  = 1 << 20 // that the functions of an execution return
 )
 
 // Set are the templates of an application. An empty one leaves its part of a message as it is.
@@ -49,7 +46,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Check reports the first template that cannot be used.
 func (s Set) Check() error {
 	for _, p := range s.parts() {
-		if _, err := compile(p.source, Plain); p.source != "" && err != nil {
+		if _, err := compile(p.source, Plain, &budget{}); p.source != "" && err != nil {
 			return &Error{p.field, err}
 		}
 	}
@@ -62,8 +59,24 @@ func (s Set) parts() []part {
 	return []part{{"template_title", s.Title}, {"template_text", s.Text}, {"template_priority", s.Priority}, {"template_link", s.Link}}
 }
 
-// Render applies the templates to a payload. The values in the text are escaped for the markup.
-func (s Set) Render(data map[string]any, m Markup) (out Message, err error) {
+// Templates are the templates of a set, ready to make the messages of one request. They are not safe for concurrent use.
+type Templates struct {
+	parts  []compiled
+	err    error // of a template that cannot be used
+	budget budget
+}
+
+// compiled is a parsed template and the number of its nodes.
+type compiled struct {
+	*template.Template
+	field string
+	nodes int
+}
+
+// Compile returns the templates for the messages of one request, whose work they bound together. The values in the text are escaped for
+// the markup.
+func (s Set) Compile(m Markup) *Templates {
+	all := &Templates{}
 	for _, p := range s.parts() {
 		if p.source == "" {
 			continue
@@ -72,7 +85,24 @@ func (s Set) Render(data map[string]any, m Markup) (out Message, err error) {
 		if p.field == "template_text" {
 			escape = m
 		}
-		text, err := execute(p.source, data, escape)
+		t, err := compile(p.source, escape, &all.budget)
+		if err != nil {
+			all.err = &Error{p.field, err}
+			break
+		}
+		t.field = p.field
+		all.parts = append(all.parts, t)
+	}
+	return all
+}
+
+// Render applies the templates to a payload.
+func (t *Templates) Render(data map[string]any) (out Message, err error) {
+	if t.err != nil {
+		return Message{}, t.err
+	}
+	for _, p := range t.parts {
+		text, err := p.execute(data, &t.budget)
 		if err == nil {
 			err = out.set(p.field, strings.TrimSpace(text))
 		}
@@ -111,18 +141,17 @@ func (m *Message) set(field, text string) error {
 }
 
 // execute runs a template. A panic in it is an error, too.
-func execute(source string, data map[string]any, m Markup) (text string, err error) {
+func (c compiled) execute(data map[string]any, b *budget) (text string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errors.New("it cannot be executed")
 		}
 	}()
-	t, err := compile(source, m)
-	if err != nil {
+	if err := b.begin(c.nodes); err != nil {
 		return "", err
 	}
-	var out output
-	err = t.Execute(&out, data)
+	out := output{budget: b}
+	err = c.Execute(&out, data)
 	return out.String(), cause(err)
 }
 
@@ -131,7 +160,7 @@ func cause(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, known := range []error{errOutput, errRounds, errBytes} {
+	for _, known := range []error{errOutput, errRounds, errSteps, errBytes} {
 		if errors.Is(err, known) {
 			return known
 		}
@@ -139,52 +168,48 @@ func cause(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
 }
 
-var (
-	errOutput = fmt.Errorf("it writes more than %d bytes", maxOutput)
-	errRounds = fmt.Errorf("its ranges go round more than %d times", maxRounds)
-	errBytes  = errors.New("its functions return too much")
-)
-
 // output is what a template has written.
-type output struct{ strings.Builder }
+type output struct {
+	strings.Builder
+	budget *budget
+}
 
 // Write implements [io.Writer].
 func (o *output) Write(b []byte) (int, error) {
 	if o.Len()+len(b) > maxOutput {
 		return 0, errOutput
 	}
+	if err := o.budget.spend(len(b)); err != nil {
+		return 0, err
+	}
 	return o.Builder.Write(b)
 }
 
-// compile parses a template for one execution. Each value that it shows is escaped, and each round of a range is counted: Go cannot
-// interrupt a template that writes nothing.
-func compile(source string, m Markup) (*template.Template, error) {
+// compile parses a template. Each value that it shows is escaped, and each round of a range is charged for: Go cannot interrupt a
+// template that writes nothing.
+func compile(source string, m Markup, b *budget) (c compiled, err error) {
 	if len(source) > maxSource {
-		return nil, fmt.Errorf("a template has at most %d bytes", maxSource)
+		return c, fmt.Errorf("a template has at most %d bytes", maxSource)
 	}
-	b := &budget{markup: m}
-	t, err := template.New("template").Funcs(b.functions()).Parse(source)
+	c.Template, err = template.New("template").Funcs(b.functions(m)).Parse(source)
 	if err != nil {
-		return nil, cause(err)
+		return c, cause(err)
 	}
-	if t.Tree == nil || len(t.Templates()) > 1 {
-		return nil, errors.New("define, block and template are not available")
+	if c.Tree == nil || len(c.Templates()) > 1 {
+		return c, errors.New("define, block and template are not available")
 	}
-	count, err := template.New("round").Funcs(b.functions()).Parse("{{_round}}")
-	if err != nil {
-		return nil, err
-	}
-	r := rewriter{round: count.Root.Nodes[0]}
-	if err := r.list(t.Root); err != nil {
-		return nil, err
-	}
-	return t, nil
+	r := rewriter{}
+	err = r.list(c.Root)
+	c.nodes = r.nodes
+	return c, err
 }
 
 // rewriter checks the nodes of a template and adds what bounds it.
-type rewriter struct {
-	round parse.Node
-	nodes int
+type rewriter struct{ nodes int }
+
+// call returns the command that calls one of the functions that templates cannot name.
+func call(name string, pos parse.Pos, args ...parse.Node) *parse.CommandNode {
+	return &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: append([]parse.Node{parse.NewIdentifier(name).SetPos(pos)}, args...)}
 }
 
 func (r *rewriter) list(l *parse.ListNode) error {
@@ -213,11 +238,15 @@ func (r *rewriter) node(n parse.Node) error {
 		if f, ok := last.(*parse.IdentifierNode); ok && f.Ident == "raw" {
 			name = "_text"
 		}
-		n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{parse.NewIdentifier(name).SetPos(n.Pos)}})
+		n.Pipe.Cmds = append(n.Pipe.Cmds, call(name, n.Pos))
 		return nil
 	case *parse.RangeNode:
+		before := r.nodes
 		err := r.branch(&n.BranchNode)
-		n.List.Nodes = append([]parse.Node{r.round}, n.List.Nodes...)
+		nodes := r.nodes - before + 1
+		n.Pipe.Cmds = append(n.Pipe.Cmds, call("_items", n.Pos))
+		round := &parse.PipeNode{NodeType: parse.NodePipe, Pos: n.Pos, Cmds: []*parse.CommandNode{call("_round", n.Pos, &parse.NumberNode{NodeType: parse.NodeNumber, Pos: n.Pos, IsInt: true, Int64: int64(nodes), Text: strconv.Itoa(nodes)})}}
+		n.List.Nodes = append([]parse.Node{&parse.ActionNode{NodeType: parse.NodeAction, Pos: n.Pos, Pipe: round}}, n.List.Nodes...)
 		return err
 	case *parse.IfNode:
 		return r.branch(&n.BranchNode)
