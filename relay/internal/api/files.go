@@ -16,6 +16,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -147,6 +148,9 @@ func (r *receiver) authenticate(token string, err error) error {
 
 // file takes a file of the body.
 func (r *receiver) file(name, mediaType string, content io.Reader, before func() []byte) error {
+	if len(r.in.Files) == intake.MaxAttachments { // before the fields are read once more for this file
+		return intake.ErrTooManyAttachments
+	}
 	if fields := before(); r.app == nil && fields != nil {
 		probe := *r.in
 		probe.Body = fields

@@ -150,6 +150,15 @@ func TestAttachments_Refused(t *testing.T) {
 		many = append(many, fmt.Sprint("f/", i), "x")
 	}
 	w.want("too many", post([]string{key}, many...), 400, "field", "attachments")
+	w.want("too many, and no token before them", post(nil, append(many, "token", app.Token)...), 400, "field", "attachments")
+	many = []string{"message", "m", "token", "wrong"}
+	for range 900 {
+		many = append(many, "f/a", "")
+	}
+	w.want("too many without a valid token", post(nil, many...), 401)
+	w.want("too many without a token", post(nil, append([]string{"message", strings.Repeat("m", 50_000)}, many[4:]...)...), 400, "field", "attachments")
+	base64 := `{"message":"m","attachments":[` + strings.TrimSuffix(strings.Repeat(`{"base64":""},`, intake.MaxAttachments+1), ",") + `]}`
+	w.want("too many in JSON", w.ask("POST", "/message", base64, isJSON), 400, "field", "attachments")
 	body, kind := form("message", "m", "f/a", half)
 	w.want("cut short", w.ask("POST", "/message", body[:len(body)-100], kind, key), 400)
 	w.want("all is well", post([]string{key}, "message", "last", "f/a", "the only one"), 200)

@@ -20,6 +20,9 @@ const storedTimes = 50
 // MaxAttachments is the largest number of attachments of a message.
 const MaxAttachments = 20
 
+// ErrTooManyAttachments refuses a message with more than MaxAttachments.
+var ErrTooManyAttachments = refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", MaxAttachments))
+
 // Attach stores an attachment for a message that isn't accepted yet. content may have at most left bytes. The attachment is
 // removed after an hour unless a message is accepted with it; [Intake.Detach] removes it at once.
 func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a outbox.Attachment, err error) {
@@ -104,7 +107,7 @@ const detachWithin = 10 * time.Second
 // refuse them.
 func (s *Intake) attached(all []outbox.Attachment) (string, error) {
 	if len(all) > MaxAttachments {
-		return "", refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", MaxAttachments))
+		return "", ErrTooManyAttachments
 	}
 	var out []outbox.Attachment
 	for _, a := range all {

@@ -47,7 +47,7 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 		}
 		files = append(files, f)
 		if len(files) > intake.MaxAttachments {
-			return refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", intake.MaxAttachments))
+			return intake.ErrTooManyAttachments
 		}
 		return nil
 	})
