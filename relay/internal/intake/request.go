@@ -52,6 +52,17 @@ type Request struct {
 	EventAt time.Time     // when it happened, if the sender says so
 }
 
+// hideToken removes the request's own token from all that people see: senders put it into titles, and into the addresses that they show.
+func (r *Request) hideToken() {
+	for _, text := range []*string{&r.Title, &r.Message, &r.Note, &r.Thread, &r.Key} {
+		*text = message.HideToken(*text, r.Token)
+	}
+	r.Extras = json.RawMessage(message.HideToken(string(r.Extras), r.Token))
+	for i := range r.Attachments {
+		r.Attachments[i].Name = message.HideToken(r.Attachments[i].Name, r.Token)
+	}
+}
+
 // Change is what a request does with the message that was accepted under its key.
 type Change int
 

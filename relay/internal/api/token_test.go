@@ -1,0 +1,59 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/application"
+	"slipway/relay/internal/inbound/webhook"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/relay"
+)
+
+// The readers of a message don't see the token that it was sent with, wherever the sender has put it.
+func TestTokenIsNotShown(t *testing.T) {
+	w := newWorldFor(t, func(o *relay.Options) {
+		o.SecretKey = []byte("0123456789abcdef0123456789abcdef")
+		o.Limits = intake.Limits{MaxAttachments: testAttachments}
+	}, webhook.Generic())
+	text := "{{.of}}: {{.hook.url}} {{json .}}"
+	with := named("templates")
+	with.TemplateText = &text
+	templates := w.app(with)
+	app := w.app(named("a"))
+	key := "X-Gotify-Key: " + app.Token
+	file, kind := form("title", app.Token, "message", "m", "f/"+app.Token+".txt", "x")
+	for i, r := range []reply{
+		w.ask("POST", "/message", `{"title":"to `+app.Token+`","message":"**`+app.Token+`**"}`, key, isJSON),
+		w.ask("POST", "/message", `{"message":"m","extras":{"client::notification":{"click":{"url":"https://e.org/`+app.Token+`"}}}}`, key, isJSON),
+		w.ask("POST", "/message", `{"message":"m","key":"`+app.Token+`","thread":"`+app.Token+`"}`, key, isJSON),
+		w.ask("POST", "/message", file, key, kind),
+		w.ask("POST", "/hook/generic/"+app.Token, `{"zen":"z","hook":{"url":"https://e.org/hook/generic/`+app.Token+`"}}`, isJSON),
+		w.ask("POST", "/hook/generic/"+templates.Token, `{"of":"`+templates.Token+`","hook":{"url":"https://e.org/`+templates.Token+`"}}`, isJSON),
+		w.ask("PUT", "/message/1", `{"message":"`+app.Token+`"}`, key, isJSON),
+	} {
+		if r.status != 200 {
+			t.Errorf("request %d: %d %s", i, r.status, r.body)
+		}
+	}
+	all := w.manage("GET", "/message", "").body + w.manage("GET", "/alert", "").body
+	for _, a := range []int64{app.Application.ID, templates.Application.ID} {
+		payload, err := w.service.Payload(t.Context(), w.admin, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		preview, err := w.service.Preview(w.admin, a, application.Input{TemplateText: &text}, payload)
+		if err != nil || preview.Error != "" {
+			t.Fatal(err, preview.Error)
+		}
+		all += string(payload) + preview.Title + preview.Message
+	}
+	for _, token := range []string{app.Token, templates.Token} {
+		if i := strings.Index(all, token); i >= 0 {
+			t.Errorf("…%s", all[max(i-80, 0):i+len(token)])
+		}
+	}
+	if !strings.Contains(all, "https://e.org/hook/generic/…") {
+		t.Error("what surrounds the token is gone, too")
+	}
+}
