@@ -102,16 +102,17 @@ func relayName(cfg *config.Config) string {
 
 func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
 	return relay.Options{
-		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
+		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents, MediaServer: cfg.Matrix.ServerName()},
 		Log: log, Metrics: relay.NewMetrics(registry),
 		Limits: intake.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
 			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting, MaxAttachments: int64(cfg.Limits.Attachments),
 		},
-		Delivery:   relay.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
-		Retention:  cfg.History.Retention,
-		Admin:      account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
-		CheckToken: cfg.Security.CheckToken, MaxUpload: bot.MaxUpload,
+		Delivery:        relay.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
+		Retention:       cfg.History.Retention,
+		MaxApplications: cfg.Limits.Applications,
+		Admin:           account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
+		CheckToken:      cfg.Security.CheckToken, MaxUpload: bot.MaxUpload,
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in applic
 	row.RoomRight = right
 	token, hash := newToken(row.StrictCompatibility)
 	row.TokenHash = hash
-	app, err := s.insertApplication(ctx, &row, address)
+	app, err := s.insertApplication(ctx, v, &row, address)
 	if err != nil {
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
@@ -134,7 +134,7 @@ func (s *Accounts) issued(ctx context.Context, a *App, token string) IssuedToken
 }
 
 // insertApplication stores an application with its room. A concurrent request may delete it before this returns.
-func (s *Accounts) insertApplication(ctx context.Context, row *store.Application, address string) (*App, error) {
+func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *store.Application, address string) (*App, error) {
 	if address == "" {
 		address = store.NewRoomAddress()
 	}
@@ -142,6 +142,9 @@ func (s *Accounts) insertApplication(ctx context.Context, row *store.Application
 	defer s.edit.Unlock()
 	if _, ok := s.cache.user(row.OwnerID); !ok {
 		return nil, refusal.Invalid("owner_id", "There is no such user.") // deleted meanwhile
+	}
+	if limit := s.o.MaxApplications; limit > 0 && !v.Admin && len(s.cache.all(func(a *store.Application) bool { return a.OwnerID == row.OwnerID })) >= limit {
+		return nil, refusal.Conflict("", fmt.Sprintf("A user may have %d applications (limits.applications): delete some first.", limit))
 	}
 	err := s.update(ctx, func(tx *store.Tx) (err error) {
 		room, err := tx.RoomAt(address)

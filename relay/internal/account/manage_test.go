@@ -428,3 +428,41 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		t.Errorf("the own name cannot be written otherwise: %v", err)
 	}
 }
+
+// Each application may make a room, so a user has a bounded number; administrators are free, and what is deleted counts no more.
+func TestCreateApplication_TooMany(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.MaxApplications = 2 })
+	u, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("u"), Password: p("password")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := account.Principal{UserID: u.ID, Name: u.Name}
+	create := func(v account.Principal, name string, owner *int64) (int64, error) {
+		issued, err := r.CreateApplication(ctx, v, application.Input{Name: &name, OwnerID: owner})
+		return issued.Application.ID, err
+	}
+	first, err := create(user, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(user, "b", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(user, "c", nil); refused(err).Kind != refusal.KindConflict || !strings.Contains(err.Error(), "2 applications (limits.applications)") {
+		t.Errorf("one too many: %v", err)
+	}
+	if _, err := create(r.Admin, "c", &u.ID); err != nil {
+		t.Errorf("an administrator for the user: %v", err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := create(r.Admin, name, nil); err != nil {
+			t.Errorf("an administrator: %v", err)
+		}
+	}
+	if err := r.DeleteApplication(ctx, user, first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(user, "d", nil); err == nil {
+		t.Error("one of three was deleted, and a third is made")
+	}
+}

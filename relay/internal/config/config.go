@@ -4,6 +4,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"slipway/shared/config"
@@ -74,6 +75,12 @@ type Matrix struct {
 	Invites     Invites       `key:"invites"`
 }
 
+// ServerName returns the name of the bot's homeserver; "" if the configuration doesn't hold it.
+func (m *Matrix) ServerName() string {
+	_, server, _ := strings.Cut(m.Username, ":")
+	return server
+}
+
 // Invites is about whose invitations the bot takes, besides those of the
 // administrator and the known users.
 type Invites struct {
@@ -135,6 +142,7 @@ type Limits struct {
 	Burst         int           `key:"burst" doc:"Messages at once within that rate; 0 means a minute's worth."`
 	Waiting       int64         `key:"waiting" doc:"Limit of waiting messages."`
 	Wait          time.Duration `key:"wait" doc:"Limit of ?wait=."`
+	Applications  int           `key:"applications" min:"0" doc:"Most applications of a user who is no administrator; 0 means no limit."`
 }
 
 // History is about final messages.

@@ -26,7 +26,7 @@ func TestBody(t *testing.T) {
 		{"link in capitals", HTML, "<A HREF='HTTPS://x.example/\"' onclick=a()>x</A>", `<a href="HTTPS://x.example/&quot;">x</a>`, `x (HTTPS://x.example/")`},
 		{"image elsewhere", Markdown, "![pic](https://x.example/a.png)", `<p><a href="https://x.example/a.png">pic</a></p>`, "pic (https://x.example/a.png)"},
 		{"image elsewhere in a link", Markdown, "[![pic](https://x.example/a.png)](https://y.example)", `<p><a href="https://y.example">pic</a></p>`, "pic (https://y.example)"},
-		{"image of the homeserver", Markdown, `![a "b"](mxc://x.example/a)`, `<p><img src="mxc://x.example/a" alt="a &quot;b&quot;"></p>`, `a "b"`},
+		{"image on a homeserver", Markdown, `![a "b"](mxc://x.example/a)`, `<p>a &quot;b&quot;</p>`, `a "b"`},
 		{"image that is script", Markdown, "![alt](javascript:x)", "<p>alt</p>", "alt"},
 		{"what looks like a tag", Markdown, "got <nil> from List<String> </x> <T,U>", "<p>got &lt;nil&gt; from List&lt;String&gt; &lt;/x&gt; &lt;T,U&gt;</p>", "got <nil> from List<String> </x> <T,U>"},
 		{"script in Markdown is shown", Markdown, "a <script>alert(1)</script> **b**", "<p>a &lt;script&gt;alert(1)&lt;/script&gt; <strong>b</strong></p>", "a <script>alert(1)</script> b"},

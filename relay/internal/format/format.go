@@ -56,6 +56,8 @@ type Options struct {
 	PriorityWords bool // put the priority into the title, unless it is normal
 	Budget        int  // largest content in bytes, at least MinBudget; 0 means DefaultBudget
 	MaxEvents     int  // most events of a long message; 0 means DefaultEvents
+
+	MediaServer string // the homeserver whose media (mxc:) images may show; "" for none
 }
 
 // Event is a rendered message, or a part of one.
@@ -100,7 +102,7 @@ func Events(m Message, o Options) []Event {
 		most = min(most/2, maxSource) // body and formatted_body both have the text
 	}
 	source, cut := cutSource(m.Source(), most)
-	parts := split(m.ContentType, source, budget, limit)
+	parts := split(m.ContentType, source, budget, limit, o.MediaServer)
 	if len(parts) > limit {
 		parts, cut = parts[:limit], true
 	}
@@ -118,7 +120,7 @@ func Events(m Message, o Options) []Event {
 }
 
 // split renders a source in parts.
-func split(contentType, source string, budget, limit int) (parts []rendered) {
+func split(contentType, source string, budget, limit int, media string) (parts []rendered) {
 	if contentType == Plain {
 		return splitPlain(source, budget)
 	}
@@ -129,9 +131,9 @@ func split(contentType, source string, budget, limit int) (parts []rendered) {
 		}
 	}()
 	if contentType == HTML {
-		return sanitizeParts([]byte(source), false, budget, limit)
+		return sanitizeParts([]byte(source), false, budget, limit, media)
 	}
-	return sanitizeParts(markdown(source), true, budget, limit)
+	return sanitizeParts(markdown(source), true, budget, limit, media)
 }
 
 // acquire waits for a slot if the source is large. The caller must call release.
@@ -147,7 +149,7 @@ func acquire(source string) (release func()) {
 func renderOne(m Message, o Options) (e Event, whole bool) {
 	budget := o.budget()
 	source, cut := cutSource(m.Source(), sourceTimes*budget)
-	r := render(m.ContentType, source, budget)
+	r := render(m.ContentType, source, budget, o.MediaServer)
 	c := content{message: m}
 	e = c.fit(titleOf(m, o), r, cut || r.cut, o)
 	return e, !e.Truncated && (c.formatted != "" || !r.markup)
@@ -185,10 +187,10 @@ func (o Options) budget() int {
 	return max(o.Budget, MinBudget)
 }
 
-// Body renders a body without a title as sanitized HTML, which is safe inside a page, and as text.
+// Body renders a body without a title as sanitized HTML, which is safe inside a page and has no images, and as text.
 func Body(contentType, source string) (html, text string) {
 	source, _ = cutSource(cleanText(source), sourceTimes*DefaultBudget)
-	r := render(contentType, source, DefaultBudget)
+	r := render(contentType, source, DefaultBudget, "")
 	return r.html, r.text
 }
 
@@ -204,7 +206,7 @@ type rendered struct {
 	cut        bool // text was cut
 }
 
-func render(contentType, source string, limit int) (r rendered) {
+func render(contentType, source string, limit int, media string) (r rendered) {
 	if contentType == Plain {
 		return plain(source)
 	}
@@ -215,9 +217,9 @@ func render(contentType, source string, limit int) (r rendered) {
 		}
 	}()
 	if contentType == HTML {
-		return sanitize([]byte(source), false, limit)
+		return sanitize([]byte(source), false, limit, media)
 	}
-	return sanitize(markdown(source), true, limit)
+	return sanitize(markdown(source), true, limit, media)
 }
 
 func plain(source string) rendered {

@@ -201,3 +201,51 @@ func TestMentions(t *testing.T) {
 		}
 	}
 }
+
+// Only the bot's homeserver shows images: another server in mxc: is one that each reader's homeserver would fetch from.
+func TestMediaServer(t *testing.T) {
+	for source, shown := range map[string]bool{
+		`![a](mxc://x.example/a1_-)`:                         true,
+		`<img src="mxc://x.example/a" alt="a">`:              true,
+		`![a](mxc://evil.example/a)`:                         false,
+		`<img src="mxc://evil.example/a" alt="a">`:           false,
+		`<img src="MXC://evil.example/a" alt="a">`:           false,
+		`<img src=" mxc://evil.example/a" alt="a">`:          false,
+		`![a](mxc://x.example.evil.example/a)`:               false,
+		`![a](mxc://x.example@evil.example/a)`:               false,
+		`![a](mxc://x.example/../evil.example/a)`:            false,
+		`![a](mxc://x.example/)`:                             false,
+		`[a](mxc://evil.example/a)`:                          false,
+		`[![a](mxc://evil.example/a)](mxc://evil.example/a)`: false,
+		`<a href="mxc://evil.example/a">a</a>`:               false,
+		`<video src="mxc://evil.example/a">a</video>`:        false,
+	} {
+		kind := Markdown
+		if source[0] == '<' {
+			kind = HTML
+		}
+		if formatted := formattedBody(t, Render(Message{Body: source + " **b**<b>b</b>", ContentType: kind}, Options{MediaServer: "x.example"})); strings.Contains(formatted, "mxc:") != shown {
+			t.Errorf("%s: %s", source, formatted)
+		}
+		if formatted := formattedBody(t, Render(Message{Body: source + " **b**<b>b</b>", ContentType: kind}, Options{})); strings.Contains(formatted, "mxc:") {
+			t.Errorf("without a server %s: %s", source, formatted)
+		}
+	}
+	parts := Events(Message{Body: strings.Repeat("**b** ![a](mxc://evil.example/a) ![a](mxc://x.example/a)\n\n", 1000)}, Options{MediaServer: "x.example"})
+	for _, part := range parts {
+		if formatted := formattedBody(t, part); len(parts) < 2 || strings.Contains(formatted, "evil.example") || !strings.Contains(formatted, "x.example") {
+			t.Errorf("a part of %d: %.200s", len(parts), formatted)
+		}
+	}
+}
+
+func formattedBody(t *testing.T, e Event) string {
+	t.Helper()
+	var c struct {
+		Formatted string `json:"formatted_body"`
+	}
+	if err := json.Unmarshal(e.Content, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c.Formatted
+}

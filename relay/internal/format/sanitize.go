@@ -17,7 +17,8 @@ const maxDepth = 100
 // proportional to the source.
 type sanitizer struct {
 	z       *html.Tokenizer
-	literal bool // unknown tags are text, such as <nil> in Markdown
+	media   string // the server whose images are kept; "" for none
+	literal bool   // unknown tags are text, such as <nil> in Markdown
 	out     []byte
 	text    textWriter
 	open    []element
@@ -36,16 +37,17 @@ type element struct {
 	start string // its tag
 }
 
-// sanitize returns the allowed part of the source. If literal is set, unknown tags are shown as text instead of being dropped.
-func sanitize(source []byte, literal bool, limit int) rendered {
-	s := newSanitizer(source, literal, limit)
+// sanitize returns the allowed part of the source. If literal is set, unknown tags are shown as text instead of being dropped. Images
+// of the server media are kept.
+func sanitize(source []byte, literal bool, limit int, media string) rendered {
+	s := newSanitizer(source, literal, limit, media)
 	return s.run()
 }
 
 // sanitizeParts is sanitize in parts whose HTML and text together have at most budget bytes as JSON strings, unless a single
 // tag is larger. It stops soon after limit parts.
-func sanitizeParts(source []byte, literal bool, budget, limit int) []rendered {
-	s := newSanitizer(source, literal, math.MaxInt)
+func sanitizeParts(source []byte, literal bool, budget, limit int, media string) []rendered {
+	s := newSanitizer(source, literal, math.MaxInt, media)
 	s.split.budget, s.split.limit = budget, limit
 	last := s.run()
 	if last.text == "" && len(s.split.parts) > 0 {
@@ -54,9 +56,9 @@ func sanitizeParts(source []byte, literal bool, budget, limit int) []rendered {
 	return append(s.split.parts, last)
 }
 
-func newSanitizer(source []byte, literal bool, limit int) *sanitizer {
+func newSanitizer(source []byte, literal bool, limit int, media string) *sanitizer {
 	return &sanitizer{
-		z: html.NewTokenizer(bytes.NewReader(source)), literal: literal,
+		z: html.NewTokenizer(bytes.NewReader(source)), literal: literal, media: media,
 		out: make([]byte, 0, len(source)+64), text: textWriter{limit: limit},
 	}
 }
@@ -278,7 +280,8 @@ func (s *sanitizer) pop() {
 	s.markBlock(e.tag)
 }
 
-// image keeps images of the homeserver's media repository. Clients load no others, for privacy; those become links.
+// image keeps images of the bot's homeserver. Those of another server would make each reader's homeserver fetch from where the sender
+// chose, so only their text stays. Clients load no others, for privacy; those become links.
 func (s *sanitizer) image(attributes bool) {
 	var alt, title, src string
 	for attributes {
@@ -297,7 +300,7 @@ func (s *sanitizer) image(attributes bool) {
 		alt = title
 	}
 	s.markup = true
-	if strings.HasPrefix(src, "mxc://") {
+	if rest, ok := strings.CutPrefix(src, "mxc://"+s.media+"/"); ok && s.media != "" && isMediaID(rest) {
 		s.out = append(appendEscaped(append(s.out, `<img src="`...), src), `" alt="`...)
 		s.out = append(appendEscaped(s.out, alt), `">`...)
 		s.text.write(alt)
@@ -317,6 +320,11 @@ func (s *sanitizer) image(attributes bool) {
 	s.write(alt)
 	s.out = append(s.out, "</a>"...)
 	s.text.link(href)
+}
+
+// isMediaID reports whether s is the opaque part of an mxc: address.
+func isMediaID(s string) bool {
+	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
 // appendEscaped appends text escaped for HTML and quoted attributes.

@@ -92,7 +92,7 @@ func TestEvents(t *testing.T) {
 			if tt.kind == Markdown {
 				source = markdown(tt.source)
 			}
-			whole := sanitize(source, tt.kind == Markdown, 1<<30).text
+			whole := sanitize(source, tt.kind == Markdown, 1<<30, "").text
 			if got, want := squeezed(text.String()), squeezed(whole); got != want {
 				i := 0
 				for i < min(len(got), len(want)) && got[i] == want[i] {

@@ -39,6 +39,8 @@ type Options struct {
 	Delivery  Patience
 	Retention time.Duration // how long final messages are kept; 0 means forever
 	Admin     account.Admin
+	// MaxApplications bounds the applications of a user who is no administrator; 0 means no limit.
+	MaxApplications int
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
@@ -129,7 +131,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, CheckToken: o.CheckToken, SecretKey: o.SecretKey})
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, MaxApplications: o.MaxApplications, CheckToken: o.CheckToken, SecretKey: o.SecretKey})
 	if err != nil {
 		return err
 	}

@@ -73,13 +73,11 @@ func preview(n int, m message.Message) string {
 		kind = format.Markdown
 	}
 	page, _ := format.Body(kind, strings.ToValidUTF8(m.Body[:min(len(m.Body), 8*n)], ""))
-	page = image.ReplaceAllString(page, "$1")
 	return ui.Excerpt(n, html.UnescapeString(block.ReplaceAllString(inline.ReplaceAllString(page, ""), " ")))
 }
 
 // Tags in sanitized HTML, where a "<" always begins one. The text form has the address behind each link, which says little in a list.
 var (
-	image  = regexp.MustCompile(`<img [^>]*alt="([^"]*)"[^>]*>`)
 	inline = regexp.MustCompile(`</?(?:a|b|strong|em|i|u|s|del|code|span|font|sub|sup)(?: [^>]*)?>`)
 	block  = regexp.MustCompile(`<[^>]*>`)
 )
