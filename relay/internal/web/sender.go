@@ -45,8 +45,9 @@ BASE/hook/teams/TOKEN`},
 	{"ntfy", "ntfy", `curl -H 'Title: Backup' -H 'Priority: high' -d 'It failed' BASE/TOKEN
 
 # in a program
-Server: BASE
-Topic:  TOKEN`},
+Server:       BASE
+Topic:        any
+Access token: TOKEN`},
 	{"gotify", "Gotify, Proxmox", `curl BASE/message -H 'X-Gotify-Key: TOKEN' -d 'title=Backup' -d 'message=It failed' -d 'priority=8'
 
 # in a program
