@@ -1,4 +1,4 @@
-# Slipway. `make run` starts everything, `make test` tests everything.
+# Slipway. `make run` starts everything, `make test` tests everything once, `make test-full` thoroughly.
 SHELL     := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MODULES   := ./shared/... ./registry/... ./relay/...
@@ -9,9 +9,10 @@ DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
 # The relay encrypts with the implementation in Go; without the tag it is built without encryption.
-export GOFLAGS := $(GOFLAGS) -tags=goolm
+# Without the paths of the clone in them, all clones share what is compiled.
+export GOFLAGS := $(filter-out -tags=goolm -trimpath,$(GOFLAGS)) -tags=goolm -trimpath
 
-.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak docs screenshots image release clean
+.PHONY: help run messages test test-full test-unit lint fmt tools build bench soak docs screenshots image release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -25,24 +26,48 @@ messages: ## what a person reads in the rooms of the homeserver of `make run`
 
 build: ## bin/registry and bin/relay, static
 	@mkdir -p bin
-	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay ./relay/cmd/devhomeserver
+	@go build -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay ./relay/cmd/devhomeserver
 
-test: tools lint test-race test-e2e ## everything: linters, unit tests under -race, end to end
+# A test whose name begins with TestFull_ is only in `make test-full`; nothing else decides.
+ifndef SLIPWAY_STARTED
+export SLIPWAY_STARTED := $(shell date +%s)
+endif
+BUILT  = SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_E2E_RELAY=$(CURDIR)/bin/relay
+TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+UNITS  = $$($(TESTED) $(MODULES) | grep -v /e2e)
 
-test-unit: tools ## unit tests, without those that need a homeserver or a database
+test: ## linters, unit tests, each capability once end to end with real parts
+	@tools/step tools $(MAKE) -s tools-test
+	@tools/step build $(MAKE) -s build
+	@$(MAKE) -s -j2 test-static test-built
+
+test-full: ## beside that: the race detector, loads, kills, long faults, the clients and peers that are large
+	@tools/step tools $(MAKE) -s tools
+	@tools/step build $(MAKE) -s build
+	@$(MAKE) -s -j2 test-race test-built-full
+
+test-unit: tools-test ## unit tests, without those that need a homeserver or a database
 	@go test -short $$(go list $(MODULES) | grep -v /e2e)
 
-# Three packages at a time on two cores, because the tests of stores and of delivery mostly wait.
+# Two chains on two cores: one computes, the other mostly waits.
+.PHONY: test-static test-built test-race test-built-full
+test-static:
+	@tools/step lint $(MAKE) -s lint-all
+	@tools/step unit go test -timeout 10m -p 2 -skip '^TestFull_' $(UNITS)
+
+test-built:
+	@$(BUILT) tools/step registry go test -count=1 -timeout 15m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+	@$(BUILT) tools/step relay go test -count=1 -timeout 15m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+
 # SQLite, translated from C, runs three times as long when its own reads and writes are watched; ours and the driver's are.
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
 
 test-race:
-	@CGO_ENABLED=1 go test -race -timeout 20m -p 3 $(UNWATCHED) $$(go list $(MODULES) | grep -v /e2e)
-	@go test -run Bounds ./relay/internal/format # the memory and time of rendering, without the race detector
+	@CGO_ENABLED=1 tools/step race go test -race -timeout 20m -p 3 $(UNWATCHED) $(UNITS)
 
-test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
-	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry go test -count=1 -timeout 20m -p 3 -parallel 4 ./registry/e2e/...
-	@go test -count=1 -timeout 20m -p 1 ./relay/e2e ./deploy/...
+test-built-full:
+	@$(BUILT) tools/step registry go test -count=1 -timeout 20m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+	@$(BUILT) tools/step relay go test -count=1 -timeout 20m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
 	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad|TestS3_ReplicasUnderFaults' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
@@ -55,9 +80,12 @@ bench: tools build ## CPU per operation, ours beside the registries and relays t
 	@go run ./deploy/bench/registry -registry bin/registry
 	@go run ./deploy/bench/relay -relay bin/relay
 
-lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint, prose
-	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
-	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/synapse/install .ci/run tools/release
+lint: tools-test lint-all ## golangci-lint over the four modules, shellcheck over the scripts, actionlint, prose
+
+.PHONY: lint-all
+lint-all:
+	@golangci-lint run ./shared/... ./registry/... ./relay/... ./deploy/...
+	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/step .ci/run
 	@actionlint
 	@tools/prose
 
@@ -74,22 +102,28 @@ image: ## the images slipway/registry and slipway/relay
 release: ## dist/: archives for linux and darwin, checksums, bills of materials
 	@tools/release
 
-fmt: tools ## gofumpt
+fmt: ## gofumpt
+	@tools/install gofumpt
 	@gofumpt -w shared registry relay deploy
 
 tools: ## install what the tests use (tools/versions.txt), download the modules
-	@tools/install
-	@tools/synapse/install
+	@tools/install run test full
+	@$(MAKE) -s modules
+
+.PHONY: tools-test tools-run modules
+tools-test:
+	@tools/install run test
+	@$(MAKE) -s modules
+
+modules:
 	@tools/retry go list -deps -test $(MODULES) ./deploy/... >/dev/null
 	@cd relay/e2e/clients && GOWORK=off ../../../tools/retry go mod download
 
-.PHONY: tools-run
 tools-run:
 	@command -v go >/dev/null || { echo "make run: Go is missing; install 1.26 or newer from https://go.dev/dl" >&2; exit 1; }
 	@tools/run --check
 	@echo "installing what is missing, building and starting; the first time takes some minutes"
-	@tools/install curl python3-venv
-	@tools/synapse/install
+	@tools/install run
 
 clean: ## remove what was built and the data of `make run`
 	@rm -rf bin dist .run

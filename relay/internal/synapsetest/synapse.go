@@ -1,5 +1,5 @@
 // Package synapsetest starts a real Synapse homeserver from the virtual environment
-// that tools/synapse/install makes. Tests and `make run` use it; the relay itself
+// that tools/install makes. Tests and `make run` use it; the relay itself
 // does not.
 package synapsetest
 
