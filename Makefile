@@ -35,46 +35,55 @@ endif
 BUILT  = SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_E2E_RELAY=$(CURDIR)/bin/relay
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 UNITS  = $$($(TESTED) $(MODULES) | grep -v /e2e)
+# golangci-lint vets.
+CHECK  = go test -vet=off
 
 test: ## linters, unit tests, each capability once end to end with real parts
 	@tools/step tools $(MAKE) -s tools-test
 	@tools/step build $(MAKE) -s build
-	@$(MAKE) -s -j2 test-static test-built
+	@$(MAKE) -s -k -j3 test-lint test-registry test-units test-relay
 
 test-full: ## beside that: the race detector, loads, kills, long faults, the clients and peers that are large
 	@tools/step tools $(MAKE) -s tools
 	@tools/step build $(MAKE) -s build
-	@$(MAKE) -s -j2 test-race test-built-full
+	@$(MAKE) -s -k -j3 test-race test-registry-full test-relay-full
 
 test-unit: tools-test ## unit tests, without those that need a homeserver or a database
 	@go test -short $$(go list $(MODULES) | grep -v /e2e)
 
-# Two chains on two cores: one computes, the other mostly waits.
-.PHONY: test-static test-built test-race test-built-full
-test-static:
+# More at a time than there are cores, for end-to-end tests mostly wait.
+.PHONY: test-lint test-units test-registry test-relay test-race test-registry-full test-relay-full
+test-lint:
 	@tools/step lint $(MAKE) -s lint-all
-	@tools/step unit go test -timeout 10m -p 2 -skip '^TestFull_' $(UNITS)
 
-test-built:
-	@$(BUILT) tools/step registry go test -count=1 -timeout 15m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
-	@$(BUILT) tools/step relay go test -count=1 -timeout 15m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+test-units:
+	@tools/step unit $(CHECK) -timeout 10m -p 2 -skip '^TestFull_' $(UNITS)
+
+test-registry:
+	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 15m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+
+test-relay:
+	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 15m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
 
 # SQLite, translated from C, runs three times as long when its own reads and writes are watched; ours and the driver's are.
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
 
 test-race:
-	@CGO_ENABLED=1 tools/step race go test -race -timeout 20m -p 3 $(UNWATCHED) $(UNITS)
+	@CGO_ENABLED=1 tools/step race $(CHECK) -race -timeout 20m -p 3 -skip '^TestFull_Model_' $(UNWATCHED) $(UNITS)
+	@tools/step model $(CHECK) -timeout 20m -run '^TestFull_Model_' ./registry/internal/maintenance/collect
 
-test-built-full:
-	@$(BUILT) tools/step registry go test -count=1 -timeout 20m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
-	@$(BUILT) tools/step relay go test -count=1 -timeout 20m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+test-registry-full:
+	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 20m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+
+test-relay-full:
+	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 20m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
-	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad|TestS3_ReplicasUnderFaults' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
-	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run 'TestMirror_(Kill|Memory)' ./registry/e2e/mirror | grep -v '^=== '
+	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
+	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run '^TestFull_Mirror_(Kill|Memory)' ./registry/e2e/mirror | grep -v '^=== '
 	@SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestSeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
 	@go test -run '^$$' -fuzz FuzzBounds -fuzztime 5m ./relay/internal/format
-	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestEveryInterleaving ./registry/internal/maintenance/collect
+	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestFull_Model_EveryInterleaving ./registry/internal/maintenance/collect
 
 bench: tools build ## CPU per operation, ours beside the registries and relays that are installed, a table each
 	@go run ./deploy/bench/registry -registry bin/registry

@@ -50,11 +50,11 @@ access:
 // startSite starts the registries, and nginx before the first and before the other two.
 // Clients take loopback addresses for registries whose certificate need not be right, so
 // they are told 0.0.0.0, which leads there, too.
-func startSite(t *testing.T) *site {
+func startSite(t *testing.T, start s3test.Start) *site {
 	t.Helper()
 	root := t.TempDir()
 	cert, key := programtest.Certificate(t, "0.0.0.0")
-	server, _ := harness.MinIOBucket(t)
+	server, _ := harness.S3Bucket(t, start)
 	// Clients take the bytes from the bucket only if that has TLS, too, and is no private address.
 	_, bucket, _ := net.SplitHostPort(harness.StartBalancer(t, cert, key, server.Addr).Addr)
 	storage := fmt.Sprintf(
@@ -84,10 +84,12 @@ func (s *site) home(t *testing.T) (dir string, env []string) {
 	}
 }
 
-// clients are those that the registry is proved with.
-var clients = map[string]func(*testing.T, *site) *client{
-	"crane": openCrane, "skopeo": openSkopeo, "podman": openPodman, "containerd": openContainerd,
-	"docker": openDocker, "regctl": openRegctl, "helm": openHelm, "cosign": openCosign,
+// opener starts a client.
+type opener func(*testing.T, *site) *client
+
+// clients are those that the registry is proved with, beside those of TestFull_TokenService_Clients.
+var clients = map[string]opener{
+	"crane": openCrane, "skopeo": openSkopeo, "podman": openPodman, "containerd": openContainerd, "docker": openDocker, "regctl": openRegctl,
 }
 
 func openCrane(t *testing.T, s *site) *client {
@@ -359,30 +361,14 @@ func (c *client) prove(t *testing.T, name, addr, path, user, password string) {
 	refused("pull without a login")(c.pull(own))
 }
 
-// Eight clients verify the certificate, log in, push and pull through the built-in token
+// Six clients verify the certificate, log in, push and pull through the built-in token
 // service, and pull without a login: as a user at a registry on files, and as a robot at two
 // replicas on a bucket that get requests by turns, so that each takes the tokens that the other
 // has made, and blobs come from the bucket. What they may not do is refused, and a robot that is
 // revoked at one replica is refused at both.
 func TestTokenService_Clients(t *testing.T) {
-	s := startSite(t)
-	robot, secret := s.replicas[0].Robot(t, "ci", "ci/**", "push,tag-move")
-	for _, x := range s.replicas {
-		harness.Eventually(t, "the robot is known", func() bool { token, _ := x.Token(t, robot, secret); return token != "" })
-	}
-	opened := map[string]*client{}
-	for name, open := range clients {
-		opened[name] = open(t, s)
-	}
-	t.Run("each", func(t *testing.T) {
-		for name, c := range opened {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				c.prove(t, name, s.fronts["one"], "one", "carl", "secret of carl")
-				c.prove(t, name, s.fronts["two"], "two", robot, secret)
-			})
-		}
-	})
+	s := startSite(t, s3test.VersityGW)
+	robot, secret, opened := s.proveAll(t, clients)
 	front := s.fronts["two"]
 	t.Run("copy and list", func(t *testing.T) {
 		c := opened["crane"]
@@ -436,6 +422,34 @@ func TestTokenService_Clients(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The same with the clients that are large, on MinIO.
+func TestFull_TokenService_Clients(t *testing.T) {
+	startSite(t, s3test.MinIO).proveAll(t, map[string]opener{"helm": openHelm, "cosign": openCosign})
+}
+
+// proveAll opens the clients and proves the registries with them at the same time: with a robot at the replicas.
+func (s *site) proveAll(t *testing.T, clients map[string]opener) (robot, secret string, opened map[string]*client) {
+	t.Helper()
+	robot, secret = s.replicas[0].Robot(t, "ci", "ci/**", "push,tag-move")
+	for _, x := range s.replicas {
+		harness.Eventually(t, "the robot is known", func() bool { token, _ := x.Token(t, robot, secret); return token != "" })
+	}
+	opened = map[string]*client{}
+	for name, open := range clients {
+		opened[name] = open(t, s)
+	}
+	t.Run("each", func(t *testing.T) {
+		for name, c := range opened {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c.prove(t, name, s.fronts["one"], "one", "carl", "secret of carl")
+				c.prove(t, name, s.fronts["two"], "two", robot, secret)
+			})
+		}
+	})
+	return robot, secret, opened
 }
 
 // auditEvents are the events in the audit log of a registry.

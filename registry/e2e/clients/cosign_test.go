@@ -12,7 +12,7 @@ import (
 
 // cosign signs and attaches with a key pair, both the old way, by tags, and as
 // referrers, and finds again what it attached.
-func TestCosign(t *testing.T) {
+func TestFull_Cosign(t *testing.T) {
 	addr := harness.StartRegistry(t, t.TempDir()).Addr
 	img := harness.NewIndex(t, harness.NewImage(t, 3, 2, 20_000), harness.NewImage(t, 4, 1, 20_000))
 	img.Push(t, addr, "signed/app", "v1")

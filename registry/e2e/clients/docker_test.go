@@ -2,7 +2,6 @@ package clients
 
 import (
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,13 +109,10 @@ func TestDockerEngine(t *testing.T) {
 		ref := p.Addr + "/exchange:ours"
 		e.Build(ref)
 		e.Run("push", ref)
-		for _, peer := range harness.Peers {
-			d := harness.StartPeer(t, peer.Tool, root)
-			e.Run("pull", d.Addr+"/exchange:ours")
-			theirs := fmt.Sprintf("/exchange:%s", strings.ReplaceAll(peer.Tool, "docker-registry", "distribution2"))
-			e.Build(d.Addr + theirs)
-			e.Run("push", d.Addr+theirs)
-			e.Run("pull", p.Addr+theirs)
-		}
+		d := harness.StartPeer(t, harness.Distribution2.Tool, root)
+		e.Run("pull", d.Addr+"/exchange:ours")
+		e.Build(d.Addr + "/exchange:theirs")
+		e.Run("push", d.Addr+"/exchange:theirs")
+		e.Run("pull", p.Addr+"/exchange:theirs")
 	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A Helm chart is an OCI artifact like any other.
-func TestHelm(t *testing.T) {
+func TestFull_Helm(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "htpasswd")
 	harness.WriteUser(t, file, "ada", "secret")

@@ -17,7 +17,7 @@ import (
 )
 
 // A layer of a gibibyte goes there and back.
-func TestLargeLayer(t *testing.T) {
+func TestFull_LargeLayer(t *testing.T) {
 	const size = 1 << 30
 	for name, f := range harness.Fronts(t) {
 		t.Run(name, func(t *testing.T) {
@@ -86,10 +86,13 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// Fifty clients at once push images that share their layers, some into one
+// Clients push images that share their layers at once, some into one
 // repository, some into their own.
-func TestParallelPushesOfSharedLayers(t *testing.T) {
-	const pushes = 50
+func TestParallelPushesOfSharedLayers(t *testing.T) { parallelPushes(t, 8) }
+
+func TestFull_ParallelPushesOfSharedLayers(t *testing.T) { parallelPushes(t, 50) }
+
+func parallelPushes(t *testing.T, pushes int) {
 	var shared [][]byte
 	for i := range 4 {
 		shared = append(shared, harness.Tar(t, "shared", bytes.Repeat([]byte{byte(i), 'x'}, 300_000)))

@@ -9,7 +9,9 @@ import (
 	"slipway/registry/internal/storage/s3/s3test"
 )
 
-func s3Env(server *s3test.Server) []string {
+func s3Env(t *testing.T, start s3test.Start) []string {
+	t.Helper()
+	server, _ := harness.S3Bucket(t, start)
 	return []string{
 		"REGISTRY_STORAGE_S3_BUCKET=images", "REGISTRY_STORAGE_S3_REGION=us-east-1", "REGISTRY_STORAGE_S3_REGIONENDPOINT=" + server.URL(),
 		"REGISTRY_STORAGE_S3_ACCESSKEY=" + s3test.AccessKey, "REGISTRY_STORAGE_S3_SECRETKEY=" + s3test.SecretKey, "REGISTRY_STORAGE_S3_ROOTDIRECTORY=/some/where",
@@ -19,19 +21,25 @@ func s3Env(server *s3test.Server) []string {
 // docker, crane and skopeo push, pull, copy and delete on each kind of storage, and each has what
 // another one has pushed. S3 and Azure give blobs to them by redirects.
 func TestClientsOnEachStore(t *testing.T) {
-	e := harness.StartEngine(t)
-	e.Busybox()
-	stores := map[string]func(t *testing.T) []string{
+	clientsOn(t, map[string]func(t *testing.T) []string{
 		"filesystem": func(t *testing.T) []string {
 			return []string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + t.TempDir()}
 		},
-		"s3": func(t *testing.T) []string {
-			server, _ := harness.MinIOBucket(t)
-			return s3Env(server)
-		},
+		"s3":    func(t *testing.T) []string { return s3Env(t, s3test.VersityGW) },
 		"azure": func(t *testing.T) []string { return harness.AzureEnv(harness.StartAzurite(t)) },
 		"gcs":   func(t *testing.T) []string { return harness.GCSEnv(harness.StartGCS(t)) },
-	}
+	})
+}
+
+func TestFull_ClientsOnMinIO(t *testing.T) {
+	clientsOn(t, map[string]func(t *testing.T) []string{
+		"s3": func(t *testing.T) []string { return s3Env(t, s3test.MinIO) },
+	})
+}
+
+func clientsOn(t *testing.T, stores map[string]func(t *testing.T) []string) {
+	e := harness.StartEngine(t)
+	e.Busybox()
 	for name, env := range stores {
 		t.Run(name, func(t *testing.T) {
 			p := harness.StartOnStore(t, env(t)...)

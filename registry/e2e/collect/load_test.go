@@ -25,7 +25,7 @@ import (
 // garbage is collected in a loop and collector and servers are killed at random: a
 // minute in all. `make soak` asks for ten. A machine that is too busy to do enough
 // in that time gets more.
-func TestCollectUnderLoad(t *testing.T) {
+func TestFull_CollectUnderLoad(t *testing.T) {
 	t.Parallel()
 	limit := 12 * time.Second
 	if n, err := strconv.Atoi(os.Getenv("SLIPWAY_SOAK_SECONDS")); err == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/programtest"
 )
 
@@ -32,7 +33,7 @@ type replicas struct {
 
 func startReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
-	server, _ := harness.MinIOBucket(t)
+	server, _ := harness.S3Bucket(t, s3test.MinIO)
 	r := &replicas{t: t, store: harness.NewTunnel(t, server.Addr)}
 	redis := programtest.FreeAddr(t)
 	harness.StartRedis(t, redis)
@@ -148,7 +149,7 @@ func (r *replicas) awaitCollection() {
 // replicas is killed, one is frozen until its lease has run out, the bucket is away for 20 seconds and
 // all are restarted. Whatever was acknowledged is there afterwards, at each replica, and what was
 // deleted is freed. `make soak` repeats it for minutes.
-func TestS3_ReplicasUnderFaults(t *testing.T) {
+func TestFull_S3_ReplicasUnderFaults(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	r := startReplicas(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -23,10 +23,18 @@ auth:
     cachettl: 1m
 `
 
-// TestExampleServesEverywhere starts us and both lines of distribution with
-// the full example and variables over it: a volume can move between them with its
-// configuration.
+// TestExampleServesEverywhere starts us and distribution with the full example and variables over
+// it: a volume can move between them with its configuration.
 func TestExampleServesEverywhere(t *testing.T) {
+	exampleServes(t, map[string]string{"slipway": harness.Binary, harness.Distribution2.Name: programtest.Tool(t, harness.Distribution2.Tool)})
+}
+
+func TestFull_ExampleServesEverywhere(t *testing.T) {
+	exampleServes(t, map[string]string{harness.Distribution3.Name: programtest.Tool(t, harness.Distribution3.Tool)})
+}
+
+func exampleServes(t *testing.T, programs map[string]string) {
+	t.Helper()
 	example, err := os.ReadFile(filepath.Join(programtest.Root(t), "registry", "config.example.yml"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,10 +50,6 @@ func TestExampleServesEverywhere(t *testing.T) {
 	}{
 		"example":           {string(example), http.StatusOK},
 		"example with auth": {string(example) + strings.ReplaceAll(ownKeys, "%HTPASSWD%", htpasswd), http.StatusUnauthorized},
-	}
-	programs := map[string]string{"slipway": harness.Binary}
-	for _, peer := range harness.Peers {
-		programs[peer.Name] = programtest.Tool(t, peer.Tool)
 	}
 	for name, file := range files {
 		path := filepath.Join(t.TempDir(), "config.yml")

@@ -18,11 +18,14 @@ storage:
 http: {addr: "%ADDR%", secret: shared-by-all-replicas}
 `
 
-// Peers are the two lines of CNCF distribution, with the names of their programs.
-var Peers = []struct{ Name, Tool string }{
-	{"distribution 2.8", "docker-registry"},
-	{"distribution 3.1", "distribution3"},
-}
+// Peer is a line of CNCF distribution.
+type Peer struct{ Name, Tool string } // Tool is the program
+
+// The two lines of distribution. The newer one is only for tests of `make test-full`.
+var (
+	Distribution2 = Peer{"distribution 2.8", "docker-registry"}
+	Distribution3 = Peer{"distribution 3.1", "distribution3"}
+)
 
 // StartPeer serves root with a distribution.
 func StartPeer(t testing.TB, command, root string) *Process {

@@ -12,10 +12,10 @@ import (
 	"slipway/shared/programtest"
 )
 
-// MinIOBucket starts a MinIO with an empty bucket.
-func MinIOBucket(t testing.TB) (*s3test.Server, *s3.Bucket) {
+// S3Bucket starts an S3 server with an empty bucket.
+func S3Bucket(t testing.TB, start s3test.Start) (*s3test.Server, *s3.Bucket) {
 	t.Helper()
-	server := s3test.MinIO(t, t.TempDir())
+	server := start(t, t.TempDir())
 	return server, server.Bucket(t, "images")
 }
 

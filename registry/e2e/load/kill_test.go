@@ -19,12 +19,20 @@ import (
 )
 
 // What was acknowledged is there after kill -9, and what was not is either
-// there whole or not at all. `make soak` asks for more kills.
-func TestKill(t *testing.T) {
+// there whole or not at all.
+func TestKill(t *testing.T) { kill(t, 6) }
+
+// `make soak` asks for more kills.
+func TestFull_Kill(t *testing.T) {
 	kills := 100
 	if n, err := strconv.Atoi(os.Getenv("SLIPWAY_SOAK_KILLS")); err == nil {
 		kills = n
 	}
+	kill(t, kills)
+}
+
+func kill(t *testing.T, kills int) {
+	t.Helper()
 	root := t.TempDir()
 	addr := programtest.FreeAddr(t)
 	ledgers := make([]*ledger, 4)

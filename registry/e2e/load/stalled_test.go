@@ -20,7 +20,7 @@ const maxStalled = 192 << 20
 
 // Connections that ask for large answers and read nothing cost bounded memory: beyond its share
 // the client gets 503. Small answers are served meanwhile, and so are large ones to others.
-func TestStalledReaders_CostLittleMemory(t *testing.T) {
+func TestFull_StalledReaders_CostLittleMemory(t *testing.T) {
 	p := harness.StartRegistry(t, t.TempDir())
 	small := harness.NewImage(t, 81, 2, 10_000)
 	small.Push(t, p.Addr, "app", "small")

@@ -181,54 +181,58 @@ func TestGarbageCollectCommand(t *testing.T) {
 // referrers still pull, and distribution still serves it.
 func TestCollectVolumeOfDistribution(t *testing.T) {
 	t.Parallel()
-	for _, peer := range harness.Peers {
-		t.Run(peer.Name, func(t *testing.T) {
-			t.Parallel()
-			root := t.TempDir()
-			theirs := harness.StartPeer(t, peer.Tool, root)
-			img := harness.NewImage(t, 240, 3, 40_000)
-			index := harness.NewIndex(t, harness.NewImage(t, 241, 2, 20_000), harness.NewImage(t, 242, 1, 20_000))
-			img.Push(t, theirs.Addr, "vol/app", "v1")
-			index.Push(t, theirs.Addr, "vol/app", "multi")
-			index.Push(t, theirs.Addr, "vol/other/deep", "multi")
-			// A signature and an SBOM of a child of the index, and one of an
-			// image that goes.
-			children := index.Manifests(t)
-			signature := referrer(t, index, children[0], "application/vnd.dev.sigstore.bundle")
-			sbom := referrer(t, signature, signature.Manifest, "application/spdx+json")
-			for _, r := range []*harness.Image{signature, sbom} {
-				r.PushByDigest(t, theirs.Addr, "vol/app")
-			}
-			old := harness.NewImage(t, 243, 2, 30_000)
-			old.Push(t, theirs.Addr, "vol/app", "v2")
-			orphan := referrer(t, old, old.Manifest, "application/spdx+json")
-			orphan.PushByDigest(t, theirs.Addr, "vol/app")
-			harness.NewImage(t, 244, 1, 10_000).Push(t, theirs.Addr, "vol/app", "v2") // old loses its tag
-			gone := harness.NewImage(t, 245, 2, 30_000)
-			gone.Push(t, theirs.Addr, "vol/gone", "v1")
-			harness.DeleteReference(t, theirs.Addr, "vol/gone", gone.Manifest)
-			theirs.Kill()
+	collectVolumeOf(t, harness.Distribution2)
+}
 
-			out := harness.CollectGarbage(t, root, "-m")
-			harness.WantFreed(t, root, old)
-			harness.WantFreed(t, root, orphan, harness.DigestOf([]byte("{}")))
-			harness.WantFreed(t, root, gone)
-			ours := harness.StartRegistry(t, root)
-			theirs = harness.StartPeer(t, peer.Tool, root)
-			for _, addr := range []string{ours.Addr, theirs.Addr} {
-				img.Pulls(t, addr, "vol/app", "v1")
-				index.Pulls(t, addr, "vol/app", "multi")
-				index.Pulls(t, addr, "vol/other/deep", "multi")
-				signature.Pulls(t, addr, "vol/app", signature.Manifest)
-				sbom.Pulls(t, addr, "vol/app", sbom.Manifest)
-				if got := harness.ListTags(t, addr, "vol/app"); got != "multi v1 v2" {
-					t.Errorf("tags = %q", got)
-				}
-			}
-			if t.Failed() {
-				t.Log(out)
-			}
-		})
+func TestFull_CollectVolumeOfDistribution(t *testing.T) {
+	t.Parallel()
+	collectVolumeOf(t, harness.Distribution3)
+}
+
+func collectVolumeOf(t *testing.T, peer harness.Peer) {
+	root := t.TempDir()
+	theirs := harness.StartPeer(t, peer.Tool, root)
+	img := harness.NewImage(t, 240, 3, 40_000)
+	index := harness.NewIndex(t, harness.NewImage(t, 241, 2, 20_000), harness.NewImage(t, 242, 1, 20_000))
+	img.Push(t, theirs.Addr, "vol/app", "v1")
+	index.Push(t, theirs.Addr, "vol/app", "multi")
+	index.Push(t, theirs.Addr, "vol/other/deep", "multi")
+	// A signature and an SBOM of a child of the index, and one of an
+	// image that goes.
+	children := index.Manifests(t)
+	signature := referrer(t, index, children[0], "application/vnd.dev.sigstore.bundle")
+	sbom := referrer(t, signature, signature.Manifest, "application/spdx+json")
+	for _, r := range []*harness.Image{signature, sbom} {
+		r.PushByDigest(t, theirs.Addr, "vol/app")
+	}
+	old := harness.NewImage(t, 243, 2, 30_000)
+	old.Push(t, theirs.Addr, "vol/app", "v2")
+	orphan := referrer(t, old, old.Manifest, "application/spdx+json")
+	orphan.PushByDigest(t, theirs.Addr, "vol/app")
+	harness.NewImage(t, 244, 1, 10_000).Push(t, theirs.Addr, "vol/app", "v2") // old loses its tag
+	gone := harness.NewImage(t, 245, 2, 30_000)
+	gone.Push(t, theirs.Addr, "vol/gone", "v1")
+	harness.DeleteReference(t, theirs.Addr, "vol/gone", gone.Manifest)
+	theirs.Kill()
+
+	out := harness.CollectGarbage(t, root, "-m")
+	harness.WantFreed(t, root, old)
+	harness.WantFreed(t, root, orphan, harness.DigestOf([]byte("{}")))
+	harness.WantFreed(t, root, gone)
+	ours := harness.StartRegistry(t, root)
+	theirs = harness.StartPeer(t, peer.Tool, root)
+	for _, addr := range []string{ours.Addr, theirs.Addr} {
+		img.Pulls(t, addr, "vol/app", "v1")
+		index.Pulls(t, addr, "vol/app", "multi")
+		index.Pulls(t, addr, "vol/other/deep", "multi")
+		signature.Pulls(t, addr, "vol/app", signature.Manifest)
+		sbom.Pulls(t, addr, "vol/app", sbom.Manifest)
+		if got := harness.ListTags(t, addr, "vol/app"); got != "multi v1 v2" {
+			t.Errorf("tags = %q", got)
+		}
+	}
+	if t.Failed() {
+		t.Log(out)
 	}
 }
 

@@ -63,10 +63,18 @@ func runOn(t *testing.T, config string, args ...string) (out string, code int) {
 }
 
 // Retention as an operator meets it: a plan, the application beside the server,
-// and a server that notes pulls. Both lines of distribution start with the same
-// file.
+// and a server that notes pulls. Distribution starts with the same file.
 func TestRetention(t *testing.T) {
 	t.Parallel()
+	retention(t, harness.Distribution2)
+}
+
+func TestFull_Retention_BesideDistribution3(t *testing.T) {
+	t.Parallel()
+	retention(t, harness.Distribution3)
+}
+
+func retention(t *testing.T, peer harness.Peer) {
 	root := t.TempDir()
 	path, addr := keeper(t, root)
 	server := startWith(t, harness.Binary, path, addr)
@@ -109,11 +117,8 @@ func TestRetention(t *testing.T) {
 	if err := server.Stop(t); err != nil {
 		t.Fatal(err)
 	}
-	for _, peer := range harness.Peers {
-		p := startWith(t, programtest.Tool(t, peer.Tool), path, addr)
-		images["b1"].Pulls(t, addr, "ci/app", "b1")
-		p.Kill()
-	}
+	startWith(t, programtest.Tool(t, peer.Tool), path, addr)
+	images["b1"].Pulls(t, addr, "ci/app", "b1")
 }
 
 // The bytes that a plan names are those that a collection of garbage frees

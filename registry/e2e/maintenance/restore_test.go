@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/programtest"
 )
 
@@ -27,7 +28,15 @@ func command(t *testing.T, args ...string) string {
 // What real clients delete comes back by command, on files and on an object store, also after a
 // collection, until it is purged.
 func TestRestoreWhatClientsDeleted(t *testing.T) {
-	for _, store := range []string{"files", "MinIO"} {
+	restoreDeleted(t, map[string]s3test.Start{"files": nil, "versitygw": s3test.VersityGW})
+}
+
+func TestFull_RestoreWhatClientsDeleted(t *testing.T) {
+	restoreDeleted(t, map[string]s3test.Start{"MinIO": s3test.MinIO})
+}
+
+func restoreDeleted(t *testing.T, stores map[string]s3test.Start) {
+	for store, start := range stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			var p *harness.Process
@@ -37,7 +46,7 @@ func TestRestoreWhatClientsDeleted(t *testing.T) {
 				p = harness.StartRegistry(t, root, keepDeleted)
 				config = harness.WritePeerConfig(t, "127.0.0.1:0", root)
 			} else {
-				server, _ := harness.MinIOBucket(t)
+				server, _ := harness.S3Bucket(t, start)
 				p = harness.StartOnS3(t, server.URL(), "", keepDeleted)
 				config = harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), "")
 			}
@@ -92,6 +101,15 @@ func TestRestoreWhatClientsDeleted(t *testing.T) {
 // kill -9 in the middle of a deletion loses nothing: each tag pulls, or can be restored.
 func TestKillDuringDeletion(t *testing.T) {
 	t.Parallel()
+	killDuringDeletion(t, 4)
+}
+
+func TestFull_KillDuringDeletion(t *testing.T) {
+	t.Parallel()
+	killDuringDeletion(t, 20)
+}
+
+func killDuringDeletion(t *testing.T, rounds int) {
 	root := t.TempDir()
 	addr := programtest.FreeAddr(t)
 	img := harness.NewImage(t, 310, 1, 2_000)
@@ -100,7 +118,7 @@ func TestKillDuringDeletion(t *testing.T) {
 		tags = append(tags, fmt.Sprintf("v%d", i))
 	}
 	interrupted := 0
-	for round := range 20 {
+	for round := range rounds {
 		p := harness.Start(t, addr, harness.RegistryCommand(addr, root, keepDeleted))
 		img.Push(t, addr, "killed", tags[0])
 		for _, tag := range tags[1:] {
@@ -140,5 +158,5 @@ func TestKillDuringDeletion(t *testing.T) {
 		img.Pulls(t, addr, "killed", tags[39])
 		p.Kill()
 	}
-	t.Logf("%d of 20 deletions were interrupted", interrupted)
+	t.Logf("%d of %d deletions were interrupted", interrupted, rounds)
 }

@@ -17,7 +17,7 @@ import (
 // repositories that take pushes.
 func startHub(t *testing.T) (up, mirror *harness.Process) {
 	t.Helper()
-	up = harness.StartPeer(t, "distribution3", t.TempDir())
+	up = harness.StartPeer(t, harness.Distribution2.Tool, t.TempDir())
 	config := filepath.Join(t.TempDir(), "config.yml")
 	addr := programtest.FreeAddr(t)
 	harness.WriteFile(t, config, []byte(strings.NewReplacer("%ADDR%", addr, "%ROOT%", t.TempDir(), "%UP%", up.Addr).Replace(`version: 0.1
@@ -75,7 +75,7 @@ func TestMirror_Docker(t *testing.T) {
 }
 
 // BuildKit without Docker, with the documented example.
-func TestMirror_BuildKit(t *testing.T) {
+func TestFull_Mirror_BuildKit(t *testing.T) {
 	up, mirror := startHub(t)
 	dir, err := os.MkdirTemp("", "buildkit") // a socket's path has a short limit
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 var startPrivate = map[string]func(t testing.TB, users, root string) *harness.Process{
 	"password": func(t testing.TB, users, root string) *harness.Process {
 		addr := programtest.FreeAddr(t)
-		cmd := exec.Command(programtest.Tool(t, "distribution3"), "serve", harness.WritePeerConfig(t, addr, root))
+		cmd := exec.Command(programtest.Tool(t, harness.Distribution2.Tool), "serve", harness.WritePeerConfig(t, addr, root))
 		cmd.Env = []string{"OTEL_TRACES_EXPORTER=none", "REGISTRY_AUTH_HTPASSWD_REALM=x", "REGISTRY_AUTH_HTPASSWD_PATH=" + users}
 		return harness.Start(t, addr, cmd)
 	},

@@ -25,7 +25,7 @@ const (
 
 // Sixty-four clients pull cold layers at the same time, and memory stays small: what comes
 // waits on the disk. The layers are small here and have 512 MiB in `make soak`.
-func TestMirror_Memory(t *testing.T) {
+func TestFull_Mirror_Memory(t *testing.T) {
 	size := int64(8 << 20)
 	if n, err := strconv.ParseInt(os.Getenv("SLIPWAY_SOAK_LAYER"), 10, 64); err == nil {
 		size = n << 20
@@ -49,7 +49,7 @@ func TestMirror_Memory(t *testing.T) {
 		io.Copy(w, layer.Reader())
 	}))
 	t.Cleanup(up.Close)
-	for name, on := range places {
+	for name, on := range allPlaces {
 		t.Run(name, func(t *testing.T) {
 			asked.Store(0)
 			mirror := on(t, strings.TrimPrefix(up.URL, "http://")).start(t)

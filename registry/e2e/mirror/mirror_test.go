@@ -36,63 +36,65 @@ func mirrorCommand(addr, upstream, root string, env ...string) *exec.Cmd {
 	return harness.RegistryCommand(addr, root, append([]string{"REGISTRY_PROXY_REMOTEURL=http://" + upstream}, env...)...)
 }
 
-// upstreams are the registries that are mirrored: distribution, and this one.
-var upstreams = map[string]func(t testing.TB, root string) *harness.Process{
-	"distribution": func(t testing.TB, root string) *harness.Process { return harness.StartPeer(t, "distribution3", root) },
-	"slipway":      func(t testing.TB, root string) *harness.Process { return harness.StartRegistry(t, root) },
-}
-
 // A mirror serves what the upstream has, takes no pushes, and goes on when the upstream is
 // gone, also after a restart.
 func TestMirror(t *testing.T) {
-	for name, startUpstream := range upstreams {
-		t.Run(name, func(t *testing.T) {
-			up := startUpstream(t, t.TempDir())
-			img := harness.NewImage(t, 3, 3, 200_000)
-			index := harness.NewIndex(t, img, harness.NewImage(t, 4, 2, 20_000))
-			img.Push(t, up.Addr, "team/app", "v1")
-			index.Push(t, up.Addr, "team/many", "v1")
-			root := t.TempDir()
-			mirror := startMirror(t, up.Addr, root)
-			for range 2 {
-				img.Pulls(t, mirror.Addr, "team/app", "v1")
-				index.Pulls(t, mirror.Addr, "team/many", "v1")
-			}
-			for _, request := range []string{"POST blobs/uploads/", "PUT manifests/v2", "DELETE manifests/" + img.Manifest, "DELETE manifests/v1"} {
-				method, path, _ := strings.Cut(request, " ")
-				if resp, body := harness.Fetch(t, method, "http://"+mirror.Addr+"/v2/team/app/"+path, nil, nil); resp.StatusCode != 405 || !strings.Contains(string(body), "UNSUPPORTED") {
-					t.Errorf("%s: %s %s", request, resp.Status, body)
-				}
-			}
-			if _, body := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/team/app/tags/list", nil, nil); harness.JoinTags(t, body) != "v1" {
-				t.Errorf("tags: %s", body)
-			}
-			up.Kill()
-			img.Pulls(t, mirror.Addr, "team/app", "v1")
-			mirror.Stop(t)
-			mirror = startMirror(t, up.Addr, root)
-			index.Pulls(t, mirror.Addr, "team/many", "v1")
-			resp, _ := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/team/app/manifests/v1", harness.AcceptAll, nil)
-			if !strings.HasPrefix(resp.Header.Get("Warning"), "111 ") {
-				t.Errorf("Warning: %q", resp.Header.Get("Warning"))
-			}
-			if resp, body := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/team/none/manifests/v1", harness.AcceptAll, nil); resp.StatusCode != 502 {
-				t.Errorf("not cached: %s %s", resp.Status, body)
-			}
-		})
+	t.Run("distribution", func(t *testing.T) { mirrors(t, harness.StartPeer(t, harness.Distribution2.Tool, t.TempDir())) })
+	t.Run("slipway", func(t *testing.T) { mirrors(t, harness.StartRegistry(t, t.TempDir())) })
+}
+
+func TestFull_Mirror_OfDistribution3(t *testing.T) {
+	mirrors(t, harness.StartPeer(t, harness.Distribution3.Tool, t.TempDir()))
+}
+
+func mirrors(t *testing.T, up *harness.Process) {
+	img := harness.NewImage(t, 3, 3, 200_000)
+	index := harness.NewIndex(t, img, harness.NewImage(t, 4, 2, 20_000))
+	img.Push(t, up.Addr, "team/app", "v1")
+	index.Push(t, up.Addr, "team/many", "v1")
+	root := t.TempDir()
+	mirror := startMirror(t, up.Addr, root)
+	for range 2 {
+		img.Pulls(t, mirror.Addr, "team/app", "v1")
+		index.Pulls(t, mirror.Addr, "team/many", "v1")
+	}
+	for _, request := range []string{"POST blobs/uploads/", "PUT manifests/v2", "DELETE manifests/" + img.Manifest, "DELETE manifests/v1"} {
+		method, path, _ := strings.Cut(request, " ")
+		if resp, body := harness.Fetch(t, method, "http://"+mirror.Addr+"/v2/team/app/"+path, nil, nil); resp.StatusCode != 405 || !strings.Contains(string(body), "UNSUPPORTED") {
+			t.Errorf("%s: %s %s", request, resp.Status, body)
+		}
+	}
+	if _, body := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/team/app/tags/list", nil, nil); harness.JoinTags(t, body) != "v1" {
+		t.Errorf("tags: %s", body)
+	}
+	up.Kill()
+	img.Pulls(t, mirror.Addr, "team/app", "v1")
+	mirror.Stop(t)
+	mirror = startMirror(t, up.Addr, root)
+	index.Pulls(t, mirror.Addr, "team/many", "v1")
+	resp, _ := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/team/app/manifests/v1", harness.AcceptAll, nil)
+	if !strings.HasPrefix(resp.Header.Get("Warning"), "111 ") {
+		t.Errorf("Warning: %q", resp.Header.Get("Warning"))
+	}
+	if resp, body := harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/team/none/manifests/v1", harness.AcceptAll, nil); resp.StatusCode != 502 {
+		t.Errorf("not cached: %s %s", resp.Status, body)
 	}
 }
 
 // The volume of a cache goes from distribution to this registry and back, as it lies.
-func TestMirror_VolumeOfDistribution(t *testing.T) {
-	up := harness.StartPeer(t, "distribution3", t.TempDir())
+func TestMirror_VolumeOfDistribution(t *testing.T) { volumeOf(t, harness.Distribution2) }
+
+func TestFull_Mirror_VolumeOfDistribution3(t *testing.T) { volumeOf(t, harness.Distribution3) }
+
+func volumeOf(t *testing.T, distribution harness.Peer) {
+	up := harness.StartPeer(t, distribution.Tool, t.TempDir())
 	theirs, ours := harness.NewImage(t, 5, 2, 100_000), harness.NewImage(t, 6, 2, 100_000)
 	theirs.Push(t, up.Addr, "theirs", "v1")
 	ours.Push(t, up.Addr, "ours", "v1")
 	root := t.TempDir()
 	startDistributionMirror := func() *harness.Process {
 		addr := programtest.FreeAddr(t)
-		cmd := exec.Command(programtest.Tool(t, "distribution3"), "serve", harness.WritePeerConfig(t, addr, root))
+		cmd := exec.Command(programtest.Tool(t, distribution.Tool), "serve", harness.WritePeerConfig(t, addr, root))
 		cmd.Env = []string{"OTEL_TRACES_EXPORTER=none", "REGISTRY_PROXY_REMOTEURL=http://" + up.Addr}
 		return harness.Start(t, addr, cmd)
 	}
@@ -171,8 +173,13 @@ func (c *counter) addr() string { return c.Listener.Addr().String() }
 // The upstream dies in the middle of a blob: clients see a broken transfer, nothing is
 // stored, and the next pull completes.
 func TestMirror_UpstreamKilled(t *testing.T) {
+	t.Parallel() // the mirror tries for a minute to resume
+	upstreamKilled(t, onFilesystem)
+}
+
+func TestFull_Mirror_UpstreamKilled(t *testing.T) {
 	t.Parallel()
-	for name, on := range places {
+	for name, on := range allPlaces {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the mirror tries for a minute to resume
 			upstreamKilled(t, on)
@@ -253,10 +260,16 @@ func largest(img *harness.Image) (d string) {
 }
 
 // kill -9 of a mirror during cold pulls never leaves wrong bytes, nor anything after the
-// purge. `make soak` asks for more kills.
+// purge.
 func TestMirror_Kill(t *testing.T) {
 	t.Parallel()
-	for name, on := range places {
+	killMirror(t, onFilesystem, 3)
+}
+
+// `make soak` asks for more kills.
+func TestFull_Mirror_Kill(t *testing.T) {
+	t.Parallel()
+	for name, on := range allPlaces {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // on MinIO it waits for the lease of a mirror that was killed
 			kills := map[string]int{"filesystem": 15, "MinIO": 5}[name]

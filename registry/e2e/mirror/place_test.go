@@ -15,6 +15,7 @@ import (
 
 	"slipway/registry/e2e/harness"
 	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/programtest"
 )
 
@@ -34,8 +35,8 @@ func (p *place) start(t testing.TB, env ...string) *harness.Process {
 	return harness.Start(t, addr, p.command(addr, env...))
 }
 
-// places are the storages that mirrors are tried on.
-var places = map[string]func(t *testing.T, upstream string) *place{"filesystem": onFilesystem, "MinIO": onMinIO}
+// allPlaces are the storages that mirrors are tried on.
+var allPlaces = map[string]func(t *testing.T, upstream string) *place{"filesystem": onFilesystem, "MinIO": onMinIO}
 
 func onFilesystem(t *testing.T, upstream string) *place {
 	root := t.TempDir()
@@ -47,8 +48,10 @@ func onFilesystem(t *testing.T, upstream string) *place {
 	}
 }
 
-func onMinIO(t *testing.T, upstream string) *place {
-	server, bucket := harness.MinIOBucket(t)
+func onMinIO(t *testing.T, upstream string) *place { return onS3(t, s3test.MinIO, upstream) }
+
+func onS3(t *testing.T, start s3test.Start, upstream string) *place {
+	server, bucket := harness.S3Bucket(t, start)
 	return onBucket(t, bucket, server.URL(), upstream)
 }
 
@@ -86,7 +89,7 @@ func onBucket(t *testing.T, bucket object.Bucket, endpoint, upstream string) *pl
 	}
 }
 
-// fullBucket stands before a MinIO and lets nothing be written while it is full.
+// fullBucket stands before an S3 server and lets nothing be written while it is full.
 type fullBucket struct {
 	*httptest.Server
 	full atomic.Bool
@@ -117,7 +120,7 @@ func startFullBucket(t testing.TB, endpoint string) *fullBucket {
 // A bucket that takes nothing does not keep clients from an image.
 func TestMirror_FullBucket(t *testing.T) {
 	up := harness.StartRegistry(t, t.TempDir())
-	server, bucket := harness.MinIOBucket(t)
+	server, bucket := harness.S3Bucket(t, s3test.VersityGW)
 	front := startFullBucket(t, server.URL())
 	p := onBucket(t, bucket, front.URL, up.Addr).start(t)
 	img := harness.NewImage(t, 130, 2, 9_000_000)

@@ -6,17 +6,22 @@ import (
 	"time"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
 )
 
 // Two replicas on one bucket ask the upstream for a blob at most once each, and what one of
 // them has stored the other serves.
-func TestMirror_TwoReplicas(t *testing.T) {
-	up := harness.StartPeer(t, "distribution3", t.TempDir())
+func TestMirror_TwoReplicas(t *testing.T) { twoReplicas(t, s3test.VersityGW) }
+
+func TestFull_Mirror_TwoReplicas(t *testing.T) { twoReplicas(t, s3test.MinIO) }
+
+func twoReplicas(t *testing.T, start s3test.Start) {
+	up := harness.StartPeer(t, harness.Distribution2.Tool, t.TempDir())
 	img, next := harness.NewImage(t, 140, 10, 300_000), harness.NewImage(t, 141, 3, 300_000)
 	img.Push(t, up.Addr, "app", "v1")
 	next.Push(t, up.Addr, "next", "v1")
 	seen := startCounter(t, up.Addr)
-	place := onMinIO(t, seen.addr())
+	place := onS3(t, start, seen.addr())
 	replicas := [2]*harness.Process{place.start(t), place.start(t)}
 	var clients sync.WaitGroup
 	for i := range 64 {

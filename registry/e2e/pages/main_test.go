@@ -111,9 +111,9 @@ func files(t *testing.T) string {
 	return "{filesystem: {rootdirectory: " + t.TempDir() + "}, " + undo + "}"
 }
 
-// minIO is an empty bucket.
-func minIO(t *testing.T) string {
-	server, _ := harness.MinIOBucket(t)
+// bucket is an empty bucket.
+func bucket(t *testing.T, start s3test.Start) string {
+	server, _ := harness.S3Bucket(t, start)
 	return fmt.Sprintf("{s3: {bucket: images, region: us-east-1, regionendpoint: %q, forcepathstyle: true, secure: false, accesskey: %s, secretkey: %s}, %s}",
 		server.URL(), s3test.AccessKey, s3test.SecretKey, undo)
 }

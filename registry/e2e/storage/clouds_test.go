@@ -26,7 +26,7 @@ http: {addr: "%s", secret: shared-by-all-replicas}
 `
 
 // What one has pushed the other serves, on the same container.
-func TestAzure_ExchangeWithDistribution(t *testing.T) {
+func TestFull_Azure_ExchangeWithDistribution(t *testing.T) {
 	url := harness.StartAzurite(t)
 	a, b := harness.StartOnStore(t, harness.AzureEnv(url)...), harness.StartOnStore(t, harness.AzureEnv(url)...)
 	addr := programtest.FreeAddr(t)

@@ -13,7 +13,7 @@ import (
 // A MinIO without space takes no writes, but what frees space works: deletions, and a
 // collection beside a registry. A registry doesn't start meanwhile, as it couldn't find out
 // whether replicas may share the bucket.
-func TestFullBucket(t *testing.T) {
+func TestFull_BucketIsFull(t *testing.T) {
 	t.Parallel()
 	dir := programtest.Mount(t, "tmpfs", "size=64m")
 	server := s3test.MinIO(t, dir)

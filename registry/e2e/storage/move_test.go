@@ -11,18 +11,21 @@ import (
 	"slipway/registry/e2e/harness"
 	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/s3"
+	"slipway/registry/internal/storage/s3/s3test"
 )
 
 // A registry moves from a disk to a bucket while it serves: its tree is copied, then it is read-only
 // while what came meanwhile is copied, and then the bucket is served. Single repositories go back by
 // export and import.
-func TestMoveFromDiskToBucket(t *testing.T) {
+func TestMoveFromDiskToBucket(t *testing.T) { move(t, s3test.VersityGW) }
+
+func move(t *testing.T, start s3test.Start) {
 	root := t.TempDir()
 	disk := harness.StartRegistry(t, root)
 	early, late := harness.NewImage(t, 101, 3, 20_000), harness.NewImage(t, 102, 2, 20_000)
 	early.Push(t, disk.Addr, "team/early", "v1")
 	early.Push(t, disk.Addr, "team/late", "v1")
-	server, bucket := harness.MinIOBucket(t)
+	server, bucket := harness.S3Bucket(t, start)
 	copied := map[string]bool{}
 	copyTree(t, root, bucket, copied)
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/programtest"
 )
 
@@ -42,8 +43,10 @@ func layerReads(requests []string) (n int) {
 
 // Clients get blobs from the store, by the address that is meant for them, or from here if
 // redirects are off or not for them.
-func TestS3_Redirect(t *testing.T) {
-	server, _ := harness.MinIOBucket(t)
+func TestS3_Redirect(t *testing.T) { redirect(t, s3test.VersityGW) }
+
+func redirect(t *testing.T, start s3test.Start) {
+	server, _ := harness.S3Bucket(t, start)
 	public := newStoreCounter(t, server.URL())
 	env := []string{
 		"REGISTRY_STORAGE_S3_REDIRECTENDPOINT=" + public.URL, "REGISTRY_LOG_LEVEL=debug", "REGISTRY_LOG_ACCESSLOG_DISABLED=false",

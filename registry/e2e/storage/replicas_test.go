@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
 )
 
 // Of two replicas that tag at the same moment one wins, and both manifests are stored; of an
 // immutable tag the first one stays.
-func TestS3_ReplicasTagAtTheSameMoment(t *testing.T) {
-	server, _ := harness.MinIOBucket(t)
+func TestS3_ReplicasTagAtTheSameMoment(t *testing.T) { replicasTag(t, s3test.VersityGW) }
+
+func replicasTag(t *testing.T, start s3test.Start) {
+	server, _ := harness.S3Bucket(t, start)
 	immutable := "REGISTRY_STORAGE_MAINTENANCE_IMMUTABLE=[{repositories: ['**'], tags: ['v\\d+']}]"
 	addrs := []string{harness.StartOnS3(t, server.URL(), "", immutable).Addr, harness.StartOnS3(t, server.URL(), "", immutable).Addr}
 	images := []*harness.Image{harness.NewImage(t, 81, 1, 1000), harness.NewImage(t, 82, 1, 1000)}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/programtest"
 )
 
@@ -39,9 +40,13 @@ func rewrite(t testing.TB, path, old, text string) {
 
 // A bucket goes to distribution and back, while both serve it.
 func TestS3_ExchangeWithDistribution(t *testing.T) {
-	server, _ := harness.MinIOBucket(t)
+	exchange(t, s3test.VersityGW, harness.Distribution2)
+}
+
+func exchange(t *testing.T, start s3test.Start, peers ...harness.Peer) {
+	server, _ := harness.S3Bucket(t, start)
 	ours := harness.StartOnS3(t, server.URL(), "").Addr
-	for i, peer := range harness.Peers {
+	for i, peer := range peers {
 		t.Run(peer.Name, func(t *testing.T) {
 			harness.Exchange(t, ours, startPeerOnS3(t, peer.Tool, server.URL()).Addr, fmt.Sprint("exchange", i), uint64(11+10*i))
 		})
@@ -60,8 +65,10 @@ func patch(t *testing.T, addr, location, content string) string {
 
 // An upload goes on at another replica behind the last chunk that was answered, also when the
 // first one is killed.
-func TestS3_UploadSurvivesItsReplica(t *testing.T) {
-	server, _ := harness.MinIOBucket(t)
+func TestS3_UploadSurvivesItsReplica(t *testing.T) { uploadSurvives(t, s3test.VersityGW) }
+
+func uploadSurvives(t *testing.T, start s3test.Start) {
+	server, _ := harness.S3Bucket(t, start)
 	first, second := harness.StartOnS3(t, server.URL(), ""), harness.StartOnS3(t, server.URL(), "")
 	for name, chunks := range map[string][]string{
 		"small":  {"one ", "two ", "three"},
@@ -104,7 +111,11 @@ func TestS3_UploadSurvivesItsReplica(t *testing.T) {
 // a bound, and afterwards everything goes on by itself.
 func TestS3_BucketAway(t *testing.T) {
 	t.Parallel() // it waits most of its time
-	server, _ := harness.MinIOBucket(t)
+	bucketAway(t, s3test.VersityGW)
+}
+
+func bucketAway(t *testing.T, start s3test.Start) {
+	server, _ := harness.S3Bucket(t, start)
 	front := harness.NewTunnel(t, server.Addr)
 	replica := harness.StartOnS3(t, "http://"+front.Addr, "health: {storagedriver: {enabled: false}}\n")
 	img := harness.NewImage(t, 51, 1, 10_000)

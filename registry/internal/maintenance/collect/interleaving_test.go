@@ -50,8 +50,9 @@ func questions(long bool) (all []question) {
 	return all
 }
 
-// TestEveryInterleaving explores the whole protocol (see questions).
-func TestEveryInterleaving(t *testing.T) {
+// TestFull_Model_EveryInterleaving explores the whole protocol (see questions). It runs none of the
+// collector's code, so no change of that can fail it.
+func TestFull_Model_EveryInterleaving(t *testing.T) {
 	for _, q := range questions(os.Getenv("SLIPWAY_SOAK_MODEL") != "") {
 		t.Run(q.String(), func(t *testing.T) {
 			t.Parallel()
@@ -68,8 +69,8 @@ func TestEveryInterleaving(t *testing.T) {
 	}
 }
 
-// TestEveryStepIsNeeded leaves out a step: then a promise is broken.
-func TestEveryStepIsNeeded(t *testing.T) {
+// TestFull_Model_EveryStepIsNeeded leaves out a step: then a promise is broken.
+func TestFull_Model_EveryStepIsNeeded(t *testing.T) {
 	for kind, omissions := range map[storeKind]map[string]string{ // to plans
 		modelFiles: {
 			"the fence":                            "push",

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/s3"
+	"slipway/registry/internal/storage/s3/s3test"
 )
 
 // What may happen to a request on its way.
@@ -27,8 +28,10 @@ const (
 
 // A put, a deletion and an upload succeed, once each, whatever happens to the first request of
 // each of them.
-func TestFaults(t *testing.T) {
-	server := minio(t)
+func TestFaults(t *testing.T) { faulty(t, s3test.VersityGW) }
+
+func faulty(t *testing.T, start s3test.Start) {
+	server := start(t, t.TempDir())
 	server.Bucket(t, "faults")
 	target, err := url.Parse(server.URL())
 	if err != nil {

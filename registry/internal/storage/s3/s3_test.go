@@ -43,8 +43,8 @@ func contract(t *testing.T, b object.Bucket, checksApart bool) {
 	})
 }
 
-func TestContract_MinIO(t *testing.T) {
-	contract(t, &beside{Bucket: minio(t).Bucket(t, "contract")}, false)
+func TestFull_Contract_MinIO(t *testing.T) {
+	contract(t, &beside{Bucket: s3test.MinIO(t, t.TempDir()).Bucket(t, "contract")}, false)
 }
 
 // beside is a bucket of MinIO, which now and then answers 403 to a PUT while a deletion removes the
@@ -82,34 +82,40 @@ func TestContract_VersityGW(t *testing.T) {
 	contract(t, s3test.VersityGW(t, t.TempDir()).Bucket(t, "contract"), true)
 }
 
-func minio(t *testing.T) *s3test.Server {
-	t.Helper()
-	return s3test.MinIO(t, t.TempDir())
+func TestProbe(t *testing.T) { probe(t, s3test.VersityGW, true) }
+
+func probe(t *testing.T, start s3test.Start, conditionalDelete bool) {
+	b := start(t, t.TempDir()).Bucket(t, "probe")
+	f, err := object.Probe(t.Context(), object.NewClient(b, "a/b", b.Limits(), object.Timing{}))
+	if err != nil || !f.ConditionalPut || f.ConditionalDelete != conditionalDelete || (f.Why == "") != conditionalDelete {
+		t.Errorf("found %+v, %v", f, err)
+	}
+	if page, err := b.List(t.Context(), "", object.ListOptions{}); err != nil || len(page.Entries) != 0 {
+		t.Errorf("the probe left %+v, %v", page.Entries, err)
+	}
 }
 
-func TestProbe(t *testing.T) {
-	for name, tt := range map[string]struct {
-		server            func(testing.TB, string) *s3test.Server
-		conditionalDelete bool
-	}{
-		"minio":     {func(t testing.TB, dir string) *s3test.Server { return s3test.MinIO(t, dir) }, false},
-		"versitygw": {s3test.VersityGW, true},
+// TestFull_MinIO repeats on MinIO what the other tests do on versitygw.
+func TestFull_MinIO(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, s3test.Start){
+		"probe":                func(t *testing.T, start s3test.Start) { probe(t, start, false) },
+		"bucket":               bucket,
+		"names the setting":    namesTheSetting,
+		"changes expire":       changesExpire,
+		"signed URLs expire":   signedURLExpires,
+		"requests with faults": faulty,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := tt.server(t, t.TempDir()).Bucket(t, "probe")
-			f, err := object.Probe(t.Context(), object.NewClient(b, "a/b", b.Limits(), object.Timing{}))
-			if err != nil || !f.ConditionalPut || f.ConditionalDelete != tt.conditionalDelete || (f.Why == "") != tt.conditionalDelete {
-				t.Errorf("found %+v, %v", f, err)
-			}
-			if page, err := b.List(t.Context(), "", object.ListOptions{}); err != nil || len(page.Entries) != 0 {
-				t.Errorf("the probe left %+v, %v", page.Entries, err)
-			}
+			t.Parallel()
+			test(t, s3test.MinIO)
 		})
 	}
 }
 
-func TestBucket(t *testing.T) {
-	buckettest.Run(t, minio(t).Bucket(t, "bucket"), "a/b/", buckettest.Options{})
+func TestBucket(t *testing.T) { bucket(t, s3test.VersityGW) }
+
+func bucket(t *testing.T, start s3test.Start) {
+	buckettest.Run(t, start(t, t.TempDir()).Bucket(t, "bucket"), "a/b/", buckettest.Options{})
 }
 
 // It leaves the date of an object that is copied onto itself.
@@ -118,8 +124,10 @@ func TestTouch_VersityGW(t *testing.T) {
 }
 
 // What an operator got wrong is a sentence that names the setting.
-func TestOpen_NamesTheSetting(t *testing.T) {
-	server := minio(t)
+func TestOpen_NamesTheSetting(t *testing.T) { namesTheSetting(t, s3test.VersityGW) }
+
+func namesTheSetting(t *testing.T, start s3test.Start) {
+	server := start(t, t.TempDir())
 	server.Bucket(t, "there")
 	good := server.Config("there")
 	for name, tt := range map[string]struct {
@@ -152,8 +160,10 @@ func TestOpen_NamesTheSetting(t *testing.T) {
 }
 
 // A change whose signature has expired does nothing.
-func TestChangesExpire(t *testing.T) {
-	b := minio(t).Bucket(t, "expire")
+func TestChangesExpire(t *testing.T) { changesExpire(t, s3test.VersityGW) }
+
+func changesExpire(t *testing.T, start s3test.Start) {
+	b := start(t, t.TempDir()).Bucket(t, "expire")
 	key := rand.Text()
 	put := func(o object.PutOptions) error {
 		_, err := b.Put(t.Context(), key, object.Body{Content: strings.NewReader("x"), Size: 1}, o)
@@ -176,8 +186,10 @@ func TestChangesExpire(t *testing.T) {
 }
 
 // A URL that was given to a client works until its time is over.
-func TestSignedURL_Expires(t *testing.T) {
-	b := minio(t).Bucket(t, "urls")
+func TestSignedURL_Expires(t *testing.T) { signedURLExpires(t, s3test.VersityGW) }
+
+func signedURLExpires(t *testing.T, start s3test.Start) {
+	b := start(t, t.TempDir()).Bucket(t, "urls")
 	if _, err := b.Put(t.Context(), "k", object.Body{Content: strings.NewReader("0123"), Size: 4}, object.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,13 +27,13 @@ type Server struct {
 // URL is the endpoint.
 func (s *Server) URL() string { return "http://" + s.Addr }
 
-// MinIO starts a MinIO, at an address if one is given.
-func MinIO(t testing.TB, dir string, addr ...string) *Server {
+// Start starts a server that keeps its objects in a directory.
+type Start func(t testing.TB, dir string) *Server
+
+// MinIO starts a MinIO. It is only for tests of `make test-full`.
+func MinIO(t testing.TB, dir string) *Server {
 	t.Helper()
-	s := &Server{Addr: append(addr, "")[0]}
-	if s.Addr == "" {
-		s.Addr = programtest.FreeAddr(t)
-	}
+	s := &Server{Addr: programtest.FreeAddr(t)}
 	cmd := exec.CommandContext(context.Background(), programtest.Tool(t, "minio"), "server", "--quiet", "--address", s.Addr, "--console-address", programtest.FreeAddr(t), dir)
 	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+AccessKey, "MINIO_ROOT_PASSWORD="+SecretKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
 	s.Process = programtest.Start(t, cmd, s.URL()+"/minio/health/live")
