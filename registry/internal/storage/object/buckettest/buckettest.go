@@ -24,13 +24,14 @@ type Options struct {
 	FailsOnMissingSource bool         // of Compose, with an error of the server
 	MixesPages           bool         // a delimited listing of several pages is not in order
 	Unsigned             bool         // the bucket has no key to sign URLs with
+	KeepsDates           bool         // of objects that are touched
 }
 
 // Run runs the suite on a bucket whose keys below its prefix nobody else has.
 func Run(t *testing.T, b object.Bucket, prefix string, o Options) {
 	s := suite{b, prefix, o}
 	t.Run("objects", s.objects)
-	t.Run("touch", func(t *testing.T) { Touch(t, b, prefix, true) })
+	t.Run("touch", s.touch)
 	t.Run("listing", s.listing)
 	t.Run("compose", s.compose)
 	t.Run("signed URL", s.signedURL)
@@ -113,23 +114,23 @@ func answered(request func() error) error {
 	return err
 }
 
-// Touch checks that a touched object becomes newer and keeps its content, and that one that is gone stays so.
-// renews says that the server can.
-func Touch(t *testing.T, b object.Bucket, prefix string, renews bool) {
-	s := suite{b: b, prefix: prefix}
+// touch checks that a touched object becomes newer, unless the server can't do that, and keeps its content, and that one
+// that is gone stays so.
+func (s suite) touch(t *testing.T) {
+	b, prefix := s.b, s.prefix
 	s.put(t, "t/one", "content", object.PutOptions{Writer: "W"})
 	_, first := s.get(t, "t/one", 0, -1)
 	time.Sleep(1100 * time.Millisecond)
 	err := b.Touch(t.Context(), prefix+"t/one", first.Version)
 	got, now := s.get(t, "t/one", 0, -1)
-	if renewed := err == nil && now.Modified.After(first.Modified); renewed != renews || got != "content" {
+	if renewed := err == nil && now.Modified.After(first.Modified); renewed == s.o.KeepsDates || got != "content" {
 		t.Errorf("touched it has %q, dated %v after %v, %v", got, now.Modified, first.Modified, err)
 	}
 	page, err := b.List(t.Context(), prefix+"t/", object.ListOptions{})
 	if err != nil || len(page.Entries) != 1 || !page.Entries[0].Modified.Equal(now.Modified) || page.Entries[0].Version != now.Version {
 		t.Errorf("listed %+v, %v; it is %+v", page.Entries, err, now)
 	}
-	if !renews {
+	if s.o.KeepsDates {
 		return
 	}
 	if err := b.Touch(t.Context(), prefix+"t/none", first.Version); !errors.Is(err, storage.ErrNotExist) && !errors.Is(err, storage.ErrConflict) {
