@@ -19,6 +19,7 @@ import (
 	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
@@ -32,6 +33,7 @@ type gate struct {
 	keys       *filewatch.Value[*token.Keys] // keys of a token server; nil = none
 	service    *auth.Service                 // nil = there is none
 	robots     *robot.Accounts               // nil = no robots
+	ring       *keyring.Ring                 // signs tokens of the service and sessions; nil = there are neither
 	workloads  *auth.Workloads               // workloads of the service
 	twin       func(oci.Name) oci.Name       // the upstream name of a cached repository; nil = no caches
 	auditLog   *audit.Log                    // nil = there is none
@@ -145,6 +147,9 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 		o.Realm = cmp.Or(o.Realm, "Registry")
 		o.Logins = &auth.Logins{Htpasswd: g.users, People: people}
 	}
+	if err := g.openRing(ctx, cfg, store, log); err != nil {
+		return err
+	}
 	switch {
 	case cfg.Auth.Token != nil:
 		return g.openTokenServer(cfg.Auth.Token, log, o)
@@ -155,21 +160,35 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 	}
 }
 
+// openRing opens the keys that sign tokens of the service and sessions of the pages, if there are any.
+func (g *gate) openRing(ctx context.Context, cfg *config.Config, store *Backend, log *zap.Logger) (err error) {
+	var lifetime time.Duration
+	if cfg.HTTP.UI.Enabled && (cfg.Auth.HTPasswd != nil || cfg.Auth.OIDC != nil) {
+		lifetime = session.Lifetime
+	}
+	if cfg.Auth.Service != nil {
+		lifetime = max(lifetime, cfg.Auth.Service.Builtin.Lifetime, cfg.Auth.Service.Builtin.RefreshLifetime)
+	}
+	if lifetime == 0 {
+		return nil
+	}
+	if g.ring, err = keyring.Open(ctx, store, lifetime, log); err == nil {
+		g.watchers = append(g.watchers, g.ring.Watch)
+	}
+	return err
+}
+
 // openService starts the token service inside the registry.
 func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backend, people *personal.Tokens, log *zap.Logger, o *auth.Options) (err error) {
 	b := cfg.Auth.Service.Builtin
 	if g.robots, err = robot.Open(ctx, store, log); err != nil {
 		return err
 	}
-	keys, err := keyring.Open(ctx, store, max(b.Lifetime, b.RefreshLifetime), log)
-	if err != nil {
-		return err
-	}
-	g.watchers = append(g.watchers, g.robots.Watch, keys.Watch)
+	g.watchers = append(g.watchers, g.robots.Watch)
 	g.workloads = auth.NewWorkloads(workloads(b.Workloads))
 	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads, People: people}
 	g.service = auth.NewService(auth.ServiceOptions{
-		Rules: g.current, Logins: logins, Keys: keys, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
+		Rules: g.current, Logins: logins, Keys: g.ring, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
 	})
 	root, err := link.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
 	if err != nil {

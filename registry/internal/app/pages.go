@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/retention"
@@ -16,9 +17,12 @@ func (a *App) openPages(handler *api.API, secret []byte) error {
 		return nil
 	}
 	o := web.Options{
-		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Health: a.checks, Events: a.events, Audit: a.audit, Board: &a.board, Secret: secret, Log: a.Log, Version: a.Build.Version,
+		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Health: a.checks, Events: a.events, Audit: a.audit, Board: &a.board, Sessions: session.Fixed(secret), Log: a.Log, Version: a.Build.Version,
 		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
 		RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun,
+	}
+	if a.gate.ring != nil {
+		o.Sessions = session.New(a.Store, a.gate.ring)
 	}
 	if rules := maintenance.RetentionRules(a.Config.Storage.Maintenance.Retention.Rules); len(rules) > 0 {
 		plan := retention.Options{Store: a.Store, Registry: a.Rules, Rules: rules, Pulls: a.Pulls}

@@ -30,7 +30,7 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	return api.New(o)
 }
 
-// uploadSecret signs the state of uploads, and the sessions of the pages.
+// uploadSecret signs the state of uploads and, where nobody can log in, the forms of the pages.
 func uploadSecret(cfg *config.Config, log *zap.Logger) []byte {
 	secret := []byte(cfg.HTTP.Secret.Reveal())
 	if len(secret) == 0 {

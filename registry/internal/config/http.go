@@ -13,7 +13,7 @@ type HTTP struct {
 	Net            string              `key:"net" choices:"tcp,unix" doc:"Kind of socket."`
 	Prefix         string              `key:"prefix" doc:"Path before /v2/, such as /registry/."`
 	Host           string              `key:"host" doc:"URL of the registry for clients. Default: from the request and a proxy's headers."`
-	Secret         config.Secret       `key:"secret" doc:"Signs upload state and sessions; equal on all replicas. Default: random, with a warning."`
+	Secret         config.Secret       `key:"secret" doc:"Signs the state of uploads; equal on all replicas. Default: random, with a warning."`
 	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks of proxies whose forwarding headers are trusted; unix means peers on a unix socket. Default: none for addresses, all for host and scheme."`
 	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
 	DrainTimeout   time.Duration       `key:"draintimeout" min:"0" doc:"Time for open requests when stopping."`

@@ -406,7 +406,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "notifications: {events: {version: v3}}", nil, "notifications.events.version:"},
 		{minimal + "notifications: {queue: {maxsize: 1kB}}", nil, "notifications.queue.maxsize: must be 1MiB or more"},
 		{minimal + "notifications: {queue: {directory: queue}}", nil, `notifications.queue.directory: "queue" is not an absolute path`},
-		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', secret: fifteen-letters}]}", nil, "notifications.endpoints[0].secret: has 15 characters; it must have 16 or more"},
+		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', secret: fifteen-letters}]}", nil, "notifications.endpoints[0].secret: is shorter than 16 characters"},
 		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.debug.addr: http.addr and http.debug.addr are equal (c.yml:3)"},
 		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "log.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.draintimeout: \"5\" is not a duration such as 10s, 5m or 168h (c.yml:3)\nhttp.addr:"},
 		{minimal + "slipway: {http: {stalltimeout: 0}}", nil, "slipway.http.stalltimeout: must be above 0"},

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"slipway/shared/config"
-	"slipway/shared/plural"
 )
 
 // Notifications lists the receivers of events.
@@ -69,7 +67,6 @@ const (
 	minEventQueue   = 1 << 20
 	maxEndpointName = 80 // bytes
 	maxEndpoints    = 64
-	minSecret       = 16 // characters
 )
 
 func (n *Notifications) validate(p *config.Problems) {
@@ -104,8 +101,8 @@ func (e *Endpoint) validate(p *config.Problems, at string) {
 	if u, err := url.Parse(e.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		p.Addf(at+".url", "is not a URL such as https://example.org/events")
 	}
-	if n := utf8.RuneCountInString(e.Secret.Reveal()); n > 0 && n < minSecret {
-		p.Addf(at+".secret", "has %s; it must have %d or more: openssl rand -hex 32 makes one", plural.Of(n, "character"), minSecret)
+	if why := weakness(e.Secret.Reveal()); why != "" && !e.Secret.Empty() {
+		p.Addf(at+".secret", "%s: openssl rand -hex 32 makes one", why)
 	}
 	headers(p, at+".headers", e.Header())
 	for name := range e.Headers {

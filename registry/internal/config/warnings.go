@@ -28,6 +28,9 @@ func (c *Config) warnings() []string {
 	for i, image := range c.Proxy.Sync.Images {
 		globs(item("proxy.sync.images", i)+".tags", image.Tags)
 	}
+	if why := weakness(c.HTTP.Secret.Reveal()); why != "" && !c.HTTP.Secret.Empty() {
+		all = append(all, "http.secret: "+why+", so the state of uploads that clients carry can be forged: openssl rand -hex 32 makes one. Nothing else depends on it")
+	}
 	if c.HTTP.Debug.Prometheus.Enabled && c.HTTP.Debug.Addr == "" {
 		all = append(all, "http.debug.prometheus.enabled: has no effect without http.debug.addr")
 	}

@@ -25,6 +25,9 @@ const (
 // it can be read.
 var ErrTooLarge = fmt.Errorf("would be larger than %d MiB", maxSize>>20)
 
+// ErrDamaged is inside the error of a read of something that is not the document.
+var ErrDamaged = errors.New("not a document that this version can read")
+
 // Document is a value of T, which is plain data, as JSON at one key. That there is
 // nothing at the key stands for the zero T.
 type Document[T any] struct {
@@ -82,10 +85,23 @@ func (d *Document[T]) read(ctx context.Context) (*T, storage.Info, error) {
 	}
 	if err == nil {
 		if err = json.Unmarshal(content, value); err != nil {
-			err = fmt.Errorf("%s: %w", d.key, err)
+			err = fmt.Errorf("%s: %w: %w", d.key, ErrDamaged, err)
 		}
 	}
 	return value, info, err
+}
+
+// Discard removes the document if it is damaged.
+func (d *Document[T]) Discard(ctx context.Context) error {
+	_, info, err := d.read(ctx)
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	err = d.store.Apply(ctx, nil, storage.Stage{{Key: d.key, Delete: true, If: storage.IfVersion(info.Version)}})
+	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotExist) { // another process was faster
+		return nil
+	}
+	return err
 }
 
 // Update changes the value and writes it durably. change is called again, with the

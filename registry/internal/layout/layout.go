@@ -50,7 +50,8 @@ const (
 	Auth       = Own + "/auth"            // keys, robots and personal access tokens
 	Robots     = Auth + "/robots"         // robot accounts, one object each
 	People     = Auth + "/people"         // personal access tokens, below a folder for each owner
-	Keys       = Auth + "/keys"           // keys that sign tokens
+	Keys       = Auth + "/keys"           // keys that sign tokens and sessions
+	Sessions   = Auth + "/sessions"       // sessions of the pages that were ended
 	ProxySpool = Own + "/proxy/spool"     // blobs being fetched from an upstream; local files, never objects
 	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
 	Trash      = Own + "/trash"           // records of restorable deletions, by repository

@@ -23,6 +23,8 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/keyring"
+	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
@@ -80,10 +82,14 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 		t.Fatal(err)
 	}
 	store := memory.New()
+	ring, err := keyring.Open(t.Context(), store, session.Lifetime, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := setup{
 		store: store,
 		api:   api.Options{Log: zap.NewNop(), DeleteEnabled: true, Secret: []byte("secret")},
-		pages: Options{Secret: []byte("secret"), Version: "v1.2.3", DeleteEnabled: true},
+		pages: Options{Sessions: session.New(store, ring), Version: "v1.2.3", DeleteEnabled: true},
 		auth:  auth.Options{Rules: func() *access.Rules { return rules }, Logins: &auth.Logins{Htpasswd: users}, Realm: "realm"},
 	}
 	for _, f := range change {

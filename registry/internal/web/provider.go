@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -43,7 +42,10 @@ func (web *Web) getProvider(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	value := base64.RawURLEncoding.EncodeToString(append(web.mac("login", content), content...))
+	value, err := web.o.Sessions.Seal("login", content)
+	if err != nil {
+		return err
+	}
 	ui.SetCookie(w, http.Cookie{Name: attemptCookie, Value: value, Path: web.base + "/login/", Expires: a.Expires, Secure: web.secure(v.Request)})
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, v.Request, to, http.StatusSeeOther)
@@ -56,7 +58,7 @@ func (web *Web) begun(r *http.Request) (a attempt) {
 	if err != nil {
 		return a
 	}
-	content, ok := web.signed("login", cookie.Value)
+	content, ok := web.o.Sessions.Open("login", cookie.Value)
 	if !ok || json.Unmarshal(content, &a) != nil || time.Now().After(a.Expires) {
 		return attempt{}
 	}

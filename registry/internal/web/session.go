@@ -1,7 +1,6 @@
 package web
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,15 +10,19 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/oci"
 	ui "slipway/shared/web"
 )
 
 const (
-	sessionCookie   = "registry_session"
-	sessionLifetime = 12 * time.Hour
+	sessionCookie = "registry_session"
+	// clockSkew is how much further ahead the clock of another replica may be.
+	clockSkew = 5 * time.Minute
 )
 
 // visit is a request of a page with what its sender may do.
@@ -27,6 +30,7 @@ type visit struct {
 	*http.Request
 	grant *auth.Grant // nil = everybody may do everything
 	csrf  string      // "" without a session
+	nonce []byte      // of the session
 }
 
 // may reports whether the visitor has the right in a repository.
@@ -42,52 +46,37 @@ func (v *visit) user() string {
 	return v.grant.User
 }
 
-// session is what the cookie holds. It is signed, so that all replicas that have the same
-// http.secret know it without storing it.
-type session struct {
+// visitSession is what the cookie holds. It is signed, so that all replicas know it without storing it.
+type visitSession struct {
 	auth.Session
 	Nonce   []byte
 	Expires time.Time
 }
 
 // seal signs a session.
-func (web *Web) seal(s session) (string, error) {
+func (web *Web) seal(s visitSession) (string, error) {
 	content, err := json.Marshal(s)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(append(web.mac("session", content), content...)), nil
+	return web.o.Sessions.Seal("session", content)
 }
 
-// unseal reads what seal wrote; ok is false for anything else and after expiry.
-func (web *Web) unseal(value string) (s session, ok bool) {
-	content, ok := web.signed("session", value)
+// unseal reads what seal wrote; ok is false for anything else, after expiry, and for a session that
+// would last longer than any that seal was given.
+func (web *Web) unseal(value string) (s visitSession, ok bool) {
+	content, ok := web.o.Sessions.Open("session", value)
 	if !ok || json.Unmarshal(content, &s) != nil {
-		return session{}, false
+		return visitSession{}, false
 	}
-	return s, time.Now().Before(s.Expires)
+	left := time.Until(s.Expires)
+	return s, left > 0 && left <= session.Lifetime+clockSkew
 }
 
-// signed returns the content of a cookie's value, if it was signed here for that purpose.
-func (web *Web) signed(purpose, value string) (content []byte, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil || len(raw) < sha256.Size {
-		return nil, false
-	}
-	content = raw[sha256.Size:]
-	return content, hmac.Equal(raw[:sha256.Size], web.mac(purpose, content))
-}
-
-func (web *Web) mac(purpose string, content []byte) []byte {
-	h := hmac.New(sha256.New, web.key)
-	h.Write([]byte(purpose + "\x00"))
-	h.Write(content)
-	return h.Sum(nil)
-}
-
-// csrf is the token in the forms of a session.
-func (web *Web) csrf(s session) string {
-	return base64.RawURLEncoding.EncodeToString(web.mac("form", s.Nonce)[:16])
+// csrf is the token in the forms of a session. Pages of other sites can't read the nonce.
+func (s *visitSession) csrf() string {
+	sum := sha256.Sum256(append([]byte("form\x00"), s.Nonce...))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // open identifies the visitor, and requires the session's CSRF token with forms. A visitor whose
@@ -110,7 +99,7 @@ func (web *Web) open(h handler) http.Handler {
 }
 
 func (web *Web) identify(w http.ResponseWriter, v *visit) error {
-	var s session
+	var s visitSession
 	known := false
 	if cookie, err := v.Cookie(sessionCookie); err == nil {
 		s, known = web.unseal(cookie.Value)
@@ -122,8 +111,17 @@ func (web *Web) identify(w http.ResponseWriter, v *visit) error {
 				return err
 			}
 		}
-		v.csrf = web.csrf(s)
+		v.csrf = s.csrf()
 		return nil
+	}
+	if known {
+		ended, err := web.o.Sessions.Ended(v.Context(), s.Nonce)
+		if err != nil {
+			return err
+		}
+		if ended {
+			s, known = visitSession{}, false
+		}
 	}
 	grant, err := web.o.Auth.Resume(v.Request, s.Session)
 	if err != nil {
@@ -131,26 +129,26 @@ func (web *Web) identify(w http.ResponseWriter, v *visit) error {
 		if !errors.As(err, &refused) || refused.RetryAfter > 0 {
 			return err
 		}
-		s, known = session{}, false
+		s, known = visitSession{}, false
 		if grant, err = web.o.Auth.Resume(v.Request, s.Session); err != nil {
 			return err
 		}
 	}
 	v.grant = &grant
 	if known {
-		v.csrf = web.csrf(s)
+		v.csrf, v.nonce = s.csrf(), s.Nonce
 	}
 	return nil
 }
 
-func newSession(who auth.Session) session {
-	s := session{Session: who, Nonce: make([]byte, 16), Expires: time.Now().Add(sessionLifetime).Truncate(time.Second)}
+func newSession(who auth.Session) visitSession {
+	s := visitSession{Session: who, Nonce: make([]byte, 16), Expires: time.Now().Add(session.Lifetime).Truncate(time.Second)}
 	_, _ = rand.Read(s.Nonce) // never fails
 	return s
 }
 
 // keep gives the browser a session.
-func (web *Web) keep(w http.ResponseWriter, r *http.Request, s session) error {
+func (web *Web) keep(w http.ResponseWriter, r *http.Request, s visitSession) error {
 	value, err := web.seal(s)
 	if err == nil {
 		ui.SetCookie(w, http.Cookie{Name: sessionCookie, Value: value, Path: web.base, Expires: s.Expires, Secure: web.secure(r)})
@@ -231,8 +229,13 @@ func (web *Web) postLogin(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-// postLogout removes the session from the browser, which holds the only copy.
+// postLogout ends the session at all replicas, and removes it from the browser.
 func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
+	if v.nonce != nil {
+		if err := web.o.Sessions.End(v.Context(), v.nonce); err != nil {
+			web.o.Log.Warn("cannot store that a session has ended: other replicas accept it until it expires, and so does this one after a restart", zap.Error(err))
+		}
+	}
 	ui.SetCookie(w, http.Cookie{Name: sessionCookie, Path: web.base, Secure: web.secure(v.Request)})
 	return web.back(w, v, "/", "loggedout")
 }

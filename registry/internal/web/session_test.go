@@ -11,6 +11,7 @@ import (
 
 	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/session"
 )
 
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
@@ -87,12 +88,20 @@ func TestSession_Ends(t *testing.T) {
 	forge(good[:len(good)-4])
 	forge("A" + good[1:])
 	forge("")
-	web := &Web{key: []byte("another")}
+	web := &Web{o: Options{Sessions: session.Fixed([]byte("another"))}}
 	value, err := web.seal(newSession(auth.Session{Kind: 1, Name: "owner"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	forge(value)
+	long := newSession(auth.Session{Kind: 1, Name: "bob"})
+	long.Expires = long.Expires.Add(time.Hour)
+	if value, err = web.seal(long); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := web.unseal(value); ok {
+		t.Error("a session without an end is taken")
+	}
 	old := newSession(auth.Session{Kind: 1, Name: "bob"})
 	old.Expires = time.Now().Add(-time.Second)
 	if value, err = web.seal(old); err != nil {
@@ -112,6 +121,31 @@ func TestSession_Ends(t *testing.T) {
 	}
 	b.get("/ui/")
 	b.want(200, "Log in")
+}
+
+// TestLogout_EndsTheSession: a copy of the cookie gives nothing after the logout, the session of
+// another login stays.
+func TestLogout_EndsTheSession(t *testing.T) {
+	s := newSite(t)
+	s.image("web/app", "v1", nil, "x")
+	b, other := s.as("bob"), s.as("bob")
+	stolen := b.cookie()
+	use := func(want int) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/ui/repository/web/app", nil)
+		if err == nil {
+			r.AddCookie(stolen)
+		}
+		thief := s.browser()
+		thief.do(r, err)
+		thief.want(want)
+	}
+	use(200)
+	b.post("/ui/logout")
+	b.want(200, "You are logged out.")
+	use(404)
+	other.get("/ui/repository/web/app")
+	other.want(200)
 }
 
 func TestForgedForms(t *testing.T) {

@@ -4,8 +4,6 @@ package web
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"embed"
 	"net/http"
 	"sync"
@@ -18,6 +16,7 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
@@ -60,7 +59,7 @@ type Options struct {
 	Audit    *audit.Log                                     // nil = none
 	Board    *schedule.Board                                // of the jobs; nil = there are none
 	Plan     func(context.Context) (*retention.Plan, error) // what retention would delete; nil = it has no rules
-	Secret   []byte                                         // signs sessions, the same at all replicas
+	Sessions *session.Sessions                              // signs sessions, at all replicas alike
 	Log      *zap.Logger
 	Version  string
 
@@ -76,7 +75,6 @@ type Options struct {
 type Web struct {
 	o       Options
 	base    string
-	key     []byte // of sessions
 	pages   *ui.Pages
 	names   *names
 	images  *image.Reader
@@ -93,9 +91,7 @@ func New(o Options) (*Web, error) {
 	if o.Caches == nil {
 		o.Caches = func(oci.Name) bool { return false }
 	}
-	mac := hmac.New(sha256.New, o.Secret)
-	mac.Write([]byte("sessions of the pages"))
-	w := &Web{o: o, base: o.API.PagesBase(), key: mac.Sum(nil), images: image.NewReader(o.Registry)}
+	w := &Web{o: o, base: o.API.PagesBase(), images: image.NewReader(o.Registry)}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

@@ -1,12 +1,14 @@
-// Package keyring keeps the keys that the built-in token service signs with. They are
-// made at the first start, replaced from time to time, and shared by all replicas
+// Package keyring keeps the keys that sign the tokens of the built-in token service and the sessions of
+// the pages. They are made at the first start, replaced from time to time, and shared by all replicas
 // through the storage.
 package keyring
 
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -59,26 +61,27 @@ type view struct {
 	private []ed25519.PrivateKey
 }
 
-// Open reads the keys, and makes the first one. Tokens are valid for at most
-// lifetime. Where the storage cannot be written the key is this process's own.
+// Open reads the keys, and makes the first one. Tokens and sessions are valid for at most
+// lifetime. Where the storage cannot be written the key is this process's own. Keys that can't be
+// understood are replaced: what they have signed ends, and the registry starts.
 func Open(ctx context.Context, store storage.Store, lifetime time.Duration, log *zap.Logger) (*Ring, error) {
 	r := &Ring{doc: document.New[ring](store, layout.Keys), log: log, keep: lifetime + time.Hour}
 	err := r.rotate(ctx, time.Now())
 	if errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrDenied) || errors.Is(err, storage.ErrNoSpace) {
-		log.Warn("the storage cannot be written: the key that signs tokens is this process's own, and its tokens end with it", zap.Error(err))
+		log.Warn("the storage cannot be written: the key that signs tokens and sessions is this process's own, and what it has signed ends with it", zap.Error(err))
 		own := &ring{Keys: []key{newKey(time.Now())}}
 		r.view.Store(newView(own))
 		return r, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the keys that sign tokens: %w", err)
+		return nil, fmt.Errorf("read the keys that sign tokens and sessions: %w", err)
 	}
 	return r, nil
 }
 
 // Watch keeps the keys current, and replaces them in time, until ctx ends.
 func (r *Ring) Watch(ctx context.Context) {
-	document.Poll(ctx, interval, r.log, "keys that sign tokens; the known keys stay in use", func(ctx context.Context) error {
+	document.Poll(ctx, interval, r.log, "keys that sign tokens and sessions; the known keys stay in use", func(ctx context.Context) error {
 		return r.rotate(ctx, time.Now())
 	})
 }
@@ -86,7 +89,14 @@ func (r *Ring) Watch(ctx context.Context) {
 // rotate adds a key if there is none or the newest is old, and drops those that no
 // valid token can be signed with.
 func (r *Ring) rotate(ctx context.Context, now time.Time) error {
-	if err := r.doc.Refresh(ctx); err != nil {
+	err := r.doc.Refresh(ctx)
+	if errors.Is(err, document.ErrDamaged) {
+		r.log.Error("the keys that sign tokens and sessions are damaged; new ones replace them, and what they have signed ends", zap.Error(err))
+		if err = r.doc.Discard(ctx); err == nil {
+			err = r.doc.Refresh(ctx)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if known, _ := r.doc.Last(); !due(known, now) {
@@ -155,14 +165,51 @@ func (r *Ring) Trusted() *token.Keys { return r.current().trusted }
 // Sign signs claims with the newest key that every replica knows.
 func (r *Ring) Sign(claims *token.Claims) (string, error) {
 	v := r.current()
-	chosen := -1
+	chosen, err := v.newest()
+	if err != nil {
+		return "", err
+	}
+	return token.Sign(claims, v.of.Keys[chosen].ID, v.private[chosen])
+}
+
+// newest is the index of the newest key that every replica knows.
+func (v *view) newest() (chosen int, err error) {
+	chosen = -1
 	for i, k := range v.of.Keys {
 		if v.private[i] != nil && (chosen < 0 || time.Since(k.Created) > publishFor) {
 			chosen = i
 		}
 	}
 	if chosen < 0 {
-		return "", errors.New("there is no key to sign tokens with")
+		return 0, errors.New("there is no key to sign with")
 	}
-	return token.Sign(claims, v.of.Keys[chosen].ID, v.private[chosen])
+	return chosen, nil
+}
+
+// Secret returns a secret that is made of the newest key that every replica knows, and its ID. It signs
+// sessions.
+func (r *Ring) Secret() (id string, secret []byte, err error) {
+	v := r.current()
+	chosen, err := v.newest()
+	if err != nil {
+		return "", nil, err
+	}
+	return v.of.Keys[chosen].ID, v.of.Keys[chosen].secret(), nil
+}
+
+// SecretOf returns the secret with that ID; ok is false if there is none any more.
+func (r *Ring) SecretOf(id string) (secret []byte, ok bool) {
+	v := r.current()
+	for i, k := range v.of.Keys {
+		if v.private[i] != nil && k.ID == id {
+			return k.secret(), true
+		}
+	}
+	return nil, false
+}
+
+func (k *key) secret() []byte {
+	h := hmac.New(sha256.New, k.Seed)
+	h.Write([]byte("slipway sessions"))
+	return h.Sum(nil)
 }

@@ -2,8 +2,6 @@ package keyring
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -150,13 +148,19 @@ func TestReadOnlyStorage_KeyOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestDamagedKeysAreAnError(t *testing.T) {
-	store := memory.New()
-	if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.Keys, Content: []byte("{")}}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(t.Context(), store, lifetime, zap.NewNop())
-	if err == nil || errors.Is(err, storage.ErrReadOnly) || !strings.Contains(err.Error(), layout.Keys) {
-		t.Errorf("got %v", err)
+// Keys that nobody can read are replaced: they must not stop the registry.
+func TestDamagedKeysAreReplaced(t *testing.T) {
+	for _, content := range []string{"", "garbage", `{"keys": [{"id": "a"`, "\x00\x00\x00\x00"} {
+		store := memory.New()
+		if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.Keys, Content: []byte(content)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := verify(open(t, readOnly{store}), sign(t, open(t, readOnly{store}))); err == nil {
+			t.Error("processes that can't write share a key")
+		}
+		a, b := open(t, store), open(t, store)
+		if err := verify(b, sign(t, a)); err != nil {
+			t.Errorf("%q: %v", content, err)
+		}
 	}
 }
