@@ -12,12 +12,10 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 
 	"slipway/registry/internal/address"
 	"slipway/registry/internal/cache"
@@ -26,11 +24,6 @@ import (
 const (
 	maxRemembered = 4096             // right passwords, guessed names and addresses
 	maxWait       = 30 * time.Second // for a comparison
-	maxWaiting    = 256              // for the comparisons of one address or one name
-
-	// After a wrong password, the rate of comparisons for its address and for its name.
-	guessRate  = 10 // per second
-	guessBurst = 20
 
 	maxGuessedName = 64 // bytes of a name that are remembered
 
@@ -40,24 +33,27 @@ const (
 
 // passwords compares passwords with bcrypt hashes. One that was right is remembered and costs
 // nothing. The others wait: at most half of the cores compare, one password of an address and of
-// a name at a time, so that none fills the queue of others. Wrong passwords have a rate.
+// a name at a time, so that none fills the queue of others. Wrong passwords have a rate, and addresses that
+// sent many of them wait apart from all others.
 type passwords struct {
 	keep             time.Duration // from the last use of a right password; negative = it is not remembered
 	macs             sync.Pool
 	right            *cache.Cache[sum, time.Time] // when it is forgotten
 	addresses, names *guesses
+	suspects         *semaphore.Weighted // of suspect addresses, before slots
 	slots            *semaphore.Weighted
 }
 
 func newPasswords(keep time.Duration) *passwords {
 	key := make([]byte, sha256.BlockSize)
 	_, _ = rand.Read(key) // never fails
+	slots := int64(max(1, runtime.NumCPU()/2))
 	return &passwords{
 		keep:      keep,
 		macs:      sync.Pool{New: func() any { return &mac{hmac.New(sha256.New, key), make([]byte, 0, 256)} }},
 		right:     cache.New[sum, time.Time](maxRemembered),
 		addresses: newGuesses(), names: newGuesses(),
-		slots: semaphore.NewWeighted(int64(max(1, runtime.NumCPU()/2))),
+		suspects: semaphore.NewWeighted(slots), slots: semaphore.NewWeighted(slots),
 	}
 }
 
@@ -78,6 +74,12 @@ func (p *passwords) compare(ctx context.Context, l credentials, addr, hash strin
 		return false, false, cmp.Or(ctx.Err(), errBusy)
 	}
 	defer fromAddress.leave()
+	if fromAddress.suspect() { // before the name's turn, which others want, too
+		if p.suspects.Acquire(waiting, 1) != nil {
+			return false, false, cmp.Or(ctx.Err(), errBusy)
+		}
+		defer p.suspects.Release(1)
+	}
 	forName, err := p.names.enter(waiting, name)
 	if err != nil {
 		return false, false, cmp.Or(ctx.Err(), errBusy)
@@ -91,8 +93,8 @@ func (p *passwords) compare(ctx context.Context, l credentials, addr, hash strin
 		return true, false, nil
 	}
 	if bcrypt.CompareHashAndPassword([]byte(hash), l.password[:min(len(l.password), maxPassword)]) != nil {
-		fromAddress.wrong.Store(true)
-		forName.wrong.Store(true)
+		fromAddress.note()
+		forName.note()
 		return false, true, nil
 	}
 	p.right.Put(s, time.Now().Add(p.keep), 1)
@@ -112,51 +114,6 @@ func (p *passwords) remembered(s sum) bool {
 	}
 	return true
 }
-
-// guesses gives each key, an address or a name, one comparison at a time, and a rate after a
-// wrong password. So a burst from one address takes one place in the queue of all.
-type guesses struct {
-	mu     sync.Mutex // held while a limit is looked up or made
-	limits *cache.Cache[string, *limit]
-}
-
-type limit struct {
-	turn    *semaphore.Weighted
-	waiting atomic.Int32
-	wrong   atomic.Bool // the rate applies
-	rate    *rate.Limiter
-}
-
-func newGuesses() *guesses { return &guesses{limits: cache.New[string, *limit](maxRemembered)} }
-
-func (g *guesses) of(key string) *limit {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l, known := g.limits.Get(key)
-	if !known {
-		l = &limit{turn: semaphore.NewWeighted(1), rate: rate.NewLimiter(guessRate, guessBurst)}
-		g.limits.Put(key, l, 1)
-	}
-	return l
-}
-
-// enter waits for the key's turn, which lasts until [limit.leave]. It fails immediately if too many wait
-// for the same key, or if its turn comes too late for the context.
-func (g *guesses) enter(ctx context.Context, key string) (l *limit, err error) {
-	l = g.of(key)
-	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > maxWaiting {
-		return nil, errBusy
-	}
-	if l.wrong.Load() {
-		if err := l.rate.Wait(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return l, l.turn.Acquire(ctx, 1)
-}
-
-func (l *limit) leave() { l.turn.Release(1) }
 
 // sum stands for a user, a password and the hash they were compared with. Only this process
 // can make it, and it reveals nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,8 +147,8 @@ func TestPasswords_GuessesLockNobodyOut(t *testing.T) {
 			most             time.Duration
 		}{
 			{"remembered", "alice", here, 0},
-			{"for the first time", "bob", here, maxWait},
-			{"for the first time, the name that is guessed", "carl", here, maxWait},
+			{"for the first time", "bob", here, time.Second},
+			{"for the first time, the name that is guessed", "carl", here, time.Second},
 			{"from elsewhere", "dora", "10.0.0.2", 0},
 		} {
 			began := time.Now()
@@ -190,6 +191,85 @@ func TestPasswords_GuessesQueueApart(t *testing.T) {
 	})
 }
 
+// However many addresses guess, at any names, a login from one that doesn't waits for few of them.
+func TestPasswords_GuessingAddressesQueueApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+		const guessers = 60
+		name := func(i int) string { return []string{"alice", "nobody", fmt.Sprint("user", i)}[i%3] }
+		from := func(i int) string { return fmt.Sprint("10.0.1.", i) }
+		for range tolerated + 1 {
+			for i := range guessers {
+				_ = loginFrom(t.Context(), h, name(i), "wrong", from(i))
+			}
+		}
+		time.Sleep(time.Minute) // the rates of the names recover
+		release := h.hold()
+		var compared atomic.Int64
+		var wg sync.WaitGroup
+		for i := range guessers {
+			wg.Go(func() {
+				_ = loginFrom(t.Context(), h, name(i), "wrong again", from(i))
+				compared.Add(1)
+			})
+		}
+		synctest.Wait()
+		before := int64(-1)
+		wg.Go(func() {
+			if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.2"); err != nil {
+				t.Error(err)
+			}
+			before = compared.Load()
+		})
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if before > guessers/2 {
+			t.Errorf("%d guesses were compared before", before)
+		}
+	})
+}
+
+// A login that comes among guesses of its own address is next, and those that have hung up leave no trace.
+func TestTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queue turn
+		if err := queue.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, hangUp := context.WithCancel(t.Context())
+		errs := make([]error, maxWaiting+2)
+		var order []int
+		var wg sync.WaitGroup
+		for i := range errs {
+			mine := t.Context()
+			if i == 5 {
+				mine = ctx
+			}
+			wg.Go(func() {
+				if errs[i] = queue.take(mine); errs[i] == nil {
+					order = append(order, i)
+					queue.pass()
+				}
+			})
+			synctest.Wait()
+		}
+		hangUp()
+		synctest.Wait()
+		queue.pass()
+		wg.Wait()
+		if !errors.Is(errs[0], errBusy) || !errors.Is(errs[1], errBusy) || !errors.Is(errs[5], context.Canceled) {
+			t.Errorf("the oldest got %v and %v, one that hung up %v", errs[0], errs[1], errs[5])
+		}
+		if len(order) != len(errs)-3 || !slices.IsSortedFunc(order, func(a, b int) int { return b - a }) {
+			t.Errorf("the order was %v", order)
+		}
+		if queue.held || len(queue.waiting) > 0 {
+			t.Error("the turn is still held")
+		}
+	})
+}
+
 // A password behind too many of the same address is refused at once, with the time to try again.
 func TestPasswords_TooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +308,7 @@ func TestPasswords_HungUp(t *testing.T) {
 	if err := loginFrom(ctx, h, "alice", "wrong", "10.0.0.1"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if h.passwords.addresses.of("10.0.0.1").wrong.Load() {
+	if h.passwords.addresses.of("10.0.0.1").wrong.Load() > 0 {
 		t.Error("the password was compared")
 	}
 }
