@@ -178,8 +178,12 @@ func (j *jobs) retain(metrics *retention.Metrics) func(context.Context, run) err
 			deleted++
 			j.write(by, DeletedTag(v))
 		}
+		o.Only = by.done.Of
 		err := retention.Run(ctx, o, r.DryRun, j.Log, metrics)
 		did := plural.Of(deleted, "tag") + " deleted"
+		if errors.Is(err, retention.ErrChanged) {
+			did += ": " + err.Error()
+		}
 		if r.DryRun {
 			did = "dry run: the log has what would be deleted"
 		}

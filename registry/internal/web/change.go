@@ -91,6 +91,9 @@ func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
+	if shown := v.PostForm.Get("digest"); p.Tag != "" && shown != "" && shown != string(p.Digest) {
+		return &refusal{http.StatusConflict, "The tag points at another image than the one that was shown. Look at it again."}
+	}
 	path := "/" + string(p.Repository)
 	switch {
 	case p.Whole:

@@ -96,9 +96,13 @@ func (web *Web) postStart(w http.ResponseWriter, v *visit) error {
 	if !web.offers(v, name) {
 		return errNoPage
 	}
+	plan := v.PostForm.Get("plan")
+	if name == schedule.RetentionApply && plan == "" {
+		return &refusal{http.StatusBadRequest, "Look at the plan first: only a plan that was shown is applied."}
+	}
 	who := cmp.Or(v.user(), "anonymous")
 	record := audit.Record{Time: time.Now(), Event: "maintenance", Who: who, From: v.RemoteAddr, Method: v.Method, Reference: name, Status: http.StatusSeeOther, RequestID: logging.RequestID(w)}
-	err := web.o.Board.Ask(name, who)
+	err := web.o.Board.AskFor(name, who, plan)
 	if errors.Is(err, schedule.ErrRunning) {
 		record.Status = http.StatusConflict
 		err = &refusal{record.Status, "Not started: " + name + " is running or about to run."}

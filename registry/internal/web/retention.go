@@ -19,6 +19,7 @@ const (
 type retentionPage struct {
 	frame
 	Plan     *retention.Plan // nil = it takes too long
+	ID       string          // of the plan
 	Verdicts []*retention.Verdict
 	Problems []string
 	Left     int           // tags that go and the page leaves out
@@ -43,7 +44,7 @@ func (web *Web) getRetention(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	if err == nil {
-		p.Plan, p.Problems = plan, plan.Problems[:min(len(plan.Problems), maxProblems)]
+		p.Plan, p.ID, p.Problems = plan, plan.ID(), plan.Problems[:min(len(plan.Problems), maxProblems)]
 		for _, verdict := range plan.Verdicts {
 			if verdict.Delete && len(p.Verdicts) < maxVerdicts {
 				p.Verdicts = append(p.Verdicts, verdict)

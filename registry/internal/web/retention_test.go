@@ -40,15 +40,29 @@ func TestRetention(t *testing.T) {
 	b.get("/ui/maintenance")
 	b.want(200, `href="/ui/retention"`)
 	b.get("/ui/retention")
-	b.want(200, "503 tags would be deleted now", "web/app:ci-000<", "rules[0]", "3 more tags", "-web/app:v1<", "-Apply the rules now")
+	b.want(200, "503 tags would be deleted now", "web/app:ci-000<", "rules[0]", "3 more tags", "-web/app:v1<", "-Apply this plan")
 	board.Plan(schedule.RetentionApply, 0)
 	if b.get("/ui/maintenance"); strings.Count(b.page, `href="/ui/retention"`) != 1 {
 		t.Errorf("not one link to the plan: %s", b.page)
 	}
 	b.get("/ui/retention")
-	b.want(200, "Apply the rules now", "can be restored for 2 days")
+	b.want(200, "Apply this plan", "can be restored for 2 days")
 	if _, err := s.rules.Repository("web/app").Peek(t.Context(), oci.Reference{Tag: "ci-000"}); err != nil {
 		t.Errorf("the plan has deleted a tag: %v", err)
+	}
+
+	// The run is requested for the plan that was shown.
+	shown, err := plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.post("/ui/maintenance", "job", schedule.RetentionApply)
+	b.want(400, "Look at the plan first")
+	b.get("/ui/retention")
+	b.want(200, `name="plan" value="`+shown.ID()+`"`)
+	b.post("/ui/maintenance", "job", schedule.RetentionApply, "plan", shown.ID())
+	if done := board.Begin(schedule.RetentionApply, <-board.Asked(schedule.RetentionApply)); done.Of != shown.ID() {
+		t.Errorf("the run is for the plan %q, not %q", done.Of, shown.ID())
 	}
 }
 

@@ -2,6 +2,8 @@ package retention
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -25,6 +27,7 @@ type Options struct {
 	TrustDates bool
 	Now        func() time.Time // nil = time.Now
 	Deleted    func(*Verdict)   // called for each tag that Apply has deleted; may be nil
+	Only       string           // Run applies a plan with this ID only; "" = any
 }
 
 // Plan is what the rules would do now.
@@ -41,6 +44,18 @@ type Plan struct {
 	Problems []string   `json:"problems,omitempty"` // what could not be looked at, and is left alone
 
 	begins pulls.Times // tags whose age counts from now
+}
+
+// ID identifies the tags that the plan deletes, with their targets: two plans with the same ID delete the
+// same.
+func (p *Plan) ID() string {
+	h := sha256.New()
+	for _, v := range p.Verdicts {
+		if v.Delete {
+			fmt.Fprintf(h, "%s:%s@%s\n", v.Repository, v.Tag, v.Digest)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Overlap is tags that several rules select: the first decides.

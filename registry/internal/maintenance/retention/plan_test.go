@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -288,6 +289,28 @@ func TestChangesSinceThePlan(t *testing.T) {
 	check(t, err)
 	if strings.Join(left, " ") != "again moved" {
 		t.Errorf("left are %v", left)
+	}
+}
+
+// A run for a plan that was shown deletes exactly that, or nothing.
+func TestRun_OnlyThePlanShown(t *testing.T) {
+	s := newStore(t, Rule{Repositories: names(t, "**"), Delete: true, NewerThan: day})
+	s.image("a", "old", 9, "", "x")
+	s.image("a", "older", 9, "", "y")
+	shown := s.plan()
+	_, err := s.Registry.Repository("a").DeleteTag(t.Context(), "older")
+	check(t, err)
+	s.image("a", "other", 9, "", "z")
+	run := func(only string) error {
+		o := s.Options
+		o.Only = only
+		return Run(t.Context(), o, false, zap.NewNop(), nil)
+	}
+	if err := run(shown.ID()); !errors.Is(err, ErrChanged) || goes(s.plan()) != "a:old a:other" {
+		t.Errorf("after a change: %v, still to go %q", err, goes(s.plan()))
+	}
+	if err := run(s.plan().ID()); err != nil || goes(s.plan()) != "" {
+		t.Errorf("the plan that was shown: %v, still to go %q", err, goes(s.plan()))
 	}
 }
 

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,11 +48,18 @@ func (m *Metrics) observe(p *Plan, r Result, err error) {
 	m.last.SetToCurrentTime()
 }
 
+// ErrChanged means that nothing was deleted, because the plan isn't the one of [Options.Only] any more.
+var ErrChanged = errors.New("the plan has changed since it was shown")
+
 // Run applies the rules once, as a schedule does: what goes is logged, and with
-// dryRun only that.
+// dryRun only that. ErrChanged.
 func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *Metrics) error {
 	start := time.Now()
 	plan, err := Make(ctx, o)
+	if err == nil && o.Only != "" && plan.ID() != o.Only {
+		log.Info("retention deletes nothing: the plan has changed since it was shown", zap.Int("planned", plan.Deleted))
+		return ErrChanged
+	}
 	var result Result
 	switch {
 	case err != nil:

@@ -42,6 +42,7 @@ type Job struct {
 
 // Progress counts what a run has looked at since its phase began. It is safe for concurrent use.
 type Progress struct {
+	Of                                    string // what the run was requested for, such as a plan's ID; "" = whatever is due
 	phase                                 atomic.Pointer[string]
 	Repositories, Manifests, Blobs, Bytes atomic.Int64
 	Percent                               atomic.Int64 // of the phase, 0 = unknown
@@ -73,6 +74,7 @@ type Board struct {
 type entry struct {
 	Job
 	asked chan string
+	of    string // what the requested run is for
 }
 
 // Jobs returns the jobs in the order in which they were planned first.
@@ -118,7 +120,10 @@ func (b *Board) Asked(name string) (asked <-chan string) {
 }
 
 // Ask requests a run now for the user of that name. The error is ErrNoJob or ErrRunning.
-func (b *Board) Ask(name, by string) error {
+func (b *Board) Ask(name, by string) error { return b.AskFor(name, by, "") }
+
+// AskFor is Ask for a run that gets of in its [Progress].
+func (b *Board) AskFor(name, by, of string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.find(name)
@@ -128,7 +133,7 @@ func (b *Board) Ask(name, by string) error {
 	case e.Asked || !e.Begun.IsZero():
 		return ErrRunning
 	}
-	e.Asked = true
+	e.Asked, e.of = true, of
 	e.asked <- by // its place is free: Asked is false
 	return nil
 }
@@ -146,6 +151,9 @@ func (b *Board) Plan(name string, within time.Duration) {
 func (b *Board) Begin(name, by string) *Progress {
 	done := &Progress{}
 	b.change(name, func(e *entry) {
+		if by != "" {
+			done.Of = e.of
+		}
 		e.Begun, e.By, e.Done, e.Asked = time.Now(), by, done, false
 		select {
 		case <-e.asked: // while the run waited for its slot
