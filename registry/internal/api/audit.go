@@ -21,8 +21,12 @@ func (r *request) audit(status int) {
 	if event == "" {
 		return
 	}
+	token := ""
+	if r.grant != nil {
+		token = r.grant.PersonalToken()
+	}
 	log.Write(audit.Record{
-		Time: time.Now(), Event: event, Who: cmp.Or(r.user, "anonymous"), Claimed: r.claimed, From: r.RemoteAddr, Method: r.Method,
+		Time: time.Now(), Event: event, Who: cmp.Or(r.user, "anonymous"), Token: token, Claimed: r.claimed, From: r.RemoteAddr, Method: r.Method,
 		Repository: string(r.name), Reference: r.last, Digest: string(r.digest), Moved: r.moved, Change: r.change,
 		Status: status, Reason: string(r.refusal), RequestID: r.rec.ID(),
 	})

@@ -70,7 +70,7 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	}
 	wanted := robot.Robot{Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires.Time}
 	if r.grant != nil {
-		wanted.CreatedBy = r.grant.Caller.String()
+		wanted.CreatedBy, wanted.Token = r.grant.Caller.String(), r.grant.PersonalToken()
 	}
 	r.change = wanted.Summary()
 	if !r.administers(&wanted) {
@@ -111,14 +111,14 @@ func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	by := ""
+	by, token := "", ""
 	if r.grant != nil {
-		by = r.grant.Caller.String()
+		by, token = r.grant.Caller.String(), r.grant.PersonalToken()
 		if r.grant.Caller.Kind == access.Robot && old.Name != r.grant.Caller.Name && old.CreatedBy != by {
 			return oci.NewError(oci.CodeDenied, "a robot can rotate itself and the robots that it made")
 		}
 	}
-	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by)
+	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by, token)
 	if errors.Is(err, robot.ErrUnknown) {
 		return noRobot()
 	}

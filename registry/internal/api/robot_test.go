@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage/memory"
@@ -80,5 +83,66 @@ func TestCreateRobot_Expires(t *testing.T) {
 	all, err := robots.List(t.Context())
 	if want := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC); err != nil || len(all) != 1 || !all[0].Expires.Equal(want) {
 		t.Errorf("robots: %v, %v", all, err)
+	}
+}
+
+// A robot that was made by a personal access token ends with it, and the audit log names the token.
+func TestCreateRobot_ByAPersonalToken(t *testing.T) {
+	store, lines := memory.New(), &bytes.Buffer{}
+	robots, err := robot.Open(t.Context(), store, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := access.New(nil, []access.Rule{{Who: []string{"u"}, Repositories: []string{"**"}, Allow: []string{"admin"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	people := personal.New(store, "")
+	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: lines})
+	s := newServer(t, func(s *setup) {
+		logins := &auth.Logins{Htpasswd: openUsers(t), Robots: robots, People: people}
+		s.store, s.options.Robots, s.options.Audit = store, robots, acts
+		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }, Logins: logins, Realm: "test"})
+	})
+	basic := func(user, password string) []string {
+		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
+	}
+	create := func(path, body string, login []string) []string {
+		t.Helper()
+		var created struct{ Username, Password string }
+		if err := json.Unmarshal(s.do("POST", path, []byte(body), login...).body, &created); err != nil || created.Password == "" {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return basic(created.Username, created.Password)
+	}
+	secret, err := people.Create(t.Context(), "u", personal.Token{Expires: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const robotsPath = "/v2/_slipway/robots"
+	login := basic("u", secret)
+	robot := create(robotsPath, `{"name":"ci","repositories":["**"],"allow":["admin"]}`, login)
+	child := create(robotsPath, `{"name":"child","repositories":["**"],"allow":["push"]}`, robot)
+	own := create(robotsPath, `{"name":"own","repositories":["**"],"allow":["push"]}`, basic("u", "p"))
+	rotated := create(robotsPath, `{"name":"rotated","repositories":["**"],"allow":["push"]}`, basic("u", "p"))
+	rotated = create(robotsPath+"/rotated/secret", "", login)
+	for _, login := range [][]string{robot, child, own, rotated} {
+		s.do("GET", "/v2/", nil, login...).want(t, 200)
+	}
+	id := personal.IDOf(secret)
+	if err := people.Revoke(t.Context(), "u", id); err != nil {
+		t.Fatal(err)
+	}
+	for i, login := range [][]string{robot, child, rotated} {
+		if got := s.do("GET", "/v2/", nil, login...); got.StatusCode != 401 {
+			t.Errorf("robot %d after the token was revoked: %d", i, got.StatusCode)
+		}
+	}
+	s.do("GET", "/v2/", nil, own...).want(t, 200)
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"event":"robot created","who":"u","token":"` + id + `"`; strings.Count(lines.String(), want) != 1 || strings.Contains(lines.String(), secret) {
+		t.Errorf("want one %s in\n%s", want, lines)
 	}
 }

@@ -20,6 +20,7 @@ type Record struct {
 	Time       time.Time         `json:"time"`
 	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot revoked, token created, token revoked, maintenance, reload, lost, dropped
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
+	Token      string            `json:"token,omitempty"`   // ID of the personal access token that proved the caller, or that the event is about
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave
 	From       string            `json:"from,omitempty"`    // the client's address
 	Method     string            `json:"method,omitempty"`
@@ -57,7 +58,7 @@ func (r *Record) reads() bool { return r.Event == "pull" || r.Event == "refused"
 // encode returns the line, which has at most some KiB whatever the client has sent.
 func encode(r Record) []byte {
 	r.Time = r.Time.UTC()
-	for _, field := range []*string{&r.Event, &r.Who, &r.Claimed, &r.From, &r.Method, &r.Repository, &r.Reference, &r.Digest, &r.Reason, &r.Result, &r.RequestID} {
+	for _, field := range []*string{&r.Event, &r.Who, &r.Token, &r.Claimed, &r.From, &r.Method, &r.Repository, &r.Reference, &r.Digest, &r.Reason, &r.Result, &r.RequestID} {
 		*field = shorten(*field, maxField)
 	}
 	r.Change = shorten(r.Change, maxChange)

@@ -4,6 +4,7 @@
 package auth
 
 import (
+	"strings"
 	"time"
 
 	"slipway/registry/internal/access"
@@ -81,6 +82,19 @@ func (g *Grant) AdministersAny() bool { return g.rules.AdministersAny(&g.Caller)
 // Unlimited reports whether the caller may do everything everywhere.
 func (g *Grant) Unlimited() bool {
 	return g.token == nil && g.rules.Unlimited(&g.Caller)
+}
+
+// PersonalToken returns the ID of the personal access token that has proven the caller, "" if none has.
+func (g *Grant) PersonalToken() string {
+	stamp := g.stamp
+	if g.token != nil && g.token.Own != nil {
+		stamp = g.token.Own.Stamp
+	}
+	id, ok := strings.CutPrefix(stamp, tokenStamp)
+	if !ok {
+		return ""
+	}
+	return id
 }
 
 // Classes are those that the token, if there is one, names for the repository; nil stands

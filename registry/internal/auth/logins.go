@@ -99,7 +99,7 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 // maxMakers bounds how many robots may have made each other in turn.
 const maxMakers = 8
 
-// errMakerGone means that a robot's maker can no longer log in.
+// errMakerGone means that a robot's maker, or the token by which the robot was made, can no longer log in.
 var errMakerGone = errors.New("the robot's maker no longer exists")
 
 // empower gives who the rights of its account, bounded by those of its maker, who must
@@ -136,19 +136,29 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 		}
 		maker.Own = own
 	case access.Person:
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
-		if l.People == nil {
-			return errMakerGone
+		if err := l.empowerMaker(&maker, l.addGroups); err != nil {
+			return err
 		}
-		err := l.addGroups(ctx, &maker)
-		if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Reason == RevokedToken {
-			return errMakerGone
-		}
-		return err
 	case access.Certificate, access.Anonymous: // the rules alone know them
 	}
+	if account.Token != "" {
+		return l.empowerMaker(&maker, func(ctx context.Context, maker *access.Caller) error { return l.useToken(ctx, maker, account.Token) })
+	}
 	return nil
+}
+
+// empowerMaker looks up what the maker may do now, if they still exist.
+func (l *Logins) empowerMaker(maker *access.Caller, look func(context.Context, *access.Caller) error) error {
+	if l.People == nil {
+		return errMakerGone
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	err := look(ctx, maker)
+	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Reason == RevokedToken {
+		return errMakerGone
+	}
+	return err
 }
 
 // robotRefusal turns an error of package robot into a refusal.

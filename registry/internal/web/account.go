@@ -95,7 +95,7 @@ func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	web.noteToken(w, v, "token created", "allow "+strings.Join(wanted.Allow, ", ")+" until "+wanted.Expires.Format(time.RFC3339))
+	web.noteToken(w, v, "token created", personal.IDOf(secret), "allow "+strings.Join(wanted.Allow, ", ")+" until "+wanted.Expires.Format(time.RFC3339))
 	if p, err = web.accountPage(v); err != nil {
 		return err
 	}
@@ -119,11 +119,11 @@ func (web *Web) postRevokeToken(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	web.noteToken(w, v, "token revoked", id)
+	web.noteToken(w, v, "token revoked", id, id)
 	return web.back(w, v, "/account", "revoked")
 }
 
 // noteToken writes what was done to a personal access token into the audit log.
-func (web *Web) noteToken(w http.ResponseWriter, v *visit, event, change string) {
-	web.o.Audit.Write(audit.Record{Time: time.Now(), Event: event, Who: v.user(), From: v.RemoteAddr, Method: v.Method, Change: change, Status: http.StatusOK, RequestID: logging.RequestID(w)})
+func (web *Web) noteToken(w http.ResponseWriter, v *visit, event, id, change string) {
+	web.o.Audit.Write(audit.Record{Time: time.Now(), Event: event, Who: v.user(), Token: id, From: v.RemoteAddr, Method: v.Method, Change: change, Status: http.StatusOK, RequestID: logging.RequestID(w)})
 }

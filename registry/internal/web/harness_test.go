@@ -38,6 +38,7 @@ type site struct {
 	*testing.T
 	rules     *registry.Registry
 	url       string
+	handler   http.Handler
 	passwords string // path of the file
 }
 
@@ -119,7 +120,7 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 	t.Cleanup(func() { _ = pages.Close() })
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	s.url = server.URL
+	s.url, s.handler = server.URL, handler
 	return s
 }
 

@@ -122,10 +122,10 @@ func problem(err error) (status int, text string) {
 
 // fail answers with an error page.
 func (web *Web) fail(w http.ResponseWriter, v *visit, err error) {
-	if v.Context().Err() != nil {
-		return // the client has left
-	}
 	status, text := problem(err)
+	if v.Context().Err() != nil && status != http.StatusRequestTimeout {
+		panic(http.ErrAbortHandler) // the client has left; without an answer it would be 200 in logs
+	}
 	if status >= http.StatusInternalServerError {
 		web.o.Log.Error("a page failed", zap.String("http.request.id", logging.RequestID(w)), zap.String("path", v.URL.Path), zap.Error(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -167,6 +168,8 @@ func (web *Web) checkForm(v *visit) error {
 	switch err := ui.ParseForm(v.Request); {
 	case errors.Is(err, ui.ErrFormTooLarge):
 		return &refusal{http.StatusRequestEntityTooLarge, "The form is too large."}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &refusal{http.StatusRequestTimeout, "The form took too long to arrive. Send it once more."}
 	case err != nil:
 		return &refusal{http.StatusBadRequest, "The form cannot be read."}
 	case v.URL.Path != "/ui/login" && !ui.FromSession(v.Request, v.csrf):

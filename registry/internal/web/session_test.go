@@ -1,9 +1,12 @@
 package web
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -216,5 +219,42 @@ func TestPages_AreForTheirOrigin(t *testing.T) {
 	send("GET", "/v2/", "")
 	if b.header.Get("Access-Control-Allow-Origin") != origin {
 		t.Errorf("it can't read the API: %v", b.header)
+	}
+}
+
+// cutOff is the body of a form whose client stalls, or leaves.
+type cutOff struct {
+	cancel context.CancelFunc
+	err    error
+}
+
+// Read implements io.Reader. net/http ends the context of a request whose connection fails, too.
+func (c cutOff) Read([]byte) (int, error) {
+	c.cancel()
+	return 0, c.err
+}
+
+// A form that didn't arrive is never answered as a success.
+func TestForm_CutOff(t *testing.T) {
+	s := newSite(t)
+	for _, path := range []string{"/ui/login", "/ui/maintenance", "/ui/delete/web/app"} {
+		for err, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: 0} {
+			ctx, cancel := context.WithCancel(t.Context())
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, cutOff{cancel, err})
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			w.Code = 0
+			func() {
+				defer func() {
+					if broken := recover(); (broken == http.ErrAbortHandler) != (want == 0) { //nolint:errorlint // net/http compares the same way
+						t.Errorf("%s after %v: %v", path, err, broken)
+					}
+				}()
+				s.handler.ServeHTTP(w, r)
+			}()
+			if w.Code != want {
+				t.Errorf("%s after %v: %d, want %d", path, err, w.Code, want)
+			}
+		}
 	}
 }

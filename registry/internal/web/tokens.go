@@ -84,7 +84,7 @@ func (web *Web) postRevokeOwned(w http.ResponseWriter, v *visit) error {
 		if err != nil && !errors.Is(err, personal.ErrUnknown) {
 			return err
 		}
-		web.noteToken(w, v, "token revoked", token.ID+" of "+owner)
+		web.noteToken(w, v, "token revoked", token.ID, token.ID+" of "+owner)
 	}
 	return web.back(w, v, "/tokens", "revoked")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"slipway/relay/internal/account"
@@ -57,6 +58,8 @@ func parseForm(r *http.Request) error {
 		return nil
 	case errors.Is(err, ui.ErrFormTooLarge):
 		return &refusal.Error{Kind: refusal.KindTooLarge, Message: fmt.Sprintf("A form may have %d bytes.", ui.MaxForm), Err: err}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &refusal.Error{Kind: refusal.KindTimeout, Message: "The form took too long to arrive. Send it once more.", Err: err}
 	default:
 		return &refusal.Error{Kind: refusal.KindInvalid, Message: "The form cannot be read.", Err: err}
 	}

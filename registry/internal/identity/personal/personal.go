@@ -156,12 +156,18 @@ func (t *Tokens) find(ctx context.Context, owner, id string) (record, error) {
 	return r, nil
 }
 
+// IDOf returns the ID that a secret contains, "" if it isn't one.
+func IDOf(secret string) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(secret, Prefix), "_")
+	if !validID(id) {
+		return ""
+	}
+	return id
+}
+
 // Login returns the owner's token with that secret. ErrUnknown.
 func (t *Tokens) Login(ctx context.Context, owner, secret string) (Token, error) {
-	id, _, ok := strings.Cut(strings.TrimPrefix(secret, Prefix), "_")
-	if !ok {
-		return Token{}, ErrUnknown
-	}
+	id := IDOf(secret)
 	r, err := t.find(ctx, owner, id)
 	if err != nil {
 		return Token{}, err

@@ -236,10 +236,10 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 }
 
 // Rotate gives a robot another secret, which can't be read again; the old one and its tokens end
-// as with Revoke. From then on the rights of by bound those of the robot, unless by is the robot
-// itself, which stays bounded by its maker. ErrUnknown, also for a robot that has changed at the same
-// moment.
-func (a *Accounts) Rotate(ctx context.Context, name, by string) (secret string, err error) {
+// as with Revoke. From then on the rights of by, known by that personal access token or by none,
+// bound those of the robot, unless by is the robot itself, which stays bounded by its maker.
+// ErrUnknown, also for a robot that has changed at the same moment.
+func (a *Accounts) Rotate(ctx context.Context, name, by, token string) (secret string, err error) {
 	if !nameForm.MatchString(name) {
 		return "", ErrUnknown
 	}
@@ -253,7 +253,7 @@ func (a *Accounts) Rotate(ctx context.Context, name, by string) (secret string, 
 	r := old.Robot
 	r.ID = newID()
 	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by != self {
-		r.CreatedBy = by
+		r.CreatedBy, r.Token = by, token
 	}
 	secret, err = a.put(ctx, r, storage.IfVersion(old.version))
 	if errors.Is(err, storage.ErrConflict) {

@@ -43,8 +43,10 @@ type Robot struct {
 	// CreatedBy is the caller who made the robot, as the access rules write it. Its rights
 	// bound those of the robot, and without it the robot stops. "" is an operator at the
 	// command line, who isn't bounded.
-	CreatedBy string    `json:"created_by,omitempty"`
-	Expires   time.Time `json:"expires,omitzero"` // zero = never
+	CreatedBy string `json:"created_by,omitempty"`
+	// Token is the ID of the personal access token by which the maker was known. The robot stops with it.
+	Token   string    `json:"token,omitempty"`
+	Expires time.Time `json:"expires,omitzero"` // zero = never
 }
 
 // record is a robot as it is stored.
