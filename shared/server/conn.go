@@ -1,6 +1,9 @@
 package server
 
 import (
+	"container/list"
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -19,51 +22,26 @@ const slice = 256 << 10
 type listener struct {
 	net.Listener
 	pace  pace
-	http2 bool          // connections may be of HTTP/2, whose streams have deadlines of their own
-	slots chan struct{} // nil without a bound
-	done  chan struct{}
-	ended atomic.Bool
-}
-
-func newListener(l net.Listener, p pace, http2 bool, maxConns int) *listener {
-	wrapped := &listener{Listener: l, pace: p, http2: http2, done: make(chan struct{})}
-	if maxConns > 0 {
-		wrapped.slots = make(chan struct{}, maxConns)
-	}
-	return wrapped
+	http2 bool // connections may be of HTTP/2, whose streams have deadlines of their own
+	crowd *crowd
 }
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	if l.slots != nil {
-		select {
-		case l.slots <- struct{}{}:
-		case <-l.done:
-			return nil, net.ErrClosed
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
 		}
-	}
-	inner, err := l.Listener.Accept()
-	if err != nil {
-		l.leave()
-		return nil, err
-	}
-	if l.http2 {
-		limitUnsent(inner)
-	}
-	return &conn{Conn: inner, pace: l.pace, left: l.leave}, nil
-}
-
-// Close implements net.Listener.
-func (l *listener) Close() error {
-	if !l.ended.Swap(true) {
-		close(l.done)
-	}
-	return l.Listener.Close()
-}
-
-func (l *listener) leave() {
-	if l.slots != nil {
-		<-l.slots
+		c := &conn{Conn: inner, pace: l.pace, crowd: l.crowd, host: hostOf(inner.RemoteAddr())}
+		if !l.crowd.enter(c) {
+			_ = inner.Close()
+			continue
+		}
+		if l.http2 {
+			limitUnsent(inner)
+		}
+		return c, nil
 	}
 }
 
@@ -76,8 +54,22 @@ type conn struct {
 	began      atomic.Int64 // what the client had taken when that was set
 	overridden atomic.Bool  // a handler set a write deadline
 	stuck      atomic.Bool  // a write has run out of time
-	left       func()
-	ended      atomic.Bool
+
+	crowd    *crowd
+	host     string
+	place    *list.Element // in crowd, whose lock guards it; nil once the connection has left
+	requests atomic.Int64  // in their handlers
+}
+
+// connKey is the key of a request's conn in its context.
+type connKey struct{}
+
+// withConn tells a connection's requests which it is: net/http has no other way.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
 }
 
 // Write implements net.Conn.
@@ -189,8 +181,6 @@ func (c *conn) CloseWrite() error {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	if !c.ended.Swap(true) {
-		c.left()
-	}
+	c.crowd.leave(c)
 	return c.Conn.Close()
 }

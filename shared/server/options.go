@@ -39,8 +39,9 @@ type Options struct {
 	StallTimeout time.Duration
 	MinRate      int64
 
-	// MaxConns bounds the open connections; further ones wait in the kernel's
-	// queue. 0 is no bound.
+	// MaxConns bounds the open connections. A further one replaces one that has no
+	// request in a handler, of the address with the most connections first, or is
+	// refused. 0 is half of the files that the process may open, at most 16384.
 	MaxConns int
 }
 
@@ -73,6 +74,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxHeaderBytes <= 0 {
 		o.MaxHeaderBytes = DefaultMaxHeaderBytes
+	}
+	if o.MaxConns <= 0 {
+		o.MaxConns = defaultMaxConns()
 	}
 	return o
 }

@@ -142,23 +142,6 @@ func TestStoppedBeforeItServes(t *testing.T) {
 	}
 }
 
-func TestMaxConns(t *testing.T) {
-	s := serve(t, Options{Handler: http.HandlerFunc(hello), MaxConns: 2})
-	first, second := dial(t, s), dial(t, s)
-	get(t, first, "/")
-	get(t, second, "/")
-	third := dial(t, s)
-	send(t, third, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	_ = third.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	if _, err := third.Read(make([]byte, 1)); err == nil {
-		t.Error("the third connection is served beside two others")
-	}
-	_ = first.Close()
-	if status, _ := answer(t, third); status != http.StatusOK {
-		t.Errorf("status %d once there is room", status)
-	}
-}
-
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})

@@ -39,7 +39,10 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", o.Name, err)
 	}
-	s.listener = newListener(l, newPace(o.StallTimeout, o.MinRate), s.secure && !o.DisableHTTP2 || !s.secure && o.H2C, o.MaxConns)
+	s.listener = &listener{
+		Listener: l, pace: newPace(o.StallTimeout, o.MinRate), http2: s.secure && !o.DisableHTTP2 || !s.secure && o.H2C,
+		crowd: newCrowd(o.MaxConns, o.Log),
+	}
 	return s, nil
 }
 
@@ -57,6 +60,7 @@ func (s *Server) configure(o Options) error {
 		MaxHeaderBytes:    o.MaxHeaderBytes,
 		ErrorLog:          errorLog(o.Log),
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConn,
 		Protocols:         &protocols,
 	}
 	if !s.secure {
@@ -76,11 +80,15 @@ func (s *Server) configure(o Options) error {
 	return nil
 }
 
-// counted keeps the number of requests in their handlers.
+// counted keeps the number of requests in their handlers, of the server and of each connection.
 func (s *Server) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		defer s.requests.Add(-1)
+		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+			c.requests.Add(1)
+			defer c.requests.Add(-1)
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,7 +16,7 @@ func TestUnsentIsLimitedForHTTP2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newListener(plain, newPace(0, 0), http2, 0)
+		l := &listener{Listener: plain, pace: newPace(0, 0), http2: http2, crowd: newCrowd(1, zap.NewNop())}
 		defer l.Close()
 		client, err := new(net.Dialer).DialContext(t.Context(), "tcp", plain.Addr().String())
 		if err != nil {

@@ -57,7 +57,7 @@ func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([
 	if cfg.HTTP.Debug.Addr == "" {
 		return []*server.Server{main}, nil
 	}
-	second, err := server.Listen(server.Options{Name: "debug", Addr: cfg.HTTP.Debug.Addr, Handler: debug, Log: log})
+	second, err := server.Listen(server.Options{Name: "debug", Addr: cfg.HTTP.Debug.Addr, Handler: debug, Log: log, MaxConns: 100})
 	if err != nil {
 		return nil, errors.Join(server.ExplainListen(err, "http.debug.addr", cfg.HTTP.Debug.Addr), main.Close())
 	}

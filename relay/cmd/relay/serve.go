@@ -146,7 +146,7 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	}
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", p.metrics)
-	second, err := server.Listen(server.Options{Name: "metrics", Addr: cfg.Metrics.ListenAddress, Handler: metrics, Log: log})
+	second, err := server.Listen(server.Options{Name: "metrics", Addr: cfg.Metrics.ListenAddress, Handler: metrics, Log: log, MaxConns: 100})
 	if err != nil {
 		return nil, errors.Join(server.ExplainListen(err, "metrics.listenaddress", cfg.Metrics.ListenAddress), main.Close())
 	}
