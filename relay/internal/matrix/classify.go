@@ -134,6 +134,8 @@ func failedRequest(err error) *SendError {
 	switch {
 	case errors.Is(err, context.Canceled):
 		failed.Reason = "the request was given up"
+	case errors.Is(err, errAnswerTooLong):
+		failed.Reason = "the homeserver's answer is too long"
 	case errors.As(err, &dns):
 		failed.Class, failed.Reason = ClassAway, "the homeserver's name cannot be resolved"
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &record):

@@ -242,8 +242,7 @@ func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error
 			} `json:"content"`
 		} `json:"chunk"`
 	}
-	path, query := v3("rooms", roomID, "members"), url.Values{"not_membership": {"leave"}}
-	if err := c.ask(ctx, request{method: http.MethodGet, path: path, query: query}, &members); err != nil {
+	if err := c.ask(ctx, membersOf(roomID), &members); err != nil {
 		return nil, c.notIn(err)
 	}
 	var all []id.UserID
@@ -254,6 +253,11 @@ func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error
 		}
 	}
 	return all, nil
+}
+
+// membersOf asks for the members of a room, without those who left.
+func membersOf(roomID string) request {
+	return request{method: http.MethodGet, path: v3("rooms", roomID, "members"), query: url.Values{"not_membership": {"leave"}}, limit: maxListAnswer}
 }
 
 // RecoveryKey returns the recovery key of the bot's identity, from the database. With it another client can take the identity

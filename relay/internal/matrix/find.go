@@ -36,7 +36,7 @@ func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Tim
 	for range findPages {
 		var page historyPage
 		path := v3("rooms", roomID, "messages")
-		if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
+		if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query, limit: maxListAnswer}, &page); err != nil {
 			return Found{}, c.explain(ctx, roomID, err)
 		}
 		for _, e := range page.Chunk {

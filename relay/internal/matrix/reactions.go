@@ -25,7 +25,7 @@ func (c *Client) Reactions(ctx context.Context, roomID, eventID string) (all []R
 		} `json:"chunk"`
 	}
 	path := mautrix.ClientURLPath{"v1", "rooms", roomID, "relations", eventID, "m.annotation", EventReaction}
-	if err := c.call(ctx, request{method: http.MethodGet, path: path, query: url.Values{"limit": {"100"}}}, &page); err != nil {
+	if err := c.call(ctx, request{method: http.MethodGet, path: path, query: url.Values{"limit": {"100"}}, limit: maxListAnswer}, &page); err != nil {
 		return nil, err
 	}
 	for _, e := range page.Chunk {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,10 +19,14 @@ import (
 	"maunium.net/go/mautrix/id"
 )
 
-// Bounds of an answer; a sync of many rooms is the largest.
+// Bounds of an answer in bytes.
 const (
-	maxAnswer     = 64 << 20
+	maxAnswer     = 1 << 20
 	maxSendAnswer = 64 << 10
+	maxListAnswer = 8 << 20  // the 10,000 members of a room, 100 events
+	maxKeysAnswer = 16 << 20 // the devices of a room
+	maxSyncAnswer = 64 << 20 // all rooms
+	maxHeader     = 256 << 10
 )
 
 // newTransport returns a transport that keeps a connection for each room that is sent to at the same time, and notices dead
@@ -36,7 +42,9 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 		DisableCompression:  true, // answers are small
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+
+		MaxResponseHeaderBytes: maxHeader,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 
@@ -76,7 +84,7 @@ func (c *Client) api(userID, token string) *mautrix.Client {
 		Log:             zerolog.Nop(),
 		IgnoreRateLimit: true, // the caller waits
 
-		ResponseSizeLimit: maxAnswer,
+		ResponseSizeLimit: maxKeysAnswer, // do has its own
 	}
 }
 
@@ -107,7 +115,7 @@ func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any
 	}
 	answer, resp, err := api.MakeFullRequestWithResp(ctx, mautrix.FullRequest{ //nolint:bodyclose // mautrix closes it
 		Method: r.method, URL: api.BuildURLWithFullQuery(r.path, func(q url.Values) { maps.Copy(q, r.query) }), Headers: headers,
-		RequestJSON: r.in, RequestBytes: r.raw, RequestBody: r.file, RequestLength: r.size, SensitiveContent: true, MaxAttempts: 1, ResponseSizeLimit: cmp.Or(r.limit, maxAnswer),
+		RequestJSON: r.in, RequestBytes: r.raw, RequestBody: r.file, RequestLength: r.size, SensitiveContent: true, MaxAttempts: 1, ResponseSizeLimit: cmp.Or(r.limit, maxAnswer), Handler: readAnswer,
 	})
 	var request *url.Error
 	switch {
@@ -124,6 +132,35 @@ func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any
 		return notJSON(resp.StatusCode, answer, err)
 	}
 	return nil
+}
+
+var errAnswerTooLong = errors.New("the answer is too long")
+
+// readAnswer reads an answer of at most limit bytes. An endless one costs no more memory than that: unlike io.ReadAll, it copies nothing
+// while it grows.
+func readAnswer(_ *http.Request, res *http.Response, _ any, limit int64) ([]byte, error) {
+	const most = 1 << 20
+	var parts [][]byte
+	total := int64(0)
+	for part := make([]byte, 0, 512); ; {
+		n, err := res.Body.Read(part[len(part):cap(part)])
+		part = part[:len(part)+n]
+		total += int64(n)
+		switch {
+		case total > limit:
+			return nil, fmt.Errorf("%w: more than %d bytes", errAnswerTooLong, limit)
+		case errors.Is(err, io.EOF) && len(parts) == 0:
+			return part, nil
+		case errors.Is(err, io.EOF):
+			return slices.Concat(append(parts, part)...), nil
+		case err != nil:
+			return nil, err
+		}
+		if len(part) == cap(part) {
+			parts = append(parts, part)
+			part = make([]byte, 0, min(2*cap(part), most))
+		}
+	}
 }
 
 const userAgent = "slipway-relay"

@@ -220,7 +220,7 @@ func serverOf(id string) string {
 // Joined returns the ids of the rooms that the bot is in.
 func (c *Client) Joined(ctx context.Context) ([]string, error) {
 	var out mautrix.RespJoinedRooms
-	err := c.call(ctx, request{method: http.MethodGet, path: v3("joined_rooms")}, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: v3("joined_rooms"), limit: maxListAnswer}, &out)
 	rooms := make([]string, len(out.JoinedRooms))
 	for i, roomID := range out.JoinedRooms {
 		rooms[i] = roomID.String()
@@ -292,7 +292,7 @@ const nameFilter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":
 func (c *Client) JoinedRooms(ctx context.Context) ([]RoomInfo, error) {
 	var answer syncAnswer
 	query := url.Values{"filter": {nameFilter}, "timeout": {"0"}, "set_presence": {"offline"}}
-	if err := c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query}, &answer); err != nil {
+	if err := c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query, limit: maxSyncAnswer}, &answer); err != nil {
 		return nil, err
 	}
 	all := make([]RoomInfo, 0, len(answer.Rooms.Join))

@@ -193,7 +193,7 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 	} else {
 		query.Set("filter", firstFilter)
 	}
-	err = c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query}, &decoded)
+	err = c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query, limit: maxSyncAnswer}, &decoded)
 	if err == nil && decoded.NextBatch == "" {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
