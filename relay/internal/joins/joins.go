@@ -2,6 +2,7 @@
 package joins
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -15,8 +16,15 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// maxRooms bounds the list. Strangers' invitations can fill it; others evict those.
-const maxRooms = 500
+const (
+	maxRooms = 500 // in the list
+
+	maxAttempts   = 8               // at a time: a homeserver may take a minute for one
+	shareOthers   = 4               // …of invitations by others than the relay's users
+	shareInviter  = 2               // …of one inviter
+	firstAttempt  = 5 * time.Second // bounds the first attempt, and each further one twice as long
+	complainEvery = time.Minute
+)
 
 // ErrNotSuccessor reports that a room does not name the other as its predecessor.
 var ErrNotSuccessor = errors.New("the room does not name the other as its predecessor")
@@ -38,8 +46,13 @@ type List struct {
 	o    Options
 	wake chan struct{}
 
-	mu     sync.Mutex
-	byRoom map[string]*join
+	mu         sync.Mutex
+	byRoom     map[string]*join
+	added      int            // invitations so far
+	trying     map[string]int // attempts by inviter
+	others     int            // attempts for others than users
+	attempts   int
+	complained time.Time
 }
 
 // join is a room to join with its attempts so far.
@@ -47,12 +60,17 @@ type join struct {
 	store.PendingJoin
 	next     time.Time
 	failures int
-	stranger bool // the inviter is not a user
+	order    int  // of its last invitation
+	user     bool // a user of the relay invites, or the room replaces another one
+	trying   bool
 }
+
+// by returns who the join counts for: the inviter, or the room that is replaced.
+func (j *join) by() string { return cmp.Or(j.Inviter, j.Replaces) }
 
 // New returns an empty list.
 func New(o Options) *List {
-	return &List{o: o, byRoom: map[string]*join{}, wake: make(chan struct{}, 1)}
+	return &List{o: o, byRoom: map[string]*join{}, trying: map[string]int{}, wake: make(chan struct{}, 1)}
 }
 
 // Load replaces the list by the stored one.
@@ -61,31 +79,41 @@ func (l *List) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	users, err := l.o.Store.MatrixUsers(ctx)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.byRoom)
 	for _, p := range kept {
-		l.byRoom[p.RoomID] = &join{PendingJoin: p}
+		l.added++
+		l.byRoom[p.RoomID] = &join{PendingJoin: p, order: l.added, user: p.Replaces != "" || slices.Contains(users, p.Inviter)}
 	}
 	return nil
 }
 
 // Add adds a room or completes a known one, which is tried again now.
 func (l *List) Add(ctx context.Context, add store.PendingJoin) {
+	users, err := l.o.Store.MatrixUsers(ctx)
+	l.warn(err)
 	l.mu.Lock()
-	p := l.byRoom[add.RoomID]
-	evicted, full := "", false
+	p, evicted := l.byRoom[add.RoomID], ""
+	user := add.Replaces != "" || slices.Contains(users, add.Inviter)
 	if p == nil {
-		if evicted, full = l.makePlace(); full {
-			l.mu.Unlock()
-			l.o.Log.Warn("too many pending joins: one is dropped", zap.String("room", add.RoomID), zap.String("inviter", add.Inviter))
-			return
+		if len(l.byRoom) >= maxRooms {
+			if evicted = l.dispensable(cmp.Or(add.Inviter, add.Replaces), user); evicted == "" {
+				l.complain(add)
+				l.mu.Unlock()
+				return
+			}
+			delete(l.byRoom, evicted)
 		}
 		p = &join{PendingJoin: store.PendingJoin{RoomID: add.RoomID}}
 		l.byRoom[add.RoomID] = p
 	}
 	if add.Inviter != "" {
-		p.Inviter, p.stranger = add.Inviter, false
+		p.Inviter = add.Inviter
 	}
 	if add.Replaces != "" {
 		p.Replaces = add.Replaces
@@ -93,32 +121,57 @@ func (l *List) Add(ctx context.Context, add store.PendingJoin) {
 	if add.Via != "" {
 		p.Via = add.Via
 	}
-	p.next, p.failures = time.Time{}, 0
+	l.added++
+	p.next, p.failures, p.order, p.user = time.Time{}, 0, l.added, user || p.Replaces != ""
 	row := p.PendingJoin
 	l.mu.Unlock()
-	err := l.o.Store.SavePendingJoin(ctx, row)
+	err = l.o.Store.SavePendingJoin(ctx, row)
 	if evicted != "" {
 		err = errors.Join(err, l.o.Store.DeletePendingJoin(ctx, evicted))
 	}
 	l.warn(err)
+	l.wakeUp()
+}
+
+func (l *List) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// makePlace evicts a stranger's invitation if the list is full. The caller must hold l.mu.
-func (l *List) makePlace() (dropped string, full bool) {
-	if len(l.byRoom) < maxRooms {
-		return "", false
-	}
-	for roomID, known := range l.byRoom {
-		if known.stranger && known.Replaces == "" {
-			delete(l.byRoom, roomID)
-			return roomID, false
+// dispensable returns the room that gives way to another, "" if none does. Users of the relay displace others; among
+// equals an inviter with more rooms gives way, or a room that was tried in vain. The caller must hold l.mu.
+func (l *List) dispensable(by string, user bool) string {
+	counts := l.counts()
+	var out *join
+	for _, p := range l.byRoom {
+		equal := p.user == user && p.by() != by && (p.failures > 0 || counts[p.by()] > counts[by]+1)
+		if p.Replaces == "" && (user && !p.user || equal) && (out == nil || counts[p.by()] > counts[out.by()] && p.user == out.user || out.user && !p.user) {
+			out = p
 		}
 	}
-	return "", true
+	if out == nil {
+		return ""
+	}
+	return out.RoomID
+}
+
+// counts returns the number of rooms by inviter. The caller must hold l.mu.
+func (l *List) counts() map[string]int {
+	counts := map[string]int{}
+	for _, p := range l.byRoom {
+		counts[p.by()]++
+	}
+	return counts
+}
+
+// complain logs once in a while that an invitation is dropped. The caller must hold l.mu.
+func (l *List) complain(add store.PendingJoin) {
+	if time.Since(l.complained) >= complainEvery {
+		l.complained = time.Now()
+		l.o.Log.Warn("too many pending joins: some are dropped", zap.String("room", add.RoomID), zap.String("inviter", add.Inviter))
+	}
 }
 
 // Drop removes a room that the bot is in, or an invitation that was withdrawn. A successor stays until [List.Joined].
@@ -164,6 +217,8 @@ func (l *List) Of(roomID string) (p store.PendingJoin, ok bool) {
 func (l *List) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var attempts sync.WaitGroup
+	defer attempts.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -174,22 +229,69 @@ func (l *List) Run(ctx context.Context) {
 		if !l.o.Ready() {
 			continue
 		}
-		for _, due := range l.due() {
-			l.try(ctx, due)
+		for due := l.begin(); due != nil; due = l.begin() {
+			attempts.Go(func() {
+				defer l.wakeUp()
+				defer l.end(due)
+				l.try(ctx, *due)
+			})
 		}
 	}
 }
 
-// due returns copies of the joins that are due.
-func (l *List) due() (due []join) {
+// begin returns a copy of the next join to try, nil if none is due or too many are being tried. Rooms that nobody can join don't keep
+// others waiting: users of the relay come first, then what failed least, then who invites least, then the newest.
+func (l *List) begin() *join {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, known := range l.byRoom {
-		if !time.Now().Before(known.next) {
-			due = append(due, *known)
+	if l.attempts == maxAttempts {
+		return nil
+	}
+	now, counts := time.Now(), l.counts()
+	var next *join
+	for _, p := range l.byRoom {
+		if p.trying || now.Before(p.next) || l.trying[p.by()] == shareInviter || !p.user && l.others == shareOthers {
+			continue
+		}
+		if next == nil || before(p, next, counts) {
+			next = p
 		}
 	}
-	return due
+	if next == nil {
+		return nil
+	}
+	next.trying = true
+	l.attempts++
+	l.trying[next.by()]++
+	if !next.user {
+		l.others++
+	}
+	due := *next
+	return &due
+}
+
+// before reports whether a is tried before b.
+func before(a, b *join, counts map[string]int) bool {
+	if a.user != b.user {
+		return a.user
+	}
+	return cmp.Or(cmp.Compare(a.failures, b.failures), cmp.Compare(counts[a.by()], counts[b.by()]), cmp.Compare(b.order, a.order)) < 0
+}
+
+// end ends an attempt.
+func (l *List) end(tried *join) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts--
+	if l.trying[tried.by()]--; l.trying[tried.by()] == 0 {
+		delete(l.trying, tried.by())
+	}
+	if !tried.user {
+		l.others--
+	}
+	if p := l.byRoom[tried.RoomID]; p != nil {
+		p.trying = false
+	}
 }
 
 func (l *List) try(ctx context.Context, due join) {
@@ -197,18 +299,20 @@ func (l *List) try(ctx context.Context, due join) {
 		allowed, err := l.mayInvite(ctx, due.Inviter)
 		if err != nil {
 			l.o.Log.Error("cannot read who may invite the bot", zap.String("room", due.RoomID), zap.Error(err))
-			l.postpone(due, time.Minute, false)
+			l.postpone(due, time.Minute)
 			return
 		}
 		if !allowed {
 			if due.failures == 0 {
 				l.o.Log.Info("an invitation from an unknown user stays pending", zap.String("room", due.RoomID), zap.String("inviter", due.Inviter))
 			}
-			l.postpone(due, time.Minute, true)
+			l.postpone(due, time.Minute)
 			return
 		}
 	}
-	wait, err := l.o.Join(ctx, due.PendingJoin)
+	within, cancel := context.WithTimeout(ctx, firstAttempt<<min(due.failures, 10))
+	defer cancel()
+	wait, err := l.o.Join(within, due.PendingJoin)
 	switch {
 	case err == nil:
 		l.Joined(ctx, due.PendingJoin)
@@ -226,17 +330,16 @@ func (l *List) try(ctx context.Context, due join) {
 	if due.failures == 0 {
 		l.o.Log.Warn("cannot join a room for now", zap.String("room", due.RoomID), zap.Error(err))
 	}
-	l.postpone(due, wait+rand.N(wait/4+1), false)
+	l.postpone(due, wait+rand.N(wait/4+1))
 }
 
 // postpone schedules the next attempt, unless the join changed since.
-func (l *List) postpone(tried join, wait time.Duration, stranger bool) {
+func (l *List) postpone(tried join, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.byRoom[tried.RoomID]; p != nil && p.Inviter == tried.Inviter && p.Replaces == tried.Replaces {
+	if p := l.byRoom[tried.RoomID]; p != nil && p.order == tried.order {
 		p.next = time.Now().Add(wait)
 		p.failures++
-		p.stranger = stranger
 	}
 }
 
