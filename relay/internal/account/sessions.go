@@ -41,7 +41,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	if len(given) > maxPassword {
 		given = ""
 	}
-	good, err := s.passwords.Verify(ctx, given, hash)
+	good, err := s.passwords.Verify(ctx, password.Caller{Address: address, Proven: s.failures.Proven(name, address)}, given, hash)
 	if err != nil { // the password was not checked
 		s.failures.Forgive(name, address)
 		return Principal{}, err

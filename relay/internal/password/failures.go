@@ -55,15 +55,22 @@ type count struct {
 // counts returns the counters of a failed attempt, narrowest first. For an address that recently sent the right
 // password, failures from other addresses don't count: otherwise a few addresses could lock a user out.
 func (f *Failures) counts(name, address string) []count {
-	name, address = folded(name), limit.Network(address)
-	all := []count{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if at, ok := f.proven[all[0].key]; ok && time.Since(at) < provenFor {
+	all := []count{{pair(name, address), pairFailures}, {"from " + limit.Network(address), fromFailures}, {"name " + folded(name), nameFailures}}
+	if f.Proven(name, address) {
 		return all[:2]
 	}
 	return all
 }
+
+// Proven reports whether a name's right password recently came from an address.
+func (f *Failures) Proven(name, address string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.proven[pair(name, address)]
+	return ok && time.Since(at) < provenFor
+}
+
+func pair(name, address string) string { return "pair " + limit.Network(address) + " " + folded(name) }
 
 // folded returns the same text for all spellings that [strings.EqualFold] treats as one name. Lower case isn't enough.
 func folded(name string) string {
@@ -137,7 +144,7 @@ func (f *Failures) Succeeded(name, address string) {
 		maps.DeleteFunc(f.proven, func(_ string, at time.Time) bool { return time.Since(at) > provenFor/2 })
 	}
 	if len(f.proven) < maxAttempts {
-		f.proven["pair "+limit.Network(address)+" "+folded(name)] = time.Now()
+		f.proven[pair(name, address)] = time.Now()
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/argon2"
 
+	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
 )
 
@@ -25,7 +25,9 @@ const (
 	argonKey     = 32
 	argonSalt    = 16
 	argonAtOnce  = 2  // each takes 19 MiB
-	argonWaiting = 32 // more are turned away
+	argonWaiting = 32 // at all addresses, with those that are served; more are turned away
+	argonShare   = 8  // …at one address
+	argonReserve = 8  // more places for those who proved themselves before
 
 	returnAfter = 100 * time.Millisecond
 
@@ -35,13 +37,43 @@ const (
 
 // Hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
 type Hasher struct {
-	slots   chan struct{}
-	waiting atomic.Int64
-	rest    *time.Timer // returns argon2's memory after a while without logins
-	secret  [32]byte
+	slots  chan struct{}
+	rest   *time.Timer // returns argon2's memory after a while without logins
+	secret [32]byte
 
-	mu    sync.Mutex
-	known map[[sha256.Size]byte]credential
+	mu      sync.Mutex
+	known   map[[sha256.Size]byte]credential
+	waiting places
+	reserve places
+}
+
+// Caller is whose password is verified.
+type Caller struct {
+	Address string
+	Proven  bool // the right password came from there before: strangers don't take its place
+}
+
+// places counts callers by address.
+type places struct {
+	all int
+	at  map[string]int
+}
+
+// take takes a place of most, and reports whether there was one.
+func (p *places) take(address string, most int) bool {
+	if p.all == most || p.at[address] == argonShare {
+		return false
+	}
+	p.all++
+	p.at[address]++
+	return true
+}
+
+func (p *places) giveBack(address string) {
+	p.all--
+	if p.at[address]--; p.at[address] == 0 {
+		delete(p.at, address)
+	}
 }
 
 // credential is a verified name and password.
@@ -53,7 +85,9 @@ type credential struct {
 
 // NewHasher makes a hasher.
 func NewHasher() *Hasher {
-	h := &Hasher{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}}
+	h := &Hasher{
+		slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
+	}
 	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(h.secret[:]) // never fails
 	return h
@@ -67,11 +101,11 @@ func Unusable() string {
 	return encodeHash(salt, key)
 }
 
-// Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key.
+// Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key. The caller is somebody who is logged in.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	_, _ = rand.Read(salt) // never fails
-	key, err := h.derive(ctx, password, salt, argonTime, argonMemory, argonThreads, argonKey)
+	key, err := h.derive(ctx, Caller{Proven: true}, password, salt, argonTime, argonMemory, argonThreads, argonKey)
 	if err != nil {
 		return "", err
 	}
@@ -84,22 +118,40 @@ func encodeHash(salt, key []byte) string {
 }
 
 // Verify reports whether a password has this hash.
-func (h *Hasher) Verify(ctx context.Context, password, hash string) (bool, error) {
+func (h *Hasher) Verify(ctx context.Context, from Caller, password, hash string) (bool, error) {
 	parsed, err := parse(hash)
 	if err != nil {
 		return false, err
 	}
-	got, err := h.derive(ctx, password, parsed.salt, uint32(parsed.time), uint32(parsed.memory), uint8(parsed.threads), uint32(len(parsed.key)))
+	got, err := h.derive(ctx, from, password, parsed.salt, uint32(parsed.time), uint32(parsed.memory), uint8(parsed.threads), uint32(len(parsed.key)))
 	return err == nil && subtle.ConstantTimeCompare(got, parsed.key) == 1, err
 }
 
+// enter takes a place for a caller; leave gives it back. ok is false if there is none.
+func (h *Hasher) enter(from Caller) (leave func(), ok bool) {
+	address := limit.Network(from.Address)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &h.waiting
+	if !p.take(address, argonWaiting) {
+		if p = &h.reserve; !from.Proven || !p.take(address, argonReserve) {
+			return nil, false
+		}
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		p.giveBack(address)
+	}, true
+}
+
 // derive runs argon2id once a slot is free.
-func (h *Hasher) derive(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
-	if h.waiting.Add(1) > argonWaiting {
-		h.waiting.Add(-1)
+func (h *Hasher) derive(ctx context.Context, from Caller, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
+	leave, ok := h.enter(from)
+	if !ok {
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
 	}
-	defer h.waiting.Add(-1)
+	defer leave()
 	select {
 	case h.slots <- struct{}{}:
 		defer func() {

@@ -1,28 +1,70 @@
 package password
 
 import (
+	"fmt"
 	"testing"
 
 	"slipway/relay/internal/refusal"
 )
 
-// Logins that would wait for too many others are turned away.
+// Logins that would wait for too many others are turned away. Some addresses can neither take the places of others, nor those of a
+// caller who proved to be somebody.
 func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
 	h := NewHasher()
 	defer h.rest.Stop()
-	h.waiting.Store(argonWaiting)
-	if _, err := h.Verify(t.Context(), "password", Unusable()); refusal.KindOf(err) != refusal.KindUnavailable {
-		t.Errorf("refused with %v", err)
+	var leave []func()
+	flood := func(address string, proven bool) (taken int) {
+		for range 2 * argonWaiting {
+			if l, ok := h.enter(Caller{address, proven}); ok {
+				leave = append(leave, l)
+				taken++
+			}
+		}
+		return taken
 	}
-	h.waiting.Store(0)
-	if ok, err := h.Verify(t.Context(), "password", Unusable()); ok || err != nil {
+	for i := range 3 {
+		if n := flood(fmt.Sprintf("2001:db8:0:%d::%d", i, i), false); n != argonShare {
+			t.Errorf("one address takes %d places", n)
+		}
+	}
+	if n := flood("2001:db8:0:1::ffff", false); n != 0 {
+		t.Errorf("the same network takes %d more places", n)
+	}
+	verify := func(from Caller) error {
+		_, err := h.Verify(t.Context(), from, "password", Unusable())
+		return err
+	}
+	if err := verify(Caller{Address: "192.0.2.1"}); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+	for i := range 100 {
+		flood(fmt.Sprintf("198.51.100.%d", i), false)
+	}
+	if err := verify(Caller{Address: "192.0.2.1"}); refusal.KindOf(err) != refusal.KindUnavailable {
+		t.Errorf("with all places taken: %v", err)
+	}
+	for _, address := range []string{"192.0.2.1", "198.51.100.1", ""} {
+		if err := verify(Caller{address, true}); err != nil {
+			t.Errorf("somebody who was right before, at %q: %v", address, err)
+		}
+	}
+	if n := flood("192.0.2.1", true); n != argonReserve {
+		t.Errorf("%d places are reserved", n)
+	}
+	for _, l := range leave {
+		l()
+	}
+	if h.waiting.all+h.reserve.all+len(h.waiting.at)+len(h.reserve.at) != 0 {
+		t.Errorf("places are still taken: %+v, %+v", h.waiting, h.reserve)
+	}
+	if ok, err := h.Verify(t.Context(), Caller{}, "password", Unusable()); ok || err != nil {
 		t.Errorf("an unusable hash: %v, %v", ok, err)
 	}
 	hash, err := h.Hash(t.Context(), "password")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := h.Verify(t.Context(), "password", hash); !ok || err != nil {
+	if ok, err := h.Verify(t.Context(), Caller{}, "password", hash); !ok || err != nil {
 		t.Errorf("its own hash: %v, %v", ok, err)
 	}
 }
