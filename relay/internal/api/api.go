@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ type API struct {
 	slow    chan struct{} // holds a token for each answer that is delayed
 
 	words map[string]bool // the fixed segments of all routes
+	first map[string]bool // those that paths begin with
+
+	hasNtfy bool // its protocol is served
 
 	big, bigStranger *limit.Places // of big bodies in memory
 	streams          *limit.Places
@@ -85,6 +89,7 @@ func New(o Options) *API {
 	a.big, a.bigStranger = limit.NewPlaces(bigSenders, shareSender), limit.NewPlaces(bigStrangers, shareStranger)
 	a.streams, a.times = limit.NewPlaces(maxStreams, shareStreams), gotifyTimes
 	a.files = limit.NewPlaces(filesSenders, shareFiles)
+	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p inbound.Protocol) bool { return p.Name == inbound.NtfyName })
 	router := a.router()
 	a.words = wordsOf(a.rows)
 	a.handler = logging.Wrap(router, logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})

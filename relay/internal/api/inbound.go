@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -114,6 +115,9 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: row.ID}, batch.Receipt)
 		return result, err
 	}
+	if batch.Sequence != nil {
+		return result, a.endSequence(in.Context(), account.Principal{Name: row.Name, ApplicationID: row.ID}, batch.Sequence)
+	}
 	if batch.Beat {
 		return result, a.service.Beat(in.Context(), app)
 	}
@@ -145,6 +149,22 @@ func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Recei
 		return alert.Alert{}, err
 	}
 	return *found, nil
+}
+
+// endSequence withdraws the message that a sequence names, or acknowledges its alert. Without one there is nothing to do.
+func (a *API) endSequence(ctx context.Context, v account.Principal, s *inbound.Sequence) error {
+	id, err := a.service.Named(ctx, v, s.Key, s.Message)
+	if err != nil || id == 0 {
+		return err
+	}
+	if s.Withdraw {
+		_, err = a.service.Cancel(ctx, v, id)
+		return err
+	}
+	if _, err = a.service.Acknowledge(ctx, v, id); refusal.KindOf(err) == refusal.KindConflict { // it has no open alert
+		return nil
+	}
+	return err
 }
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.

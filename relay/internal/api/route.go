@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 	"slipway/shared/logging"
 )
@@ -67,6 +69,9 @@ func (a *API) routes() []*row {
 	var rows []*row
 	for _, p := range a.o.Inbound {
 		rows = append(rows, a.inboundRows(p)...)
+		if p.Name == inbound.NtfyName {
+			rows = append(rows, a.ntfyRows()...)
+		}
 	}
 	rows = append(rows, []*row{
 		{method: get, path: "/message", who: viewers, handle: a.byClient(a.readMessages, a.forViewer(a.unlessRedirected(a.listMessages)))},
@@ -122,25 +127,41 @@ func (a *API) routes() []*row {
 		{method: get, path: "/version", who: anybody, handle: a.getVersion},
 		{method: get, path: "/openapi.yml", who: anybody, handle: a.getOpenAPI},
 	}...)
-	reserve(rows)
+	a.reserve(rows)
 	return rows
 }
 
-// reserve keeps a route that begins with a variable, such as ntfy's topics, off the fixed paths: a wrong method there is
-// refused and sends nothing.
-func reserve(rows []*row) {
+// reserve keeps a route that begins with a variable, such as ntfy's topics, off the fixed paths, and off longer paths that begin like one of
+// them: a wrong method there is refused and sends nothing.
+func (a *API) reserve(rows []*row) {
 	fixed := map[string]bool{"/metrics": true, "/ui": true} // router may add both
+	a.first = map[string]bool{"metrics": true, "ui": true}
 	for _, row := range rows {
 		if !strings.Contains(row.path, "{") {
 			fixed[row.path] = true
+		}
+		if first, _, _ := strings.Cut(row.path[1:], "/"); !strings.HasPrefix(first, "{") {
+			a.first[first] = true
 		}
 	}
 	for _, row := range rows {
 		if strings.HasPrefix(row.path, "/{") {
 			match := row.match
-			row.match = func(r *http.Request) bool { return !fixed[r.URL.Path] && (match == nil || match(r)) }
+			row.match = func(r *http.Request) bool {
+				first, _, longer := strings.Cut(r.URL.Path[1:], "/")
+				return !fixed[r.URL.Path] && !(longer && a.first[first]) && (match == nil || match(r))
+			}
 		}
 	}
+}
+
+// belowTopic reports whether a path is one that ntfy's clients may ask for: below a topic, or of ntfy's API.
+func (a *API) belowTopic(path string) bool {
+	if !a.hasNtfy {
+		return false
+	}
+	first, _, longer := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/ntfy"), "/"), "/")
+	return longer && (first == "v1" || strings.HasPrefix(path, "/ntfy/") || !a.first[first])
 }
 
 // heads reports whether the row answers HEAD, too. A sender's GET has an effect.
@@ -249,11 +270,20 @@ func (row *row) refuse(w http.ResponseWriter, rec *logging.Recorder, r *http.Req
 	row.fail(w, err)
 }
 
-func (a *API) notFound(http.ResponseWriter, *http.Request) error {
-	return &refusal.Error{Kind: refusal.KindNotFound, Message: "There is nothing at this path."}
+var errNoPath = &refusal.Error{Kind: refusal.KindNotFound, Message: "There is nothing at this path."}
+
+func (a *API) notFound(w http.ResponseWriter, r *http.Request) error {
+	if a.belowTopic(r.URL.Path) { // whose clients fail on errors in another shape
+		inbound.FailNtfy(w, errNoPath)
+		return nil
+	}
+	return errNoPath
 }
 
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
+	if a.belowTopic(r.URL.Path) && r.Method != http.MethodHead { // ntfy knows no 405
+		return a.notFound(w, r)
+	}
 	var allowed []string
 	for _, row := range a.rows {
 		if row.at(r.URL.Path) && (row.match == nil || row.match(r)) {
@@ -270,14 +300,5 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 
 // at reports whether the row's path is the path given.
 func (row *row) at(path string) bool {
-	want, have := strings.Split(row.path, "/"), strings.Split(path, "/")
-	if len(want) != len(have) {
-		return false
-	}
-	for i := range want {
-		if want[i] != have[i] && !strings.HasPrefix(want[i], "{") {
-			return false
-		}
-	}
-	return true
+	return new(mux.Route).Path(row.path).Match(&http.Request{URL: &url.URL{Path: path}}, new(mux.RouteMatch))
 }

@@ -48,17 +48,22 @@ func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream
 			return nil, nil, refusal.Invalid("after", "The position must be the id of a message.")
 		}
 	}
+	return a.stream(r.Context(), v, after)
+}
+
+// stream begins a stream after a message, or now if that is negative.
+func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st *inbox.Stream, release func(), err error) {
 	key := fmt.Sprint("user ", v.UserID)
 	if v.ApplicationID != 0 {
 		key = fmt.Sprint("application ", v.ApplicationID)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	free, err := a.streams.Take(ctx, key)
+	free, err := a.streams.Take(within, key)
 	if err != nil {
 		return nil, nil, &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many streams are open.", RetryAfter: time.Minute}
 	}
-	st, err = a.service.NewStream(r.Context(), v, after)
+	st, err = a.service.NewStream(ctx, v, after)
 	if err != nil {
 		free()
 		return nil, nil, err
@@ -79,8 +84,10 @@ func (a *API) authenticator(r *http.Request, v account.Principal) func(context.C
 		case time.Since(checked) > a.times.check:
 			checked = time.Now()
 			var is account.Principal
-			if is, err = a.user(r); err == nil && is != v { // no administrator any more
-				err = refusal.Forbidden("The user has other rights.")
+			if is, err = a.user(r); err == nil {
+				if is.Admin = is.Admin && v.Admin; is != v { // no administrator any more
+					err = refusal.Forbidden("The user has other rights.")
+				}
 			}
 		}
 		if refusal.KindOf(err) == refusal.KindUnavailable {

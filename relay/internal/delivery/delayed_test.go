@@ -58,3 +58,69 @@ func TestDelayed(t *testing.T) {
 		want("in ten seconds", "now", "in an hour")
 	})
 }
+
+// A message with a key that is delayed again moves, as a dead man's switch does; one without a delay is sent in its place. Once the switch has
+// fired, the next one is a message of its own.
+func TestDelayed_WithKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relaytest.SQLiteOnly(t)
+		r := relaytest.NewRig(t)
+		r.HS.Strict = true
+		app := r.NewApp("a", "!a:hs")
+		v := account.Principal{ApplicationID: app.Application.ID}
+		r.Start()
+		send := func(text string, after time.Duration) int64 {
+			in := intake.Request{Token: app.Token, Message: text, Key: "switch", Change: intake.Update}
+			if after > 0 {
+				in.Later = time.Now().Add(after)
+			}
+			return r.Send(in).ID
+		}
+		want := func(what string, all ...string) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if got := inRoom(r, "!a:hs"); !slices.Equal(got, all) {
+				t.Errorf("%s: %q, want %q", what, got, all)
+			}
+		}
+		open := func(what string, n int) {
+			t.Helper()
+			if all, err := r.OpenAlerts(ctx, v, 10); err != nil || len(all) != n {
+				t.Errorf("%s: %d open alerts, %v, want %d", what, len(all), err, n)
+			}
+		}
+		first := send("no backup", time.Hour)
+		for range 5 {
+			time.Sleep(50 * time.Minute)
+			if id := send("no backup", time.Hour); id != first {
+				t.Errorf("it moves to message %d, want %d", id, first)
+			}
+		}
+		want("in time")
+		open("in time", 0)
+		time.Sleep(time.Hour)
+		want("fired", "no backup")
+		open("fired", 1)
+		second := send("no backup again", time.Hour)
+		if second == first {
+			t.Error("what has fired moves")
+		}
+		open("watched again", 0)
+		if id := send("backup is running", 0); id != second {
+			t.Errorf("sent at once it is message %d, want %d", id, second)
+		}
+		want("at once", "no backup", "backup is running")
+		open("at once", 1)
+		time.Sleep(2 * time.Hour)
+		want("nothing is left of the delayed one", "no backup", "backup is running")
+		send("never", time.Hour)
+		if id, err := r.Named(ctx, v, "switch", 0); err != nil || id <= second {
+			t.Errorf("the key names message %d, %v", id, err)
+		} else if _, err := r.Cancel(ctx, v, id); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Hour)
+		want("withdrawn", "no backup", "backup is running")
+	})
+}

@@ -80,6 +80,14 @@ type Batch struct {
 	Wait     time.Duration // how long the sender waits for the delivery of a single draft; 0 for not at all
 	Answer   any           // for the protocol's Reply
 	Receipt  *Receipt      // the alert that the request asks for in place of drafts
+	Sequence *Sequence     // the message that the request is done with
+}
+
+// Sequence names a message by the key of its reports, or by its number.
+type Sequence struct {
+	Key      string
+	Message  int64 // 0 if the key is no number
+	Withdraw bool  // or its alert is acknowledged
 }
 
 // Receipt asks whether a message was acknowledged.

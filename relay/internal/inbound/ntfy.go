@@ -1,9 +1,9 @@
 package inbound
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -21,32 +21,51 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
+// NtfyName is the name of the protocol [Ntfy].
+const NtfyName = "ntfy"
+
 // Ntfy is publishing as ntfy's clients do (https://docs.ntfy.sh/publish), at the root and below /ntfy. The topic is the
 // application's token; with a token in the header or in ?auth= it may have any name.
 func Ntfy() Protocol {
-	const topic = "{topic:[-_A-Za-z0-9]{1,64}}"
-	routes := []Route{}
-	for _, method := range []string{http.MethodPost, http.MethodPut} {
+	const topic, sequence = "{topic:[-_A-Za-z0-9]{1,64}}", "/{sequence:[-_A-Za-z0-9]{1,64}}"
+	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	routes := []Route{{Method: post, Path: "/ntfy"}, {Method: put, Path: "/ntfy"}, {Method: post, Path: "/"}, {Method: put, Path: "/"}}
+	for _, at := range []string{"/ntfy/" + topic, "/" + topic} {
 		routes = append(
-			routes, Route{Method: method, Path: "/ntfy"}, Route{Method: method, Path: "/ntfy/" + topic}, Route{Method: method, Path: "/"},
-			Route{Method: method, Path: "/" + topic},
+			routes, Route{Method: post, Path: at}, Route{Method: put, Path: at}, Route{Method: get, Path: at + "/{verb:publish|send|trigger}"},
+			Route{Method: post, Path: at + sequence}, Route{Method: put, Path: at + sequence}, Route{Method: del, Path: at + sequence},
+			Route{Method: put, Path: at + sequence + "/{mark:clear|read}"},
 		)
 	}
-	for _, prefix := range []string{"/ntfy/", "/"} {
-		routes = append(routes, Route{Method: http.MethodGet, Path: prefix + topic + "/{verb:publish|send|trigger}"})
+	return Protocol{Name: NtfyName, Routes: routes, Token: ntfyToken, BodyToken: true, Raw: ntfyFile, Parse: parseNtfy, Reply: replyNtfy, Fail: FailNtfy}
+}
+
+// NtfyCredential returns the token in the headers or in ?auth=; "" if there is none.
+func NtfyCredential(r *http.Request) (string, error) {
+	t, err := ntfyTokens(r)
+	if err != nil {
+		return "", err
 	}
-	return Protocol{Name: "ntfy", Routes: routes, Token: ntfyToken, BodyToken: true, Raw: ntfyFile, Parse: parseNtfy, Reply: replyNtfy, Fail: failNtfy}
+	return t.one()
+}
+
+func ntfyTokens(r *http.Request) (*tokens, error) {
+	t := tokensOf(r)
+	if auth := r.URL.Query().Get("auth"); auth != "" {
+		header, err := base64.RawURLEncoding.DecodeString(auth)
+		if err != nil {
+			return nil, refusal.Invalid("auth", "The parameter auth is not a header Authorization in base64url.")
+		}
+		t.add(Authorization(string(header)))
+	}
+	return t, nil
 }
 
 // ntfyToken returns the credential in the header or in ?auth=, or the topic.
 func ntfyToken(r *Request) (string, error) {
-	t := tokensOf(r.Request)
-	if auth := r.URL.Query().Get("auth"); auth != "" {
-		header, err := base64.RawURLEncoding.DecodeString(auth)
-		if err != nil {
-			return "", refusal.Invalid("auth", "The parameter auth is not a header Authorization in base64url.")
-		}
-		t.add(Authorization(string(header)))
+	t, err := ntfyTokens(r.Request)
+	if err != nil {
+		return "", err
 	}
 	if t.found == "" {
 		t.add(r.Path["topic"])
@@ -80,17 +99,19 @@ type ntfyMessage struct {
 	actions []ntfyAction
 	due     time.Time // when to send a delayed message
 	file    bool      // the body is a file
+	event   string    // what is answered if no message is published
+	base    string    // the relay's address, as the publisher knows it
 }
 
 func (m *ntfyMessage) readJSON(body []byte) error {
 	if err := json.Unmarshal(body, m); err != nil {
-		return refusal.Invalid("json", "invalid request: request body must be message JSON")
+		return refusal.Invalid("json", "invalid request: request body must be valid JSON")
 	}
 	return nil
 }
 
-// ntfyParameter returns a parameter, from the first header of the names, then from the query.
-func ntfyParameter(r *Request, names ...string) string {
+// NtfyParameter returns a parameter, from the first header of the names, then from the query.
+func NtfyParameter(r *http.Request, names ...string) string {
 	for _, name := range names {
 		if v := r.Header.Get(name); v != "" && (name != "Priority" || !strings.HasPrefix(v, "u=")) { // u= is RFC 9218's
 			if decoded, err := new(mime.WordDecoder).DecodeHeader(v); err == nil {
@@ -110,15 +131,16 @@ func ntfyParameter(r *Request, names ...string) string {
 	return ""
 }
 
-func isYes(s string) bool { return slices.Contains([]string{"1", "yes", "true"}, strings.ToLower(s)) }
+// IsYes reports whether a parameter is a spelling of true that ntfy takes.
+func IsYes(s string) bool { return slices.Contains([]string{"1", "yes", "true"}, strings.ToLower(s)) }
 
 // ntfyFile reports whether a body is a file: one that has a name, or isn't text.
 func ntfyFile(r *Request, start []byte) (name string, ok bool) {
 	if r.Path["topic"] == "" || r.Path["verb"] != "" {
 		return "", false
 	}
-	name = ntfyParameter(r, "X-Filename", "Filename", "file", "f")
-	if name != "" && ntfyParameter(r, "X-Attach", "Attach", "a") == "" {
+	name = NtfyParameter(r.Request, "X-Filename", "Filename", "file", "f")
+	if name != "" && NtfyParameter(r.Request, "X-Attach", "Attach", "a") == "" {
 		return name, true
 	}
 	for i := len(start) - 1; i >= max(len(start)-utf8.UTFMax, 0); i-- { // the last character may be cut
@@ -142,29 +164,38 @@ func ntfyMessageOf(r *Request) (m ntfyMessage, err error) {
 		return m, err
 	}
 	m.Topic = r.Path["topic"]
-	m.Title = ntfyParameter(r, "X-Title", "Title", "ti", "t")
-	m.Message = strings.ReplaceAll(ntfyParameter(r, "X-Message", "Message", "m"), `\n`, "\n")
-	m.Click = ntfyParameter(r, "X-Click", "Click")
-	m.Attach = ntfyParameter(r, "X-Attach", "Attach", "a")
-	m.Filename = ntfyParameter(r, "X-Filename", "Filename", "file", "f")
-	m.Sequence = ntfyParameter(r, "X-Sequence-ID", "Sequence-ID", "sid")
-	m.Delay = ntfyParameter(r, "X-Delay", "Delay", "X-At", "At", "X-In", "In")
+	m.Title = NtfyParameter(r.Request, "X-Title", "Title", "ti", "t")
+	m.Message = strings.ReplaceAll(NtfyParameter(r.Request, "X-Message", "Message", "m"), `\n`, "\n")
+	m.Click = NtfyParameter(r.Request, "X-Click", "Click")
+	m.Attach = NtfyParameter(r.Request, "X-Attach", "Attach", "a")
+	m.Filename = NtfyParameter(r.Request, "X-Filename", "Filename", "file", "f")
+	if m.Sequence = r.Path["sequence"]; m.Sequence == "" {
+		m.Sequence = NtfyParameter(r.Request, "X-Sequence-ID", "Sequence-ID", "sid")
+	}
+	m.Icon = NtfyParameter(r.Request, "X-Icon", "Icon")
+	m.Delay = NtfyParameter(r.Request, "X-Delay", "Delay", "X-At", "At", "X-In", "In")
 	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	m.Markdown = isYes(ntfyParameter(r, "X-Markdown", "Markdown", "md")) || mediaType == "text/markdown"
-	for tag := range strings.SplitSeq(ntfyParameter(r, "X-Tags", "Tags", "Tag", "ta"), ",") {
+	m.Markdown = IsYes(NtfyParameter(r.Request, "X-Markdown", "Markdown", "md")) || mediaType == "text/markdown"
+	for tag := range strings.SplitSeq(NtfyParameter(r.Request, "X-Tags", "Tags", "Tag", "ta"), ",") {
 		if tag = strings.TrimSpace(tag); tag != "" {
 			m.Tags = append(m.Tags, tag)
 		}
 	}
-	if m.Priority, err = ntfyPriority(ntfyParameter(r, "X-Priority", "Priority", "prio", "p")); err != nil {
+	if m.Priority, err = NtfyPriority(NtfyParameter(r.Request, "X-Priority", "Priority", "prio", "p")); err != nil {
 		return m, err
 	}
-	if m.actions, err = ntfyActions(ntfyParameter(r, "X-Actions", "Actions", "Action")); err != nil {
+	if m.actions, err = ntfyActions(NtfyParameter(r.Request, "X-Actions", "Actions", "Action")); err != nil {
 		return m, err
+	}
+	template := NtfyParameter(r.Request, "X-Template", "Template", "tpl")
+	if slices.Contains([]string{"0", "no", "false"}, strings.ToLower(template)) {
+		template = ""
 	}
 	switch {
 	case len(r.Files) > 0:
 		m.file = true
+	case template != "" && r.Path["verb"] == "":
+		return m, m.useTemplate(template, r.Body)
 	case len(r.Body) > 0:
 		m.Message = string(r.Body)
 	}
@@ -173,10 +204,11 @@ func ntfyMessageOf(r *Request) (m ntfyMessage, err error) {
 
 var ntfyPriorities = map[string]int{"": 0, "1": 1, "min": 1, "2": 2, "low": 2, "3": 3, "default": 3, "4": 4, "high": 4, "5": 5, "max": 5, "urgent": 5}
 
-func ntfyPriority(s string) (int, error) {
+// NtfyPriority reads a priority, a number or its name; 0 for none.
+func NtfyPriority(s string) (int, error) {
 	p, ok := ntfyPriorities[strings.ToLower(s)]
 	if !ok {
-		return 0, refusal.Invalid("priority", "invalid request: priority invalid")
+		return 0, refusal.Invalid("priority", "invalid priority parameter")
 	}
 	return p, nil
 }
@@ -195,13 +227,45 @@ func ntfyEmoji(tags []string) (emoji string, others []string) {
 
 const maxNtfyTags = 100
 
+// shownText is the text of the message in an answer.
+func (m *ntfyMessage) shownText() string {
+	if m.Message == "" {
+		return "triggered"
+	}
+	return m.Message
+}
+
+// ntfyChange returns what a request does that publishes nothing; ok is false if it does.
+func ntfyChange(r *Request) (b Batch, ok bool) {
+	m := ntfyMessage{Topic: r.Path["topic"], Sequence: r.Path["sequence"]}
+	switch {
+	case r.Method == http.MethodDelete:
+		m.event = "message_delete"
+	case r.Path["mark"] != "":
+		m.event = "message_clear"
+	default:
+		return b, false
+	}
+	return Batch{Answer: m, Sequence: &Sequence{Key: m.Sequence, Message: NtfyNumber(m.Sequence), Withdraw: r.Method == http.MethodDelete}}, true
+}
+
 func parseNtfy(r *Request, _ App) (Batch, error) {
+	if b, ok := ntfyChange(r); ok {
+		return b, nil
+	}
 	m, err := ntfyMessageOf(r)
+	m.base = NtfyBase(r.Request)
 	switch {
 	case err != nil:
 		return Batch{}, err
 	case m.Priority < 0 || m.Priority > 5:
-		return Batch{}, refusal.Invalid("priority", "invalid request: priority invalid")
+		return Batch{}, refusal.Invalid("priority", "invalid priority parameter")
+	case m.Sequence != "" && !ntfySequence.MatchString(m.Sequence):
+		return Batch{}, refusal.Invalid("sequence", "invalid request: sequence ID invalid")
+	case m.Attach != "" && !markup.IsWeb(m.Attach):
+		return Batch{}, refusal.Invalid("attach", "invalid request: attachment URL is invalid")
+	case m.Icon != "" && !markup.IsWeb(m.Icon):
+		return Batch{}, refusal.Invalid("icon", "invalid request: icon URL is invalid")
 	case len(m.Tags) > maxNtfyTags:
 		return Batch{}, refusal.Invalid("tags", "invalid request: too many tags")
 	}
@@ -214,7 +278,7 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		m.due = d.Later
 	}
 	if m.Sequence != "" {
-		d.Key, d.Change = m.Sequence, intake.Update
+		d.Key, d.Change, d.Names = m.Sequence, intake.Update, NtfyNumber(m.Sequence)
 	}
 	if m.Priority != 0 {
 		p := m.Priority - 3
@@ -223,7 +287,7 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 	if m.file && d.Message == "" {
 		d.Message = r.FileText()
 	}
-	d.Attachments = r.Files
+	d.Attachments, d.Extras = r.Files, m.extras()
 	if d.Message == "" {
 		d.Message = "triggered"
 	}
@@ -254,11 +318,7 @@ func (m *ntfyMessage) links() (links []string) {
 		links = append(links, markup.Link("", m.Click))
 	}
 	if m.Attach != "" {
-		name := m.Filename
-		if u, err := url.Parse(m.Attach); name == "" && err == nil {
-			name = u.Path[strings.LastIndexByte(u.Path, '/')+1:]
-		}
-		links = append(links, markup.Link(name, m.Attach))
+		links = append(links, markup.Link(attachedName(m.Filename, m.Attach), m.Attach))
 	}
 	for _, a := range m.actions {
 		if a.Action == "view" {
@@ -268,42 +328,22 @@ func (m *ntfyMessage) links() (links []string) {
 	return links
 }
 
-const ntfyExpiry = 12 * time.Hour // how long ntfy.sh keeps a message
-
-// replyNtfy answers with the message in ntfy's JSON. Its id has the 12 characters that ntfy's have.
-func replyNtfy(w http.ResponseWriter, res Result) {
-	m, accepted := res.Answer.(ntfyMessage), res.Messages[0]
-	out := map[string]any{
-		"id": fmt.Sprintf("%012d", accepted.ID), "time": accepted.AcceptedAt.Unix(), "expires": accepted.AcceptedAt.Add(ntfyExpiry).Unix(),
-		"event": "message", "topic": m.Topic, "message": m.Message,
+// attachedName returns the name of an attachment, in place of a missing one the last part of its address.
+func attachedName(name, address string) string {
+	if u, err := url.Parse(address); name == "" && err == nil {
+		name = u.Path[strings.LastIndexByte(u.Path, '/')+1:]
 	}
-	if m.Message == "" {
-		out["message"] = "triggered"
-	}
-	if !m.due.IsZero() {
-		out["time"], out["expires"] = m.due.Unix(), m.due.Add(ntfyExpiry).Unix()
-	}
-	for name, value := range map[string]string{"title": m.Title, "click": m.Click, "icon": m.Icon} {
-		if value != "" {
-			out[name] = value
-		}
-	}
-	if m.Priority != 0 {
-		out["priority"] = m.Priority
-	}
-	if len(m.Tags) > 0 {
-		out["tags"] = m.Tags
-	}
-	for _, a := range accepted.Attachments {
-		out["attachment"] = map[string]any{"name": a.Name, "type": a.Type, "size": a.Size}
-	}
-	httprequest.WriteJSON(w, http.StatusOK, out)
+	return cmp.Or(name, "attachment")
 }
 
-var ntfyFields = map[string]int{"json": 40024, "priority": 40007, "delay": 40004, "short delay": 40005, "long delay": 40006, "topic": 40009, "actions": 40018}
+var ntfyFields = map[string]int{
+	"json": 40024, "priority": 40007, "delay": 40004, "short delay": 40005, "long delay": 40006, "topic": 40009, "actions": 40018,
+	"since": 40008, "attach": 40013, "icon": 40021, "sequence": 40049, "websocket": 40016,
+	"template body": 40042, "template": 40043, "template call": 40044, "template execution": 40045, "template name": 40047,
+}
 
-// failNtfy answers with ntfy's codes.
-func failNtfy(w http.ResponseWriter, err error) {
+// FailNtfy answers with ntfy's codes.
+func FailNtfy(w http.ResponseWriter, err error) {
 	p := httprequest.ProblemOf(err)
 	code := p.ErrorCode*100 + 1
 	switch refusal.KindOf(err) {
@@ -315,5 +355,6 @@ func failNtfy(w http.ResponseWriter, err error) {
 		code = 50001
 	}
 	httprequest.RefusalHeaders(w, err)
+	allowAllPages(w.Header())
 	httprequest.WriteJSON(w, p.ErrorCode, map[string]any{"code": code, "http": p.ErrorCode, "error": p.Description, "link": "https://ntfy.sh/docs/publish/"})
 }

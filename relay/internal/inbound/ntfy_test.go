@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
 
@@ -119,5 +120,65 @@ func TestNtfyFile(t *testing.T) {
 	shown{"", "You received a.png", "text/plain"}.check(t, "a file", b, err)
 	if len(b.Drafts[0].Attachments) != 1 {
 		t.Error("the draft has no attachment")
+	}
+}
+
+// Templates of the publisher are executed over the JSON of the body.
+func TestNtfy_Template(t *testing.T) {
+	const body = `{"alert":"disk full","host":{"name":"db1"},"n":3,"list":[1,2]}`
+	for path, want := range map[string]shown{
+		"/" + token + "?template=yes&title={{.alert}}&message=on+{{.host.name}}+{{.n}}":    {"disk full", "on db1 3", "text/plain"},
+		"/" + token + "?tpl=1&t={{.alert}}&m={{range+.list}}{{.}}%3B{{end}}":               {"disk full", "1;2;", "text/plain"},
+		"/" + token + "?template=no&title={{.alert}}":                                      {"{{.alert}}", body, "text/plain"},
+		"/" + token + "?tpl=true&m={{if+.missing}}x{{end}}":                                {"", "triggered", "text/plain"},
+		"/ntfy/" + token + "?template=yes&message=%7B%7Bupper+.alert%7D%7D+<b>&priority=5": {"", "DISK FULL <b>", "text/plain"},
+	} {
+		b, err := post(t, Ntfy(), path, body)
+		want.check(t, path, b, err)
+	}
+	b, err := post(t, Ntfy(), "/"+token, `{"status":"firing","groupLabels":{"alertname":"Down"},"alerts":[{"status":"firing","labels":{"alertname":"Down","job":"x"},"annotations":{"summary":"It is down"},"generatorURL":"https://p.example.org"}]}`, "X-Template: alertmanager")
+	shown{"Firing: Down", "Firing: It is down\nalertname: Down\njob: x\nhttps://p.example.org", "text/plain"}.check(t, "alertmanager", b, err)
+	b, err = post(t, Ntfy(), "/"+token+"?template=grafana", `{"title":"[FIRING:1] CPU","message":"too hot","alerts":[]}`)
+	shown{"[FIRING:1] CPU", "too hot", "text/plain"}.check(t, "grafana", b, err)
+	b, err = post(t, Ntfy(), "/"+token+"?template=github", `{"action":"opened","issue":{"number":7,"title":"Bug","html_url":"https://g.example/7"},"repository":{"full_name":"a/b"},"sender":{"login":"ann"}}`)
+	shown{"a/b: opened", "#7 Bug\nhttps://g.example/7\nann", "text/plain"}.check(t, "github", b, err)
+	for query, code := range map[string]float64{
+		"template=yes&message={{.x":                        40043,
+		"template=yes&message={{nothing+.x}}":              40043,
+		"template=yes&message={{template+%22x%22}}":        40044,
+		"template=yes&message={{-+define+%22x%22}}{{end}}": 40044,
+		"template=yes&message={{call+.x}}":                 40044,
+		"template=yes&message={{.alert.name}}":             40045,
+		"template=yes&message={{index+.list+9}}":           40045,
+		"template=nothing":                                 40047,
+		"actions=launch,x,url%3Dhttps://e.org":             40018,
+		"attach=nonsense":                                  40013,
+		"icon=ftp://e.org":                                 40021,
+		"p=9":                                              40007,
+	} {
+		_, err := post(t, Ntfy(), "/"+token+"?"+query, body)
+		checkNtfy(t, err, http.StatusBadRequest, code)
+	}
+	_, err = post(t, Ntfy(), "/"+token+"?template=yes&message={{.x}}", "no JSON")
+	checkNtfy(t, err, http.StatusBadRequest, 40042)
+	for body, code := range map[string]float64{`{"topic":"` + token + `","priority":9}`: 40007, `{"topic":"` + token + `","priority":-1}`: 40007, `{"topic":"` + token + `","actions":[{"action":"launch","label":"x"}]}`: 40018, `{`: 40024} {
+		_, err := post(t, Ntfy(), "/", body, "Authorization: Bearer "+token)
+		checkNtfy(t, err, http.StatusBadRequest, code)
+	}
+}
+
+// The answer to a file has its address: clients fail without it.
+func TestNtfy_FileAnswer(t *testing.T) {
+	r := &Request{Request: httptest.NewRequest(http.MethodPut, "http://relay.example.org/alerts", nil), Path: map[string]string{"topic": "alerts"}, Files: []File{{ID: 1, Name: "a.png", Type: "image/png", Size: 7}}}
+	r.Header.Set("X-Forwarded-Proto", "https")
+	b, err := Ntfy().Parse(r, App{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	Ntfy().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{Message: message.Message{ID: 42, Attachments: r.Files}}}})
+	var answer struct{ Attachment ntfyAttachment }
+	if want := (ntfyAttachment{"a.png", "image/png", 7, "https://relay.example.org/ui/messages/42"}); json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Attachment != want {
+		t.Errorf("%s", w.Body)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 // ntfyAction is a button of a message.
 type ntfyAction struct {
+	ID      string            `json:"id,omitempty"`
 	Action  string            `json:"action"` // view, http, broadcast, copy
 	Label   string            `json:"label"`
 	Clear   bool              `json:"clear"`
@@ -182,7 +183,7 @@ func (a *ntfyAction) set(section int, key, value string) error {
 		if !slices.Contains([]string{"true", "yes", "1", "false", "no", "0"}, strings.ToLower(value)) {
 			return noActions("parameter 'clear' cannot be '%s', only boolean values are allowed (true/yes/1/false/no/0)", markup.Line(value, 40))
 		}
-		a.Clear = isYes(value)
+		a.Clear = IsYes(value)
 	default:
 		return noActions("key '%s' unknown", markup.Line(key, 40))
 	}

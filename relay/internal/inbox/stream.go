@@ -120,6 +120,13 @@ func (s *Inbox) NewStream(ctx context.Context, v account.Principal, after int64)
 	return &Stream{inbox: s, reading: r, moved: moved}, nil
 }
 
+// Only limits the stream to an application; 0 leaves it as it is.
+func (st *Stream) Only(application int64) {
+	if application != 0 {
+		st.reading.Application = application
+	}
+}
+
 // Close ends the stream.
 func (st *Stream) Close() { st.inbox.hub.join(-1) }
 

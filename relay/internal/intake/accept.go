@@ -92,7 +92,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 		if err != nil {
 			return nil, err
 		}
-		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle)}
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle), Names: r.Names}
 		if row.GroupThreads && r.Thread == "" {
 			stored[i].Group = r.Group
 		}

@@ -36,6 +36,22 @@ func (s *Intake) explain(m message.Message) message.Message {
 	return m
 }
 
+// Named returns the message of v's that a key names, or the number if that is a message's; 0 for none.
+func (s *Intake) Named(ctx context.Context, v account.Principal, key string, number int64) (int64, error) {
+	id, err := s.store.AlertNamed(ctx, v.ApplicationID, key)
+	if err != nil {
+		return 0, refusal.Unreadable(err)
+	}
+	if id != 0 || number == 0 {
+		return id, nil
+	}
+	m, err := s.Message(ctx, v, number)
+	if refusal.KindOf(err) == refusal.KindNotFound {
+		return 0, nil
+	}
+	return m.ID, err
+}
+
 // Messages lists the messages that v may see, newest first.
 func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (Page, error) {
 	if v.UserID == 0 && v.ApplicationID == 0 {

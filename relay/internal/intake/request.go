@@ -43,6 +43,7 @@ type Request struct {
 	Thread  string        // the conversation that it belongs to; "" for none
 	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none
 	Key     string        // names what it is about, such as an alert; "" for nothing that changes
+	Names   int64         // the message that the key is the number of, as ntfy counts; 0 for none
 	Change  Change        // what it does with the message of that key
 	Began   time.Time     // when that began, if the sender says so: later reports of an earlier time are ignored
 	Edits   int64         // the message of the application whose text it replaces; 0 for none
@@ -97,8 +98,8 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	if err := checkReminders(r); err != nil {
 		return e, err
 	}
-	if r.Change != Create && !r.Later.IsZero() {
-		return e, refusal.Invalid("delay", "A message with a key can't be delayed.")
+	if r.Change == Resolve && !r.Later.IsZero() {
+		return e, refusal.Invalid("delay", "The end of an alert can't be delayed.")
 	}
 	if r.Change != Create && r.Key == "" {
 		return e, refusal.Invalid("key", "A key is required: it names what the report is about.")

@@ -34,9 +34,11 @@ type Message struct {
 	ErrorCode   string    // Matrix errcode or a word of ours
 	EventID     string
 	SentAt      time.Time
-	Target      int64  // the message that this one edits or replies to; 0 for none
-	Note        string // a line of the relay's own above the body
-	Removing    bool   // the removal of its event from the room waits
+	Target      int64     // the message that this one edits or replies to; 0 for none
+	Note        string    // a line of the relay's own above the body
+	Key         string    // names what it is about; "" for nothing
+	QueuedAt    time.Time // accepted, delivered again or, if it was delayed, due
+	Removing    bool      // the removal of its event from the room waits
 }
 
 // The ends of the native priority scale.

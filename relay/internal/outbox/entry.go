@@ -145,6 +145,9 @@ func (e *Entry) EditTo(c Content, queuedAt int64) Entry {
 	return edit
 }
 
+// Delayed reports whether an entry waits for its time.
+func (e *Entry) Delayed() bool { return e.State == StateQueued && e.NextAt != 0 }
+
 // Replaceable reports whether the content of an entry that waits may still be replaced: no copy of it can be in the room, except by
 // an attempt under way, which [Sent] tells of.
 func (e *Entry) Replaceable() bool {

@@ -24,6 +24,7 @@ type Accept struct {
 
 	Report    *alert.Report   // what the message says of the alert that has the entry's key; nil if it is about none
 	Lifecycle alert.Lifecycle // of the application
+	Names     int64           // the message that the entry's key is the number of; 0 for none
 	Group     string          // of alerts that share a thread as long as one of them is open; "" for none
 
 	Window int64 // in milliseconds: within it the message is collected with others; 0 means it is sent

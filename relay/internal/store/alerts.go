@@ -42,11 +42,25 @@ func (tx *Tx) relate(a *Accept) error {
 func (tx *Tx) report(a *Accept) error {
 	e := &a.Entry
 	known, t, err := tx.alert(e.ApplicationID, e.Key, e.Source == outbox.Relay)
+	if err == nil && known.MessageID == 0 && a.Names != 0 {
+		known, t, err = tx.alertOf(a)
+	}
 	if err != nil {
 		return err
 	}
 	known.ApplicationID, known.Key = e.ApplicationID, e.Key
+	if t.Delayed() && !a.Report.Resolves {
+		return tx.reschedule(a, &known, &t)
+	}
 	shown, err := tx.shown(&t, e.Room)
+	if err != nil {
+		return err
+	}
+	if e.NextAt != 0 { // it will be a message of its own: what the room has now isn't so any more
+		if shown = false; known.MessageID != 0 {
+			err = tx.closeAlert(known.MessageID, e.AcceptedAt)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -75,6 +89,45 @@ func (tx *Tx) report(a *Accept) error {
 		return err
 	}
 	return tx.saveAlert(&now)
+}
+
+// reschedule gives a delayed message the content and the time of a later report with its key, which may be now.
+func (tx *Tx) reschedule(a *Accept, known *alert.Alert, t *outbox.Entry) error {
+	e := &a.Entry
+	a.Altered = true
+	t.Revise(e.Content, e.AcceptedAt)
+	err := tx.saveContent(t)
+	if err == nil {
+		err = tx.exec(`UPDATE outbox SET room = ?, queued_at = ?, next_at = ? WHERE id = ?`, e.Room, e.QueuedAt, e.NextAt, t.ID)
+	}
+	if err != nil {
+		return err
+	}
+	e.ID, known.MessageID = t.ID, t.ID
+	known.BeganAt, known.ChangedAt, known.ClosedAt, known.Times = e.QueuedAt, e.AcceptedAt, 0, 1
+	known.Priority, known.Said = e.Priority, a.Report.Digest
+	return tx.saveAlert(known)
+}
+
+// alertOf returns the alert of the message that a report names by its number, as if it had begun one if it has none; zero values if there is no
+// such message.
+func (tx *Tx) alertOf(a *Accept) (known alert.Alert, t outbox.Entry, err error) {
+	e := &a.Entry
+	t, err = tx.loadEntry(a.Names)
+	if IsMissing(err) || err == nil && (t.Kind != outbox.Message || t.ApplicationID != e.ApplicationID || t.Source == outbox.Relay) {
+		return alert.Alert{}, outbox.Entry{}, nil
+	}
+	if err != nil {
+		return known, t, err
+	}
+	err = tx.db.Clauses(forUpdate).Table("alerts").Where("message_id = ?", t.ID).Take(&known).Error
+	if IsMissing(err) {
+		known, err = alert.Alert{MessageID: t.ID, BeganAt: t.AcceptedAt, Times: 1, Priority: t.Priority}, nil
+	}
+	if known.Key != "" {
+		e.Key = known.Key
+	}
+	return known, t, err
 }
 
 // react adds the reaction that acknowledges an alert to the message of an entry.

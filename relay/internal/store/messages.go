@@ -62,7 +62,7 @@ var removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.targe
 
 // selectMessages selects what scanMessage scans.
 var selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras, o.attachments,
-	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, o.gotify_scale, ` + removing + ` FROM outbox o `
+	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, o.gotify_scale, o.key, o.queued_at, ` + removing + ` FROM outbox o `
 
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
 	rows, err := s.query(ctx, selectMessages+tail, args...)
@@ -84,11 +84,11 @@ func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]messa
 func scanMessage(r row) (m message.Message, err error) {
 	var extras, attachments string
 	var room Room
-	var accepted, next, final int64
+	var accepted, next, final, queued int64
 	err = r.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras, &attachments,
 		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
-		&m.EventID, &final, &m.Target, &m.Note, &m.GotifyScale, &m.Removing)
-	m.AcceptedAt, m.NextAttempt, m.RoomID = Time(accepted), Time(next), room.RoomID
+		&m.EventID, &final, &m.Target, &m.Note, &m.GotifyScale, &m.Key, &queued, &m.Removing)
+	m.AcceptedAt, m.NextAttempt, m.QueuedAt, m.RoomID = Time(accepted), Time(next), Time(queued), room.RoomID
 	m.Attachments = outbox.DecodeAttachments(attachments)
 	if extras != "" {
 		m.Extras = json.RawMessage(extras)

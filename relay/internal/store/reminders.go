@@ -174,12 +174,20 @@ func (s *Store) Alert(ctx context.Context, message int64) (a alert.Alert, err er
 	return a, s.rows.WithContext(ctx).Table("alerts").Where("message_id = ?", message).Take(&a).Error
 }
 
-// OpenAlerts returns the alerts that are not over, newest first, of an owner's applications or, at 0, of all.
+// AlertNamed returns the message of an application's last alert with a key; 0 if there is none.
+func (s *Store) AlertNamed(ctx context.Context, application int64, key string) (message int64, err error) {
+	err = s.queryRow(ctx, `SELECT coalesce((SELECT a.message_id FROM alerts a JOIN outbox o ON o.id = a.message_id
+		WHERE a.application_id = ? AND a.key = ? AND a.key <> '' AND o.source <> ? ORDER BY a.message_id DESC LIMIT 1), 0)`, application, key, outbox.Relay).Scan(&message)
+	return message, err
+}
+
+// OpenAlerts returns the alerts that are not over, newest first, without those of delayed messages, of an owner's applications or, at 0, of all.
 func (s *Store) OpenAlerts(ctx context.Context, owner, application int64, limit int) (all []alert.Alert, err error) {
 	q := s.rows.WithContext(ctx).Table("alerts").Where("closed_at = 0 AND application_id IN (SELECT id FROM applications WHERE deleted_at = 0 AND (owner_id = ? OR ? = 0))", owner, owner)
 	if application != 0 {
 		q = q.Where("application_id = ?", application)
 	}
+	q = q.Where(`NOT EXISTS (SELECT 1 FROM outbox o WHERE o.id = alerts.message_id AND o.next_at > 0 AND o.state = ` + isQueued + `)`)
 	return all, q.Order("message_id DESC").Limit(limit).Find(&all).Error
 }
 

@@ -1,0 +1,342 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/gorilla/mux"
+
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/inbox"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+)
+
+const (
+	maxOld    = 1000 // messages that a subscription begins with
+	maxHeld   = 100  // delayed messages that a subscription waits for
+	heldEvery = time.Second
+)
+
+// subscription is one request of an ntfy client for messages.
+type subscription struct {
+	a       *API
+	q       ntfyQuery
+	topics  string
+	base    string
+	readers []ntfyReader
+	streams []*inbox.Stream // of the readers
+	write   func(inbound.NtfyEvent) error
+
+	held  map[int64]heldMessage // delayed messages, by id
+	dirty bool                  // their times may have changed
+}
+
+// heldMessage is a delayed message that the subscriber gets once it is due.
+type heldMessage struct {
+	reader int
+	due    time.Time
+}
+
+// subscribeNtfy sends messages as ntfy does: those that the query asks for, and unless it polls those that follow.
+func (a *API) subscribeNtfy(w http.ResponseWriter, r *http.Request) error {
+	s := &subscription{a: a, topics: mux.Vars(r)["topics"], base: inbound.NtfyBase(r), held: map[int64]heldMessage{}}
+	form := mux.Vars(r)["form"]
+	if form == "ws" && !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return refusal.Invalid("websocket", "invalid request: client not using the websocket protocol")
+	}
+	var err error
+	if s.readers, err = a.ntfyReaders(r); err != nil {
+		return err
+	}
+	if s.q, err = ntfyQueryOf(r); err != nil {
+		return err
+	}
+	for _, reader := range s.readers {
+		st, release, err := a.stream(r.Context(), reader.v, -1)
+		if err != nil {
+			return err
+		}
+		defer release()
+		st.Only(reader.application)
+		s.streams = append(s.streams, st)
+	}
+	_ = allowPages(w, r)
+	if form == "ws" {
+		return s.overWebSocket(w, r)
+	}
+	return s.overHTTP(w, r, form)
+}
+
+var ntfyTypes = map[string]string{"json": "application/x-ndjson", "sse": "text/event-stream", "raw": "text/plain"}
+
+func (s *subscription) overHTTP(w http.ResponseWriter, r *http.Request, form string) error {
+	h := w.Header()
+	h.Set("Content-Type", ntfyTypes[form]+"; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep the events
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out := events{w: w, flush: http.NewResponseController(w), within: s.a.times.write}
+	s.write = func(e inbound.NtfyEvent) error {
+		text, err := encode(e)
+		switch {
+		case err != nil:
+			return err
+		case form == "json":
+			return out.send("%s\n", text)
+		case form == "raw":
+			return out.send("%s\n", strings.ReplaceAll(e.Message, "\n", " "))
+		case e.Event != "message":
+			return out.send("event: %s\ndata: %s\n\n", e.Event, text)
+		}
+		return out.send("data: %s\n\n", text)
+	}
+	return s.run(r.Context(), func() error {
+		return s.write(inbound.NewNtfyEvent("keepalive", s.topics, time.Now()))
+	})
+}
+
+func (s *subscription) overWebSocket(w http.ResponseWriter, r *http.Request) error {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // no cookie counts
+	if err != nil {
+		return nil //nolint:nilerr // Accept has answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go drain(ctx, cancel, conn)
+	s.write = func(e inbound.NtfyEvent) error {
+		text, err := encode(e)
+		if err != nil {
+			return err
+		}
+		within, done := context.WithTimeout(ctx, s.a.times.write)
+		defer done()
+		return conn.Write(within, websocket.MessageText, text)
+	}
+	err = s.run(ctx, func() error {
+		go s.a.keepAlive(ctx, cancel, conn)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return ignored(conn.Close(websocket.StatusNormalClosure, ""))
+}
+
+// run sends what the subscription asks for until the client is gone.
+func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
+	if !s.q.poll {
+		if s.write(inbound.NewNtfyEvent("open", s.topics, time.Now())) != nil {
+			return nil
+		}
+	}
+	if err := s.sendOld(ctx); err != nil || s.q.poll {
+		return s.quietly(err)
+	}
+	if err := s.findHeld(ctx); err != nil {
+		return s.quietly(err)
+	}
+	keep := time.NewTicker(s.a.times.ping)
+	defer keep.Stop()
+	again := time.NewTicker(heldEvery)
+	defer again.Stop()
+	for {
+		n, err := s.sendNew(ctx)
+		if err != nil {
+			return s.quietly(err)
+		}
+		if n > 0 {
+			continue
+		}
+		var due <-chan time.Time
+		if len(s.held) > 0 {
+			due = again.C
+		}
+		select {
+		case <-s.streams[0].Moved(): // all have the same
+			s.dirty = true
+		case <-due:
+			err = s.sendHeld(ctx)
+		case <-keep.C:
+			err = keepAlive()
+		case <-s.a.o.Stopping:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return s.quietly(err)
+		}
+	}
+}
+
+// quietly ends a subscription that has begun. The client comes back, unless a poll lacks its messages.
+func (s *subscription) quietly(err error) error {
+	if s.q.poll && refusal.KindOf(err) == refusal.KindUnavailable {
+		return err
+	}
+	return nil
+}
+
+// sendNew sends what has come since, and returns how much that was.
+func (s *subscription) sendNew(ctx context.Context) (n int, err error) {
+	for i, st := range s.streams {
+		if err := s.readers[i].check(ctx); err != nil && refusal.KindOf(err) != refusal.KindUnavailable {
+			return 0, err
+		}
+		all, err := st.Next(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, m := range all {
+			if s.hold(i, m) {
+				continue
+			}
+			if err := s.send(i, m); err != nil {
+				return 0, err
+			}
+		}
+		n += len(all)
+	}
+	return n, nil
+}
+
+// hold keeps a delayed message for later. It reports whether m is one.
+func (s *subscription) hold(reader int, m message.Message) bool {
+	if !m.QueuedAt.After(time.Now()) {
+		return false
+	}
+	if len(s.held) < maxHeld && m.Target == 0 {
+		s.held[m.ID] = heldMessage{reader, m.QueuedAt}
+	}
+	return true
+}
+
+// findHeld holds the delayed messages that wait already.
+func (s *subscription) findHeld(ctx context.Context) error {
+	for i, reader := range s.readers {
+		page, err := s.a.service.Messages(ctx, reader.v, intake.Filter{States: outbox.PendingStates, ApplicationID: reader.application, Limit: intake.MaxPage})
+		if err != nil {
+			return err
+		}
+		for _, m := range page.Messages {
+			s.hold(i, m)
+		}
+	}
+	return nil
+}
+
+// sendHeld sends delayed messages that are due. Those that were withdrawn are forgotten, and those that were moved wait on.
+func (s *subscription) sendHeld(ctx context.Context) error {
+	now, dirty := time.Now(), s.dirty
+	s.dirty = false
+	for id, h := range s.held {
+		if !dirty && h.due.After(now) {
+			continue
+		}
+		m, err := s.a.service.Message(ctx, s.readers[h.reader].v, id)
+		if refusal.KindOf(err) == refusal.KindUnavailable {
+			continue
+		}
+		if delete(s.held, id); err != nil || m.State.Withdrawn() || s.hold(h.reader, m) {
+			continue
+		}
+		if err := s.send(h.reader, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendOld sends the messages that the query asks for, oldest first.
+func (s *subscription) sendOld(ctx context.Context) error {
+	type found struct {
+		reader int
+		m      message.Message
+	}
+	var all []found
+	for i := range s.readers {
+		old, err := s.old(ctx, i)
+		if err != nil {
+			return err
+		}
+		for _, m := range old {
+			all = append(all, found{i, m})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return int(a.m.ID - b.m.ID) })
+	for _, f := range all {
+		if err := s.send(f.reader, f.m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// old returns the messages of a reader that the query asks for, as far as the stream begins after them.
+func (s *subscription) old(ctx context.Context, i int) (all []message.Message, err error) {
+	if s.q.since == "none" {
+		return nil, nil
+	}
+	reader, before, now := s.readers[i], s.streams[i].Position()+1, time.Now()
+	for len(all) < maxOld {
+		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, inbox.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page.Messages {
+			switch {
+			case m.ID <= s.q.after:
+				return all, nil
+			case m.QueuedAt.After(now) && !s.q.scheduled, m.QueuedAt.Before(s.q.from):
+				continue
+			}
+			if all = append(all, m); s.q.since == "latest" || len(all) == maxOld {
+				return all, nil
+			}
+		}
+		if !page.More || page.Messages[len(page.Messages)-1].AcceptedAt.Before(s.q.from.Add(-longestDelay)) {
+			return all, nil
+		}
+		before = page.Messages[len(page.Messages)-1].ID
+	}
+	return all, nil
+}
+
+// longestDelay is how much earlier than its time a message may have come in.
+const longestDelay = 4 * 24 * time.Hour
+
+// send sends a message, unless the query filters it out.
+func (s *subscription) send(reader int, m message.Message) error {
+	e := inbound.ShowNtfy(m, s.readers[reader].topic, s.base)
+	if !s.q.passes(e) {
+		return nil
+	}
+	return s.write(e)
+}
+
+const defaultNtfyPriority = 3
+
+func (q *ntfyQuery) passes(e inbound.NtfyEvent) bool {
+	priority := e.Priority
+	if priority == 0 {
+		priority = defaultNtfyPriority
+	}
+	switch {
+	case q.id != "" && q.id != e.ID, q.title != "" && q.title != e.Title, q.message != "" && q.message != e.Message:
+		return false
+	case len(q.priorities) > 0 && !slices.Contains(q.priorities, priority):
+		return false
+	}
+	return !slices.ContainsFunc(q.tags, func(tag string) bool { return !slices.Contains(e.Tags, tag) })
+}
