@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,15 +40,24 @@ func kill(t *testing.T, kills int) {
 	for i := range ledgers {
 		ledgers[i] = newLedger(t, fmt.Sprintf("crash/writer-%d", i), fmt.Sprintf("crash/writer-%d", (i+1)%len(ledgers)), uint64(i))
 	}
+	acked := func() (n int64) {
+		for _, l := range ledgers {
+			n += l.acked.Load()
+		}
+		return n
+	}
 	harness.Start(t, addr, harness.RegistryCommand(addr, root)).Kill() // makes the tree
 	for round := range kills {
 		p := harness.Start(t, addr, harness.RegistryCommand(addr, root))
 		ctx, cancel := context.WithCancel(t.Context())
+		before := acked()
 		var writers sync.WaitGroup
 		for _, l := range ledgers {
 			writers.Go(func() { l.write(ctx, addr) })
 		}
-		time.Sleep(time.Duration(10+rand.IntN(90)) * time.Millisecond)
+		// A busy machine may need long for the first operation of a server.
+		harness.Eventually(t, "an operation is acknowledged", func() bool { return acked() > before })
+		time.Sleep(time.Duration(rand.IntN(90)) * time.Millisecond)
 		p.Kill()
 		cancel()
 		writers.Wait()
@@ -62,14 +72,7 @@ func kill(t *testing.T, kills int) {
 			t.Fatalf("after kill %d", round+1)
 		}
 	}
-	acked := 0
-	for _, l := range ledgers {
-		acked += l.acked
-	}
-	t.Logf("%d kills, %d acknowledged operations", kills, acked)
-	if acked < kills {
-		t.Errorf("only %d operations were acknowledged in %d rounds; the test proves little", acked, kills)
-	}
+	t.Logf("%d kills, %d acknowledged operations", kills, acked())
 
 	// What the kills left behind goes with a collection and the purge.
 	harness.CollectGarbage(t, root)
@@ -93,7 +96,7 @@ type ledger struct {
 	t           *testing.T
 	repo, other string // other is mounted from
 	rnd         *rand.Rand
-	acked       int
+	acked       atomic.Int64
 	manifests   map[string][]byte          // acknowledged and not deleted
 	doubtful    map[string][]byte          // manifests whose PUT or DELETE got no answer
 	tags        map[string]map[string]bool // tag → digests it may point at; "" = may be absent
@@ -181,7 +184,7 @@ func (l *ledger) pushBlob(ctx context.Context, addr string, b []byte) error {
 	if resp.StatusCode != http.StatusCreated {
 		return fmt.Errorf("PUT: %s", resp.Status)
 	}
-	l.acked++
+	l.acked.Add(1)
 	return nil
 }
 
@@ -199,7 +202,7 @@ func (l *ledger) putManifest(ctx context.Context, addr, tag string, b []byte) er
 	if resp.StatusCode != http.StatusCreated {
 		return fmt.Errorf("PUT manifest: %s", resp.Status)
 	}
-	l.acked++
+	l.acked.Add(1)
 	delete(l.doubtful, digest)
 	l.manifests[digest] = b
 	l.tags[tag] = map[string]bool{digest: true}
@@ -229,7 +232,7 @@ func (l *ledger) delete(ctx context.Context, addr string) error {
 		if resp.StatusCode != http.StatusAccepted {
 			return fmt.Errorf("DELETE: %s", resp.Status)
 		}
-		l.acked++
+		l.acked.Add(1)
 		delete(l.doubtful, digest)
 		for _, may := range l.tags {
 			delete(may, digest)
