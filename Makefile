@@ -81,7 +81,7 @@ test-relay-full:
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
 	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
 	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run '^TestFull_Mirror_(Kill|Memory)' ./registry/e2e/mirror | grep -v '^=== '
-	@SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestSeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
+	@SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestFull_SeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
 	@go test -run '^$$' -fuzz FuzzBounds -fuzztime 5m ./relay/internal/format
 	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestFull_Model_EveryInterleaving ./registry/internal/maintenance/collect
 

@@ -112,8 +112,8 @@ func files(t *testing.T) string {
 }
 
 // bucket is an empty bucket.
-func bucket(t *testing.T, start s3test.Start) string {
-	server, _ := harness.S3Bucket(t, start)
+func bucket(t *testing.T) string {
+	server, _ := harness.S3Bucket(t, s3test.MinIO)
 	return fmt.Sprintf("{s3: {bucket: images, region: us-east-1, regionendpoint: %q, forcepathstyle: true, secure: false, accesskey: %s, secretkey: %s}, %s}",
 		server.URL(), s3test.AccessKey, s3test.SecretKey, undo)
 }

@@ -9,18 +9,16 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"slipway/registry/e2e/harness"
-	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/browsertest"
 )
 
 // TestTeam: an anonymous visitor, a reader, a developer and an administrator see and do what they may, in a
 // browser that runs no script.
 func TestTeam(t *testing.T) {
-	t.Run("files", func(t *testing.T) { team(t, files(t)) })
-	t.Run("versitygw", func(t *testing.T) { team(t, bucket(t, s3test.VersityGW)) })
+	team(t, files(t))
 }
 
-func TestFull_TeamOnMinIO(t *testing.T) { team(t, bucket(t, s3test.MinIO)) }
+func TestFull_TeamOnMinIO(t *testing.T) { team(t, bucket(t)) }
 
 func team(t *testing.T, storage string) {
 	x := start(t, storage, nothing)

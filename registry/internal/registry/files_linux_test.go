@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/upload"
@@ -102,68 +100,6 @@ func TestMovedTagIsSeenAtOnce(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// On a disk without a byte or an inode left images are deleted, by digest too, and a
-// push gets an error that names what is missing.
-func TestDeletionOnAFullDisk(t *testing.T) {
-	for name, options := range map[string]string{"small": "size=2m,nr_inodes=500", "few inodes": "size=32m,nr_inodes=300"} {
-		t.Run(name, func(t *testing.T) {
-			root := programtest.Mount(t, "tmpfs", options)
-			store := openFiles(t, root)
-			r := newRegistry(store, Options{DeleteEnabled: true})
-			leave, err := store.Lock(t.Context(), storage.LockServers, true)
-			check(t, err)
-			defer leave()
-			repo := r.Repository("a")
-			d := pushImage(t, repo, "one", "x")
-			pushImage(t, repo, "two", "x")
-			pushImage(t, repo, "tag", "y")
-			pushImage(t, r.Repository("b"), "all", "z")
-			time.Sleep(50 * time.Millisecond)
-			fillDisk(t, root)
-
-			_, err = tryPushBlob(repo, strings.Repeat("x", 1<<20), sum(strings.Repeat("x", 1<<20)))
-			if !errors.Is(err, storage.ErrNoSpace) {
-				t.Errorf("pushing: %v", err)
-			}
-			_, err = repo.StatBlob(t.Context(), sum("layer x"))
-			check(t, err)
-			removed, err := repo.DeleteManifest(t.Context(), d)
-			check(t, err)
-			if !slices.Equal(removed, []oci.Tag{"one", "two"}) {
-				t.Errorf("removed %q", removed)
-			}
-			fillDisk(t, root)
-			check(t, deleteTag(t.Context(), repo, "tag"))
-			fillDisk(t, root)
-			check(t, r.Repository("b").Delete(t.Context()))
-			fillDisk(t, root)
-			_, err = r.PurgeUploads(t.Context(), upload.PurgeOptions{})
-			check(t, err)
-			noUploads(t, r)
-		})
-	}
-}
-
-// fillDisk leaves neither a byte nor an inode.
-func fillDisk(t *testing.T, root string) {
-	t.Helper()
-	f, err := os.CreateTemp(root, "fill")
-	for size := 1 << 20; err == nil && size > 0; {
-		if _, werr := f.Write(make([]byte, size)); werr != nil {
-			size /= 2
-		}
-	}
-	for err == nil {
-		var f *os.File
-		if f, err = os.CreateTemp(root, "fill"); err == nil {
-			f.Close()
-		}
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatal(err)
 	}
 }
 

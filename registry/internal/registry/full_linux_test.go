@@ -11,6 +11,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 	"slipway/shared/programtest"
 )
@@ -53,6 +54,12 @@ func TestDelete_FullDisk(t *testing.T) {
 			if _, err := tryPushBlob(repo, "more", sum("more")); !errors.Is(err, storage.ErrNoSpace) {
 				t.Fatalf("a push onto the full disk: %v", err)
 			}
+			_, err := repo.StatBlob(t.Context(), sum("layer kept"))
+			check(t, err)
+			_, err = r.PurgeUploads(t.Context(), upload.PurgeOptions{})
+			check(t, err)
+			noUploads(t, r)
+			fill(t, dir)
 
 			check(t, deleteTag(t.Context(), repo, "tag"))
 			fill(t, dir)
