@@ -57,7 +57,7 @@ test-lint:
 	@tools/step lint $(MAKE) -s lint-all
 
 test-units:
-	@tools/step unit $(CHECK) -timeout 10m -p 2 -skip '^TestFull_' $(UNITS)
+	@tools/step unit $(CHECK) -timeout 10m -p 3 -skip '^TestFull_' $(UNITS)
 
 test-registry:
 	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 15m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
@@ -116,13 +116,11 @@ fmt: ## gofumpt
 	@gofumpt -w shared registry relay deploy
 
 tools: ## install what the tests use (tools/versions.txt), download the modules
-	@tools/install run test full
-	@$(MAKE) -s modules
+	@$(MAKE) -s modules & tools/install run test full; wait $$!
 
 .PHONY: tools-test tools-run modules
 tools-test:
-	@tools/install run test
-	@$(MAKE) -s modules
+	@$(MAKE) -s modules & tools/install run test; wait $$!
 
 modules:
 	@tools/retry go list -deps -test $(MODULES) ./deploy/... >/dev/null
