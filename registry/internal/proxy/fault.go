@@ -50,6 +50,8 @@ func plain(reason upstream.Reason) string {
 		return "limits the number of requests"
 	case upstream.Login:
 		return "refuses the login that is configured for it"
+	case upstream.Realm:
+		return "names a token server that proxy.upstreams[].trustedrealms doesn't list"
 	case upstream.Denied:
 		return "denies access"
 	case upstream.NotFound:

@@ -1,9 +1,12 @@
 package upstream
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -24,11 +27,23 @@ type challenge struct {
 	service string
 }
 
-// challenged parses WWW-Authenticate. It returns nil if it knows none of the schemes, and an
-// error if the realm isn't trusted.
-func (c *Client) challenged(h http.Header) (*challenge, error) {
+// same reports whether both challenges ask for the same login. Either may be nil.
+func (ch *challenge) same(other *challenge) bool {
+	if ch == nil || other == nil || ch.basic != other.basic {
+		return false
+	}
+	return ch.basic || ch.realm.String() == other.realm.String() && ch.service == other.service
+}
+
+// challenged returns the challenge of a 401. It returns nil for other errors and for schemes
+// that it doesn't know, and an error if no token can be had where the challenge says.
+func (c *Client) challenged(err error) (*challenge, error) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Status != http.StatusUnauthorized {
+		return nil, nil //nolint:nilnil // as documented
+	}
 	var found *challenge
-	for _, line := range h.Values("WWW-Authenticate") {
+	for _, line := range e.challenges {
 		scheme, parameters, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case strings.EqualFold(scheme, "basic"):
@@ -39,10 +54,12 @@ func (c *Client) challenged(h http.Header) (*challenge, error) {
 			p := parseParameters(parameters)
 			realm, err := url.Parse(p["realm"])
 			if err != nil || realm.Host == "" {
-				return nil, fmt.Errorf("the realm %.200q is not a URL", p["realm"])
+				return nil, invalidAnswer("the realm %.200q is not a URL", p["realm"])
 			}
 			if !c.trusts(realm) {
-				return nil, fmt.Errorf("the token server %s is neither in the domain of %s nor among the trusted realms", realm.Host, c.opts.URL.Host)
+				return nil, &Error{Reason: Realm, Status: e.Status, Err: fmt.Errorf(
+					"the token server %s is neither in the domain of %s nor among the trusted realms", realm.Host, c.opts.URL.Host,
+				)}
 			}
 			found = &challenge{realm: realm, service: p["service"]}
 		}
@@ -107,31 +124,28 @@ func isAddress(host string) bool {
 	return err == nil || strings.Trim(host, "0123456789.") == ""
 }
 
-// authorize adds what the challenge asks for.
-func (c *Client) authorize(ctx context.Context, req *http.Request, ch *challenge, name oci.Name) error {
-	switch {
-	case ch == nil:
-		return nil
-	case ch.basic:
-		username, password, err := c.login(ctx)
-		if err == nil && username != "" {
-			req.SetBasicAuth(username, password)
+// authorization returns the Authorization header that the challenge asks for. fresh reports
+// that it isn't a remembered token. anew never returns one.
+func (c *Client) authorization(ctx context.Context, ch *challenge, name oci.Name, anew bool) (header string, fresh bool, err error) {
+	if !ch.basic {
+		if t, ok := c.tokens.Get(name); ok && !anew && time.Now().Before(t.until) {
+			return "Bearer " + t.value, false, nil
 		}
-		return err
-	default:
-		token, err := c.token(ctx, ch, name)
-		if err == nil {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		return err
+		value, err := c.token(ctx, ch, name)
+		return "Bearer " + value, true, err
 	}
+	username, password, err := c.login(ctx)
+	if err != nil || username == "" {
+		return "", true, err
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password)), true, nil
 }
 
 func (c *Client) login(ctx context.Context) (username, password string, err error) {
 	if c.opts.Credentials == nil {
 		return "", "", nil
 	}
-	username, password, err = c.opts.Credentials(ctx)
+	username, password, err = c.opts.Credentials.Login(ctx)
 	if err != nil {
 		return "", "", &Error{Reason: Login, Err: err}
 	}
@@ -153,12 +167,9 @@ const (
 	maxToken    = 1 << 20
 )
 
-// token returns a token to pull from the repository, and fetches one if none is valid.
+// token fetches a token to pull from the repository, and remembers it.
 func (c *Client) token(ctx context.Context, ch *challenge, name oci.Name) (string, error) {
-	if t, ok := c.tokens.Get(name); ok && time.Now().Before(t.until) {
-		return t.value, nil
-	}
-	t, err := c.fetching.Do(ctx, string(name), func() (token, error) {
+	t, err := c.fetching.Do(ctx, ch.realm.String()+" "+string(name), func() (token, error) {
 		value, lifetime, err := c.fetchToken(context.WithoutCancel(ctx), ch, name)
 		t := token{value, time.Now().Add(lifetime - early)}
 		if err == nil {
@@ -204,8 +215,12 @@ func (c *Client) fetchToken(ctx context.Context, ch *challenge, name oci.Name) (
 	}
 	if resp.StatusCode != http.StatusOK {
 		failure := c.refused(resp)
-		if resp.StatusCode == http.StatusUnauthorized && username != "" {
+		switch {
+		case resp.StatusCode == http.StatusUnauthorized && username != "":
 			failure.Reason = Login
+			c.opts.Credentials.Refused()
+		case failure.Reason == NotFound: // the repository may exist
+			failure.Reason = Invalid
 		}
 		return "", 0, failure
 	}
@@ -214,17 +229,17 @@ func (c *Client) fetchToken(ctx context.Context, ch *challenge, name oci.Name) (
 		return "", 0, err
 	}
 	var answer struct {
-		Token       string `json:"token"`
-		AccessToken string `json:"access_token"`
-		ExpiresIn   int64  `json:"expires_in"`
+		Token       string      `json:"token"`
+		AccessToken string      `json:"access_token"`
+		ExpiresIn   json.Number `json:"expires_in"` // some servers quote it or add ".0"
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(body, []byte("\ufeff")), &answer); err != nil {
 		return "", 0, invalidAnswer("the token server's answer is not JSON")
 	}
 	value := cmp.Or(answer.Token, answer.AccessToken)
 	if value == "" || strings.ContainsAny(value, "\r\n") {
 		return "", 0, invalidAnswer("the token server returned no token")
 	}
-	seconds := min(max(answer.ExpiresIn, int64(minLifetime/time.Second)), int64(maxLifetime/time.Second))
-	return value, time.Duration(seconds) * time.Second, nil
+	seconds, _ := answer.ExpiresIn.Float64() // 0 if it is missing
+	return value, time.Duration(min(max(seconds, minLifetime.Seconds()), maxLifetime.Seconds()) * float64(time.Second)), nil
 }

@@ -55,14 +55,14 @@ const (
 )
 
 // Client is one upstream registry. All methods are safe for concurrent use. It repeats a
-// request only to log in.
+// request only to log in, twice at most.
 type Client struct {
 	opts     Options
 	http     *http.Client
 	guard    *guard
 	tokens   *cache.Cache[oci.Name, token]
 	fetching cache.Group[token]
-	scheme   atomic.Pointer[challenge] // the latest one; nil = none yet
+	scheme   atomic.Pointer[challenge] // the latest one that was met; nil = none yet, or it failed
 }
 
 // New makes a client. It does no I/O.
@@ -127,49 +127,94 @@ func (c *Client) redirect(next *http.Request, via []*http.Request) error {
 
 // ask sends one request about a repository, or about the registry if name is "", and logs in
 // if the registry asks for it. Any status but 2xx is an *Error.
+//
+// A remembered challenge saves a request, but only the registry's present one counts. If the
+// remembered one leads nowhere, ask forgets it and starts anew.
 func (c *Client) ask(ctx context.Context, method string, name oci.Name, to *url.URL, header http.Header) (*http.Response, error) {
 	known := c.scheme.Load()
-	for try := 0; ; try++ {
-		req, err := c.request(ctx, method, to)
-		if err != nil {
-			return nil, err
-		}
-		for k, v := range header {
-			req.Header[k] = v
-		}
-		if err := c.authorize(ctx, req, known, name); err != nil {
-			return nil, err
-		}
-		resp, err := c.http.Do(req) //nolint:bodyclose // the caller or refused closes it
-		if err != nil {
-			return nil, unreachable(ctx, err)
-		}
-		c.noteLimit(resp.Header)
-		if resp.StatusCode/100 == 2 {
-			return resp, nil
-		}
-		challenged := resp.StatusCode == http.StatusUnauthorized && resp.Request.URL.Host == c.opts.URL.Host
-		failure := c.refused(resp)
-		if !challenged {
-			return nil, failure
-		}
-		wanted, err := c.challenged(resp.Header)
-		switch {
-		case err != nil:
-			failure.Reason, failure.Err = Login, err
-			return nil, failure
-		case wanted == nil || wanted.basic && c.opts.Credentials == nil:
-			return nil, failure
-		case try > 0:
-			if wanted.basic { // a token may just not cover the repository
-				failure.Reason = Login
+	var refusal error // of a login that the known challenge led to just now
+	if known != nil {
+		login, fresh, err := c.authorization(ctx, known, name, false)
+		if err == nil {
+			var resp *http.Response
+			resp, err = c.send(ctx, method, to, header, login)
+			if err = c.outcome(known, err); err == nil || !refusesLogin(err) {
+				return resp, err
 			}
-			return nil, failure
 		}
 		c.tokens.Forget(name)
-		known = wanted
-		c.scheme.Store(wanted)
+		if fresh {
+			if now, bad := c.challenged(err); bad == nil && known.same(now) {
+				return nil, err
+			}
+			refusal = err
+		}
+		c.scheme.CompareAndSwap(known, nil)
 	}
+	resp, err := c.send(ctx, method, to, header, "")
+	now, bad := c.challenged(err)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case now == nil || now.basic && c.opts.Credentials == nil:
+		return resp, err
+	case known.same(now):
+		if c.scheme.CompareAndSwap(nil, known); refusal != nil {
+			return nil, refusal
+		}
+	}
+	login, _, err := c.authorization(ctx, now, name, true)
+	if err != nil {
+		return nil, err
+	}
+	resp, err = c.send(ctx, method, to, header, login)
+	if err = c.outcome(now, err); err == nil || ReasonOf(err) == NotFound {
+		c.scheme.Store(now)
+	}
+	return resp, err
+}
+
+// send sends one request with an Authorization header, unless that is "".
+func (c *Client) send(ctx context.Context, method string, to *url.URL, header http.Header, login string) (*http.Response, error) {
+	req, err := c.request(ctx, method, to)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	if login != "" {
+		req.Header.Set("Authorization", login)
+	}
+	resp, err := c.http.Do(req) //nolint:bodyclose // the caller or refused closes it
+	if err != nil {
+		return nil, unreachable(ctx, err)
+	}
+	c.noteLimit(resp.Header)
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	failure := c.refused(resp)
+	if failure.own = resp.Request.URL.Host == c.opts.URL.Host; failure.own {
+		failure.challenges = resp.Header.Values("WWW-Authenticate")
+	}
+	return nil, failure
+}
+
+// refusesLogin reports whether the registry itself answered with one of the statuses with which
+// registries refuse a login. A server that it redirects to never got the login.
+func refusesLogin(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.own && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest)
+}
+
+// outcome returns err as the result of a request with the login that the challenge asks for.
+func (c *Client) outcome(ch *challenge, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && ch.basic && e.own && e.Status == http.StatusUnauthorized {
+		e.Reason = Login // a token may just not cover the repository
+		c.opts.Credentials.Refused()
+	}
+	return err
 }
 
 func (c *Client) request(ctx context.Context, method string, to *url.URL) (*http.Request, error) {

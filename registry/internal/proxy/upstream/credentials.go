@@ -10,21 +10,55 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/cache"
 )
 
-// Credentials returns the login for the upstream.
-type Credentials func(ctx context.Context) (username, password string, err error)
+// Credentials hold the login for the upstream. Methods are safe for concurrent use.
+type Credentials interface {
+	Login(ctx context.Context) (username, password string, err error)
+	// Refused notes that the upstream refused what Login returned.
+	Refused()
+}
 
-// Password is a login that does not change. It is nil without a user name.
+// Password returns a login that does not change. It is nil without a user name.
 func Password(username, password string) Credentials {
 	if username == "" {
 		return nil
 	}
-	return func(context.Context) (string, string, error) { return username, password, nil }
+	return fixed{username, password}
 }
+
+type fixed login
+
+func (f fixed) Login(context.Context) (string, string, error) { return f.username, f.password, nil }
+func (f fixed) Refused()                                      {}
+
+// PasswordFile returns a login whose password read reads each time, since files of secrets are
+// replaced while a registry runs. If read fails or the file is empty, as while it is being
+// written, the last password counts; at first that is password.
+func PasswordFile(username, password string, read func() (string, error)) Credentials {
+	f := &file{username: username, read: read}
+	f.last.Store(&password)
+	return f
+}
+
+type file struct {
+	username string
+	read     func() (string, error)
+	last     atomic.Pointer[string]
+}
+
+func (f *file) Login(context.Context) (string, string, error) {
+	if password, err := f.read(); err == nil && password != "" {
+		f.last.Store(&password)
+	}
+	return f.username, *f.last.Load(), nil
+}
+
+func (f *file) Refused() {}
 
 const (
 	helperTimeout = 30 * time.Second
@@ -32,11 +66,10 @@ const (
 )
 
 // Helper runs a Docker credential helper: `<command> get` with the server on its standard
-// input. Its answer is kept for the lifetime: forever if that is negative, for one request if
-// it is 0.
+// input. Its answer is kept for the lifetime, or until the upstream refuses it: a negative
+// lifetime has no end, and 0 is that of one request.
 func Helper(command, server string, lifetime time.Duration) Credentials {
-	h := &helper{command: command, server: server, lifetime: lifetime}
-	return h.get
+	return &helper{command: command, server: server, lifetime: lifetime}
 }
 
 type helper struct {
@@ -51,7 +84,15 @@ type helper struct {
 
 type login struct{ username, password string }
 
-func (h *helper) get(ctx context.Context) (string, string, error) {
+// Refused implements Credentials.
+func (h *helper) Refused() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = login{}
+}
+
+// Login implements Credentials.
+func (h *helper) Login(ctx context.Context) (string, string, error) {
 	h.mu.Lock()
 	l, valid := h.known, h.known.username != "" && (h.lifetime < 0 || time.Now().Before(h.until))
 	h.mu.Unlock()

@@ -26,13 +26,14 @@ const (
 	Fault    Reason = "fault"    // 5xx
 	Limited  Reason = "limited"  // 429
 	Login    Reason = "login"    // the configured login is refused, or can't be had
+	Realm    Reason = "realm"    // the token server that it names isn't trusted
 	Denied   Reason = "denied"   // 401 or 403: not for this login, or not without one
 	NotFound Reason = "notfound" // 404: an answer like any other
 	Invalid  Reason = "invalid"  // an answer that makes no sense, or bytes of another digest
 )
 
 // Reasons returns all reasons that are failures.
-func Reasons() []Reason { return []Reason{Down, Slow, Fault, Limited, Login, Denied, Invalid} }
+func Reasons() []Reason { return []Reason{Down, Slow, Fault, Limited, Login, Realm, Denied, Invalid} }
 
 // Error is a request to an upstream that failed.
 type Error struct {
@@ -40,6 +41,9 @@ type Error struct {
 	Status     int           // 0 without an answer
 	RetryAfter time.Duration // 0 unless the upstream sent one
 	Err        error         // for the log
+
+	own        bool     // the registry itself answered, not one that it redirects to
+	challenges []string // of a 401 of its own
 }
 
 // Error implements error. The text is for logs.

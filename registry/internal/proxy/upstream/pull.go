@@ -1,16 +1,12 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"slipway/registry/internal/oci"
@@ -182,117 +178,4 @@ func (b *body) Close() error {
 	b.timer.Stop()
 	b.cancel(nil)
 	return b.src.Close()
-}
-
-// Bounds of lists, over all pages.
-const (
-	maxPages     = 1000
-	maxListBytes = 16 << 20
-	maxTags      = 200_000
-	maxReferrers = 10_000
-)
-
-// Tags lists the tags of a repository in the upstream's order, without those that are invalid.
-func (c *Client) Tags(ctx context.Context, name oci.Name) ([]oci.Tag, error) {
-	tags := []oci.Tag{}
-	err := c.pages(ctx, name, c.at(string(name)+"/tags/list"), nil, func(body []byte) error {
-		var page struct {
-			Tags []string `json:"tags"`
-		}
-		if err := json.Unmarshal(body, &page); err != nil {
-			return err
-		}
-		for _, t := range page.Tags {
-			if tag, err := oci.ParseTag(t); err == nil {
-				tags = append(tags, tag)
-			}
-		}
-		if len(tags) > maxTags {
-			return fmt.Errorf("more than %d tags", maxTags)
-		}
-		return nil
-	})
-	return tags, err
-}
-
-// Referrers lists the manifests that refer to the subject. For a registry without the
-// referrers API it reads the fallback tag.
-func (c *Client) Referrers(ctx context.Context, name oci.Name, subject oci.Digest) ([]oci.Descriptor, error) {
-	list := []oci.Descriptor{}
-	add := func(body []byte) error {
-		var page struct {
-			Manifests []oci.Descriptor `json:"manifests"`
-		}
-		if err := json.Unmarshal(body, &page); err != nil {
-			return err
-		}
-		for _, d := range page.Manifests {
-			if _, err := oci.ParseDigest(string(d.Digest)); err == nil {
-				list = append(list, d)
-			}
-		}
-		if len(list) > maxReferrers {
-			return fmt.Errorf("more than %d referrers", maxReferrers)
-		}
-		return nil
-	}
-	err := c.pages(ctx, name, c.at(string(name)+"/referrers/"+string(subject)), http.Header{"Accept": {oci.MediaTypeIndex}}, add)
-	if ReasonOf(err) != NotFound {
-		return list, err
-	}
-	tag, err := oci.ParseTag(string(subject.Algorithm()) + "-" + subject.Hex())
-	if err != nil {
-		return list, nil //nolint:nilerr // a digest too long for a tag has no fallback
-	}
-	m, err := c.Manifest(ctx, name, oci.Reference{Tag: tag})
-	if ReasonOf(err) == NotFound {
-		return list, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return list, add(m.Bytes)
-}
-
-// pages reads a list page by page.
-func (c *Client) pages(ctx context.Context, name oci.Name, at *url.URL, header http.Header, page func([]byte) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*c.opts.Timeout)
-	defer cancel()
-	left := int64(maxListBytes)
-	for range maxPages {
-		resp, err := c.ask(ctx, http.MethodGet, name, at, header) //nolint:bodyclose // read closes it
-		if err != nil {
-			return err
-		}
-		body, err := read(resp.Body, left)
-		if err != nil {
-			return err
-		}
-		left -= int64(len(body))
-		if err := page(bytes.TrimSpace(body)); err != nil {
-			return invalidAnswer("a list of %s: %w", name, err)
-		}
-		next := c.next(resp, at)
-		if next == nil {
-			return nil
-		}
-		at = next
-	}
-	return invalidAnswer("a list of %s has more than %d pages", name, maxPages)
-}
-
-// next returns the page that Link names, nil unless it is another page of the same list.
-func (c *Client) next(resp *http.Response, at *url.URL) *url.URL {
-	for _, line := range resp.Header.Values("Link") {
-		target, rest, ok := strings.Cut(line, ">")
-		if !ok || !strings.Contains(rest, "next") {
-			continue
-		}
-		u, err := at.Parse(strings.TrimPrefix(strings.TrimSpace(target), "<"))
-		if err == nil && u.Path == at.Path && u.RawQuery != at.RawQuery {
-			u.Scheme, u.Host = at.Scheme, at.Host // a reverse proxy in front of it may not have rewritten them
-			return u
-		}
-	}
-	return nil
 }
