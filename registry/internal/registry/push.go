@@ -46,7 +46,9 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	}
 	tags = allTags(ref.Tag, tags)
 	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return r.storeManifest(ctx, a, d, body, tags, func() error { return r.checkReferences(ctx, a, parsed) })
+		return r.storeManifest(ctx, a, d, body, tags, func() error {
+			return r.checkReferences(ctx, a, parsed, func() bool { return r.revision(ctx, nil, d) == nil })
+		})
 	})
 	if err != nil {
 		return PutResult{}, fault(err)

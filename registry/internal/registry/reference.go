@@ -13,7 +13,10 @@ import (
 // checkReferences returns nil if the repository has all that a pushed manifest
 // refers to. Its subject need not exist (distribution-spec "Pushing Manifests
 // with Subject").
-func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *oci.Manifest) error {
+//
+// A wrong size is no new claim of a manifest that the repository holds, so it is accepted if
+// stored reports that.
+func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *oci.Manifest, stored func() bool) error {
 	type reference struct {
 		*oci.Descriptor
 		check func(context.Context, *storage.Attempt, *oci.Descriptor) error
@@ -48,7 +51,7 @@ func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *
 	}
 	var problems oci.Errors
 	for _, problem := range found {
-		if problem != nil {
+		if problem != nil && (!errors.Is(problem, errWrongSize) || !stored()) {
 			problems = append(problems, problem)
 		}
 	}
@@ -140,7 +143,11 @@ func referenceUnknown(d oci.Digest) error {
 	return oci.NewError(oci.CodeManifestBlobUnknown, string(d))
 }
 
+var errWrongSize = errors.New("a descriptor has a wrong size")
+
 func wrongSize(d *oci.Descriptor, stored int64) error {
-	return oci.NewError(oci.CodeManifestInvalid,
-		fmt.Sprintf("the manifest says that %s has %d bytes, but it has %d", d.Digest, d.Size, stored))
+	return &oci.Error{
+		Code: oci.CodeManifestInvalid, Err: errWrongSize,
+		Detail: fmt.Sprintf("the manifest says that %s has %d bytes, but it has %d", d.Digest, d.Size, stored),
+	}
 }

@@ -181,7 +181,9 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 		}
 	}
 	err = x.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return x.storeManifest(ctx, a, d, m.Bytes, to, func() error { return x.checkReferences(ctx, a, parsed) })
+		return x.storeManifest(ctx, a, d, m.Bytes, to, func() error {
+			return x.checkReferences(ctx, a, parsed, func() bool { return true })
+		})
 	})
 	if err != nil {
 		return err
