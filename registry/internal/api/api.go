@@ -58,6 +58,9 @@ type Options struct {
 
 	CORS cors.Policy
 
+	// Namespaces are further names of this registry, besides Host and those in requests.
+	Namespaces []string
+
 	NoRedirect []netip.Prefix // clients that get blobs from here, also where the store gives URLs
 
 	DeleteEnabled   bool
@@ -145,9 +148,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type Proxy interface {
 	// Caches reports whether the repository is a cache, which clients can only pull from.
 	Caches(name oci.Name) bool
-	// Within returns the repository here that caches a name in the namespace of another
-	// registry. It fails with NAME_UNKNOWN if there is none.
-	Within(namespace string, name oci.Name) (oci.Name, error)
+	// Within returns the repository here for a name in the namespace of a registry, and the one
+	// to try if that is unknown, "" for none. own reports whether the namespace is this registry.
+	// It fails with NAME_UNKNOWN if no repository here stands for the name.
+	Within(namespace string, own bool, name oci.Name) (here, literal oci.Name, err error)
 	// Puller returns the repository for pulls, whether it is a cache or not.
 	Puller(name oci.Name) registry.Puller
 }

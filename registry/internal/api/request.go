@@ -16,6 +16,7 @@ type request struct {
 	rec      *logging.Recorder
 	row      *row
 	name     oci.Name // "" outside repositories
+	literal  oci.Name // what to try if name is unknown; "" = nothing
 	last     string   // tag, digest or upload id as in the path, unchecked
 	user     string   // the authenticated caller; "" is anonymous
 	claimed  string   // the name that a refused login gave

@@ -297,6 +297,14 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 		w.Header().Set("Allow", row.endpoint.allowed())
 		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
 	}
+	err = row.handle(w, r)
+	if r.literal == "" || row.writes() || !oci.IsUnknown(err) && !oci.HasCode(err, oci.CodeDenied) {
+		return err
+	}
+	r.name, r.literal = r.literal, ""
+	if a.authorize(w, r) != nil {
+		return err
+	}
 	return row.handle(w, r)
 }
 
@@ -310,7 +318,9 @@ func (r *request) locate() (err error) {
 	}
 	if r.name, err = oci.ParseName(name); err == nil && r.URL.RawQuery != "" {
 		if namespace := r.param("ns"); namespace != "" && r.row.api.opts.Proxy != nil {
-			r.name, err = r.row.api.opts.Proxy.Within(namespace, r.name)
+			a := r.row.api
+			own := a.links.Own(r.Request, namespace, a.opts.Namespaces)
+			r.name, r.literal, err = a.opts.Proxy.Within(namespace, own, r.name)
 		}
 	}
 	return err

@@ -24,6 +24,7 @@ type Proxy struct {
 	Spool             string          `key:"spool" doc:"Local directory for blobs being fetched. Default: on the volume of storage.filesystem, or slipway.objectstore.spool."`
 	SpoolMax          config.Size     `key:"spoolmax" min:"1" doc:"Limit of the spool. Blobs beyond it aren't cached."`
 	Upstreams         []ProxyUpstream `key:"upstreams"`
+	Namespaces        []string        `key:"namespaces" doc:"Further names of this registry itself, for clients that name the registry they want (ns=registry.example.org). http.host and the address of the request are known."`
 	Local             []string        `key:"local" doc:"Patterns of repositories for pushes, if an upstream has the empty prefix."`
 	Public            bool            `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
 	Offline           bool            `key:"offline" doc:"Never ask upstream; serve what the cache holds."`
@@ -34,14 +35,14 @@ type Proxy struct {
 // ProxyExec is a credential helper.
 type ProxyExec struct {
 	Command  string        `key:"command" doc:"Docker credential helper. Required."`
-	Lifetime time.Duration `key:"lifetime" doc:"Validity of its answer: 0 asks each time, negative once."`
+	Lifetime time.Duration `key:"lifetime" doc:"Validity of its answer, until it is refused: 0 asks each time, negative has no end."`
 }
 
 // ProxyUpstream is one of several registries.
 type ProxyUpstream struct {
 	Prefix        string        `key:"prefix" doc:"Prefix of its repositories: with hub, hub/library/alpine is library/alpine there. One upstream may have none."`
 	RemoteURL     string        `key:"remoteurl" doc:"URL of the registry. Required."`
-	Namespaces    []string      `key:"namespaces" doc:"Registries it serves for clients that name one (ns=docker.io). Default: the host of remoteurl."`
+	Namespaces    []string      `key:"namespaces" doc:"Registries it serves for clients that name one (ns=docker.io), besides the host of remoteurl."`
 	Username      string        `key:"username" doc:"User name at the registry."`
 	Password      config.Secret `key:"password" doc:"Password or access token at the registry."`
 	Exec          *ProxyExec    `key:"exec"`
@@ -132,7 +133,7 @@ func (p *Proxy) refuseIgnored(problems *config.Problems) {
 	}
 	for key, set := range map[string]bool{
 		"cachewritetimeout": p.CacheWriteTimeout != d.CacheWriteTimeout, "maxsize": p.MaxSize != d.MaxSize, "spool": p.Spool != "", "spoolmax": p.SpoolMax != d.SpoolMax,
-		"local": len(p.Local) > 0, "public": p.Public, "offline": p.Offline, "sync": p.Sync.Interval != 0 || len(p.Sync.Images) > 0,
+		"namespaces": len(p.Namespaces) > 0, "local": len(p.Local) > 0, "public": p.Public, "offline": p.Offline, "sync": p.Sync.Interval != 0 || len(p.Sync.Images) > 0,
 	} {
 		if set {
 			problems.Addf("proxy."+key, "has no effect without an upstream; set proxy.remoteurl or proxy.upstreams")

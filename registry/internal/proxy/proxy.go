@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -174,21 +175,56 @@ func (c *Registry) Twin(name oci.Name) oci.Name {
 	return ""
 }
 
-// Within returns the repository here for a name in the namespace of another registry, such as
-// docker.io. It fails with NAME_UNKNOWN unless an upstream stands for the namespace: answering
-// from elsewhere would pass one registry's image off as another's.
-func (c *Registry) Within(namespace string, name oci.Name) (oci.Name, error) {
-	for _, s := range c.opts.Sources {
-		if !slices.Contains(s.Namespaces, namespace) {
-			continue
-		}
-		here, err := s.local(name)
-		if err == nil && c.source(here) != s { // the name belongs to another upstream, or is local
-			return "", notWithin(namespace, name, "the name belongs to another registry here")
-		}
-		return here, err
+// Within returns the repository here for a name in the namespace of a registry, such as
+// docker.io; own reports whether that is this registry. It fails with NAME_UNKNOWN unless an
+// upstream stands for the namespace: answering from elsewhere would pass one registry's image
+// off as another's.
+//
+// Clients name hub/library/alpine in docker.io if they know this registry as mirror/v2/hub. So
+// a name with the upstream's prefix is a name here. literal is then what the name means if it
+// is unknown, and "" otherwise.
+func (c *Registry) Within(namespace string, own bool, name oci.Name) (here, literal oci.Name, err error) {
+	s := c.standsFor(namespace)
+	switch {
+	case s == nil && own:
+		return name, "", nil
+	case s == nil:
+		return "", "", notWithin(namespace, name, "no upstream of this registry stands for the namespace")
 	}
-	return "", notWithin(namespace, name, "no upstream of this registry stands for the namespace")
+	literal, err = s.local(name)
+	if err == nil && c.source(literal) != s { // the name belongs to another upstream, or is local
+		literal, err = "", notWithin(namespace, name, "the name belongs to another registry here")
+	}
+	if s.Prefix != "" && c.source(name) == s {
+		return name, literal, nil
+	}
+	return literal, "", err
+}
+
+// standsFor returns the upstream that stands for a namespace, nil for none. What is configured
+// counts more than the host of an upstream.
+func (c *Registry) standsFor(namespace string) *Source {
+	namespace = canonical(namespace)
+	for _, s := range c.opts.Sources {
+		if slices.ContainsFunc(s.Namespaces, func(n string) bool { return canonical(n) == namespace }) {
+			return s
+		}
+	}
+	for _, s := range c.opts.Sources {
+		if canonical(s.Client.URL().Host) == namespace {
+			return s
+		}
+	}
+	return nil
+}
+
+// canonical returns one spelling of a registry's host.
+func canonical(host string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	if host == "registry-1.docker.io" || host == "index.docker.io" {
+		return "docker.io"
+	}
+	return host
 }
 
 func notWithin(namespace string, name oci.Name, message string) error {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 func TestRouting(t *testing.T) {
-	hub := &Source{Name: "hub", Prefix: "hub", Namespaces: []string{"docker.io"}, Library: true, Client: upstream.New(upstream.Options{})}
+	hub := &Source{Name: "hub", Prefix: "hub", Namespaces: []string{"docker.io"}, Library: true, Client: upstream.New(upstream.Options{URL: &url.URL{Host: "mirror.example.com"}})}
 	deep := &Source{Name: "deep", Prefix: "hub/deep", Namespaces: []string{"quay.io"}, Client: upstream.New(upstream.Options{})}
 	rest := &Source{Name: "rest", Namespaces: []string{"ghcr.io"}, Client: upstream.New(upstream.Options{})}
 	c := New(Options{Sources: []*Source{hub, deep, rest}, Local: localNames(t, "team/**", "tools")})
@@ -57,19 +58,34 @@ func TestRouting(t *testing.T) {
 		namespace string
 		name      oci.Name
 		want      oci.Name
+		literal   oci.Name
 	}{
-		{"docker.io", "library/alpine", "hub/library/alpine"},
-		{"quay.io", "a/b", "hub/deep/a/b"},
-		{"ghcr.io", "a/b", "a/b"},
-		{"registry.example.org", "team/app", ""}, // another registry's team/app
-		{"registry.example.org", "a/b", ""},
-		{"ghcr.io", "hub/alpine", ""}, // would be that of docker.io
-		{"docker.io", "deep/x", ""},   // would be that of quay.io
-		{"ghcr.io", "team/app", ""},   // would be what was pushed here
+		{"docker.io", "library/alpine", "hub/library/alpine", ""},
+		{"registry-1.docker.io", "library/alpine", "hub/library/alpine", ""},
+		{"Docker.io:443", "library/alpine", "hub/library/alpine", ""},
+		{"mirror.example.com", "library/alpine", "hub/library/alpine", ""}, // the host of remoteurl
+		{"quay.io", "a/b", "hub/deep/a/b", ""},
+		{"ghcr.io", "a/b", "a/b", ""},
+		{"registry.example.org", "team/app", "", ""}, // another registry's team/app
+		{"registry.example.org", "a/b", "", ""},
+		{"ghcr.io", "hub/alpine", "", ""}, // would be that of docker.io
+		{"docker.io", "deep/x", "", ""},   // would be that of quay.io
+		{"ghcr.io", "team/app", "", ""},   // would be what was pushed here
+		{"docker.io", "hub/library/alpine", "hub/library/alpine", "hub/hub/library/alpine"},
+		{"docker.io", "hub", "hub/hub", ""},
+		{"docker.io", "hubble/x", "hub/hubble/x", ""},
+		{"quay.io", "hub/deep/x", "hub/deep/x", "hub/deep/hub/deep/x"},
+		{"docker.io", "hub/deep/x", "hub/hub/deep/x", ""}, // hub/deep/x here is that of quay.io
 	} {
-		got, err := c.Within(test.namespace, test.name)
-		if got != test.want || (err != nil) != (test.want == "") {
-			t.Errorf("%s of %s is %s, %v", test.name, test.namespace, got, err)
+		for _, own := range []bool{false, true} {
+			got, literal, err := c.Within(test.namespace, own, test.name)
+			want := test.want
+			if own && test.namespace == "registry.example.org" {
+				want = test.name
+			}
+			if got != want || literal != test.literal || (err != nil) != (want == "") {
+				t.Errorf("%s of %s (own %v) is %s or %s, %v", test.name, test.namespace, own, got, literal, err)
+			}
 		}
 	}
 }
@@ -102,6 +118,43 @@ func TestNamespace(t *testing.T) {
 	resp, body := w.get("/v2/library/alpine/tags/list?n=0&ns=docker.io")
 	if resp.StatusCode != 200 {
 		t.Errorf("tags: %s %s", resp.Status, body)
+	}
+	// A path with the prefix, as containerd's override_path makes it.
+	w.push("hub/tool", "v1", layer)
+	for path, want := range map[string]int{
+		"/v2/hub/library/alpine/manifests/v1?ns=docker.io": 200, "/v2/hub/library/alpine/tags/list?ns=docker.io": 200,
+		"/v2/hub/tool/manifests/v1?ns=docker.io": 200, "/v2/hub/tool/blobs/" + string(oci.SHA256.FromBytes(layer)) + "?ns=docker.io": 200,
+		"/v2/hub/none/manifests/v1?ns=docker.io": 404,
+	} {
+		if resp, body := w.get(path); resp.StatusCode != want {
+			t.Errorf("%s: %s %s", path, resp.Status, body)
+		}
+	}
+	w.front.requests("")
+	if _, body := w.get("/v2/hub/library/alpine/manifests/v1?ns=docker.io"); !bytes.Equal(body, m.Bytes) || w.front.requests("") != 0 {
+		t.Errorf("the path and the namespace lead to two caches")
+	}
+	w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool { // as Docker Hub answers for what it doesn't have
+		denied := strings.HasPrefix(r.URL.Path, "/v2/other/")
+		if denied {
+			rw.WriteHeader(http.StatusUnauthorized)
+		}
+		return denied
+	})
+	w.push("hub/other/tool", "v1", layer)
+	if resp, body := w.get("/v2/hub/other/tool/manifests/v1?ns=docker.io"); resp.StatusCode != 200 {
+		t.Errorf("a repository that begins with the prefix: %s %s", resp.Status, body)
+	}
+	// This registry's own name.
+	pushTo(t, w.reg.Repository("team/app"), "v1", layer)
+	own := strings.TrimPrefix(w.url, "http://")
+	for namespace, want := range map[string]int{own: 200, "registry.example.org": 404} {
+		if resp, body := w.get("/v2/team/app/manifests/v1?ns=" + namespace); resp.StatusCode != want {
+			t.Errorf("a local repository as that of %s: %s %s", namespace, resp.Status, body)
+		}
+	}
+	if resp, body, err := w.try("POST", "/v2/team/app/blobs/uploads/?ns="+own); err != nil || resp.StatusCode != http.StatusAccepted {
+		t.Errorf("an upload: %v %s", err, body)
 	}
 }
 

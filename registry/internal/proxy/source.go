@@ -17,7 +17,7 @@ import (
 type Source struct {
 	Name       string   // in logs, metrics, and messages
 	Prefix     oci.Name // of its repositories here; "" takes all that no other prefix takes
-	Namespaces []string // values of the ns parameter that mean it
+	Namespaces []string // values of the ns parameter that mean it; Client's host does, too
 	Library    bool     // names without a slash are below library/, as at Docker Hub
 	Client     *upstream.Client
 	TagTTL     time.Duration // how long a tag isn't checked again; 0 checks it each time

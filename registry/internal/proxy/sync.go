@@ -151,6 +151,10 @@ type walk struct {
 	unlisted  error // the first failure to list referrers; the image works without them
 }
 
+// describedImage is BuildKit's annotation of an attestation: the digest of the image that it is
+// about. The platform of an attestation is unknown.
+const describedImage = "vnd.docker.reference.digest"
+
 // Bounds of an image.
 const (
 	maxManifests = 10_000
@@ -170,11 +174,17 @@ func (w *walk) take(ctx context.Context, m *registry.Manifest, depth int) error 
 	if err != nil {
 		return err
 	}
+	chosen := map[string]bool{} // digests of the images that are wanted
+	for i := range parsed.Manifests {
+		if child := &parsed.Manifests[i]; matches(child.Platform, w.platforms) {
+			chosen[string(child.Digest)] = true
+		}
+	}
 	for i := range parsed.Manifests {
 		switch child := &parsed.Manifests[i]; {
 		case !oci.IsManifest(child.MediaType): // such as a layer in a cache of BuildKit
 			w.blobs = append(w.blobs, child.Digest)
-		case oci.IsIndex(child.MediaType), matches(child.Platform, w.platforms):
+		case oci.IsIndex(child.MediaType), chosen[string(child.Digest)], chosen[child.Annotations[describedImage]]:
 			if err := w.fetch(ctx, child.Digest, depth+1); err != nil {
 				return err
 			}
@@ -222,8 +232,8 @@ func (w *walk) referrers(ctx context.Context, subject oci.Digest, depth int) err
 	}
 }
 
-// matches reports whether a platform is wanted. Without one, as for an attestation, it is
-// wanted with all platforms only.
+// matches reports whether a platform is wanted. Without one it is wanted with all platforms
+// only.
 func matches(p *oci.Platform, platforms []string) bool {
 	if len(platforms) == 0 {
 		return true

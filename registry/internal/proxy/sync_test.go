@@ -68,6 +68,28 @@ func TestSync(t *testing.T) {
 	}
 }
 
+// BuildKit's attestations are entries of the index, and go with the image that they are about.
+func TestSync_AttestationOfThePlatform(t *testing.T) {
+	w := newWorld(t)
+	entries, attestations := []string{}, map[string]oci.Digest{}
+	for i, arch := range []string{"amd64", "arm64"} {
+		m, about := w.push("app", oci.Tag(arch), noise(110+i, 1000)), w.push("app", oci.Tag("about-"+arch), noise(120+i, 1000))
+		attestations[arch] = about.Digest
+		entries = append(entries, fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"unknown","architecture":"unknown"},"annotations":{"vnd.docker.reference.type":"attestation-manifest","vnd.docker.reference.digest":%q}}`,
+			about.MediaType, about.Digest, about.Size, m.Digest), fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"linux","architecture":%q}}`, m.MediaType, m.Digest, m.Size, arch))
+	}
+	index := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, oci.MediaTypeIndex, strings.Join(entries, ","))
+	_, err := w.origin.Repository("app").PutManifest(t.Context(), oci.Reference{Tag: "1"}, "", []byte(index), nil)
+	check(t, err)
+	_, err = w.cache.Sync(t.Context(), []Image{{Repository: "hub/app", Tags: mustTags(t, "1"), Platforms: []string{"linux/amd64"}}}, nil)
+	check(t, err)
+	w.source.Offline = true
+	w.pull("hub/app", string(attestations["amd64"]), noise(120, 1000))
+	if resp, _ := w.get("/v2/hub/app/manifests/" + string(attestations["arm64"])); resp.StatusCode != 502 {
+		t.Errorf("the attestation of another platform: %s", resp.Status)
+	}
+}
+
 // An upstream that cannot list referrers, as some do not know that request, keeps nobody from the
 // image itself. The run reports it.
 func TestSync_ReferrersFail(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"slipway/registry/internal/address"
@@ -79,6 +80,22 @@ func (b *Builder) Absolute(r *http.Request) string {
 	absolute := *b
 	absolute.relative = false
 	return absolute.Root(r)
+}
+
+// Own reports whether host is this registry's: that of http.host, of the request, or one of
+// further names.
+func (b *Builder) Own(r *http.Request, host string, further []string) bool {
+	names := append([]string{r.Host}, further...)
+	if _, forwarded := address.Forwarded(r.Header); forwarded != "" {
+		names = append(names, forwarded)
+	}
+	if parsed, err := url.Parse(b.host); err == nil {
+		names = append(names, parsed.Host)
+	}
+	plain := func(host string) string {
+		return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80"))
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return plain(name) == plain(host) })
 }
 
 // Base returns the path of the root, as browsers see it.

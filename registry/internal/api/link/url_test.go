@@ -61,3 +61,19 @@ func TestRootOfURLs(t *testing.T) {
 		}
 	}
 }
+
+func TestOwn(t *testing.T) {
+	u, err := New("", "https://Registry.example.org", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &http.Request{Host: "10.0.0.5:5000", Header: http.Header{"X-Forwarded-Host": {"front.example.org"}}}
+	for host, want := range map[string]bool{
+		"registry.example.org": true, "registry.example.org:443": true, "10.0.0.5:5000": true, "front.example.org": true, "more.example.org": true,
+		"10.0.0.5": false, "registry.example.org:5000": false, "docker.io": false,
+	} {
+		if got := u.Own(r, host, []string{"more.example.org"}); got != want {
+			t.Errorf("%s: %v", host, got)
+		}
+	}
+}
