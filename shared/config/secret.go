@@ -19,7 +19,10 @@ const mask = "***"
 //
 // The text is behind a pointer because fmt does not call methods of a value in
 // an unexported field and would print its text otherwise.
-type Secret struct{ text *string }
+type Secret struct {
+	text *string
+	file string
+}
 
 // NewSecret hides text.
 func NewSecret(text string) Secret {
@@ -35,6 +38,15 @@ func (s Secret) Reveal() string {
 		return ""
 	}
 	return *s.text
+}
+
+// File returns the name of the file that the secret was read from, "" for any other secret.
+func (s Secret) File() string { return s.file }
+
+// Reread returns the present content of File.
+func (s Secret) Reread() (string, error) {
+	content, err := os.ReadFile(s.file)
+	return strings.TrimRight(string(content), "\r\n"), err
 }
 
 // Empty reports whether there is nothing to hide.
@@ -68,14 +80,13 @@ func (l *loader) readSecret(in, file *yaml.Node, path string) any {
 	if name == "" {
 		return nil
 	}
-	content, err := os.ReadFile(name)
-	if err != nil {
+	content, err := Secret{file: name}.Reread()
+	switch {
+	case err != nil:
 		return l.wrong(file, path, "cannot be read: %v", fileerror.Explain(name, err))
-	}
-	secret := NewSecret(strings.TrimRight(string(content), "\r\n"))
-	if secret.Empty() {
+	case content == "":
 		return l.wrong(file, path, "%s is empty", name)
 	}
 	l.report.Origins[key] = name
-	return secret
+	return Secret{&content, name}
 }

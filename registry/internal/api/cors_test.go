@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -54,6 +55,9 @@ func TestCORS(t *testing.T) {
 // do not ask before: with a POST of plain text.
 func TestCORS_ChangesByPagesOfOtherSites(t *testing.T) {
 	const ui, other = "https://ui.example.org", "https://evil.example.org"
+	fixed := func(origin, methods string) cors.Policy {
+		return cors.Policy{Fixed: http.Header{"Access-Control-Allow-Origin": {origin}, "Access-Control-Allow-Methods": {"HEAD", methods}}}
+	}
 	for _, tt := range []struct {
 		name         string
 		cors         cors.Policy
@@ -75,6 +79,12 @@ func TestCORS_ChangesByPagesOfOtherSites(t *testing.T) {
 		{"another", cors.Policy{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", other, 403},
 		{"listed, for reading", cors.Policy{Origins: []string{ui}, Methods: []string{"GET"}}, "same-site", ui, 403},
 		{"listed", cors.Policy{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", ui, 202},
+		{"by fixed headers", fixed(ui, "GET, POST"), "same-site", ui, 202},
+		{"by fixed headers, without Sec-Fetch-Site", fixed(ui, "POST"), "", ui, 202},
+		{"by fixed headers, for reading", fixed(ui, "GET, HEAD"), "same-site", ui, 403},
+		{"by fixed headers, another", fixed(ui, "POST"), "cross-site", other, 403},
+		{"by fixed headers, every", fixed("*", "POST"), "cross-site", other, 403},
+		{"by fixed headers, without an origin", fixed("", "POST"), "cross-site", "", 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, func(s *setup) { s.options.CORS, s.options.Host = tt.cors, "https://public.example.org" }, withUser(t, false))

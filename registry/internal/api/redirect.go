@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"slipway/registry/internal/address"
 	"slipway/registry/internal/oci"
@@ -38,9 +39,11 @@ func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (don
 }
 
 // mayRedirect reports whether the client may be sent elsewhere, and its address. The store knows
-// its own entity tags only, so what depends on ours is answered here.
+// its own entity tags only, so what depends on ours is answered here,
+// and so are several ranges: S3 would answer with the whole blob.
 func (a *API) mayRedirect(r *request) (client netip.Addr, may bool) {
-	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 {
+	ranges := r.Header["Range"]
+	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 || len(ranges) > 0 && strings.Contains(ranges[0], ",") {
 		return client, false
 	}
 	client, known := address.ParseHop(r.RemoteAddr)

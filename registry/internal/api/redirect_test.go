@@ -63,6 +63,11 @@ func TestRedirect_AnsweredHere(t *testing.T) {
 	at, etag := "/v2/a/blobs/"+string(d), `"`+string(d)+`"`
 	s.do("GET", at, nil, "If-Match", etag).want(t, 200, "Location", "", "Etag", etag)
 	s.do("GET", at, nil, "If-Range", etag, "Range", "bytes=0-3").want(t, 206, "Location", "")
+	several := s.do("GET", at, nil, "Range", "bytes=0-1,5-9").want(t, 206, "Location", "")
+	if text := string(several.body); !strings.Contains(text, "so\r\n") || !strings.Contains(text, "layer") || strings.Contains(text, "some layer") {
+		t.Errorf("several ranges: %q", text)
+	}
+	s.do("GET", at, nil, "Range", "bytes=0-0,-1").want(t, 206, "Location", "")
 	s.do("GET", at, nil, "If-None-Match", etag).want(t, 304, "Location", "", "Etag", etag)
 	s.do("GET", at, nil, "If-Match", `"other"`).want(t, 412, "Location", "")
 	unknown := "/blobs/" + string(digestOf([]byte("nothing")))

@@ -81,8 +81,11 @@ func openSource(cfg *config.Config, u *config.ProxyUpstream, b build.Info, metri
 		return nil, err
 	}
 	login := upstream.Password(u.Username, u.Password.Reveal())
-	if u.Exec != nil {
+	switch {
+	case u.Exec != nil:
 		login = upstream.Helper(u.Exec.Command, remote.Host, u.Exec.Lifetime)
+	case u.Password.File() != "":
+		login = upstream.PasswordFile(u.Username, u.Password.Reveal(), u.Password.Reread)
 	}
 	source := &proxy.Source{
 		Name: u.Name(), Prefix: oci.Name(u.Prefix), Namespaces: u.StandsFor(), Library: u.DockerHub() && cfg.Proxy.RemoteURL == "",

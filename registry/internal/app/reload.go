@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	settings "slipway/shared/config"
 	"slipway/shared/logging"
 	"slipway/shared/server"
 )
@@ -54,6 +56,7 @@ func (r *reloader) reload() {
 		r.cfg.Access = cfg.Access
 	}
 	r.takeWorkloads(cfg)
+	r.takeUpstreamPasswords(cfg)
 	if broken == nil {
 		r.log.Info("reloaded certificates, passwords, access rules, workloads and the log level")
 	} else {
@@ -87,6 +90,22 @@ func (r *reloader) changes(before *config.Config, rules *access.Rules, loaded *c
 		parts = append(parts, "other settings, which take effect at the next start")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// takeUpstreamPasswords notes the passwords of upstreams that come from files, which are read
+// at each login.
+func (r *reloader) takeUpstreamPasswords(cfg *config.Config) {
+	take := func(now *settings.Secret, next settings.Secret) {
+		if next.File() != "" && next.File() == now.File() {
+			*now = next
+		}
+	}
+	now, next := &r.cfg.Proxy, &cfg.Proxy
+	take(&now.Password, next.Password)
+	now.Upstreams = slices.Clone(now.Upstreams) // the configuration of the start does not change
+	for i := range min(len(now.Upstreams), len(next.Upstreams)) {
+		take(&now.Upstreams[i].Password, next.Upstreams[i].Password)
+	}
 }
 
 // takeWorkloads applies the workloads of the token service, if there is one before and

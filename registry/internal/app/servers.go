@@ -19,9 +19,14 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.Prefix, o.Host, o.RelativeURLs = cfg.HTTP.Prefix, cfg.HTTP.Host, cfg.HTTP.RelativeURLs
 	o.Headers = http.Header(cfg.HTTP.Headers)
 	o.TrustedProxies, o.TrustUnix, _ = cfg.HTTP.Proxies() // checked with the configuration
-	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded()     // as above
+	o.Namespaces = cfg.Proxy.Namespaces
+	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded() // as above
 	if c := cfg.HTTP.CORS; c != nil {
 		o.CORS = cors.Policy{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
+	}
+	o.CORS.Fixed = http.Header{}
+	for k, v := range o.Headers {
+		o.CORS.Fixed[http.CanonicalHeaderKey(k)] = v
 	}
 	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
 	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags

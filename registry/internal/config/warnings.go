@@ -1,7 +1,9 @@
 package config
 
 import (
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"slipway/registry/internal/pattern"
@@ -34,10 +36,27 @@ func (c *Config) warnings() []string {
 	if c.HTTP.Debug.Prometheus.Enabled && c.HTTP.Debug.Addr == "" {
 		all = append(all, "http.debug.prometheus.enabled: has no effect without http.debug.addr")
 	}
+	if hint := c.HTTP.pagesHint(); hint != "" {
+		all = append(all, hint)
+	}
 	if c.Proxy.RemoteURL != "" && c.open() && c.Proxy.All()[0].sharesLogin() {
 		all = append(all, "proxy: has a login, and this registry has none: everybody can pull what that login may pull. Configure auth, or set proxy.public: true to allow it")
 	}
 	return append(all, c.Proxy.warnings()...)
+}
+
+// pagesHint warns of headers that seem to let pages of every origin change something.
+func (h *HTTP) pagesHint() string {
+	headers := http.Header{}
+	for k, values := range h.Headers {
+		headers[http.CanonicalHeaderKey(k)] = values
+	}
+	methods := strings.Join(headers.Values("Access-Control-Allow-Methods"), ",")
+	if h.CORS != nil || !slices.Contains(headers.Values("Access-Control-Allow-Origin"), "*") ||
+		!slices.ContainsFunc([]string{"DELETE", "PUT", "PATCH", "POST"}, func(m string) bool { return strings.Contains(methods, m) }) {
+		return ""
+	}
+	return "http.headers: with Access-Control-Allow-Origin: * pages of other sites can only read; to let one delete or push, name its origin, or use http.cors"
 }
 
 // warnings names the upstreams whose URL already ends with the path of the API.

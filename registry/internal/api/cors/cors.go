@@ -15,6 +15,10 @@ type Policy struct {
 	Methods     []string
 	Credentials bool // browsers may send cookies, certificates and remembered logins
 	MaxAge      time.Duration
+
+	// Fixed are headers that the operator adds to every answer: with distribution, that is how
+	// pages of other origins are allowed.
+	Fixed http.Header
 }
 
 const (
@@ -52,7 +56,15 @@ func (p *Policy) Refuses(own *http.CrossOriginProtection, r *http.Request) bool 
 		return false
 	}
 	origin := slices.Contains(p.Origins, r.Header.Get("Origin")) || slices.Contains(p.Origins, "*")
-	return !origin || !slices.Contains(p.Methods, r.Method)
+	return (!origin || !slices.Contains(p.Methods, r.Method)) && !p.fixedAllow(r)
+}
+
+// fixedAllow reports whether the fixed headers name both the origin and the method: *, which
+// distribution's documentation shows, was not written with this page in mind.
+func (p *Policy) fixedAllow(r *http.Request) bool {
+	origin, methods := r.Header.Get("Origin"), strings.Join(p.Fixed.Values("Access-Control-Allow-Methods"), ",")
+	return origin != "" && slices.Contains(p.Fixed.Values("Access-Control-Allow-Origin"), origin) &&
+		slices.ContainsFunc(strings.Split(methods, ","), func(m string) bool { return strings.TrimSpace(m) == r.Method })
 }
 
 // Preflight adds the headers of an answer to a preflight request.
