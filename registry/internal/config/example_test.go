@@ -24,7 +24,7 @@ func TestExampleIsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Validation.Manifests.URLs, got.Policy, got.Proxy.Local = URLs{}, Policy{}, nil // empty lists are written out there
+	got.Validation.Manifests.URLs, got.Policy, got.Proxy.Local, got.Proxy.Namespaces = URLs{}, Policy{}, nil, nil // empty lists are written out there
 	want.Storage.Delete.Keep = keepInExample
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -101,7 +101,7 @@ func TestExampleComments(t *testing.T) {
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
 	want.Slipway.Quotas = got.Slipway.Quotas
-	want.Proxy.Exec, want.Proxy.Local, want.Proxy.Sync.Images = nil, []string{}, got.Proxy.Sync.Images
+	want.Proxy.Exec, want.Proxy.Local, want.Proxy.Namespaces, want.Proxy.Sync.Images = nil, []string{}, []string{}, got.Proxy.Sync.Images
 	u := &want.Proxy.Upstreams[0]
 	u.Prefix, u.RemoteURL, u.Exec.Command = "hub", "https://registry-1.docker.io", "docker-credential-ecr-login"
 	u.Namespaces, u.TrustedRealms = []string{}, []string{}
