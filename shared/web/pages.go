@@ -117,17 +117,30 @@ func (p *Pages) Asset(name string) (Asset, bool) {
 // Show answers with a page. It renders into a buffer first, so that a failing template leaves
 // no partial page.
 func (p *Pages) Show(w http.ResponseWriter, status int, name string, data any) error {
+	body, err := p.Render(name, data)
+	if err == nil {
+		Send(w, status, body)
+	}
+	return err
+}
+
+// Render returns a page.
+func (p *Pages) Render(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := p.sets[name].ExecuteTemplate(&b, "frame", data); err != nil {
-		return fmt.Errorf("page %s: %w", name, err)
+		return nil, fmt.Errorf("page %s: %w", name, err)
 	}
+	return b.Bytes(), nil
+}
+
+// Send answers with a rendered page.
+func Send(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a closed connection needs no page
-	return nil
+	_, _ = w.Write(body) // a closed connection needs no page
 }
 
 // Protect sets the headers that keep pages from running or loading anything foreign.

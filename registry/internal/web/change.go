@@ -122,7 +122,11 @@ func (web *Web) postDelete(w http.ResponseWriter, v *visit) error {
 
 // postTag points a tag at an image of the same repository, or copies it into another one.
 func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
-	repo, _, m, err := web.manifest(v)
+	repo, ref, err := web.reference(v)
+	if err != nil {
+		return err
+	}
+	m, err := repo.Peek(v.Context(), ref)
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
 		return &refusal{http.StatusForbidden, "You may not push there."}
 	}
 	if to != repo.Name() {
-		if err := web.copy(v, repo, to, m, 0); err != nil {
+		if err := web.copyImage(v, repo, to, m); err != nil {
 			return err
 		}
 	}
@@ -153,11 +157,45 @@ func (web *Web) postTag(w http.ResponseWriter, v *visit) error {
 	return web.back(w, v, "/image/"+string(to)+":"+url.PathEscape(string(tag)), "tagged")
 }
 
-// maxDepth bounds how deep indexes may be in each other.
-const maxDepth = 4
+const (
+	maxDepth  = 4      // of indexes in each other that are copied
+	maxCopied = 10_000 // blobs and manifests
+)
 
-// copy brings what a manifest refers to into another repository; blobs are mounted, so no bytes move.
-func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registry.Manifest, depth int) error {
+// copying is a copy of an image into another repository.
+type copying struct {
+	*Web
+	visit *visit
+	from  registry.Repository
+	to    oci.Name
+	done  map[oci.Digest]bool // each digest is copied once, however often it is named
+}
+
+// copyImage brings what a manifest refers to into another repository; blobs are mounted, so no bytes
+// move.
+func (web *Web) copyImage(v *visit, from registry.Repository, to oci.Name, m *registry.Manifest) error {
+	room, err := web.reserve(v, scanBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
+	c := &copying{web, v, from, to, map[oci.Digest]bool{}}
+	return c.contents(m, 0)
+}
+
+// begins reports whether the digest is still to be copied. The error is why nothing more is.
+func (c *copying) begins(d oci.Digest) (bool, error) {
+	if c.done[d] {
+		return false, nil
+	}
+	if c.done[d] = true; len(c.done) > maxCopied {
+		return false, &refusal{http.StatusConflict, "The image refers to more than 10,000 layers and images. Copy it with a client."}
+	}
+	return true, c.visit.Context().Err()
+}
+
+// contents copies what a manifest refers to.
+func (c *copying) contents(m *registry.Manifest, depth int) error {
 	parsed, err := oci.ReadManifest(m.Bytes)
 	if err != nil {
 		return err
@@ -166,8 +204,13 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 		if oci.NonDistributable(blob.MediaType) && len(blob.URLs) > 0 {
 			continue
 		}
-		q := url.Values{"mount": {string(blob.Digest)}, "from": {string(from.Name())}}
-		answer, _, err := web.act(v, http.MethodPost, "/"+string(to)+"/blobs/uploads/?"+q.Encode(), "", nil)
+		if begins, err := c.begins(blob.Digest); err != nil {
+			return err
+		} else if !begins {
+			continue
+		}
+		q := url.Values{"mount": {string(blob.Digest)}, "from": {string(c.from.Name())}}
+		answer, _, err := c.act(c.visit, http.MethodPost, "/"+string(c.to)+"/blobs/uploads/?"+q.Encode(), "", nil)
 		if err != nil {
 			return err
 		}
@@ -176,7 +219,12 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 		}
 	}
 	for i := range parsed.Manifests {
-		child, err := from.Peek(v.Context(), oci.Reference{Digest: parsed.Manifests[i].Digest})
+		if begins, err := c.begins(parsed.Manifests[i].Digest); err != nil {
+			return err
+		} else if !begins {
+			continue
+		}
+		child, err := c.from.Peek(c.visit.Context(), oci.Reference{Digest: parsed.Manifests[i].Digest})
 		if oci.IsUnknown(err) {
 			continue // of a sparse index
 		}
@@ -186,10 +234,10 @@ func (web *Web) copy(v *visit, from registry.Repository, to oci.Name, m *registr
 		if depth == maxDepth {
 			return &refusal{http.StatusConflict, "The image has too many indexes inside each other."}
 		}
-		if err := web.copy(v, from, to, child, depth+1); err != nil {
+		if err := c.contents(child, depth+1); err != nil {
 			return err
 		}
-		if _, _, err := web.act(v, http.MethodPut, "/"+string(to)+"/manifests/"+string(child.Digest), child.MediaType, child.Bytes); err != nil {
+		if _, _, err := c.act(c.visit, http.MethodPut, "/"+string(c.to)+"/manifests/"+string(child.Digest), child.MediaType, child.Bytes); err != nil {
 			return err
 		}
 	}

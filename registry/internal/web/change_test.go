@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,28 @@ func TestTagAndCopy(t *testing.T) {
 	b.get("/ui/image/web/app:multi")
 	b.post("/ui/tag/secret/plans:v1", "repository", "web/stolen", "tag", "v1")
 	b.want(404)
+}
+
+// TestCopy_EachDigestOnce: an index that names one manifest thousands of times, and that one layer, costs
+// one act each.
+func TestCopy_EachDigestOnce(t *testing.T) {
+	var lines bytes.Buffer
+	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: &lines})
+	s := newSite(t, func(c *setup) { c.api.Audit, c.pages.Audit = acts, acts })
+	layer := s.blob("web/app", []byte("layer"), "application/vnd.oci.image.layer.v1.tar+gzip")
+	image := s.image("web/app", "one", func(_, manifest map[string]any) { manifest["layers"] = slices.Repeat([]oci.Descriptor{layer}, 1000) })
+	s.put("web/app", oci.Reference{Tag: "multi"}, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": slices.Repeat([]oci.Descriptor{image}, 9000)})
+	b := s.as("alice")
+	b.get("/ui/image/web/app:multi")
+	b.want(200, "8500 more entries")
+	b.post("/ui/tag/web/app:multi", "tag", "1.0", "repository", "web/copy")
+	b.want(200, "web/copy", "The tag is set.")
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(lines.String(), `"repository":"web/copy"`); n != 4 { // layer, configuration, image, index
+		t.Errorf("the copy took %d acts", n)
+	}
 }
 
 // TestNothingChanges: where the registry can't be changed no page offers it.

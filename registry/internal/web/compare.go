@@ -52,7 +52,7 @@ func (web *Web) getCompare(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a)) {
-		if b[name] != nil {
+		if _, both := b[name]; both {
 			p.Platforms = append(p.Platforms, name)
 		}
 	}
@@ -65,41 +65,49 @@ func (web *Web) getCompare(w http.ResponseWriter, v *visit) error {
 			p.Platform = "linux/amd64"
 		}
 	}
-	if p.Before, err = web.side(v, repo, q.Get("a"), a[p.Platform]); err != nil {
+	room, err := web.reserve(v, image.Room(a[p.Platform].Size+b[p.Platform].Size, 0)+2*image.Room(0, image.MaxConfig))
+	if err != nil {
 		return err
 	}
-	if p.After, err = web.side(v, repo, q.Get("b"), b[p.Platform]); err != nil {
+	defer room.Release()
+	if p.Before, err = web.side(v, repo, q.Get("a"), a[p.Platform].Digest); err != nil {
+		return err
+	}
+	if p.After, err = web.side(v, repo, q.Get("b"), b[p.Platform].Digest); err != nil {
 		return err
 	}
 	p.compare()
-	return web.pages.Show(w, http.StatusOK, "compare", p)
+	return web.show(w, room, "compare", p)
 }
 
-// platforms finds the images that a tag stands for, by platform.
-func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[string]*registry.Manifest, error) {
+// platforms finds the images that a tag stands for, by platform: their digests and sizes.
+func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[string]oci.Descriptor, error) {
 	tag, err := oci.ParseTag(text)
 	if err != nil {
 		return nil, errHidden
 	}
-	m, err := repo.Peek(v.Context(), oci.Reference{Tag: tag})
+	m, room, err := web.peek(v, repo, oci.Reference{Tag: tag}, 0)
 	if err != nil {
 		return nil, err
 	}
+	defer room.Release()
 	parsed, err := oci.ReadManifest(m.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]*registry.Manifest{}
+	all := map[string]oci.Descriptor{}
 	if !oci.IsIndex(m.MediaType) {
 		if parsed.Config == nil {
 			return all, nil
 		}
-		c, err := web.images.Config(v.Context(), repo, parsed.Config.Digest)
+		room.Shrink(image.Room(m.Size, parsed.Config.Size))
+		c, err := web.images.Config(v.Context(), repo, parsed.Config, image.MaxConfig)
 		if c != nil {
-			all[c.Platform()] = m
+			all[c.Platform()] = oci.Descriptor{Digest: m.Digest, Size: m.Size}
 		}
 		return all, err
 	}
+	room.Shrink(image.Room(m.Size, 0))
 	for i := range parsed.Manifests[:min(len(parsed.Manifests), image.MaxChildren)] {
 		d := &parsed.Manifests[i]
 		child, err := repo.Peek(v.Context(), oci.Reference{Digest: d.Digest})
@@ -110,20 +118,24 @@ func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[
 			return nil, err
 		}
 		if name := image.PlatformOf(d); name != "" {
-			all[name] = child
+			all[name] = oci.Descriptor{Digest: child.Digest, Size: child.Size}
 		}
 	}
 	return all, nil
 }
 
-func (web *Web) side(v *visit, repo registry.Repository, tag string, m *registry.Manifest) (side, error) {
+func (web *Web) side(v *visit, repo registry.Repository, tag string, d oci.Digest) (side, error) {
+	m, err := repo.Peek(v.Context(), oci.Reference{Digest: d})
+	if err != nil {
+		return side{}, err
+	}
 	s := side{Tag: tag, Digest: m.Digest, Size: m.Size}
 	parsed, err := oci.ReadManifest(m.Bytes)
 	if err != nil {
 		return s, err
 	}
 	if parsed.Config != nil {
-		if s.Config, err = web.images.Config(v.Context(), repo, parsed.Config.Digest); err != nil {
+		if s.Config, err = web.images.Config(v.Context(), repo, parsed.Config, image.MaxConfig); err != nil {
 			return s, err
 		}
 	}

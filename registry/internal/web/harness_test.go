@@ -39,6 +39,7 @@ type site struct {
 	rules     *registry.Registry
 	url       string
 	handler   http.Handler
+	pages     *Web
 	passwords string // path of the file
 }
 
@@ -120,7 +121,7 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 	t.Cleanup(func() { _ = pages.Close() })
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	s.url, s.handler = server.URL, handler
+	s.url, s.handler, s.pages = server.URL, handler, pages
 	return s
 }
 

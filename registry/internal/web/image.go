@@ -55,26 +55,30 @@ type imagePage struct {
 	Rights      rights
 }
 
-// manifest finds the image of the path.
-func (web *Web) manifest(v *visit) (registry.Repository, oci.Reference, *registry.Manifest, error) {
+// reference is the image of the path.
+func (web *Web) reference(v *visit) (registry.Repository, oci.Reference, error) {
 	repo, err := web.repository(v)
 	if err != nil {
-		return repo, oci.Reference{}, nil, err
+		return repo, oci.Reference{}, err
 	}
 	vars := mux.Vars(v.Request)
 	ref, err := oci.ParseReference(vars["reference"])
 	if err != nil || (ref.Tag != "") != (vars["sign"] == ":") {
-		return repo, ref, nil, errHidden
+		return repo, ref, errHidden
 	}
-	m, err := repo.Peek(v.Context(), ref)
-	return repo, ref, m, err
+	return repo, ref, nil
 }
 
 func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
-	repo, ref, m, err := web.manifest(v)
+	repo, ref, err := web.reference(v)
 	if err != nil {
 		return err
 	}
+	m, room, err := web.peek(v, repo, ref, rawFactor*maxRaw+referrerBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	parsed, err := oci.ReadManifest(m.Bytes)
 	if err != nil {
 		return err
@@ -90,9 +94,14 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 		p.Rule = repo.ImmutableRule(ref.Tag)
 	}
 	p.frame = web.frame(v, "repositories", string(name)+" "+title)
-	if p.Summary, err = web.images.Summarize(v.Context(), repo, m); err != nil {
+	if p.Summary, err = web.images.Summarize(v.Context(), repo, m, func(int64) {}); err != nil {
 		return err
 	}
+	config := int64(0)
+	if parsed.Config != nil {
+		config = parsed.Config.Size
+	}
+	room.Shrink(image.Room(m.Size, config) + rawFactor*min(m.Size, maxRaw) + referrerBytes)
 	p.Kind = p.Summary.Kind
 	p.Images = p.Kind == "image" || p.Kind == "index"
 	if err := web.addContent(v, repo, &p, parsed); err != nil {
@@ -112,7 +121,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 			}
 		}
 	}
-	return web.pages.Show(w, http.StatusOK, "image", p)
+	return web.show(w, room, "image", p)
 }
 
 // maxOthers is how many tags are offered for a comparison.
@@ -133,7 +142,7 @@ func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *
 		p.Children = append(p.Children, c)
 	}
 	if m.Config != nil && image.IsConfig(m.Config.MediaType) {
-		if p.Config, err = web.images.Config(v.Context(), repo, m.Config.Digest); err != nil {
+		if p.Config, err = web.images.Config(v.Context(), repo, m.Config, image.MaxConfig); err != nil {
 			return err
 		}
 	}
@@ -166,7 +175,7 @@ func pairs(m map[string]string) []image.Pair {
 	return list
 }
 
-const maxRaw = 256 << 10 // bytes of a manifest that are shown
+const maxRaw = 64 << 10 // bytes of a manifest that are shown
 
 func indent(content []byte) string {
 	var b bytes.Buffer

@@ -3,12 +3,19 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+)
+
+// Bounds of a search: each word is looked for in each name.
+const (
+	maxWords = 10
+	maxQuery = 1000 // bytes
 )
 
 // perPage is how many rows a list has.
@@ -70,11 +77,19 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 	q := v.URL.Query()
 	p := repositoriesPage{frame: web.frame(v, "repositories", "Repositories"), Query: strings.TrimSpace(q.Get("q")), Prefix: q.Get("in"), Host: web.host(v.Request)}
 	p.LoginFor = p.Login != ""
+	if len(p.Query) > maxQuery || len(strings.Fields(p.Query)) > maxWords {
+		return &refusal{http.StatusBadRequest, "A search has at most ten words and 1,000 bytes."}
+	}
 	all, more, err := web.names.list(v.Context())
 	if err != nil {
 		return err
 	}
 	p.More = more
+	room, err := web.reserve(v, nameBytes*int64(len(all)))
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	var seen []oci.Name
 	for _, name := range all {
 		if v.may(access.List, name) {
@@ -91,6 +106,8 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 	p.Entries, p.Previous, p.Next = paged(entries, q.Get("page"), func(n int) string {
 		return address(web.base+"/", map[string]string{"q": p.Query, "in": p.Prefix, "page": strconv.Itoa(n)})
 	})
+	p.Entries = slices.Clone(p.Entries) // without the others
+	room.Shrink(0)
 	p.Indexed = web.o.Index.Want()
 	for i := range p.Entries {
 		if err := web.describe(v, &p.Entries[i]); err != nil {

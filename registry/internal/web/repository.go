@@ -103,10 +103,9 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	if i := strings.LastIndexByte(string(name), '/'); i >= 0 {
 		p.Crumbs = crumbs(string(name[:i+1]))
 	}
-	if p.Rows, err = web.tagRows(v, repo, &p, all); err != nil {
+	if err := web.addRows(v, repo, &p, all, q.Get("page")); err != nil {
 		return err
 	}
-	p.page(web.base+"/repository/"+string(name), q.Get("page"))
 	for i := range p.Rows {
 		if err := web.addDetails(v, repo, &p.Rows[i]); err != nil {
 			return err
@@ -115,8 +114,14 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	return web.pages.Show(w, http.StatusOK, "repository", p)
 }
 
-// tagRows are the rows of all tags that match, sorted.
-func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, all []string) (rows []tagRow, err error) {
+// addRows adds the rows of one page of the tags that match, sorted.
+func (web *Web) addRows(v *visit, repo registry.Repository, p *repositoryPage, all []string, number string) error {
+	room, err := web.reserve(v, tagBytes*int64(len(all)))
+	if err != nil {
+		return err
+	}
+	defer room.Release()
+	var rows []tagRow
 	query := strings.ToLower(p.Query)
 	for _, tag := range all {
 		if strings.Contains(strings.ToLower(tag), query) {
@@ -135,9 +140,11 @@ func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, a
 	case p.Sort == "-name":
 		slices.Reverse(rows)
 	case byImage != nil:
+		rows = slices.Clone(rows)
+		room.Shrink(0) // images need room, too
 		for i := range rows {
 			if err := web.addImage(v, repo, &rows[i]); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		none := &image.Summary{}
@@ -145,11 +152,12 @@ func (web *Web) tagRows(v *visit, repo registry.Repository, p *repositoryPage, a
 	default:
 		p.Sort = ""
 	}
-	return rows, nil
+	p.page(rows, web.base+"/repository/"+string(p.Repository), number)
+	return nil
 }
 
-// page leaves the rows of one page.
-func (p *repositoryPage) page(path, number string) {
+// page takes the rows of one page.
+func (p *repositoryPage) page(rows []tagRow, path, number string) {
 	link := func(sort, page string) string {
 		return address(path, map[string]string{"q": p.Query, "sort": sort, "page": page})
 	}
@@ -158,7 +166,8 @@ func (p *repositoryPage) page(path, number string) {
 			p.Sorts = append(p.Sorts, sortLink{Name: s[0], Text: s[1], Href: link(s[0], ""), On: p.Sort == s[0]})
 		}
 	}
-	p.Rows, p.Previous, p.Next = paged(p.Rows, number, func(n int) string { return link(p.Sort, strconv.Itoa(n)) })
+	p.Rows, p.Previous, p.Next = paged(rows, number, func(n int) string { return link(p.Sort, strconv.Itoa(n)) })
+	p.Rows = slices.Clone(p.Rows) // without the others
 }
 
 // addImage adds what the image of a tag says.
@@ -166,15 +175,16 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 	if row.Digest != "" {
 		return nil
 	}
-	m, err := repo.Peek(v.Context(), oci.Reference{Tag: oci.Tag(row.Tag)})
+	m, room, err := web.peek(v, repo, oci.Reference{Tag: oci.Tag(row.Tag)}, 0)
 	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	defer room.Release()
 	row.Digest = m.Digest
-	row.Image, err = web.images.Summarize(v.Context(), repo, m)
+	row.Image, err = web.images.Summarize(v.Context(), repo, m, room.Shrink)
 	return err
 }
 
@@ -183,6 +193,11 @@ func (web *Web) addDetails(v *visit, repo registry.Repository, row *tagRow) erro
 		return err
 	}
 	row.Protected = repo.Immutable(oci.Tag(row.Tag))
+	room, err := web.reserve(v, referrerBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	attached, _, err := repo.Referrers(v.Context(), row.Digest, "", "", maxReferrers)
 	for i := range attached {
 		if kind := image.KindOf(attached[i].ArtifactType); !slices.Contains(row.Referrers, kind) {

@@ -53,6 +53,11 @@ func (web *Web) getTrash(w http.ResponseWriter, v *visit) error {
 		return errNoPage
 	}
 	p := trashPage{frame: web.frame(v, "trash", "Deleted")}
+	room, err := web.reserve(v, scanBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	names, err := web.o.Registry.Deleted(v.Context(), maxTrash, func(name oci.Name) bool { return v.may(access.Push, name) })
 	if err != nil {
 		return err
@@ -83,6 +88,11 @@ func (web *Web) getDeleted(w http.ResponseWriter, v *visit) error {
 		return errHidden
 	}
 	p := trashPage{frame: web.frame(v, "trash", "Deleted from "+string(name)), Repository: name}
+	room, err := web.reserve(v, scanBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	all, err := repo.Deletions(v.Context(), maxDeletions)
 	if err != nil {
 		return err
@@ -151,6 +161,11 @@ func (web *Web) getHistory(w http.ResponseWriter, v *visit) error {
 	}
 	p := historyPage{frame: web.frame(v, "repositories", "History of "+string(tag)), Repository: repo.Name(), Tag: tag}
 	p.Restore = web.rights(v, p.Repository).Push && v.may(access.TagMove, p.Repository) && !repo.Immutable(tag)
+	room, err := web.reserve(v, scanBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	if p.Targets, err = repo.History(v.Context(), tag); err != nil {
 		return err
 	}

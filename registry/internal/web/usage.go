@@ -32,6 +32,11 @@ func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 	if !p.Ready {
 		return web.pages.Show(w, http.StatusOK, "usage", p)
 	}
+	room, err := web.reserve(v, scanBytes)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
 	find := func(order string) (index.Page, error) {
 		return web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Sort: order, Limit: maxUsage})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/api/budget"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
@@ -78,6 +79,7 @@ type Web struct {
 	pages   *ui.Pages
 	names   *names
 	images  *image.Reader
+	memory  *budget.Budget
 	handler http.Handler
 
 	planning sync.Mutex // one plan at a time: each reads the whole storage
@@ -91,7 +93,7 @@ func New(o Options) (*Web, error) {
 	if o.Caches == nil {
 		o.Caches = func(oci.Name) bool { return false }
 	}
-	w := &Web{o: o, base: o.API.PagesBase(), images: image.NewReader(o.Registry)}
+	w := &Web{o: o, base: o.API.PagesBase(), images: image.NewReader(o.Registry), memory: budget.New(pagesMemory, pagesShare)}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

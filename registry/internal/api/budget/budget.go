@@ -34,14 +34,47 @@ func New(all, share int64) *Budget {
 	return &Budget{all: semaphore.NewWeighted(all), share: share, clients: map[string]*clientShare{}}
 }
 
-// Acquire blocks until there is room for n bytes, or for a full share if n is more. The error is
-// UNAVAILABLE if that takes too long or ctx is done. The caller must call release once.
+// Acquire is [Budget.Reserve] for a caller that needs the room unchanged. It must call release once.
 func (b *Budget) Acquire(ctx context.Context, client string, n int64) (release func(), err error) {
+	room, err := b.Reserve(ctx, client, n)
+	if err != nil {
+		return nil, err
+	}
+	return room.Release, nil
+}
+
+// Room is a part of a budget. It is not safe for concurrent use.
+type Room struct {
+	budget *Budget
+	client string
+	own    *clientShare
+	n      int64
+}
+
+// Shrink gives back all but n bytes.
+func (r *Room) Shrink(n int64) {
+	if n = max(n, 0); n < r.n {
+		r.budget.all.Release(r.n - n)
+		r.own.room.Release(r.n - n)
+		r.n = n
+	}
+}
+
+// Release gives back the room. It must be called once.
+func (r *Room) Release() {
+	r.Shrink(0)
+	r.budget.leave(r.client, r.own)
+}
+
+// Reserve blocks until there is room for n bytes, or for a full share if n is more. The error is
+// UNAVAILABLE if that takes too long or ctx is done. The caller must release the room.
+func (b *Budget) Reserve(ctx context.Context, client string, n int64) (*Room, error) {
 	n = min(n, b.share)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	own := b.enter(client)
-	if err = own.room.Acquire(ctx, n); err == nil {
+	err := own.room.Acquire(ctx, n)
+	if err == nil {
 		if err = b.all.Acquire(ctx, n); err != nil {
 			own.room.Release(n)
 		}
@@ -50,11 +83,7 @@ func (b *Budget) Acquire(ctx context.Context, client string, n int64) (release f
 		b.leave(client, own)
 		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many large requests at the same time; try again", RetryAfter: patience, Err: err}
 	}
-	return func() {
-		b.all.Release(n)
-		own.room.Release(n)
-		b.leave(client, own)
-	}, nil
+	return &Room{b, client, own, n}, nil
 }
 
 func (b *Budget) enter(client string) *clientShare {

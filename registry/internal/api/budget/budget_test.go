@@ -48,6 +48,17 @@ func TestBudget_ShareOfAClient(t *testing.T) {
 		for _, release := range held {
 			release()
 		}
+		room, err := b.Reserve(t.Context(), "first", 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		room.Shrink(10)
+		room.Shrink(20) // never grows
+		if err := take("first", 20); err != nil {
+			t.Errorf("after the first has given back most of its share: %v", err)
+		}
+		held[len(held)-1]()
+		room.Release()
 		if len(b.clients) != 0 || !b.all.TryAcquire(100) {
 			t.Errorf("%d clients are left, or room isn't given back", len(b.clients))
 		}

@@ -16,10 +16,21 @@ import (
 )
 
 const (
-	maxConfig    = 1 << 20 // bytes of an image's configuration that are read; in memory it is 30 times as large
-	maxWord      = 100     // bytes of a platform or a kind in a Summary
+	maxWord      = 100       // bytes of a platform or a kind in a Summary
+	maxChild     = 256 << 10 // bytes of a manifest that is read for the summary of its index
 	maxSummaries = 16 << 10
+
+	// So many times as large a document may be in memory, while it is read.
+	manifestFactor, configFactor = 16, 48
 )
+
+// MaxConfig is how many bytes an image's configuration may have to be read.
+const MaxConfig = 512 << 10
+
+// Room is about how many bytes of memory a manifest and a configuration of these sizes take.
+func Room(manifest, config int64) int64 {
+	return manifestFactor*manifest + configFactor*min(config, MaxConfig)
+}
 
 // MaxChildren is how many entries of an index are looked into.
 const MaxChildren = 64
@@ -48,8 +59,9 @@ type Summary struct {
 	Created   time.Time
 }
 
-// Summarize describes a manifest of a repository.
-func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *registry.Manifest) (*Summary, error) {
+// Summarize describes a manifest of a repository. The caller has room for the manifest and a
+// configuration of MaxConfig, which is shrunk to what is needed.
+func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *registry.Manifest, shrink func(int64)) (*Summary, error) {
 	key := summaryKey{repo.Name(), m.Digest}
 	if s, ok := x.summaries.Get(key); ok {
 		return s, nil
@@ -67,10 +79,12 @@ func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *reg
 	}
 	if oci.IsIndex(m.MediaType) {
 		s.Kind = "index"
+		shrink(Room(m.Size, 0) + Room(maxChild, maxChild))
 		err = x.addChildren(ctx, repo, s, parsed)
 	} else if parsed.Config != nil && IsConfig(parsed.Config.MediaType) {
 		var c *Config
-		if c, err = x.Config(ctx, repo, parsed.Config.Digest); err == nil && c != nil {
+		shrink(Room(m.Size, parsed.Config.Size))
+		if c, err = x.Config(ctx, repo, parsed.Config, MaxConfig); err == nil && c != nil {
 			s.Created = c.Created
 			if p := c.Platform(); p != "" {
 				s.Platforms = append(s.Platforms, p)
@@ -101,6 +115,9 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 		if err != nil {
 			return err
 		}
+		if child.Size > maxChild {
+			continue
+		}
 		parsed, err := oci.ReadManifest(child.Bytes)
 		if err != nil {
 			continue
@@ -112,7 +129,7 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 			}
 		}
 		if s.Created.IsZero() && parsed.Config != nil && IsConfig(parsed.Config.MediaType) {
-			c, err := x.Config(ctx, repo, parsed.Config.Digest)
+			c, err := x.Config(ctx, repo, parsed.Config, maxChild)
 			if err != nil {
 				return err
 			}
@@ -160,10 +177,11 @@ func clip(word string) string {
 	return strings.ToValidUTF8(strings.Clone(word[:maxWord]), "") + "…"
 }
 
-// Config reads the configuration of an image; nil if the repository doesn't have it, or it
-// can't be understood.
-func (x *Reader) Config(ctx context.Context, repo registry.Repository, d oci.Digest) (*Config, error) {
-	blob, err := repo.OpenBlob(ctx, d)
+// Config reads the configuration of an image; nil if the repository doesn't have it, it can't be
+// understood, or is larger than most or than its manifest says.
+func (x *Reader) Config(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) (*Config, error) {
+	most = min(most, d.Size)
+	blob, err := repo.OpenBlob(ctx, d.Digest)
 	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
 		return nil, nil //nolint:nilnil // there is none to show
 	}
@@ -171,10 +189,10 @@ func (x *Reader) Config(ctx context.Context, repo registry.Repository, d oci.Dig
 		return nil, err
 	}
 	defer func() { _ = blob.Close() }() // read only
-	if blob.Size() > maxConfig {
+	if blob.Size() > most {
 		return nil, nil //nolint:nilnil // as above
 	}
-	content, err := io.ReadAll(io.LimitReader(blob, maxConfig))
+	content, err := io.ReadAll(io.LimitReader(blob, most))
 	if err != nil {
 		return nil, err
 	}
