@@ -70,7 +70,7 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	}
 	wanted := robot.Robot{Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires.Time}
 	if r.grant != nil {
-		wanted.CreatedBy, wanted.Token = r.grant.Caller.String(), r.grant.PersonalToken()
+		wanted.CreatedBy, wanted.MakerID, wanted.Token = r.grant.Caller.String(), r.grant.Caller.ID, r.grant.PersonalToken()
 	}
 	r.change = wanted.Summary()
 	if !r.administers(&wanted) {
@@ -111,14 +111,14 @@ func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	by, token := "", ""
+	var by robot.Maker
 	if r.grant != nil {
-		by, token = r.grant.Caller.String(), r.grant.PersonalToken()
-		if r.grant.Caller.Kind == access.Robot && old.Name != r.grant.Caller.Name && old.CreatedBy != by {
+		by = robot.Maker{Name: r.grant.Caller.String(), ID: r.grant.Caller.ID, Token: r.grant.PersonalToken()}
+		if r.grant.Caller.Kind == access.Robot && old.Name != r.grant.Caller.Name && old.CreatedBy != by.Name {
 			return oci.NewError(oci.CodeDenied, "a robot can rotate itself and the robots that it made")
 		}
 	}
-	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by, token)
+	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by)
 	if errors.Is(err, robot.ErrUnknown) {
 		return noRobot()
 	}

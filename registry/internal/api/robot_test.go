@@ -99,10 +99,10 @@ func TestCreateRobot_ByAPersonalToken(t *testing.T) {
 	}
 	people := personal.New(store, "")
 	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: lines})
+	logins := &auth.Logins{Htpasswd: openUsers(t), Robots: robots, People: people}
+	authorizer := auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }, Logins: logins, Realm: "test"})
 	s := newServer(t, func(s *setup) {
-		logins := &auth.Logins{Htpasswd: openUsers(t), Robots: robots, People: people}
-		s.store, s.options.Robots, s.options.Audit = store, robots, acts
-		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }, Logins: logins, Realm: "test"})
+		s.store, s.options.Robots, s.options.Audit, s.options.Auth = store, robots, acts, authorizer
 	})
 	basic := func(user, password string) []string {
 		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
@@ -115,7 +115,11 @@ func TestCreateRobot_ByAPersonalToken(t *testing.T) {
 		}
 		return basic(created.Username, created.Password)
 	}
-	secret, err := people.Create(t.Context(), "u", personal.Token{Expires: time.Now().Add(time.Hour)})
+	bond, err := authorizer.Bond(t.Context(), access.Caller{Kind: access.User, Name: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := people.Create(t.Context(), "u", personal.Token{Expires: time.Now().Add(time.Hour), Bond: bond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,6 +187,9 @@ func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backe
 	g.watchers = append(g.watchers, g.robots.Watch)
 	g.workloads = auth.NewWorkloads(workloads(b.Workloads))
 	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads, People: people}
+	if g.users != nil && !cfg.Storage.Maintenance.ReadOnly.Enabled {
+		g.watchers = append(g.watchers, func(ctx context.Context) { logins.WatchMakers(ctx, log) })
+	}
 	g.service = auth.NewService(auth.ServiceOptions{
 		Rules: g.current, Logins: logins, Keys: g.ring, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
 	})

@@ -141,6 +141,9 @@ func empowerRobot(cfg *config.Config, all []robot.Robot, who *access.Caller) err
 	if r.Expired(time.Now()) {
 		return fmt.Errorf("the robot %q has expired", who.Name)
 	}
+	if r.Orphaned {
+		return fmt.Errorf("the robot %q has stopped, because its maker %s vanished; give it another secret", who.Name, r.CreatedBy)
+	}
 	grant, err := r.Grant()
 	if who.Own = []access.Grant{grant}; err != nil || r.CreatedBy == "" {
 		return err

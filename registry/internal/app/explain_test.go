@@ -17,6 +17,7 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage/memory"
 )
 
 // accessText returns a configuration with these rules and the users alice and bob, whose
@@ -108,7 +109,7 @@ func TestExplain_AgreesWithTheDecision(t *testing.T) {
 	for set := range 100 {
 		text := randomRules(random)
 		cfg := loadText(t, accessText(t, text))
-		g, err := openAuth(t.Context(), cfg, nil, nil, nil, zap.NewNop())
+		g, err := openAuth(t.Context(), cfg, &Backend{Store: memory.New()}, nil, nil, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/storage/memory"
 	"slipway/shared/programtest"
 	"slipway/shared/server"
 )
@@ -56,7 +57,7 @@ func TestReload_IsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	auditLog := audit.New(zap.NewNop(), sink)
-	g, err := openAuth(t.Context(), cfg, nil, nil, auditLog, zap.NewNop())
+	g, err := openAuth(t.Context(), cfg, &Backend{Store: memory.New()}, nil, auditLog, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ type HtpasswdOptions struct {
 // is refused as temporarily unavailable.
 type Htpasswd struct {
 	file      *filewatch.Value[*users] // strict: an old copy could admit a user whose line was removed
+	path      string
 	passwords *passwords
 	seed      maphash.Seed
 }
@@ -53,7 +54,7 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	if o.Remember == 0 {
 		o.Remember = DefaultRemember
 	}
-	return &Htpasswd{file: file, passwords: newPasswords(o.Remember), seed: maphash.MakeSeed()}, nil
+	return &Htpasswd{file: file, path: o.Path, passwords: newPasswords(o.Remember), seed: maphash.MakeSeed()}, nil
 }
 
 // openPasswordFile reads the file for the first time. Each line that gives no one access is logged

@@ -69,6 +69,9 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 		defer cancel()
 		err := l.addGroups(ctx, &who)
+		if err == nil && stamp != loginStamp+who.ID {
+			err = &Refusal{Reason: RevokedToken, User: who.String()}
+		}
 		return who, err
 	case kind == access.User && l.Htpasswd != nil:
 		now, err := l.Htpasswd.stamp(name)
@@ -111,6 +114,9 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 	}
 	maker := access.ParseCaller(account.CreatedBy)
 	who.Maker = &maker
+	if account.Orphaned {
+		return errMakerGone
+	}
 	switch maker.Kind {
 	case access.User:
 		if l.Htpasswd == nil {
@@ -138,6 +144,9 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 	case access.Person:
 		if err := l.empowerMaker(&maker, l.addGroups); err != nil {
 			return err
+		}
+		if maker.ID != account.MakerID {
+			return errMakerGone
 		}
 	case access.Certificate, access.Anonymous: // the rules alone know them
 	}

@@ -97,7 +97,7 @@ func TestRobot_RotatesItself(t *testing.T) {
 	if _, err := s.robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice", Repositories: []string{"web/**"}, Allow: []string{"push"}}); err != nil {
 		t.Fatal(err)
 	}
-	secret, err := s.robots.Rotate(t.Context(), "ci", "robot:ci", "")
+	secret, err := s.robots.Rotate(t.Context(), "ci", robot.Maker{Name: "robot:ci"})
 	if err != nil {
 		t.Fatal(err)
 	}

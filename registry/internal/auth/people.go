@@ -17,8 +17,8 @@ const PersonPrefix = "oidc+"
 const (
 	// tokenStamp begins the stamps of personal access tokens, before their IDs.
 	tokenStamp = "pat:"
-	// loginStamp is the stamp of people who have logged in at the identity provider.
-	loginStamp = "login"
+	// loginStamp begins the stamps of people who have logged in at the identity provider, before their IDs.
+	loginStamp = "login:"
 
 	lookTimeout = 5 * time.Second
 )
@@ -34,7 +34,7 @@ func (l *Logins) loginByToken(ctx context.Context, c credentials) (p proven, err
 		return p, tokenRefusal(&who, err)
 	}
 	who.Only = token.Only()
-	err = l.checkOwner(ctx, &who)
+	err = l.checkOwner(ctx, &who, token.Bond)
 	return proven{caller: who, stamp: tokenStamp + token.ID}, err
 }
 
@@ -45,27 +45,44 @@ func (l *Logins) useToken(ctx context.Context, who *access.Caller, id string) er
 		return tokenRefusal(who, err)
 	}
 	who.Only = token.Only()
-	return l.checkOwner(ctx, who)
+	return l.checkOwner(ctx, who, token.Bond)
 }
 
-// checkOwner refuses a token whose owner no longer exists, and gives a person their groups.
-func (l *Logins) checkOwner(ctx context.Context, who *access.Caller) error {
-	if who.Kind == access.Person {
-		return l.addGroups(ctx, who)
-	}
-	if l.Htpasswd == nil {
-		return &Refusal{Reason: RevokedToken, User: who.String()}
-	}
-	stamp, err := l.Htpasswd.stamp(who.Name)
-	if err == nil && stamp == "" {
+// checkOwner refuses a token whose owner no longer exists or has changed, and gives a person their groups.
+func (l *Logins) checkOwner(ctx context.Context, who *access.Caller, bond string) error {
+	now, err := l.bond(ctx, who)
+	if err == nil && (now == "" || now != bond) {
 		err = &Refusal{Reason: RevokedToken, User: who.String()}
 	}
 	return err
 }
 
-// addGroups gives a person the groups of the last login.
+// bond ties a personal access token to its owner as of now: to the password of a user, because nothing
+// else tells a user from a later one of the same name, and to the ID of a person, who gets their groups. It
+// is "" if there is nobody of that name.
+func (l *Logins) bond(ctx context.Context, who *access.Caller) (string, error) {
+	switch {
+	case who.Kind == access.Person:
+		err := l.addGroups(ctx, who)
+		return who.ID, err
+	case l.Htpasswd == nil:
+		return "", nil
+	default:
+		return l.Htpasswd.stamp(who.Name)
+	}
+}
+
+// Bond is what ties a personal access token to the caller, its owner.
+func (a *Authorizer) Bond(ctx context.Context, who access.Caller) (string, error) {
+	return a.opts.Logins.bond(ctx, &who)
+}
+
+// addGroups gives a person the groups and the ID of the last login.
 func (l *Logins) addGroups(ctx context.Context, who *access.Caller) (err error) {
-	if who.Groups, who.MoreGroups, err = l.People.Groups(ctx, who.String()); err != nil {
+	if who.ID, err = l.People.ID(ctx, who.String()); err == nil {
+		who.Groups, who.MoreGroups, err = l.People.Groups(ctx, who.String())
+	}
+	if err != nil {
 		return tokenRefusal(who, err)
 	}
 	return nil
@@ -81,11 +98,16 @@ func tokenRefusal(who *access.Caller, err error) error {
 	}
 }
 
-// LogInPerson begins a session for a person that the identity provider has just named. more reports
-// whether the person may be in other groups, too.
-func (a *Authorizer) LogInPerson(ctx context.Context, name string, groups []string, more bool) (Session, error) {
+// LogInPerson begins a session for a person that the identity provider has just named, by its own name of
+// the person, too. more reports whether the person may be in other groups. Sessions, tokens and robots of
+// somebody else who had the name before end.
+func (a *Authorizer) LogInPerson(ctx context.Context, name, subject string, groups []string, more bool) (Session, error) {
 	who := access.Caller{Kind: access.Person, Name: name}
-	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp}, a.opts.Logins.People.SetGroups(ctx, who.String(), groups, more)
+	err := a.opts.Logins.People.SetGroups(ctx, who.String(), subject, groups, more)
+	if err == nil {
+		err = a.opts.Logins.addGroups(ctx, &who)
+	}
+	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp + who.ID}, err
 }
 
 // People are the personal access tokens, nil if there are none.

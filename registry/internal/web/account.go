@@ -87,6 +87,9 @@ func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 			wanted.Allow = s.Allow
 		}
 	}
+	if wanted.Bond, err = web.o.Auth.Bond(v.Context(), v.grant.Caller); err != nil {
+		return err
+	}
 	secret, err := web.o.Auth.People().Create(v.Context(), v.user(), wanted)
 	if errors.Is(err, personal.ErrInvalid) {
 		p.Problem = ui.Sentence(strings.TrimPrefix(err.Error(), personal.ErrInvalid.Error()+": "))

@@ -75,7 +75,7 @@ func (web *Web) getCallback(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return web.refuseLogin(w, v, err)
 	}
-	s, err := web.o.Auth.LogInPerson(v.Context(), who.Name, who.Groups, who.MoreGroups)
+	s, err := web.o.Auth.LogInPerson(v.Context(), who.Name, who.Subject, who.Groups, who.MoreGroups)
 	web.noteLogin(w, v, s, (&access.Caller{Kind: s.Kind, Name: s.Name}).String(), err)
 	if err != nil {
 		return err

@@ -55,6 +55,10 @@ type Token struct {
 	Allow   []string  `json:"allow,omitempty"` // rights that it is for; none stands for all of the owner's
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
+
+	// Bond ties the token to its owner as of its creation. The caller compares it at each use: the name
+	// may have another owner by now.
+	Bond string `json:"bond,omitempty"`
 }
 
 // Owned is a token with its owner.
@@ -79,6 +83,7 @@ type record struct {
 // person is what the last login showed about a user.
 type person struct {
 	Owner  string   `json:"owner"`
+	ID     string   `json:"id,omitempty"` // another one's if the name was given to somebody else
 	Source string   `json:"source"`
 	Groups []string `json:"groups"`
 	More   bool     `json:"more,omitempty"` // there may be other groups
@@ -286,12 +291,13 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 }
 
 // SetGroups notes the groups that a person has by the login of now, for tokens; more reports whether
-// there may be others.
-func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string, more bool) error {
-	content, err := json.Marshal(person{owner, t.source, groups, more})
+// there may be others. subject is the provider's own name of the person.
+func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []string, more bool) error {
+	id := t.personID(subject)
+	content, err := json.Marshal(person{owner, id, t.source, groups, more})
 	for err == nil && len(content) > maxRecord {
 		groups = groups[:len(groups)/2]
-		content, err = json.Marshal(person{owner, t.source, groups, true})
+		content, err = json.Marshal(person{owner, id, t.source, groups, true})
 	}
 	if err != nil {
 		return err
@@ -308,15 +314,32 @@ func (t *Tokens) SetGroups(ctx context.Context, owner string, groups []string, m
 // Groups returns the groups that a person had at the last login, and whether there may be others.
 // ErrUnknown if there was no login at the provider of now.
 func (t *Tokens) Groups(ctx context.Context, owner string) (groups []string, more bool, err error) {
+	p, err := t.person(ctx, owner)
+	return p.Groups, p.More, err
+}
+
+// ID tells the person whose login was the last from others that had or will have the name. Errors are
+// those of Groups.
+func (t *Tokens) ID(ctx context.Context, owner string) (string, error) {
+	p, err := t.person(ctx, owner)
+	return p.ID, err
+}
+
+func (t *Tokens) person(ctx context.Context, owner string) (p person, err error) {
 	content, err := t.read(ctx, personKey(owner))
 	if err != nil {
-		return nil, false, err
+		return p, err
 	}
-	var p person
 	if content == nil || json.Unmarshal(content, &p) != nil || p.Owner != owner || t.source == "" || p.Source != t.source {
-		return nil, false, ErrUnknown
+		return person{}, ErrUnknown
 	}
-	return p.Groups, p.More, nil
+	return p, nil
+}
+
+// personID is the ID of a person whom the provider calls subject.
+func (t *Tokens) personID(subject string) string {
+	sum := sha256.Sum256([]byte(t.source + "\x00" + subject))
+	return hex.EncodeToString(sum[:8])
 }
 
 func hashOf(secret string) string {

@@ -236,10 +236,10 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 }
 
 // Rotate gives a robot another secret, which can't be read again; the old one and its tokens end
-// as with Revoke. From then on the rights of by, known by that personal access token or by none,
-// bound those of the robot, unless by is the robot itself, which stays bounded by its maker.
-// ErrUnknown, also for a robot that has changed at the same moment.
-func (a *Accounts) Rotate(ctx context.Context, name, by, token string) (secret string, err error) {
+// as with Revoke. From then on the rights of by bound those of the robot, unless by is the robot
+// itself, which stays bounded by its maker. ErrUnknown, also for a robot that has changed at the same
+// moment.
+func (a *Accounts) Rotate(ctx context.Context, name string, by Maker) (secret string, err error) {
 	if !nameForm.MatchString(name) {
 		return "", ErrUnknown
 	}
@@ -252,14 +252,58 @@ func (a *Accounts) Rotate(ctx context.Context, name, by, token string) (secret s
 	}
 	r := old.Robot
 	r.ID = newID()
-	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by != self {
-		r.CreatedBy, r.Token = by, token
+	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by.Name != self {
+		r.CreatedBy, r.MakerID, r.Token, r.Orphaned = by.Name, by.ID, by.Token, false
 	}
 	secret, err = a.put(ctx, r, storage.IfVersion(old.version))
 	if errors.Is(err, storage.ErrConflict) {
 		err = ErrUnknown
 	}
 	return secret, err
+}
+
+// Orphan ends a robot whose maker has vanished, until it gets another secret. On a full disk it is
+// revoked.
+func (a *Accounts) Orphan(ctx context.Context, name string) error {
+	old, err := a.read(ctx, name)
+	if errors.Is(err, ErrUnknown) || err == nil && (old.broken || old.Orphaned || old.version == "") {
+		return nil // it is looked at again
+	}
+	if err != nil {
+		return err
+	}
+	r := old.Robot
+	r.Orphaned = true
+	content, err := json.Marshal(record{r, old.hash})
+	if err == nil {
+		err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(name), Content: content, If: storage.IfVersion(old.version)}})
+	}
+	switch {
+	case errors.Is(err, storage.ErrNoSpace):
+		return a.Revoke(ctx, name)
+	case errors.Is(err, storage.ErrConflict):
+		return nil
+	case err != nil:
+		return err
+	}
+	account := &Account{Robot: r, hash: old.hash}
+	if err := account.takeGrant(); err != nil {
+		return err
+	}
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	a.learn(name, account)
+	return nil
+}
+
+// Known are the robots that are known, without I/O.
+func (a *Accounts) Known() (list []Robot) {
+	for _, account := range a.all() {
+		if !account.broken {
+			list = append(list, account.Robot)
+		}
+	}
+	return list
 }
 
 // put stores a robot with a new secret, and returns that.

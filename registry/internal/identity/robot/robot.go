@@ -44,9 +44,16 @@ type Robot struct {
 	// bound those of the robot, and without it the robot stops. "" is an operator at the
 	// command line, who isn't bounded.
 	CreatedBy string `json:"created_by,omitempty"`
+	MakerID   string `json:"maker_id,omitempty"` // the maker's ID: the name may be somebody else's by now
 	// Token is the ID of the personal access token by which the maker was known. The robot stops with it.
-	Token   string    `json:"token,omitempty"`
-	Expires time.Time `json:"expires,omitzero"` // zero = never
+	Token    string    `json:"token,omitempty"`
+	Orphaned bool      `json:"orphaned,omitempty"` // the maker has vanished, and doesn't come back with the name
+	Expires  time.Time `json:"expires,omitzero"`   // zero = never
+}
+
+// Maker is a caller who makes a robot or gives it another secret; see the fields of Robot.
+type Maker struct {
+	Name, ID, Token string
 }
 
 // record is a robot as it is stored.

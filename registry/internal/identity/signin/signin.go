@@ -82,6 +82,7 @@ type Attempt struct {
 // Person is a user of the provider.
 type Person struct {
 	Name       string
+	Subject    string // the provider's own name of the person, which is never given to another
 	Groups     []string
 	MoreGroups bool // there may be others: the provider named none, too many, or some that can't be read
 }
@@ -185,7 +186,9 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 			return Person{}, err
 		}
 	}
-	return p.person(claims)
+	who, err := p.person(claims)
+	who.Subject = id.Subject
+	return who, err
 }
 
 // checkParty refuses a token that was issued to another client, which may have it lawfully and use it

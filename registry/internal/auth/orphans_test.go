@@ -1,0 +1,142 @@
+package auth
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/personal"
+	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/storage/memory"
+)
+
+// Somebody who is given the name of a user who was removed gets none of their robots.
+func TestRobots_OfAReusedName(t *testing.T) {
+	s := newService(t, allow("alice", "**", "admin"))
+	secret, err := s.robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice", Repositories: []string{"**"}, Allow: []string{"push"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins := s.Authorizer.opts.Logins
+	works := func() bool {
+		_, err := s.Authorize(basic("robot+ci", secret), Access{Action: Pull, Repository: "a"})
+		return err == nil
+	}
+	look := func() {
+		t.Helper()
+		var missing map[string]bool
+		for range 3 {
+			if missing, err = logins.endOrphans(t.Context(), missing, zap.NewNop()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(25 * time.Millisecond) // a robot that was just written has no version yet
+		}
+	}
+	set := func(lines ...string) {
+		t.Helper()
+		write(t, s.users.path, lines...)
+		if err := s.users.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	set(line(t, "alice", "other"), line(t, "bob", "hidden")) // another password
+	look()
+	set("alice:broken", line(t, "bob", "hidden"))
+	look()
+	set()
+	look()
+	set(line(t, "alice", "secret"))
+	if !works() {
+		t.Fatal("a robot has stopped, although its maker is there")
+	}
+	set(line(t, "bob", "hidden"))
+	if works() {
+		t.Error("a robot outlives its maker")
+	}
+	look()
+	set(line(t, "alice", "of another alice"))
+	if works() {
+		t.Error("a robot works again with another maker of the same name")
+	}
+	if secret, err = s.robots.Rotate(t.Context(), "ci", robot.Maker{Name: "alice"}); err != nil || !works() {
+		t.Errorf("with another secret it doesn't work: %v", err)
+	}
+}
+
+// A personal access token, a session and a robot belong to one person, not to the next of the same name.
+func TestPeople_OfAReusedName(t *testing.T) {
+	store := memory.New()
+	people := personal.New(store, "provider")
+	robots, err := robot.Open(t.Context(), store, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+	logins := &Logins{Htpasswd: h.Htpasswd, People: people, Robots: robots}
+	rules := mustRules(t, allow("users", "**", "admin"))
+	a := NewAuthorizer(Options{Rules: func() *access.Rules { return rules }, Logins: logins, Realm: "r"})
+	works := func(user, secret string) bool {
+		_, err := a.Authorize(basic(user, secret), Access{Action: Pull, Repository: "a"})
+		var refused *Refusal
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	create := func(owner access.Caller) string {
+		t.Helper()
+		bond, err := a.Bond(t.Context(), owner)
+		if err != nil || bond == "" {
+			t.Fatal(bond, err)
+		}
+		secret, err := people.Create(t.Context(), owner.String(), personal.Token{Expires: time.Now().Add(time.Hour), Bond: bond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	token := create(access.Caller{Kind: access.User, Name: "alice"})
+	if !works("alice", token) {
+		t.Fatal("a token doesn't work")
+	}
+	write(t, h.path, line(t, "alice", "secret")) // the same password of another line
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if works("alice", token) {
+		t.Error("the token of a former user works")
+	}
+
+	anna := access.Caller{Kind: access.Person, Name: "anna"}
+	logIn := func(subject string) Session {
+		t.Helper()
+		s, err := a.LogInPerson(t.Context(), "anna", subject, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	resumes := func(s Session) bool { _, err := a.Resume(basic("", ""), s); return err == nil }
+	first := logIn("1")
+	token = create(anna)
+	id, err := people.ID(t.Context(), anna.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: anna.String(), MakerID: id, Repositories: []string{"**"}, Allow: []string{"push"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := logIn("1")
+	if !resumes(first) || !resumes(again) || !works("oidc+anna", token) || !works("robot+ci", secret) {
+		t.Error("another login of the same person ends something")
+	}
+	second := logIn("2")
+	if !resumes(second) || resumes(first) || works("oidc+anna", token) || works("robot+ci", secret) {
+		t.Error("what belonged to somebody else of the same name works")
+	}
+}
