@@ -39,7 +39,7 @@ affinity: {nodeAffinity: {}}
 
 // helm lint finds nothing. Whatever is rendered, Kubernetes knows every field of
 // it, and the parts fit together: selectors find the pod, ports and volumes exist.
-func TestCharts(t *testing.T) {
+func TestFull_Charts(t *testing.T) {
 	for _, chart := range charts {
 		harness.Run(t, "helm", append([]string{"lint", "--strict", chart}, required[chart]...)...)
 		for _, values := range []string{"{}", everything, `{metrics: {enabled: true}}`, `{metrics: {enabled: false}, persistence: {enabled: false}}`} {
@@ -79,7 +79,7 @@ func checkFits(t *testing.T, m manifests) {
 
 // The configurations are valid and warn of nothing, and a pod has more time to end
 // than its service takes.
-func TestConfigurations(t *testing.T) {
+func TestFull_Configurations(t *testing.T) {
 	for chart, variants := range map[string][]string{
 		"registry": {"{}", `{auth: {enabled: false}}`, `{metrics: {enabled: true}}`, `{config: {auth: {htpasswd: {anonymouspull: true}}, slipway: {http: {maxconns: 1000000}}}}`},
 		"relay":    {"{}", `{metrics: {enabled: false}}`, `{config: {http: {trustedproxies: [10.0.0.0/8]}}}`},
@@ -119,7 +119,7 @@ var restricted = []string{
 
 // What values change in what is rendered: texts that are in it, and texts, with a
 // "!" before them, that are not.
-func TestValues(t *testing.T) {
+func TestFull_Values(t *testing.T) {
 	const many = "replicas: 3, "
 	tests := []struct {
 		chart, values string
@@ -167,7 +167,7 @@ func TestValues(t *testing.T) {
 }
 
 // Values that cannot work are refused, with a sentence that describes what to do.
-func TestBadValues(t *testing.T) {
+func TestFull_BadValues(t *testing.T) {
 	tests := []struct{ chart, values, want string }{
 		{"registry", `{metrics: {serviceMonitor: {enabled: true}}}`, "set metrics.enabled"},
 		{"registry", `{persistent: {size: 1Gi}}`, "'persistent' not allowed"},
@@ -198,7 +198,7 @@ func TestBadValues(t *testing.T) {
 // An upgrade keeps the random secrets of the installation; another user gets
 // another line with the same password, and lines of one's own replace it. What
 // helm looks up in a cluster is a file here.
-func TestUpgradeKeepsSecrets(t *testing.T) {
+func TestFull_UpgradeKeepsSecrets(t *testing.T) {
 	const lookup = `lookup "v1" "Secret" .Release.Namespace $name`
 	for _, chart := range charts {
 		installed := render(t, chart, "{}")

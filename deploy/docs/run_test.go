@@ -20,23 +20,24 @@ var (
 	shows      = regexp.MustCompile(`^shows: ([^']+)$`)
 )
 
-// run are the pages that TestRun runs, with what prepares each: a script in
-// testdata.
-var run = map[string]string{
-	"README.md":           "engine.sh",
-	"docs/quick-start.md": "engine.sh",
-	"docs/install.md":     "release.sh",
-}
-
-// TestRun runs the commands of a page from top to bottom as one shell session, in
-// a copy of the repository, with a network, processes and /etc, /var/lib, /srv,
-// /usr/local/bin, /usr/local/share of its own, so that ports and paths are those of the page.
+// TestRun runs the commands of README.md and docs/install.md from top to bottom, each page as one shell session, in a copy of the
+// repository, with a network, processes and /etc, /var/lib, /srv, /usr/local/bin, /usr/local/share of its own, so that ports and paths
+// are those of the page. A script in testdata prepares it.
 func TestRun(t *testing.T) {
-	for path, prepare := range run {
+	for path, prepare := range map[string]string{"README.md": "engine.sh", "docs/install.md": "release.sh"} {
 		t.Run(path, func(t *testing.T) {
-			runSession(t, "here=deploy/docs/testdata\n. $here/lib.sh\n. $here/"+prepare+"\n"+session(t, readPage(t, path)))
+			t.Parallel()
+			runPage(t, path, prepare)
 		})
 	}
+}
+
+// The quick start explains the commands of README.md, and adds few.
+func TestFull_Run_QuickStart(t *testing.T) { runPage(t, "docs/quick-start.md", "engine.sh") }
+
+func runPage(t *testing.T, path, prepare string) {
+	t.Helper()
+	runSession(t, "here=deploy/docs/testdata\n. $here/lib.sh\n. $here/"+prepare+"\n"+session(t, readPage(t, path)))
 }
 
 // session is the script that runs a page's blocks.

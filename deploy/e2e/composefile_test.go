@@ -45,7 +45,7 @@ func load(t *testing.T, override string, env []string) *types.Project {
 }
 
 // TestComposeV2 holds the files against the reader of Docker Compose v2
-// (docker-compose 1.29 starts them in TestStack): each service has no more rights
+// (docker-compose 1.29 starts them in TestFull_Stack): each service has no more rights
 // than it needs and listens on this machine alone, stores on no port at all, and
 // an override without its variables is refused.
 func TestComposeV2(t *testing.T) {

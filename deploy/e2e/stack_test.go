@@ -95,9 +95,9 @@ func (s *stack) person(t *testing.T) (reads func(t *testing.T, text string) stri
 	return reads
 }
 
-// TestStack starts what a user starts, unchanged: the images from the Dockerfiles,
+// TestFull_Stack starts what a user starts, unchanged: the images from the Dockerfiles,
 // the services from docker-compose.yml.
-func TestStack(t *testing.T) {
+func TestFull_Stack(t *testing.T) {
 	dir := os.Getenv(engineVariable)
 	if dir == "" {
 		prepare(t)

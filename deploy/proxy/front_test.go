@@ -114,6 +114,7 @@ func ask(t *testing.T, client *http.Client, status int, method, url string, body
 }
 
 func TestCaddy(t *testing.T) {
+	t.Parallel()
 	f := newFront(t)
 	_, plain, _ := net.SplitHostPort(f.plain)
 	here := ":" + f.port + " {\n\tbind 127.0.0.1\n\ttls " + f.cert + " " + f.key
@@ -137,6 +138,7 @@ http {
 `
 
 func TestNginx(t *testing.T) {
+	t.Parallel()
 	f := newFront(t)
 	live := "/etc/letsencrypt/live/"
 	harness.Write(t, filepath.Join(f.dir, "slipway.conf"), example(

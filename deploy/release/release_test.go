@@ -31,7 +31,7 @@ func build(t *testing.T, root string, platforms ...string) string {
 }
 
 // Each system and each processor once; the release workflow builds all four pairs.
-func TestRelease(t *testing.T) {
+func TestFull_Release(t *testing.T) {
 	root := programtest.Root(t)
 	dist := build(t, root, "linux/amd64", "darwin/arm64")
 	if sums := harness.Run(t, "sh", "-c", `cd "$0" && sha256sum --check --strict SHA256SUMS`, dist); strings.Count(sums, ": OK\n") != 8 {

@@ -192,7 +192,7 @@ func TestAlerts_Receipts(t *testing.T) {
 
 // Alertmanager's alert goes up and down in a plain and an encrypted room. The delivering relay is killed at each step, and another one
 // goes on: one message, its edits, nothing twice.
-func TestAlerts_AlertmanagerAndSeveralRelays(t *testing.T) {
+func TestFull_Alerts_AlertmanagerAndSeveralRelays(t *testing.T) {
 	f := newFleet(t, homeserver.URL, 3)
 	f.pickleKey = "a key that the relays of this test share"
 	var err error

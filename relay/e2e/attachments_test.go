@@ -62,9 +62,10 @@ func picture(t *testing.T) []byte {
 	return []byte(b.String())
 }
 
-// TestAttachments: files arrive as they were sent, once, in a plain room and in an encrypted one, by the senders that people
-// use, although the relay is killed between accepting and delivering each.
+// TestAttachments: files arrive as they were sent, once, in a plain room by the senders that people use and in an encrypted one,
+// although the relay is killed between accepting and delivering each.
 func TestAttachments(t *testing.T) {
+	t.Parallel()
 	for _, sealed := range []bool{false, true} {
 		t.Run(fmt.Sprint("encrypted ", sealed), func(t *testing.T) {
 			s := newSite(t)
@@ -96,6 +97,9 @@ func TestAttachments(t *testing.T) {
 				{"JSON by Apprise", []string{"apprise", "-b", "BODY", "--attach", file, "json://" + s.addr + "/hook/generic/" + a.token}, []attached{{"m.image", "picture.png", string(content)}}},
 				{"a form by Apprise", []string{"apprise", "-b", "BODY", "--attach", text, "form://" + s.addr + "/hook/generic/" + a.token}, []attached{{"m.file", "notes.txt", "secret notes"}}},
 			} {
+				if sealed && i >= 2 { // after these it makes no difference who sends
+					break
+				}
 				body := "sent as " + tt.name
 				for i := range tt.args {
 					tt.args[i] = strings.ReplaceAll(tt.args[i], "BODY", body)

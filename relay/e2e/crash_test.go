@@ -24,7 +24,8 @@ import (
 // The relay is killed without warning, again and again, while eight senders post
 // and the homeserver drops an answer now and then. A sender repeats a request that
 // got no answer, under the same key. Each message arrives once, and in order.
-func TestKilledAgainAndAgain(t *testing.T) {
+func TestFull_KilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	t.Run("Synapse", func(t *testing.T) {
 		s := newSite(t)
 		s.killLoop(s.messages(800), 3*time.Second, func(a app) []string { return s.bodies(a.room) })
@@ -211,7 +212,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("%d accepted, %d refused", accepted, refused)
 	}
 	s.must(s.proxy.Up())
-	time.Sleep(2 * time.Second) // the disk is full while deliveries want to be noted
+	s.eventually("deliveries are to be noted while the disk is full", func() bool { return len(s.bodies(a.room)) > 0 })
 	if out, err := exec.Command("mount", "-o", "remount,size=30m", disk).CombinedOutput(); err != nil {
 		t.Fatalf("remount: %v: %s", err, out)
 	}

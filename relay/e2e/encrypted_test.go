@@ -84,9 +84,9 @@ func TestEncrypted_EverythingArrives(t *testing.T) {
 	}
 }
 
-// TestEncrypted_LargeMarkup: messages that JSON could escape into many times their size reach an encrypted room with their
+// TestFull_Encrypted_LargeMarkup: messages that JSON could escape into many times their size reach an encrypted room with their
 // formatting, in as many events as the answer promised and as a plain room gets.
-func TestEncrypted_LargeMarkup(t *testing.T) {
+func TestFull_Encrypted_LargeMarkup(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	room, reader := s.sealedRoom()
@@ -155,7 +155,7 @@ func TestEncrypted_KilledAgainAndAgain(t *testing.T) {
 	room, reader := s.sealedRoom()
 	sealed, plain := s.application("sealed", room), s.application("plain", "")
 	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Fault: faultproxy.Sometimes(10, faultproxy.DropAnswer())})
-	const n = 60
+	const n = 30
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -70,7 +70,7 @@ func (s *site) verified() {
 
 // Another client of the bot makes a new identity: messages go on, with a warning, until the relay is given the recovery key. A wrong
 // one is said to be wrong.
-func TestEncrypted_IdentityResetByAnotherClient(t *testing.T) {
+func TestFull_Encrypted_IdentityResetByAnotherClient(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	client, room := s.roomOfOwner()
@@ -127,7 +127,7 @@ func (s *site) removeDevice() {
 
 // The pickle key is lost: messages to encrypted rooms wait with a sentence, others go on. Once the bot's device is removed from its
 // account, as the sentence says, all arrive; with the recovery key, kept from better days, without a warning.
-func TestEncrypted_LostPickleKey(t *testing.T) {
+func TestFull_Encrypted_LostPickleKey(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	room, reader := s.sealedRoom()
@@ -152,7 +152,7 @@ func TestEncrypted_LostPickleKey(t *testing.T) {
 }
 
 // A token without a device cannot encrypt, and says so; one of another device can, with keys of its own.
-func TestEncrypted_AccessTokens(t *testing.T) {
+func TestFull_Encrypted_AccessTokens(t *testing.T) {
 	s := newSite(t)
 	admin, err := homeserver.NewUser(s.ctx, s.name+"admin", true)
 	s.must(err)
@@ -206,7 +206,7 @@ func TestEncrypted_KeysLostAtTheHomeserver(t *testing.T) {
 }
 
 // A relay that was away for days, with more events in the room than sync returns, knows the members that came and left, and their devices.
-func TestEncrypted_AwayForDays(t *testing.T) {
+func TestFull_Encrypted_AwayForDays(t *testing.T) {
 	s := newSite(t)
 	leaver, err := homeserver.NewUser(s.ctx, s.name+"leaver", false)
 	s.must(err)
@@ -254,7 +254,8 @@ func TestEncrypted_AwayForDays(t *testing.T) {
 
 // The homeserver answers requests for keys with errors, or not at all: messages to encrypted rooms wait, others go on, and once
 // it answers all of them arrive once.
-func TestEncrypted_KeysLateOrRefused(t *testing.T) {
+func TestFull_Encrypted_KeysLateOrRefused(t *testing.T) {
+	t.Parallel()
 	for path, fault := range map[string]faultproxy.Fault{
 		"/keys/query":    faultproxy.Hang(),
 		"/keys/claim":    faultproxy.Matrix(http.StatusServiceUnavailable, "M_UNKNOWN"),
@@ -285,7 +286,7 @@ func TestEncrypted_KeysLateOrRefused(t *testing.T) {
 }
 
 // The one-time keys of a member's device are used up: it gets the room's key by its fallback key. The bot uploads new ones of its own.
-func TestEncrypted_OneTimeKeysUsedUp(t *testing.T) {
+func TestFull_Encrypted_OneTimeKeysUsedUp(t *testing.T) {
 	s := newSite(t)
 	way, err := faultproxy.Start(homeserver.URL)
 	s.must(err)

@@ -17,7 +17,7 @@ import (
 
 // A thousand messages, over more than ten sessions: a member's device reads each once and in order. A member who joins in the middle, and the
 // first member's second device, read all that follows, and nothing of what was before the newcomer.
-func TestEncrypted_ThousandMessages(t *testing.T) {
+func TestFull_Encrypted_ThousandMessages(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	room := s.ownersRoom(map[string]any{"initial_state": []map[string]any{{
@@ -72,25 +72,20 @@ func TestEncrypted_ThousandMessages(t *testing.T) {
 	s.noPlainText("message ")
 }
 
-// The relay is killed at each stage of a message's way, on both databases. The messages to two encrypted rooms and a plain one arrive
-// once each, and nothing of the encrypted ones can be read on the wire.
+// The relay is killed at each stage of a message's way. The messages to two encrypted rooms and a plain one arrive once each, and
+// nothing of the encrypted ones can be read on the wire.
 func TestEncrypted_KilledAtEachStage(t *testing.T) {
-	for _, database := range []string{"SQLite", "PostgreSQL"} {
-		t.Run(database, func(t *testing.T) {
-			s := newSite(t)
-			killed := func() {}
-			if database == "PostgreSQL" {
-				pg, err := pgtest.Start(s.ctx, pgtest.Options{Durable: true})
-				s.must(err)
-				t.Cleanup(pg.Remove)
-				name, err := pg.NewDatabase(s.ctx)
-				s.must(err)
-				killed = func() { s.expireLease(pg.DSN(name)) } // else the next start waits for that
-				s.env = []string{"RELAY_DATABASE_DIALECT=postgres", "RELAY_DATABASE_CONNECTION=" + pg.DSN(name), "RELAY_MATRIX_PICKLE_KEY=a key for the tests of this package"}
-			}
-			s.killedAtEachStage(killed)
-		})
-	}
+	newSite(t).killedAtEachStage(func() {})
+}
+
+// The same on PostgreSQL.
+func TestFull_Encrypted_KilledAtEachStage_PostgreSQL(t *testing.T) {
+	s := newSite(t)
+	pg, err := pgtest.Shared(s.ctx)
+	s.must(err)
+	dsn := pg.Database(t)
+	s.env = []string{"RELAY_DATABASE_DIALECT=postgres", "RELAY_DATABASE_CONNECTION=" + dsn, "RELAY_MATRIX_PICKLE_KEY=a key for the tests of this package"}
+	s.killedAtEachStage(func() { s.expireLease(dsn) }) // else the next start waits for that
 }
 
 // expireLease ends the lease of a relay that was killed.

@@ -14,9 +14,9 @@ import (
 
 // The primary of PostgreSQL dies under load. While only its standby is there nothing is accepted, and the relays say why; once
 // that is promoted they continue there. Replication was synchronous: each message that was accepted arrives once, and in order.
-func TestFailover_PrimaryKilled_NothingAcceptedIsLost(t *testing.T) {
+func TestFull_Failover_PrimaryKilled_NothingAcceptedIsLost(t *testing.T) {
 	stub := newStub(t)
-	f := newFleet(t, stub.url, 2)
+	f := newFleetOfItsOwn(t, stub.url, 2)
 	standby, err := f.pg.Standby(f.ctx)
 	f.must(err)
 	t.Cleanup(standby.Remove)

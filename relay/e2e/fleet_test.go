@@ -40,13 +40,29 @@ type member struct {
 	ended chan struct{}
 }
 
-func newFleet(t *testing.T, upstream string, n int, settings ...string) *fleet {
+func newFleet(t *testing.T, upstream string, n int) *fleet {
 	t.Helper()
-	f := &fleet{site: newSiteAt(t, upstream)}
+	return fleetOn(newSiteAt(t, upstream), n, pgtest.Shared)
+}
+
+// newFleetOfItsOwn is newFleet with a server that the test may stop and kill.
+func newFleetOfItsOwn(t *testing.T, upstream string, n int) *fleet {
+	t.Helper()
+	return fleetOn(newSiteAt(t, upstream), n, func(ctx context.Context) (*pgtest.Server, error) {
+		pg, err := pgtest.Start(ctx, pgtest.Options{Durable: true})
+		if err == nil {
+			t.Cleanup(pg.Remove)
+		}
+		return pg, err
+	})
+}
+
+func fleetOn(s *site, n int, server func(context.Context) (*pgtest.Server, error)) *fleet {
+	s.Helper()
+	f, t := &fleet{site: s}, s.T
 	var err error
-	f.pg, err = pgtest.Start(f.ctx, pgtest.Options{Durable: true, Settings: settings})
+	f.pg, err = server(f.ctx)
 	f.must(err)
-	t.Cleanup(f.pg.Remove)
 	f.database, err = f.pg.NewDatabase(f.ctx)
 	f.must(err)
 	f.dsn = f.pg.DSN(f.database)

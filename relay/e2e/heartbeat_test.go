@@ -36,7 +36,7 @@ func TestHeartbeat(t *testing.T) {
 }
 
 // Of three relays the one that delivers dies while a cron job is silent: there is still one alarm, and one edit.
-func TestHeartbeat_SeveralRelays(t *testing.T) {
+func TestFull_Heartbeat_SeveralRelays(t *testing.T) {
 	stub := newStub(t)
 	f := newFleet(t, stub.url, 3)
 	for _, m := range f.relays {

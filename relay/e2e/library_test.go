@@ -82,7 +82,7 @@ func TestLibraries(t *testing.T) {
 		t.Fatalf("token_form: %d %v", status, out)
 	}
 	all := s.libraries(a.token)
-	const rounds = 3
+	const rounds = 2
 	for round := range rounds {
 		for _, l := range all {
 			l.says(s, fmt.Sprintf("round %d of %s", round, l.name))
@@ -100,10 +100,10 @@ func TestLibraries(t *testing.T) {
 		t.Errorf("%d messages of %d:\n%s", len(got), rounds*len(all), strings.Join(got, "\n"))
 	}
 	discord := all[len(all)-1]
-	discord.says(s, "edit round 2 is edited")
+	discord.says(s, "edit round 1 is edited")
 	s.kill()
 	s.start()
-	s.eventually("the edit is in the room", func() bool { return s.count(a.room, "round 2 is edited") > 0 })
+	s.eventually("the edit is in the room", func() bool { return s.count(a.room, "round 1 is edited") > 0 })
 	discord.says(s, "delete")
-	s.eventually("the message is gone", func() bool { return s.count(a.room, "round 2 of "+discord.name) == 0 })
+	s.eventually("the message is gone", func() bool { return s.count(a.room, "round 1 of "+discord.name) == 0 })
 }

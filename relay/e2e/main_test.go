@@ -4,10 +4,13 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"slipway/relay/internal/synapsetest"
@@ -22,6 +25,10 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 // run runs the tests with the relay that SLIPWAY_E2E_RELAY names, or else builds one.
 func run(m *testing.M) int {
+	flag.Parse()
+	if cores := strconv.Itoa(runtime.GOMAXPROCS(0)); flag.Lookup("test.parallel").Value.String() == cores { // these tests mostly wait
+		_ = flag.Set("test.parallel", "6")
+	}
 	var err error
 	if homeserver, err = synapsetest.Shared(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -71,7 +71,7 @@ func (s *site) showsInBoth(reader *encryptedtest.Reader, rooms [2]string, words 
 
 // A disk fills up, empties, and fills up again, seen by Prometheus; the relay is down at each turn. In a plain and an encrypted room
 // that is one message and its edits. It rings when the alert fires again, and asks for an acknowledgement.
-func TestAlerts_Prometheus(t *testing.T) {
+func TestFull_Alerts_Prometheus(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	sealed, reader := s.sealedRoom()

@@ -58,7 +58,7 @@ func (c *collected) all() []string {
 // TestReaders_RelayKilledAgainAndAgain_MissNothing: a reader of Gotify's, one that resumes the WebSocket and one that resumes the
 // server-sent events get each message once and in order, while the relay is killed between messages.
 func TestReaders_RelayKilledAgainAndAgain_MissNothing(t *testing.T) {
-	const kills, each = 4, 5
+	const kills, each = 2, 5
 	s := newSite(t)
 	s.start()
 	a := s.application("read", "")
@@ -103,7 +103,7 @@ func TestReaders_RelayKilledAgainAndAgain_MissNothing(t *testing.T) {
 
 // Relays that share a database are killed in turn while several senders post behind nginx. A reader that moves from one relay to
 // nginx and to the other relay, and one behind nginx, get each message once, in the same order.
-func TestSeveralRelays_ReadersMoveBetweenThem_MissNothing(t *testing.T) {
+func TestFull_SeveralRelays_ReadersMoveBetweenThem_MissNothing(t *testing.T) {
 	const senders, each = 4, 30
 	stub := newStub(t)
 	f := newFleet(t, stub.url, 2)

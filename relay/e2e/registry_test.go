@@ -15,46 +15,45 @@ import (
 	"slipway/shared/programtest"
 )
 
-// TestEventsOfDistribution: what CNCF distribution, both of its lines, posts by
-// itself when crane pushes to it, is read in the room.
-func TestEventsOfDistribution(t *testing.T) {
-	for _, tt := range []struct{ name, binary string }{{"2.8", "docker-registry"}, {"3", "distribution3"}} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSite(t)
-			s.start()
-			a := s.application("registry", "")
-			addr := s.registry(programtest.Tool(t, tt.binary), a.token)
-			layer := filepath.Join(s.dir, "layer.tar")
-			s.must(os.WriteFile(layer, layerOf(t, 3_000_000), 0o600))
-			s.crane("append", "-f", layer, "-t", addr+"/team/hello:1")
-			s.crane("index", "append", "-m", addr+"/team/hello:1", "-t", addr+"/team/hello:all")
-			s.crane("copy", addr+"/team/hello:1", addr+"/other:latest")
-			s.crane("pull", addr+"/team/hello:1", filepath.Join(s.dir, "pulled.tar"))
-			pushed := `sha256:[0-9a-f]{12}, %s, pushed to ` + regexp.QuoteMeta(addr)
-			want := []string{
-				`^team/hello:1 pushed\n\n` + fmt.Sprintf(pushed, `3\.0 MB`) + "$",
-				`^team/hello:all pushed\n\n` + fmt.Sprintf(pushed, `for .*`) + "$",
-				`^other:latest pushed\n\n` + fmt.Sprintf(pushed, `3\.0 MB`) + "$",
-			}
-			if tt.name == "3" { // 2.8 deletes no tags
-				req, err := http.NewRequestWithContext(s.ctx, http.MethodDelete, "http://"+addr+"/v2/other/manifests/latest", nil)
-				s.must(err)
-				resp, err := s.http.Do(req)
-				s.must(err)
-				resp.Body.Close()
-				want = append(want, `^other:latest deleted\n\ndeleted from `)
-			}
-			s.eventually("all events are read", func() bool { return len(s.bodies(a.room)) >= len(want) })
-			got := s.bodies(a.room)
-			for i, form := range want {
-				if i >= len(got) || !regexp.MustCompile(form).MatchString(got[i]) {
-					t.Errorf("message %d is not %s: %q", i, form, got)
-				}
-			}
-			if len(got) > len(want) {
-				t.Errorf("more messages than expected: %q", got)
-			}
-		})
+// What CNCF distribution posts by itself when crane pushes to it is read in the room.
+func TestEventsOfDistribution2(t *testing.T) { testEventsOfDistribution(t, "docker-registry", false) }
+
+func TestFull_EventsOfDistribution3(t *testing.T) { testEventsOfDistribution(t, "distribution3", true) }
+
+func testEventsOfDistribution(t *testing.T, program string, deletesTags bool) {
+	s := newSite(t)
+	s.start()
+	a := s.application("registry", "")
+	addr := s.registry(programtest.Tool(t, program), a.token)
+	layer := filepath.Join(s.dir, "layer.tar")
+	s.must(os.WriteFile(layer, layerOf(t, 3_000_000), 0o600))
+	s.crane("append", "-f", layer, "-t", addr+"/team/hello:1")
+	s.crane("index", "append", "-m", addr+"/team/hello:1", "-t", addr+"/team/hello:all")
+	s.crane("copy", addr+"/team/hello:1", addr+"/other:latest")
+	s.crane("pull", addr+"/team/hello:1", filepath.Join(s.dir, "pulled.tar"))
+	pushed := `sha256:[0-9a-f]{12}, %s, pushed to ` + regexp.QuoteMeta(addr)
+	want := []string{
+		`^team/hello:1 pushed\n\n` + fmt.Sprintf(pushed, `3\.0 MB`) + "$",
+		`^team/hello:all pushed\n\n` + fmt.Sprintf(pushed, `for .*`) + "$",
+		`^other:latest pushed\n\n` + fmt.Sprintf(pushed, `3\.0 MB`) + "$",
+	}
+	if deletesTags {
+		req, err := http.NewRequestWithContext(s.ctx, http.MethodDelete, "http://"+addr+"/v2/other/manifests/latest", nil)
+		s.must(err)
+		resp, err := s.http.Do(req)
+		s.must(err)
+		resp.Body.Close()
+		want = append(want, `^other:latest deleted\n\ndeleted from `)
+	}
+	s.eventually("all events are read", func() bool { return len(s.bodies(a.room)) >= len(want) })
+	got := s.bodies(a.room)
+	for i, form := range want {
+		if i >= len(got) || !regexp.MustCompile(form).MatchString(got[i]) {
+			t.Errorf("message %d is not %s: %q", i, form, got)
+		}
+	}
+	if len(got) > len(want) {
+		t.Errorf("more messages than expected: %q", got)
 	}
 }
 

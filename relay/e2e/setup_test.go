@@ -210,20 +210,37 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// TestSetupInterrupted kills the setup behind each line that it says, a little
-// later each time: the next one continues from there.
-func TestSetupInterrupted(t *testing.T) {
-	hs := newSynapse(t, false)
-	first := newGround(t, hs)
-	first.setup(0, nil)
-	for lines := range 10 {
-		g := first.beside(t)
-		if said := g.interrupt(lines, time.Duration(lines%3)*30*time.Millisecond); said < min(lines, 8) {
-			t.Errorf("the setup said %d lines before it was killed, want %d", said, lines)
-		}
-		g.setup(0, nil)
-		g.works(fmt.Sprint("interrupted behind line ", lines))
+// TestSetupAgain: a setup is killed, parts of what it made are lost, or were never ours, or a relay runs. The homeserver is one
+// that has been used.
+func TestSetupAgain(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, homeserver)
+	g.setup(0, nil, "--reset-passwords") // its administrator may be that of another run
+	for _, lines := range []int{3, 7} {
+		g.beside(t).continues(lines)
 	}
+	t.Run("wrong", func(t *testing.T) { newGround(t, homeserver).saysWhatIsWrong() })
+	t.Run("served", func(t *testing.T) { g.beside(t).refusesWhileServed() })
+	t.Run("lost", func(t *testing.T) { g.beside(t).repairs() }) // the last one, which resets the administrator's password
+}
+
+// The setup is killed behind each line that it says, a little later each time.
+func TestFull_SetupInterrupted(t *testing.T) {
+	g := newGround(t, newSynapse(t, false))
+	g.setup(0, nil)
+	for lines := range 10 {
+		g.beside(t).continues(lines)
+	}
+}
+
+// continues kills the setup behind a line that it says: the next one continues from there.
+func (g *ground) continues(lines int) {
+	g.Helper()
+	if said := g.interrupt(lines, time.Duration(lines%3)*30*time.Millisecond); said < min(lines, 8) {
+		g.Errorf("the setup said %d lines before it was killed, want %d", said, lines)
+	}
+	g.setup(0, nil)
+	g.works(fmt.Sprint("interrupted behind line ", lines))
 }
 
 // interrupt kills a setup a while after it has printed n lines, and returns how
@@ -250,13 +267,12 @@ func (g *ground) interrupt(lines int, after time.Duration) (said int) {
 	return said
 }
 
-// TestSetupRepairs: parts of what was made are lost, or were never ours.
-func TestSetupRepairs(t *testing.T) {
-	hs := newSynapse(t, false)
-	g := newGround(t, hs)
+// repairs: parts of what was made are lost, or were never ours.
+func (g *ground) repairs() {
+	g.Helper()
 	g.setup(0, nil)
 	remove := func(names ...string) {
-		t.Helper()
+		g.Helper()
 		for _, name := range names {
 			g.must(os.Remove(filepath.Join(g.secrets, name)))
 		}
@@ -270,7 +286,7 @@ func TestSetupRepairs(t *testing.T) {
 	g.must(err)
 	for _, name := range []string{"admin_password", "person_password", "relay_token"} {
 		if !strings.Contains(string(shown), g.secret(name)) {
-			t.Errorf("setup show does not show %s:\n%s", name, shown)
+			g.Errorf("setup show does not show %s:\n%s", name, shown)
 		}
 	}
 
@@ -283,7 +299,7 @@ func TestSetupRepairs(t *testing.T) {
 	remove("person_password", "homeserver_admin_token")
 	g.setup(0, []string{"account @" + g.person + ":localhost: already exists with a password of its own"})
 	if g.secret("person_password") != "" {
-		t.Error("a password is shown that is not the person's")
+		g.Error("a password is shown that is not the person's")
 	}
 	g.setup(0, []string{"already exists, its password is in"}, "--reset-passwords")
 	g.works("after the person's password was lost")
@@ -295,9 +311,9 @@ func TestSetupRepairs(t *testing.T) {
 	g.setup(0, []string{"secrets: already exist"})
 }
 
-// TestSetupAfterTheHomeserverWasLost: accounts are created again with the passwords
+// TestFull_SetupAfterTheHomeserverWasLost: accounts are created again with the passwords
 // that people know; a new room is made only on request.
-func TestSetupAfterTheHomeserverWasLost(t *testing.T) {
+func TestFull_SetupAfterTheHomeserverWasLost(t *testing.T) {
 	g := newGround(t, newSynapse(t, false))
 	g.setup(0, nil)
 	password := g.secret("person_password")
@@ -313,32 +329,30 @@ func TestSetupAfterTheHomeserverWasLost(t *testing.T) {
 	g.setup(0, []string{"application registry: already exists", "membership of @" + g.person + ":localhost: join"}, "--new-room")
 }
 
-// TestSetupSaysWhatIsWrong: the error has the remedy, and nothing is half done
-// that the next run would trip over.
-func TestSetupSaysWhatIsWrong(t *testing.T) {
-	hs := newSynapse(t, false)
-	g := newGround(t, hs)
+// saysWhatIsWrong: the error has the remedy, and nothing is half done that the next run would trip over.
+func (g *ground) saysWhatIsWrong() {
+	g.Helper()
 	wrong := filepath.Join(g.dir, "wrong")
 	g.must(os.WriteFile(wrong, []byte("not the secret"), 0o600))
 	g.setup(1, []string{"the registration secret is not the homeserver's", "registration_shared_secret_path"}, "--registration-secret-file", wrong)
 	g.setup(1, []string{"there is no registration secret in " + wrong + ".missing"}, "--registration-secret-file", wrong+".missing", "--wait", "1s")
 
-	hs.Stop()
-	g.setup(1, []string{"the homeserver " + hs.URL + " does not answer; start it, or correct matrix.homeserver", "connection refused"}, "--wait", "1s")
+	away := *g.hs
+	away.URL = "http://" + programtest.FreeAddr(g.T)
+	g.hs = &away
+	g.setup(1, []string{"the homeserver " + away.URL + " does not answer; start it, or correct matrix.homeserver", "connection refused"}, "--wait", "1s")
 	g.secrets = filepath.Join(g.setupFile(), "not-a-folder")
 	out, err := g.setupCommand().CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not a directory") {
-		t.Errorf("a file in place of the folder: %v, %s", err, out)
+		g.Errorf("a file in place of the folder: %v, %s", err, out)
 	}
 }
 
-// TestSetupWhileAnotherRelayServes: the database is in use and nobody said where
-// its relay is.
-func TestSetupWhileAnotherRelayServes(t *testing.T) {
-	hs := newSynapse(t, false)
-	g := newGround(t, hs)
+// refusesWhileServed: the database is in use and nobody said where its relay is.
+func (g *ground) refusesWhileServed() {
+	g.Helper()
 	g.setup(0, nil)
 	g.serve()
-	g.addr = programtest.FreeAddr(t) // the configuration of the setup names another address
+	g.addr = programtest.FreeAddr(g.T) // the configuration of the setup names another address
 	g.setup(1, []string{"database", "in use", "--relay"})
 }

@@ -20,14 +20,14 @@ const (
 
 // Three relays take messages in behind nginx. The one that delivers is killed, or frozen and thawed after another one has taken
 // over, and PostgreSQL is restarted. Each message that was accepted arrives once, and each sender's in order.
-func TestSeveralRelays_DelivererLost_EachMessageOnceAndInOrder(t *testing.T) {
+func TestFull_SeveralRelays_DelivererLost_EachMessageOnceAndInOrder(t *testing.T) {
 	losses, err := strconv.Atoi(cmp.Or(os.Getenv("SLIPWAY_SOAK_FAILOVERS"), "3"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	restartEvery := max(3, losses/5)
 	stub := newStub(t)
-	f := newFleet(t, stub.url, 3)
+	f := newFleetOfItsOwn(t, stub.url, 3)
 	for _, m := range f.relays {
 		m.start()
 	}

@@ -171,7 +171,7 @@ func (m *member) unavailable(path string) {
 // Without its database a relay says so and accepts nothing; when it is back, everything continues.
 func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 	stub := newStub(t)
-	f := newFleet(t, stub.url, 1)
+	f := newFleetOfItsOwn(t, stub.url, 1)
 	m := f.relays[0]
 	m.start()
 	f.delivers(nil)

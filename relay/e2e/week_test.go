@@ -92,7 +92,7 @@ func heads(reader *encryptedtest.Reader, room string) (messages []string, thread
 
 // A week of a team in one encrypted room, with a crash of the relay each day: alerts that flap, a job that floods, one that dies and
 // comes back, and pull requests. Each alert ends as one message, the flood as two, and each pull request as one thread.
-func TestWeekOfATeam(t *testing.T) {
+func TestFull_WeekOfATeam(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	room, reader := s.sealedRoom()

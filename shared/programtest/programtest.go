@@ -9,7 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"runtime"
+	"syscall"
 	"testing"
 )
 
@@ -56,21 +57,16 @@ func Skip(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// given are the ports that FreeAddr has returned.
-var given sync.Map
-
-// FreeAddr returns a free loopback address, host:port. No other call
-// of the process returns it, and its port is below those that the kernel gives to
-// clients and to listeners on port 0: nothing takes it before the test does, nor
-// while the test's server is restarted. Test processes that run at the same time draw from
-// different ports, unless their ids agree modulo 16.
+// FreeAddr returns a free loopback address, host:port. Its port is below those that the kernel gives to clients and to listeners on
+// port 0, and no other test of this machine gets it while the process lives: nothing takes it before the test does, nor while the
+// test's server is restarted.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	const first, ports = 16384, 1024 // Linux gives ports from 32768 on, others from 49152
+	const first, ports = 16384, 16384 // Linux gives ports from 32768 on, others from 49152
 	var err error
-	for range 10 * ports {
-		port := first + os.Getpid()%16*ports + rand.IntN(ports)
-		if _, taken := given.LoadOrStore(port, true); taken {
+	for range ports {
+		port := first + rand.IntN(ports)
+		if reserve(port) != nil {
 			continue
 		}
 		var l net.Listener
@@ -81,6 +77,23 @@ func FreeAddr(t testing.TB) string {
 	}
 	t.Fatalf("no port is free: %v", err)
 	return ""
+}
+
+// reserve fails if a test has the port. It holds it by a name in the kernel, which goes with the process.
+func reserve(port int) error {
+	if runtime.GOOS != "linux" { // where sockets have no names but files
+		return nil
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	syscall.CloseOnExec(fd)
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: fmt.Sprintf("@slipway-test-port-%d", port)}); err != nil {
+		_ = syscall.Close(fd)
+		return err
+	}
+	return nil
 }
 
 // Tail is the end of an output, as much as a person reads.

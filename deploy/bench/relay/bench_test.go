@@ -3,22 +3,16 @@ package main
 import (
 	"bytes"
 	"io"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/deploy/internal/harness"
 )
 
-// TestRun measures the relay for a moment: all that was accepted arrives, once, and each number is there.
-func TestRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the relay; `make test` runs it")
-	}
-	binary := filepath.Join(t.TempDir(), "relay")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-o", binary, "slipway/relay/cmd/relay").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+// TestFull_Run measures the relay for a moment: all that was accepted arrives, once, and each number is there.
+func TestFull_Run(t *testing.T) {
+	binary := harness.Binary(t, "relay")
 	results, err := Run(t.Context(), Options{
 		Peers: []Peer{Ours(binary), Encrypted(Ours(binary), 3)}, Loads: []Load{{Connections: 16}, {Connections: 4, Rate: 200}}, Duration: 500 * time.Millisecond, Rooms: 3, Log: io.Discard,
 	})

@@ -31,10 +31,13 @@ func CheckConfig(t testing.TB, program, file string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// Binary is the path of a service, "registry" or "relay", built from the sources
-// once for each package of tests: below bin/, where an unchanged one is left alone.
+// Binary is the path of a service, "registry" or "relay": the one that SLIPWAY_E2E_REGISTRY or SLIPWAY_E2E_RELAY names, or else one
+// built below bin/, where an unchanged one is left alone.
 func Binary(t testing.TB, service string) string {
 	t.Helper()
+	if path := os.Getenv("SLIPWAY_E2E_" + strings.ToUpper(service)); path != "" {
+		return path
+	}
 	return build(t, service, service)
 }
 

@@ -358,7 +358,7 @@ func TestFindReadsHistory(t *testing.T) {
 }
 
 // With the homeserver's own limits a burst is told to wait.
-func TestRealRateLimit(t *testing.T) {
+func TestFull_RealRateLimit(t *testing.T) {
 	t.Parallel()
 	server, err := synapsetest.Start(t.Context(), synapsetest.Options{Dir: t.TempDir(), DefaultRateLimits: true})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestStartCreatesUsersAndRooms(t *testing.T) {
+func TestFull_Start_AgainInTheSameDirectory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a homeserver; `make test` runs it")
 	}
@@ -68,7 +68,7 @@ func wantMessage(ctx context.Context, t *testing.T, u *User, room, want string) 
 	}
 }
 
-func TestStartSaysWhyItFailed(t *testing.T) {
+func TestFull_Start_SaysWhyItFailed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a homeserver; `make test` runs it")
 	}
