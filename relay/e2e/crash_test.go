@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -143,42 +142,6 @@ func TestSecondRelayOnOneDatabaseIsRefused(t *testing.T) {
 	}
 	a := s.application("first", "")
 	s.becomes(s.say(a, "still here"), "sent")
-}
-
-func TestIdempotencyKey(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	a := s.application("careful", "")
-	post := func(text, key string) (int, int64) {
-		status, out, err := s.try(http.MethodPost, "/message", object{"token": a.token, "message": text}, func(r *http.Request) {
-			r.Header.Set("Idempotency-Key", key)
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return status, out.id()
-	}
-	var all sync.WaitGroup
-	var ids [16]int64
-	for i := range ids {
-		all.Go(func() { _, ids[i] = post("once", "k1") })
-	}
-	all.Wait()
-	for _, id := range ids {
-		if id != ids[0] || id == 0 {
-			t.Fatalf("ids %v", ids)
-		}
-	}
-	if status, _ := post("twice", "k1"); status != http.StatusConflict {
-		t.Errorf("another body: %d", status)
-	}
-	s.kill()
-	s.start()
-	if status, id := post("once", "k1"); status != http.StatusOK || id != ids[0] {
-		t.Errorf("after a restart: %d %d", status, id)
-	}
-	post("other", "k2")
-	s.arrives(a.room, "once", "other")
 }
 
 // A database that cannot be written to answers 503, and nothing that was

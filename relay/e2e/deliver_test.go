@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestFirstMessage(t *testing.T) {
@@ -66,10 +65,9 @@ func TestWaitForTheEvent(t *testing.T) {
 		t.Errorf("%d %v", status, out)
 	}
 	s.proxy.Down()
-	begin := time.Now()
 	status, out = s.request(http.MethodPost, "/message?wait=1s", object{"token": a.token, "message": "later"}, nil)
-	if status != http.StatusOK || out["success"] != true || out["event_id"] != nil || time.Since(begin) > 5*time.Second {
-		t.Errorf("after %v: %d %v", time.Since(begin), status, out)
+	if status != http.StatusOK || out["success"] != true || out["event_id"] != nil {
+		t.Errorf("%d %v", status, out)
 	}
 	s.must(s.proxy.Up())
 	s.arrives(a.room, "now", "later")

@@ -184,7 +184,7 @@ func (s *site) stop() int {
 	s.must(s.proc.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-s.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		s.Fatal("the relay does not end")
 	}
 	code := s.proc.ProcessState.ExitCode()
@@ -202,10 +202,10 @@ func (s *site) kill() {
 	s.proc = nil
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition holds, however busy the machine is.
 func (s *site) eventually(what string, holds func() bool) {
 	s.Helper()
-	s.within(30*time.Second, what, holds)
+	s.within(2*time.Minute, what, holds)
 }
 
 func (s *site) within(limit time.Duration, what string, holds func() bool) {
@@ -352,7 +352,7 @@ func (s *site) message(id int64) object {
 func (s *site) becomes(id int64, state string) object {
 	s.Helper()
 	var m object
-	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		if m = s.message(id); m.text("status") == state {
 			return m
 		}
@@ -398,7 +398,7 @@ func (s *site) wantBodies(room string, want ...string) {
 func (s *site) arrives(room string, want ...string) {
 	s.Helper()
 	var got []string
-	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if got = s.bodies(room); slices.Equal(got, want) {
 			return
 		}

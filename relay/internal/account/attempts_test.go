@@ -45,7 +45,7 @@ func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 
 // A password that was not checked was no failed attempt.
 func TestAuthenticate_NotChecked_IsNoFailure(t *testing.T) {
-	s := &Accounts{passwords: password.NewHasher(), failures: password.NewFailures(nil), cache: newCache()}
+	s := &Accounts{passwords: password.NewHasher(0), failures: password.NewFailures(nil), cache: newCache()}
 	s.cache.putUser(store.User{ID: 1, Name: "admin", PasswordHash: "not a hash"})
 	for range 200 {
 		if _, err := s.Authenticate(t.Context(), "admin", "password", "192.0.2.1"); err == nil || refusal.KindOf(err) == refusal.KindRateLimited {

@@ -50,7 +50,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 		return Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The name or the password is wrong."}
 	}
 	s.failures.Succeeded(name, address)
-	if password.Foreign(u.PasswordHash) {
+	if s.passwords.Foreign(u.PasswordHash) {
 		u.PasswordHash = s.rehash(ctx, u, given)
 	}
 	s.passwords.Remember(name, given, u.ID, u.PasswordHash)

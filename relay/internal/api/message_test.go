@@ -223,7 +223,7 @@ func TestWait(t *testing.T) {
 	release := w.hs.Hold()
 	began := time.Now()
 	w.want("still on its way", w.ask("POST", "/message?wait=50ms", body), 200, "status", "queued", "success", true, "event_id", nil)
-	if took := time.Since(began); took < 50*time.Millisecond || took > 3*time.Second {
+	if took := time.Since(began); took < 50*time.Millisecond {
 		t.Errorf("waited %v", took)
 	}
 	release()

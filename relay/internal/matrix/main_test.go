@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	w := &world{T: t, ctx: ctx, server: server, name: synapsetest.Name()}
 	if w.proxy, err = faultproxy.Start(server.URL); err != nil {
@@ -74,7 +74,7 @@ func (w *world) newBot(o Options) *Client {
 	w.logs = logs
 	o.Homeserver, o.Store, o.Log = w.proxy.URL, w.db, zap.New(core)
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = 30 * time.Second
 	}
 	c, err := New(o)
 	if err != nil {
@@ -176,10 +176,10 @@ func (w *world) wantClass(err error, want Class) *SendError {
 	return failed
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition holds, however busy the machine is.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return
 		}

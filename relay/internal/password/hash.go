@@ -52,7 +52,7 @@ func Usable(hash string) bool {
 }
 
 // Foreign reports whether a hash has other parameters than new ones.
-func Foreign(hash string) bool {
-	h, err := parse(hash)
-	return err == nil && (h.memory != argonMemory || h.time != argonTime || h.threads != argonThreads)
+func (h *Hasher) Foreign(hash string) bool {
+	p, err := parse(hash)
+	return err == nil && (p.memory != h.memory || p.time != argonTime || p.threads != argonThreads)
 }

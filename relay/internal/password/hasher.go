@@ -1,6 +1,7 @@
 package password
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -37,6 +38,7 @@ const (
 
 // Hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
 type Hasher struct {
+	memory int // KiB, of new hashes
 	slots  chan struct{}
 	rest   *time.Timer // returns argon2's memory after a while without logins
 	secret [32]byte
@@ -83,9 +85,10 @@ type credential struct {
 	until time.Time
 }
 
-// NewHasher makes a hasher.
-func NewHasher() *Hasher {
+// NewHasher makes a hasher. A new hash takes memory KiB; 0 means 19 MiB.
+func NewHasher(memory int) *Hasher {
 	h := &Hasher{
+		memory: cmp.Or(memory, argonMemory),
 		slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
 	}
 	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
@@ -94,27 +97,27 @@ func NewHasher() *Hasher {
 }
 
 // Unusable returns a hash that no password has. Verifying against it takes the usual time.
-func Unusable() string {
+func (h *Hasher) Unusable() string {
 	salt, key := make([]byte, argonSalt), make([]byte, argonKey)
 	_, _ = rand.Read(salt) // never fails
 	_, _ = rand.Read(key)
-	return encodeHash(salt, key)
+	return h.encode(salt, key)
 }
 
 // Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key. The caller is somebody who is logged in.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	_, _ = rand.Read(salt) // never fails
-	key, err := h.derive(ctx, Caller{Proven: true}, password, salt, argonTime, argonMemory, argonThreads, argonKey)
+	key, err := h.derive(ctx, Caller{Proven: true}, password, salt, argonTime, uint32(h.memory), argonThreads, argonKey)
 	if err != nil {
 		return "", err
 	}
-	return encodeHash(salt, key), nil
+	return h.encode(salt, key), nil
 }
 
-func encodeHash(salt, key []byte) string {
+func (h *Hasher) encode(salt, key []byte) string {
 	enc := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, enc(salt), enc(key))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.memory, argonTime, argonThreads, enc(salt), enc(key))
 }
 
 // Verify reports whether a password has this hash.

@@ -10,7 +10,7 @@ import (
 // Logins that would wait for too many others are turned away. Some addresses can neither take the places of others, nor those of a
 // caller who proved to be somebody.
 func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
-	h := NewHasher()
+	h := NewHasher(0)
 	defer h.rest.Stop()
 	var leave []func()
 	flood := func(address string, proven bool) (taken int) {
@@ -31,7 +31,7 @@ func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
 		t.Errorf("the same network takes %d more places", n)
 	}
 	verify := func(from Caller) error {
-		_, err := h.Verify(t.Context(), from, "password", Unusable())
+		_, err := h.Verify(t.Context(), from, "password", h.Unusable())
 		return err
 	}
 	if err := verify(Caller{Address: "192.0.2.1"}); err != nil {
@@ -57,7 +57,7 @@ func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
 	if h.waiting.all+h.reserve.all+len(h.waiting.at)+len(h.reserve.at) != 0 {
 		t.Errorf("places are still taken: %+v, %+v", h.waiting, h.reserve)
 	}
-	if ok, err := h.Verify(t.Context(), Caller{}, "password", Unusable()); ok || err != nil {
+	if ok, err := h.Verify(t.Context(), Caller{}, "password", h.Unusable()); ok || err != nil {
 		t.Errorf("an unusable hash: %v, %v", ok, err)
 	}
 	hash, err := h.Hash(t.Context(), "password")

@@ -3,6 +3,7 @@ package pgtest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -218,7 +219,8 @@ func (s *Server) Exec(ctx context.Context, database, statement string) error {
 
 // NewDatabase makes an empty database and returns its name.
 func (s *Server) NewDatabase(ctx context.Context) (string, error) {
-	name := fmt.Sprintf("t%d_%d", os.Getpid(), s.databases.Add(1)) // other processes may use the server
+	s.databases.Add(1)
+	name := "t" + strings.ToLower(rand.Text()) // others may use the server
 	return name, s.Exec(ctx, "postgres", "CREATE DATABASE "+name)
 }
 

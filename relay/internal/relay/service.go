@@ -45,6 +45,8 @@ type Options struct {
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
 	SecretKey  []byte // encrypts the applications' secrets
+	// PasswordMemory is what the hash of a password takes, in KiB; 0 means the usual 19 MiB. Tests take less.
+	PasswordMemory int
 	// MaxUpload returns the size of the largest file that the homeserver takes, in bytes; 0 if that is unknown. nil is always 0.
 	MaxUpload func() int64
 }
@@ -131,7 +133,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, MaxApplications: o.MaxApplications, CheckToken: o.CheckToken, SecretKey: o.SecretKey})
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, MaxApplications: o.MaxApplications, CheckToken: o.CheckToken, SecretKey: o.SecretKey, PasswordMemory: o.PasswordMemory})
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ func newRig(t testing.TB, shared bool, change ...func(*relay.Options)) *Rig {
 	metrics := prometheus.NewRegistry()
 	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Metrics: metrics, Options: relay.Options{
 		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1}, Log: zap.NewNop(), CheckToken: true, Metrics: relay.NewMetrics(metrics),
+		PasswordMemory: 64, // hashing would take most of the tests' time
 	}}
 	r.openStore()
 	for _, c := range change {
