@@ -77,7 +77,7 @@ func runSession(t *testing.T, script string) {
 	const copyAll = `mkdir "$1" "$2" && ln -s "$3" "$4" "$2" && cd "$0" &&
 git ls-files -co --exclude-standard -z | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$1" && ln -sfn "$0/.tools" "$1/.tools"`
 	harness.Run(t, "bash", "-c", copyAll, root, copied, bin, harness.Binary(t, "registry"), harness.Binary(t, "relay"))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = copied

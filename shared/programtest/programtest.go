@@ -3,6 +3,7 @@
 package programtest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -57,11 +58,20 @@ func Skip(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// FreeAddr returns a free loopback address, host:port. Its port is below those that the kernel gives to clients and to listeners on
-// port 0, and no other test of this machine gets it while the process lives: nothing takes it before the test does, nor while the
-// test's server is restarted.
+// FreeAddr returns the loopback address, host:port, of a [FreePort].
 func FreeAddr(t testing.TB) string {
 	t.Helper()
+	port, err := FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// FreePort returns a free port of 127.0.0.1. It is below those that the kernel gives to clients and to listeners on port 0, and no
+// other test of this machine gets it while the process lives: nothing takes it before the test does, nor while the test's server is
+// restarted.
+func FreePort(ctx context.Context) (int, error) {
 	const first, ports = 16384, 16384 // Linux gives ports from 32768 on, others from 49152
 	var err error
 	for range ports {
@@ -70,13 +80,11 @@ func FreeAddr(t testing.TB) string {
 			continue
 		}
 		var l net.Listener
-		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			defer l.Close()
-			return l.Addr().String()
+		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
 		}
 	}
-	t.Fatalf("no port is free: %v", err)
-	return ""
+	return 0, fmt.Errorf("no port is free: %w", err)
 }
 
 // reserve fails if a test has the port. It holds it by a name in the kernel, which goes with the process.

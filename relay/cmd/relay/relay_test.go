@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // desk is where an operator sits: a configuration and what commands print.
@@ -34,12 +36,7 @@ func newDesk(t *testing.T) *desk {
 	}
 	t.Setenv("MATRIX_PASSWORD", "bot-secret")
 	t.Setenv("ADMIN_PASSWORD", "admin-secret")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	d := &desk{T: t, addr: l.Addr().String()}
+	d := &desk{T: t, addr: programtest.FreeAddr(t)}
 	d.configure("relay.yml", "")
 	return d
 }
@@ -96,7 +93,7 @@ func (d *desk) serve(args ...string) (stop func() int) {
 	var out, errout bytes.Buffer // read when the relay has ended
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, append([]string{"serve"}, args...), nil, &out, &errout) }()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", d.addr); err == nil {
 			c.Close()
 			return func() int {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"slipway/shared/programtest"
 	"slipway/shared/testserver"
 )
 
@@ -138,7 +139,7 @@ func (s *Server) Launch(ctx context.Context) error {
 	var err error
 	for range 5 { // another process may have taken the port meanwhile
 		if s.Port == 0 {
-			if s.Port, err = freePort(); err != nil {
+			if s.Port, err = programtest.FreePort(ctx); err != nil {
 				return err
 			}
 		}
@@ -284,13 +285,4 @@ func (s *Server) end(signal syscall.Signal) {
 func (s *Server) Remove() {
 	s.end(syscall.SIGQUIT)
 	_ = os.RemoveAll(s.dir) // it is in the folder of temporary files
-}
-
-func freePort() (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

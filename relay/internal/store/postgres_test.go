@@ -12,6 +12,7 @@ import (
 
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/pgtest"
+	"slipway/shared/programtest"
 )
 
 // The server cuts all connections off, as at a restart. Nothing that was accepted is lost, and the store continues.
@@ -215,12 +216,7 @@ func testOpenPostgres_Refused_SaysWhy(t *testing.T) {
 	}
 	_ = s.Close()
 	exec(database(newer), `INSERT INTO schema_version VALUES (99, 0)`)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(closed.Addr().String())
-	_ = closed.Close()
+	_, port, _ := net.SplitHostPort(programtest.FreeAddr(t)) // where nobody listens
 	host, listening, _ := net.SplitHostPort(postgresServer.Address())
 	tcp := fmt.Sprintf("host=%s port=%s dbname=%s ", host, listening, name)
 	for name, tt := range map[string]struct{ dsn, password, want string }{
