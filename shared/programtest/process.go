@@ -45,11 +45,11 @@ func Launch(t testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Start is [Launch], and waits for up to a minute until url is answered, with whatever status.
+// Start is [Launch], and waits for up to three minutes until url is answered, with whatever status.
 func Start(t testing.TB, cmd *exec.Cmd, url string) *Process {
 	t.Helper()
 	p := Launch(t, cmd)
-	if err := p.WaitFor(url, time.Minute); err != nil {
+	if err := p.WaitFor(url, 3*time.Minute); err != nil {
 		t.Fatalf("%s: %v\n%s", filepath.Base(cmd.Path), err, Tail(p.Output()))
 	}
 	return p

@@ -49,7 +49,7 @@ func (w *world) reads(reader *encryptedtest.Reader, room string, want ...string)
 	}
 }
 
-func TestEncrypted_SessionsRotateAndRestart(t *testing.T) {
+func TestFull_Encrypted_SessionsRotateAndRestart(t *testing.T) {
 	w, room, reader := encryptedWorld(t)
 	var want []string
 	send := func(n int) {
@@ -78,7 +78,7 @@ func TestEncrypted_SessionsRotateAndRestart(t *testing.T) {
 }
 
 // A room that is not known to be encrypted gets no plain text, whatever was known before.
-func TestEncrypted_NoPlainText(t *testing.T) {
+func TestFull_Encrypted_NoPlainText(t *testing.T) {
 	w, room, _ := encryptedWorld(t)
 	_, err := w.send(room, "t1", "secret")
 	if failed := w.wantClass(err, ClassEncrypted); !failed.Encrypt {

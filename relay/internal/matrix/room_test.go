@@ -51,7 +51,7 @@ func TestResolve(t *testing.T) {
 	w.wantBodies(room, "hello")
 }
 
-func TestNotInTheRoom(t *testing.T) {
+func TestFull_NotInTheRoom(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.ownersRoom(nil)
@@ -82,7 +82,7 @@ func TestNotInTheRoom(t *testing.T) {
 	w.wantBodies(room, "one")
 }
 
-func TestPowerLevelTooLow(t *testing.T) {
+func TestFull_PowerLevelTooLow(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})

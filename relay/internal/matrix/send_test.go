@@ -77,7 +77,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 }
 
 // What a lost or broken answer leaves behind is one event, with the same id.
-func TestLostAnswersMakeOneEvent(t *testing.T) {
+func TestFull_LostAnswersMakeOneEvent(t *testing.T) {
 	w := newWorld(t)
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", Timeout: 3 * time.Second})
 	w.connect()
@@ -233,7 +233,7 @@ func TestOddIdentifiersReachTheHomeserver(t *testing.T) {
 	}
 }
 
-func TestRoomVersion12(t *testing.T) {
+func TestFull_RoomVersion12(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.ownersRoom(map[string]any{"room_version": "12", "invite": []string{w.bot.UserID()}})
@@ -251,7 +251,7 @@ func TestRoomVersion12(t *testing.T) {
 	}
 }
 
-func TestRoomsAreSentToInParallel(t *testing.T) {
+func TestFull_RoomsAreSentToInParallel(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.room()

@@ -24,7 +24,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 	}
 }
 
-func TestSessionIsKeptOverRestarts(t *testing.T) {
+func TestFull_SessionIsKeptOverRestarts(t *testing.T) {
 	w := newWorld(t)
 	if w.bot.Device() != "" {
 		t.Error("a device before the login")
@@ -67,7 +67,7 @@ func TestAnotherAccountIsAnotherSession(t *testing.T) {
 	}
 }
 
-func TestSoftLogoutKeepsTheDevice(t *testing.T) {
+func TestFull_SoftLogoutKeepsTheDevice(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	device, room := w.bot.Device(), w.room()
@@ -85,7 +85,7 @@ func TestSoftLogoutKeepsTheDevice(t *testing.T) {
 	w.wantBodies(room, "one")
 }
 
-func TestHardLogoutMakesANewDevice(t *testing.T) {
+func TestFull_HardLogoutMakesANewDevice(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	device, room := w.bot.Device(), w.room()
@@ -178,7 +178,7 @@ func TestAccessToken(t *testing.T) {
 	}
 }
 
-func TestStartWithoutHomeserver(t *testing.T) {
+func TestFull_StartWithoutHomeserver(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.Down()
 	w.run(w.bot)

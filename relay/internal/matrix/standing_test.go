@@ -39,7 +39,7 @@ func (d *busyDevice) Close()                      {}
 
 // While the device works on an answer of sync that says that a room is encrypted, which takes as long as the homeserver takes for
 // its keys, nothing leaves for the room in the clear.
-func TestEncryptedWhileDeviceIsBusy(t *testing.T) {
+func TestFull_EncryptedWhileDeviceIsBusy(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.room()

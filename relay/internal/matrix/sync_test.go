@@ -47,7 +47,7 @@ func TestInvitationFromAConfiguredServer(t *testing.T) {
 	w.eventually("the invitation is taken", w.heard.has("joined "+room))
 }
 
-func TestAnInvitationIsTriedAgain(t *testing.T) {
+func TestFull_AnInvitationIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	w.proxy.Script(faultproxy.Rule{Path: "/join/", Times: 1, Fault: faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
@@ -107,7 +107,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestOfflineIsTold(t *testing.T) {
+func TestFull_OfflineIsTold(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]faultproxy.Fault{"refuses": faultproxy.Matrix(503, "M_UNKNOWN"), "hangs": faultproxy.Hang()} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestSyncGoesOnFromItsPosition(t *testing.T) {
 	})
 }
 
-func TestUnknownPositionBeginsAnew(t *testing.T) {
+func TestFull_UnknownPositionBeginsAnew(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.room()
@@ -173,7 +173,7 @@ func TestUnknownPositionBeginsAnew(t *testing.T) {
 	w.eventually("the rooms are known", w.heard.has("joined "+room))
 }
 
-func TestRoomUpgradeIsFollowed(t *testing.T) {
+func TestFull_RoomUpgradeIsFollowed(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	w.run(w.bot)
@@ -197,7 +197,7 @@ func TestRoomUpgradeIsFollowed(t *testing.T) {
 }
 
 // A relay that was away during the upgrade finds it when it wants to send.
-func TestRoomUpgradeWhileAway(t *testing.T) {
+func TestFull_RoomUpgradeWhileAway(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	old := w.ownersRoom(map[string]any{"room_version": "11", "invite": []string{w.bot.UserID()}})
@@ -288,7 +288,7 @@ func TestTombstone_PublicRoom(t *testing.T) {
 }
 
 // A wrong tombstone doesn't block a room for good: a right one is followed, and without one the bot sends to the room again.
-func TestTombstone_Corrected(t *testing.T) {
+func TestFull_Tombstone_Corrected(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	w.run(w.bot)
@@ -330,7 +330,7 @@ func TestTombstone_Corrected(t *testing.T) {
 	w.eventually("the right room", w.heard.has("replaced "+mine+" "+right))
 }
 
-func TestFindReadsHistory(t *testing.T) {
+func TestFull_FindReadsHistory(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.room()

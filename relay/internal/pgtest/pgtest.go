@@ -46,7 +46,7 @@ type Server struct {
 	databases atomic.Int64
 }
 
-const startWithin = 60 * time.Second
+const startWithin = 3 * time.Minute
 
 // Start makes a cluster and runs it.
 func Start(ctx context.Context, o Options) (*Server, error) {

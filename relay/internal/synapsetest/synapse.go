@@ -34,7 +34,7 @@ type Options struct {
 	// DefaultRateLimits keeps Synapse's default limits (a message in five seconds
 	// after a burst of ten); otherwise there are none.
 	DefaultRateLimits bool
-	// StartTimeout bounds the start; 0 means 60 s.
+	// StartTimeout bounds the start; 0 means 3 minutes.
 	StartTimeout time.Duration
 
 	outlives bool // the homeserver stays when the program that started it ends
@@ -65,7 +65,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.Domain = "localhost"
 	}
 	if o.StartTimeout == 0 {
-		o.StartTimeout = time.Minute
+		o.StartTimeout = 3 * time.Minute
 	}
 	if o.Port != 0 {
 		return start(ctx, o)
