@@ -89,7 +89,7 @@ type credential struct {
 func NewHasher(memory int) *Hasher {
 	h := &Hasher{
 		memory: cmp.Or(memory, argonMemory),
-		slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
+		slots:  make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
 	}
 	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(h.secret[:]) // never fails
