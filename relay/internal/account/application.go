@@ -72,7 +72,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 	app := Application{
 		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
-		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
+		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: lost(r), Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: application.Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
 		RateLimit: r.RateLimit, Lifecycle: application.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: application.DurationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: application.DurationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: application.DurationIn(r.Heartbeat), HeartbeatGrace: application.DurationIn(r.HeartbeatGrace), HeartbeatSince: store.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: application.Format(r.DefaultFormat), ShowSender: application.ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),

@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// checkEscalation refuses rooms to which no application of the owner sends: the right to write there is checked with those.
+// checkEscalation refuses rooms to which no application of the owner may send: the right to write there is checked with those.
 func (s *Accounts) checkEscalation(ctx context.Context, owner int64, to *string) error {
 	if to == nil || !strings.ContainsAny(*to, "!#") {
 		return nil
@@ -20,7 +20,7 @@ func (s *Accounts) checkEscalation(ctx context.Context, owner int64, to *string)
 		return refusal.Unreadable(err)
 	}
 	known := map[string]bool{}
-	for _, a := range s.cache.all(func(app *store.Application) bool { return app.OwnerID == owner }) {
+	for _, a := range s.cache.all(func(app *store.Application) bool { return app.OwnerID == owner && !lost(app) }) {
 		for _, r := range rooms {
 			if r.ID == a.Row().RoomID {
 				known[r.Address], known[r.RoomID] = true, true

@@ -71,10 +71,25 @@ func noRight(message string) error {
 	return &refusal.Error{Kind: refusal.KindForbidden, Field: "room_id", Message: message}
 }
 
+// lost reports whether an application has lost the right to its room. The store asks the same of its rows.
+func lost(row *store.Application) bool { return isOwners(row.RoomRight) && row.OwnerAbsent }
+
 // MaySend refuses when an application has lost the right to send to its room.
 func (a *App) MaySend() error {
-	if row := a.Row(); isOwners(row.RoomRight) && row.OwnerAbsent {
+	if lost(a.Row()) {
 		return noRight("The application's owner is not in its room any more, or may not write there: join the room again, ask its moderators, or give the application another room.")
+	}
+	return nil
+}
+
+// MaySendTo refuses when an application may not send to a room now, such as that of a message which it has sent before.
+func (s *Accounts) MaySendTo(ctx context.Context, application, room int64) error {
+	may, err := s.store.MaySend(ctx, application, room)
+	switch {
+	case err != nil:
+		return refusal.Unreadable(err)
+	case !may:
+		return refusal.Forbidden("The application may not send to the message's room any more: its owner has lost the right to it, or no application of the owner has this room.")
 	}
 	return nil
 }

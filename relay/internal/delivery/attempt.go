@@ -23,6 +23,10 @@ func (d *Delivery) attempt(q *queue, e *outbox.Entry) {
 		d.apply(q, e, outbox.Orphaned{})
 		return
 	}
+	if e.Barred && e.Kind != outbox.Redaction {
+		d.apply(q, e, outbox.Barred{})
+		return
+	}
 	if age := time.Since(time.UnixMilli(e.QueuedAt)); age > d.o.MaxAge {
 		d.expire(q, e)
 		return

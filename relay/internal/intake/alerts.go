@@ -7,6 +7,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
+	"slipway/relay/internal/flood"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
@@ -147,8 +148,13 @@ func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room i
 		return 0, refusal.NotFound("message")
 	case m.State.Withdrawn() || m.Removing:
 		return 0, errWithdrawn
+	case m.Source == outbox.Digest && flood.Several(m.Title):
+		return 0, errDigest
 	}
-	return m.RoomRow, nil
+	return m.RoomRow, s.accounts.MaySendTo(ctx, m.ApplicationID, m.RoomRow)
 }
 
-var errWithdrawn = refusal.Conflict("", "The message is withdrawn.")
+var (
+	errWithdrawn = refusal.Conflict("", "The message is withdrawn.")
+	errDigest    = refusal.Conflict("", "The message is in a digest with others, which an application can neither edit nor withdraw. A user can withdraw the digest.")
+)

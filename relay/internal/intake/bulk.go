@@ -45,7 +45,7 @@ func (s *Intake) CancelAll(ctx context.Context, v account.Principal, f Filter) (
 	return s.bulk(ctx, v, f, s.Cancel)
 }
 
-// bulk changes messages one by one and skips those whose state changed meanwhile.
+// bulk changes messages one by one and skips those whose state changed meanwhile, or that may not be changed.
 func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (message.Message, error)) (b Bulk, err error) {
 	for f.Limit = MaxPage; ; {
 		page, err := s.Messages(ctx, v, f)
@@ -60,7 +60,7 @@ func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change
 			switch _, err := change(ctx, v, m.ID); refusal.KindOf(err) {
 			case "":
 				b.Done++
-			case refusal.KindConflict, refusal.KindNotFound:
+			case refusal.KindConflict, refusal.KindNotFound, refusal.KindForbidden:
 			default:
 				return b, err
 			}

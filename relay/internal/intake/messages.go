@@ -138,6 +138,9 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 		s.store.Retry(m.RoomRow)
 		return m, nil
 	}
+	if err := s.accounts.MaySendTo(ctx, m.ApplicationID, m.RoomRow); err != nil {
+		return message.Message{}, err
+	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		ok, err := tx.Requeue(id, time.Now().UnixMilli())
 		if err == nil && !ok {
@@ -153,12 +156,21 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 
 // Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room. If the answer to an
 // attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
-// there; until the room has been asked, the message's error says so. One that is withdrawn already is left alone.
+// there; until the room has been asked, the message's error says so. One that is withdrawn already is left alone. An application may
+// not withdraw a digest of several messages: it means one of them.
 func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
 		return message.Message{}, err
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if v.ApplicationID != 0 {
+			switch several, err := tx.CollectsSeveral(id); {
+			case err != nil:
+				return err
+			case several:
+				return errDigest
+			}
+		}
 		return tx.Withdraw(id, time.Now().UnixMilli())
 	})
 	if err != nil {

@@ -40,6 +40,9 @@ const Rendered = "application/json"
 // Relay is the source of what the relay itself has to say of an application.
 const Relay = "relay"
 
+// Digest is the source of a message that collects others.
+const Digest = "digest"
+
 // Origin is where an entry comes from. Follow-ups have their target's; a reminder has a source and a time of its own, and may go to another room.
 type Origin struct {
 	Room          int64 // rooms.id
@@ -90,6 +93,7 @@ type Entry struct {
 	Mention     string // the Matrix ID of the application's owner
 	Choice      string // recipients of mentions that the application is set to, as in format.Message.Mentions
 	Deleted     bool   // the application was deleted
+	Barred      bool   // it may not send to its room any more
 }
 
 // MessageID returns the id of the message that an entry belongs to.

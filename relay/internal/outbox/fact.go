@@ -42,6 +42,8 @@ type (
 	Expired struct{ Reason string }
 	// Orphaned means that the entry's application was deleted.
 	Orphaned struct{}
+	// Barred means that the entry's application may not send to its room any more.
+	Barred struct{}
 	// Needless means that nobody needs a reminder any more.
 	Needless struct{}
 	// Due means that the time of a delayed entry may have come.
@@ -79,6 +81,7 @@ func (Refused) fact()        {}
 func (Unproven) fact()       {}
 func (Expired) fact()        {}
 func (Orphaned) fact()       {}
+func (Barred) fact()         {}
 func (Needless) fact()       {}
 func (Due) fact()            {}
 func (Withdrawn) fact()      {}

@@ -93,6 +93,8 @@ func (s *step) attempted(f Fact) {
 		s.expire(f)
 	case Orphaned:
 		s.giveUp(StateCancelled, "The application was deleted.", "")
+	case Barred:
+		s.giveUp(StateDead, "The application may not send to this room any more.", "")
 	case Needless:
 		s.Error, s.Code = "", needless
 		s.end(StateCancelled)

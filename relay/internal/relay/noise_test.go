@@ -92,6 +92,41 @@ func TestFlood_Withdrawn(t *testing.T) {
 	})
 }
 
+// Messages of a digest have its id. An application may not withdraw or edit with one of them what others say; a user can.
+func TestFlood_OneOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		window := 10 * time.Minute
+		app := quietened(t, r, application.Input{Digest: &window})
+		sender := account.Principal{ApplicationID: app.Application.ID}
+		r.Start()
+		first := send(t, r, app.Token, "first", 0)
+		alone := send(t, r, app.Token, "alone", 0)
+		if _, err := r.Cancel(t.Context(), sender, alone.ID); err != nil {
+			t.Errorf("the only one: %v", err)
+		}
+		digest := send(t, r, app.Token, "m1", 0)
+		send(t, r, app.Token, "m2", 0)
+		time.Sleep(2 * window) // also when another message has begun another flood
+		send(t, r, app.Token, "later", 0)
+		if _, err := r.Cancel(t.Context(), sender, digest.ID); refusal.KindOf(err) != refusal.KindConflict || !strings.Contains(err.Error(), "digest") {
+			t.Errorf("withdraw one of two: %v", err)
+		}
+		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "edited", Edits: digest.ID}); refusal.KindOf(err) != refusal.KindConflict {
+			t.Errorf("edit one of two: %v", err)
+		}
+		if _, err := r.Cancel(t.Context(), sender, first.ID); err != nil {
+			t.Errorf("one by itself: %v", err)
+		}
+		r.Drained()
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); !strings.Contains(got, "2 more messages\n\nm1\nm2") {
+			t.Errorf("%q", got)
+		}
+		r.Withdraw(digest.ID)
+		r.Await(digest.ID, outbox.StateRedacted)
+	})
+}
+
 // A delayed message comes when it is due, also in a flood.
 func TestFlood_Delayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,8 @@ func (s *Store) NextDelayed(ctx context.Context) (at int64, err error) {
 	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM outbox WHERE state = `+isQueued+` AND next_at > 0`).Scan(&at)
 }
 
-// ReleaseDelayed makes delayed entries that are due ordinary ones. Only the delivering relay may call it.
+// ReleaseDelayed makes delayed entries that are due ordinary ones, and gives up those whose application may not send to their room any
+// more. Only the delivering relay may call it.
 func (s *Store) ReleaseDelayed(ctx context.Context, now int64) error {
 	return s.Lead(ctx, func(tx *Tx) error {
 		var due []int64
@@ -25,16 +26,34 @@ func (s *Store) ReleaseDelayed(ctx context.Context, now int64) error {
 		if err != nil {
 			return err
 		}
+		dead := counts{}
 		for _, id := range due {
-			e, err := tx.loadEntry(id)
-			if err == nil {
-				_, err = tx.step(e, outbox.Due{}, now)
-			}
-			if err != nil {
+			if err := tx.release(id, now, dead); err != nil {
 				return err
 			}
-			tx.changed(e.Room, Added)
 		}
-		return nil
+		return tx.sql.storeCounts(tx.ctx, dead)
 	})
+}
+
+func (tx *Tx) release(id, now int64, dead counts) error {
+	e, err := tx.loadEntry(id)
+	if err != nil {
+		return err
+	}
+	may, err := tx.maySend(e.ApplicationID, e.Room)
+	if err != nil {
+		return err
+	}
+	tx.changed(e.Room, Added)
+	if may {
+		_, err = tx.step(e, outbox.Due{}, now)
+		return err
+	}
+	effects, err := tx.step(e, outbox.Barred{}, now)
+	if counted(effects) {
+		dead.at(e.ApplicationID, now).dead++
+	}
+	tx.final = append(tx.final, e.MessageID())
+	return err
 }

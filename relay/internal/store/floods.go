@@ -36,6 +36,9 @@ func (tx *Tx) collect(a *Accept) error {
 			return tx.saveFlood(f)
 		}
 	}
+	if collected {
+		e.Source = outbox.Digest
+	}
 	if err := tx.sql.insertEntries(tx.ctx, e); err != nil {
 		return err
 	}
@@ -61,6 +64,12 @@ func (tx *Tx) collector(id, room int64) (t outbox.Entry, shown bool, err error) 
 }
 
 func (tx *Tx) saveFlood(f flood.Flood) error { return tx.upsert("floods", "application_id", &f) }
+
+// CollectsSeveral reports whether a message collects more than one other.
+func (tx *Tx) CollectsSeveral(id int64) (bool, error) {
+	e, err := tx.loadEntry(id)
+	return e.Source == outbox.Digest && flood.Several(e.Title), err
+}
 
 // Muted returns messages of an application that mentioned nobody because of the hour and were not withdrawn, the latest first.
 func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []outbox.Entry, err error) {

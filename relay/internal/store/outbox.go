@@ -15,16 +15,14 @@ const Window = 64
 const place = `(CASE WHEN o.place > 0 THEN o.place ELSE o.id END)`
 
 // besides is what an entry takes of its target, its application and the owner of that.
-const besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coalesce(t.room, 0), coalesce(u.matrix_id, ''),
-	coalesce(CASE WHEN a.room_right = 'writer' AND a.mention IN ('auto', 'room') THEN 'owner' ELSE a.mention END, ''), a.id IS NULL OR a.deleted_at > 0,
+var besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coalesce(t.room, 0), coalesce(u.matrix_id, ''),
+	coalesce(CASE WHEN a.mention NOT IN ('auto', 'room') THEN a.mention WHEN ` + mayNotify + ` THEN a.mention ELSE 'owner' END, ''),
+	a.id IS NULL OR a.deleted_at > 0, coalesce(a.room_id = o.room AND ` + hasLost("a") + `, FALSE),
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
-		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
+		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom(`?`) + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
 
 // withBesides joins what besides selects.
 const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target`
-
-// sameRoom are the rows of a room that applications name differently, by its id and by its aliases.
-const sameRoom = `(SELECT r.id FROM rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND own.room_id <> '' WHERE own.id = ?)`
 
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
 // up maxBytes. more says that it stopped early. Entries in skip are passed over.
@@ -59,7 +57,7 @@ func (s *Store) Entry(ctx context.Context, room, id int64) (*outbox.Entry, error
 
 func scanEntry(r row) (*outbox.Entry, error) {
 	e := &outbox.Entry{}
-	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Sender)...)
+	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
 }
 
 func (d *database) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/outbox"
@@ -15,9 +16,14 @@ const reminded = "reminder"
 // remindBatch is how many alerts one transaction reminds of.
 const remindBatch = 50
 
+// isReminded selects the alerts with a reminder that is due at a time, which it takes twice. A time further ahead than the pause
+// between two reminders was set before the clock was set back.
+const isReminded = `next_at > 0 AND (next_at <= ? OR next_at > ? + retry)`
+
 // NextReminder returns when the next reminder is due; 0 if none is.
 func (s *Store) NextReminder(ctx context.Context) (at int64, err error) {
-	return at, s.read.QueryRowContext(ctx, `SELECT coalesce(min(next_at), 0) FROM alerts WHERE next_at > 0`).Scan(&at)
+	now := time.Now().UnixMilli()
+	return at, s.queryRow(ctx, `SELECT coalesce(min(CASE WHEN next_at > ? + retry THEN ? ELSE next_at END), 0) FROM alerts WHERE next_at > 0`, now, now).Scan(&at)
 }
 
 // DueAlert is an alert with a reminder that is due, and where its message is.
@@ -29,14 +35,14 @@ type DueAlert struct {
 // DueAlerts returns what [Store.Remind] would remind of.
 func (s *Store) DueAlerts(ctx context.Context, now int64) (all []DueAlert, err error) {
 	return all, s.rows.WithContext(ctx).Raw(`SELECT a.message_id, o.event_id, r.room_id FROM alerts a JOIN outbox o ON o.id = a.message_id JOIN rooms r ON r.id = o.room
-		WHERE a.next_at > 0 AND a.next_at <= ? ORDER BY a.next_at LIMIT ?`, now, remindBatch).Scan(&all).Error
+		WHERE a.message_id IN (SELECT message_id FROM alerts WHERE `+isReminded+` ORDER BY next_at LIMIT ?)`, now, now, remindBatch).Scan(&all).Error
 }
 
 // Remind adds the reminders that are due, in one transaction with the times of the next ones. Only the delivering relay may call it.
 func (s *Store) Remind(ctx context.Context, now int64) error {
 	return s.Lead(ctx, func(tx *Tx) error {
 		var due []int64
-		err := tx.db.Raw(`SELECT message_id FROM alerts WHERE next_at > 0 AND next_at <= ? ORDER BY next_at LIMIT ?`, now, remindBatch).Scan(&due).Error
+		err := tx.db.Raw(`SELECT message_id FROM alerts WHERE `+isReminded+` ORDER BY next_at LIMIT ?`, now, now, remindBatch).Scan(&due).Error
 		for _, id := range due {
 			err = errors.Join(err, tx.remind(id, now))
 		}
@@ -61,8 +67,12 @@ func (tx *Tx) remind(id, now int64) error {
 	if err := tx.db.Where("id = ?", t.ApplicationID).Limit(1).Find(&app).Error; err != nil {
 		return err
 	}
+	may, err := tx.maySend(app.ID, t.Room)
+	if err != nil {
+		return err
+	}
 	escalation := alert.Escalation{After: app.EscalateAfter, To: strings.Fields(app.EscalateTo)}
-	a, r := alert.Remind(a, !shown || app.ID == 0 || app.DeletedAt > 0, t.State.Pending() || len(waits) > 0, escalation, now)
+	a, r := alert.Remind(a, !shown || !may, t.State.Pending() || len(waits) > 0, escalation, now)
 	if r.Send {
 		err = tx.insertReminder(&t, &app, r, now)
 	}
@@ -90,7 +100,11 @@ func (tx *Tx) insertReminder(t *outbox.Entry, app *Application, r alert.Reminder
 		if err != nil {
 			return err
 		}
-		if room != 0 && room != t.Room {
+		may, err := tx.maySend(app.ID, room)
+		if err != nil {
+			return err
+		}
+		if may && room != t.Room {
 			e.Room, e.Content, e.Thread = room, t.Content, ""
 			e.Note, e.Attachments = r.Text, ""
 		}
