@@ -51,10 +51,12 @@ type Reminder struct {
 }
 
 // Remind decides on an alert whose time of the next reminder has come. gone reports that its message is not in the room and won't
-// be, waits that the message or an earlier reminder is still on its way.
+// be, waits that the message or an earlier reminder is still on its way. A time further ahead than it is ever set was set before the
+// clock was set back.
 func Remind(a Alert, gone, waits bool, e Escalation, at int64) (Alert, Reminder) {
+	a.ExpiresAt = min(a.ExpiresAt, at+MaxExpire.Milliseconds())
 	switch {
-	case a.NextAt == 0 || at < a.NextAt:
+	case a.NextAt == 0 || at < a.NextAt && a.NextAt <= at+a.Retry:
 		return a, Reminder{}
 	case gone:
 		return a.settle(at), Reminder{}

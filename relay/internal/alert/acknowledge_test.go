@@ -47,6 +47,11 @@ func TestRemind(t *testing.T) {
 	if r.Send || !r.Expired || a.NextAt != 0 || a.ClosedAt == 0 || !a.Expired(6*halfMinute) {
 		t.Errorf("at the end: %+v, %+v", r, a)
 	}
+	ahead := insisted("k")
+	ahead.NextAt, ahead.ExpiresAt = 1<<50, 1<<50
+	if a, r := Remind(ahead, false, false, Escalation{}, 1); !r.Send || a.NextAt != 1+halfMinute || a.ExpiresAt != 1+MaxExpire.Milliseconds() {
+		t.Errorf("the clock was set back: %+v, %+v", a, r)
+	}
 	late, _ := Remind(insisted("k"), false, false, Escalation{}, 5*halfMinute+1) // as after an outage: one reminder for all that were missed
 	if late.Repeats != 1 || late.NextAt != late.ExpiresAt {
 		t.Errorf("late: %+v", late)

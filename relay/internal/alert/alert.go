@@ -28,7 +28,7 @@ type Alert struct {
 	MessageID     int64 // the message that shows it
 	ApplicationID int64
 	Key           string // names it within the application
-	Episode       int64  // when it began to fire, by the sender's clock; 0 if unknown
+	Episode       int64  // when it began to fire, by the sender's clock, at most when its report came; 0 if unknown
 	BeganAt       int64  // Episode, or when the first report came
 	ChangedAt     int64  // of the last report, also of one that said nothing new
 	ClosedAt      int64  // when it ended
@@ -76,9 +76,22 @@ type Decision struct {
 }
 
 // Take applies a report to an alert at a time. The alert is the last one of its key, or zero. shown reports whether its message
-// is in the room or on its way there.
+// is in the room or on its way there. Nothing is taken to have happened after at: a clock may be wrong, the sender's or, before it was
+// set back, the relay's.
 func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, Decision) {
 	known, open := a.MessageID != 0, a.MessageID != 0 && a.ClosedAt == 0
+	if a.Episode > at {
+		a.Episode = 0
+	}
+	switch r.At = min(r.At, at); {
+	case r.Began <= at:
+	case r.Resolves:
+		r.Began = 0
+	case open && a.Episode != 0:
+		r.Began = a.Episode
+	default:
+		r.Began = at
+	}
 	switch {
 	case known && r.Began != 0 && r.Began < a.Episode, // of a time before
 		known && !open && r.Began != 0 && r.Began == a.Episode, // repeats what is over
@@ -89,7 +102,7 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 		return a, Decision{}
 	}
 	before := a
-	flaps := known && !open && !r.Resolves && at-a.ClosedAt <= FlapWindow.Milliseconds()
+	flaps := known && !open && !r.Resolves && at >= a.ClosedAt && at-a.ClosedAt <= FlapWindow.Milliseconds()
 	continues, begins := shown && (open || flaps), !shown || !open
 	if !continues {
 		a = Alert{ApplicationID: a.ApplicationID, Key: a.Key}

@@ -73,6 +73,31 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// A wrong clock, of the sender or of the relay until it was set back, silences nothing.
+func TestTake_TimesAhead(t *testing.T) {
+	fired, d := Take(Alert{Key: "k"}, false, fires(1000, 1000, "hot", 0), Edit, 2*minute)
+	if fired.MessageID = 7; d.Action != Start || fired.Episode != 2*minute || fired.BeganAt != 2*minute {
+		t.Errorf("began ahead: %+v, %+v", fired, d)
+	}
+	if a, d := Take(fired, true, fires(1000, 1000, "hot", 0), Edit, 3*minute); d.Action != Ignore || a.Episode != 2*minute {
+		t.Errorf("repeated: %+v, %+v", a, d)
+	}
+	over, d := Take(fired, true, ends(1000, 2000, "cool"), Edit, 6*minute)
+	if d.Action != Change || d.Note != "✅ Resolved after 4 min." || over.ClosedAt != 6*minute || over.Episode != 2*minute {
+		t.Errorf("ended ahead: %+v, %+v", over, d)
+	}
+	if _, d := Take(over, true, ends(1000, 2000, "cool"), Edit, 7*minute); d.Action != Ignore {
+		t.Errorf("its end, repeated: %+v", d)
+	}
+	if a, d := Take(over, true, fires(30, 30, "hot", 0), Edit, 30*minute); d.Action != Start || a.ClosedAt != 0 {
+		t.Errorf("fires when the clock is right: %+v, %+v", a, d)
+	}
+	over.Episode, over.ClosedAt = 1000*minute, 1000*minute
+	if a, d := Take(over, true, fires(30, 30, "hot", 1), Edit, 30*minute); d.Action != Start || a.Episode != 30*minute {
+		t.Errorf("the relay's clock was set back: %+v, %+v", a, d)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{59 * time.Second: "59 s", 61 * time.Second: "1 min", 90 * time.Minute: "1 h 30 min", 72 * time.Hour: "3 days"} {
 		if got := Duration(d); got != want {

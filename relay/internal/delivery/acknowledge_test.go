@@ -141,6 +141,23 @@ func TestAcknowledge_Ends(t *testing.T) {
 	}
 }
 
+// Reminders go on when the clock is set back.
+func TestReminders_ClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Strict = true
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		r.Await(alarm(t, r, app.Token, time.Minute, time.Hour), outbox.StateSent)
+		r.Exec(`UPDATE alerts SET next_at = next_at + 100000000000, expires_at = expires_at + 100000000000`)
+		time.Sleep(150 * time.Second)
+		r.Drained()
+		if got := strings.Join(inRoom(r, "!a:hs"), "|"); !strings.Contains(got, "Nobody has acknowledged this yet") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // unheard is a bot whose sync leaves out a reaction.
 type unheard struct{ relay.Bot }
 

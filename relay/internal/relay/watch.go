@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,21 +68,21 @@ func (w *watcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now.Sub(w.looked) > blindAfter {
+	if now.Sub(w.looked) > blindAfter || now.Round(0).Before(w.looked.Round(0)) { // or the clock was set back
 		w.since = now
 	}
 	w.looked, w.idle = now, len(all) == 0
 	var failed error
 	for _, a := range all {
-		heard := max(a.LastUsed, a.HeartbeatSince)
-		isLate := late(a, w.since, now)
+		heard := heard(a, now.UnixMilli())
+		isLate := late(a, heard, w.since, now)
 		switch {
 		case isLate && a.Alarm == 0 && w.late[a.ID] != heard:
-			err = w.say(ctx, a.ID, lateReport(a, heard))
+			err = w.say(ctx, a.ID, lateReport(a, cmp.Or(heard, w.since.UnixMilli())))
 			if err == nil {
 				w.late[a.ID] = heard
 			}
-		case !isLate && a.Alarm != 0 && heard > a.Episode:
+		case !isLate && a.Alarm != 0 && isBack(a, heard, now.UnixMilli()):
 			err = w.say(ctx, a.ID, returnReport(a, heard))
 		default:
 			continue
@@ -96,13 +97,26 @@ func (w *watcher) expectsHeartbeats() bool {
 	return slices.ContainsFunc(w.s.Apps(), func(app *account.App) bool { return app.Row().Heartbeat != 0 })
 }
 
-// late reports whether an application missed its heartbeat. Intervals restart when the relay starts listening.
-func late(a store.Watched, since, now time.Time) bool {
-	if a.Heartbeat == 0 {
-		return false
+// heard returns when an application was heard of last, or when its interval was set; 0 if that is unknown. A time after now tells
+// nothing: it was stored before the clock was set back.
+func heard(a store.Watched, now int64) (at int64) {
+	for _, t := range []int64{a.LastUsed, a.HeartbeatSince} {
+		if t <= now {
+			at = max(at, t)
+		}
 	}
-	from := max(a.LastUsed, a.HeartbeatSince, since.UnixMilli())
-	return now.UnixMilli()-from > a.Heartbeat+a.HeartbeatGrace
+	return at
+}
+
+// late reports whether an application missed its heartbeat. Intervals restart when the relay starts listening.
+func late(a store.Watched, heard int64, since, now time.Time) bool {
+	limit := a.Heartbeat + a.HeartbeatGrace
+	return a.Heartbeat != 0 && now.UnixMilli()-heard > limit && now.Sub(since).Milliseconds() > limit
+}
+
+// isBack reports whether an application was heard of after its alarm, whose episode may lie ahead if the clock was set back since.
+func isBack(a store.Watched, heard, now int64) bool {
+	return heard > a.Episode || a.Episode > now && max(a.LastUsed, a.HeartbeatSince) < a.Episode
 }
 
 // say posts a report to an application's room. It does nothing if the application may not send because its owner lost the

@@ -61,6 +61,40 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
+// Heartbeats are watched when times lie ahead because the clock was set back.
+func TestHeartbeat_ClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		token, id := watched(t, r)
+		r.Start()
+		const ahead = `978307200000` // a year later
+		r.Exec(`UPDATE applications SET last_used = ` + ahead)
+		want := func(when string, events int, last string) {
+			t.Helper()
+			r.Drained()
+			if got := r.HS.Bodies("!a:hs"); len(got) != events || !strings.Contains(got[events-1], last) {
+				t.Errorf("%s: %q", when, got)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		want("heard of in the future", 1, "No heartbeat since 2000-01-01 00:00:00")
+		beat(t, r, id)
+		time.Sleep(5 * time.Second)
+		want("a heartbeat", 2, "The heartbeat is back.")
+		time.Sleep(time.Hour)
+		want("an alarm", 4, "No heartbeat since 2000-01-01 00:10:00")
+		r.Exec(`UPDATE applications SET last_used = ` + ahead)
+		r.Exec(`UPDATE alerts SET episode = ` + ahead)
+		time.Sleep(time.Hour)
+		want("silent", 4, "No heartbeat")
+		r.Send(intake.Request{Token: token, Message: "alive"})
+		time.Sleep(5 * time.Second)
+		want("a message", 6, "The heartbeat is back.")
+		time.Sleep(time.Hour)
+		want("another alarm", 8, "No heartbeat since 2000-01-01 02:10:05")
+	})
+}
+
 // A relay that was away waits an interval before it raises an alarm, and continues with the alarm that it has raised.
 func TestHeartbeat_AfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

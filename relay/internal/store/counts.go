@@ -58,7 +58,7 @@ var (
 	}
 	totalsText = many{
 		before: `UPDATE applications SET accepted = accepted + n.column2, sent = sent + n.column3, dead = dead + n.column4,
-		last_used = CASE WHEN last_used < n.column5 THEN n.column5 ELSE last_used END FROM (VALUES `, row: slices.Repeat([]string{`CAST(? AS BIGINT)`}, 5),
+		last_used = CASE WHEN n.column5 > 0 THEN n.column5 ELSE last_used END FROM (VALUES `, row: slices.Repeat([]string{`CAST(? AS BIGINT)`}, 5),
 		after: `) AS n WHERE applications.id = n.column1`,
 	}
 )

@@ -27,9 +27,9 @@ func (s *Store) Watched(ctx context.Context, key string) (all []Watched, err err
 	return all, err
 }
 
-// Beat records a heartbeat of an application.
+// Beat records a heartbeat of an application, even one before the last: the clock may have been set back.
 func (s *Store) Beat(ctx context.Context, application, at int64) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		return tx.exec(`UPDATE applications SET last_used = ? WHERE id = ? AND last_used < ?`, at, application, at)
+		return tx.exec(`UPDATE applications SET last_used = ? WHERE id = ?`, at, application)
 	})
 }
