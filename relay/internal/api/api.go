@@ -70,6 +70,7 @@ type API struct {
 
 	big, bigStranger *limit.Places // of big bodies in memory
 	streams          *limit.Places
+	holding          *limit.Places // of streams that hold messages
 	times            streamTimes
 	files            *limit.Places // of bodies with files
 }
@@ -88,6 +89,7 @@ func New(o Options) *API {
 	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
 	a.big, a.bigStranger = limit.NewPlaces(bigSenders, shareSender), limit.NewPlaces(bigStrangers, shareStranger)
 	a.streams, a.times = limit.NewPlaces(maxStreams, shareStreams), gotifyTimes
+	a.holding = limit.NewPlaces(maxHolding, shareHolding)
 	a.files = limit.NewPlaces(filesSenders, shareFiles)
 	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p inbound.Protocol) bool { return p.Name == inbound.NtfyName })
 	router := a.router()

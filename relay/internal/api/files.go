@@ -182,7 +182,7 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 
 // store stores the content of a file, which keeps its name, and its type if it has one.
 func (r *receiver) store(f *inbound.File, content io.Reader) error {
-	stored, err := r.a.service.Attach(r.in.Context(), content, r.left)
+	stored, err := r.a.service.Attach(r.in.Context(), r.app.Row().ID, content, r.left)
 	if err != nil {
 		return err
 	}

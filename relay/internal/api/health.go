@@ -39,11 +39,27 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	case s.Blocked > 0:
 		h.Matrix = "orange"
 	}
+	if a.service.Full(r.Context()) {
+		h.Health, h.Reason, status = "red", "Nothing is accepted: too many messages wait for delivery.", http.StatusServiceUnavailable
+	}
 	if a.o.Health.Failing(DatabaseCheck) {
 		h.Health, h.Database, status = "red", "red", http.StatusServiceUnavailable
 	}
 	httprequest.WriteJSON(w, status, h)
 	return nil
+}
+
+// Unready answers in place of an API that cannot start yet, for a reason that is a sentence. The process is alive.
+func Unready(reason string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		httprequest.WriteJSON(w, http.StatusServiceUnavailable, healthReport{Health: "red", Database: "red", Matrix: "orange", Reason: reason})
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { httprequest.WriteJSON(w, http.StatusOK, done{true}) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		httprequest.WriteError(w, &refusal.Error{Kind: refusal.KindUnavailable, Message: reason, RetryAfter: health.DefaultInterval})
+	})
+	return mux
 }
 
 // getNtfyHealth answers as ntfy's server does. Its clients want to know only that there is one.

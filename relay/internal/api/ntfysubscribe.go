@@ -151,11 +151,11 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 	again := time.NewTicker(heldEvery)
 	defer again.Stop()
 	for {
-		n, err := s.sendNew(ctx)
+		sent, err := s.sendNew(ctx)
 		if err != nil {
 			return s.quietly(err)
 		}
-		if n > 0 {
+		if sent {
 			continue
 		}
 		var due <-chan time.Time
@@ -188,27 +188,29 @@ func (s *subscription) quietly(err error) error {
 	return nil
 }
 
-// sendNew sends what has come since, and returns how much that was.
-func (s *subscription) sendNew(ctx context.Context) (n int, err error) {
+// sendNew sends what has come since, and reports whether there was anything.
+func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 	for i, st := range s.streams {
 		if err := s.readers[i].check(ctx); err != nil && refusal.KindOf(err) != refusal.KindUnavailable {
-			return 0, err
+			return false, err
 		}
-		all, err := st.Next(ctx)
+		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []message.Message) error {
+			for _, m := range all {
+				if s.hold(i, m) {
+					continue
+				}
+				if err := s.send(i, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil {
-			return 0, err
+			return false, err
 		}
-		for _, m := range all {
-			if s.hold(i, m) {
-				continue
-			}
-			if err := s.send(i, m); err != nil {
-				return 0, err
-			}
-		}
-		n += len(all)
+		sent = sent || some
 	}
-	return n, nil
+	return sent, nil
 }
 
 // hold keeps a delayed message for later. It reports whether m is one.
@@ -264,6 +266,11 @@ func (s *subscription) sendOld(ctx context.Context) error {
 		reader int
 		m      message.Message
 	}
+	release, err := s.a.hold(ctx, s.readers[0].v)
+	if err != nil {
+		return err
+	}
+	defer release()
 	var all []found
 	for i := range s.readers {
 		old, err := s.old(ctx, i)

@@ -20,7 +20,10 @@ import (
 
 const (
 	maxStreams   = 1000
-	shareStreams = 50 // of one user or application
+	shareStreams = 50 // of one user and the user's applications
+
+	maxHolding   = 32 // streams that hold messages for their readers at a time
+	shareHolding = 8  // of one user
 
 	changeEvery = 500 * time.Millisecond
 	maxInput    = 64 // bytes of what a reader may send, which is ignored
@@ -53,13 +56,9 @@ func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream
 
 // stream begins a stream after a message, or now if that is negative.
 func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st *inbox.Stream, release func(), err error) {
-	key := fmt.Sprint("user ", v.UserID)
-	if v.ApplicationID != 0 {
-		key = fmt.Sprint("application ", v.ApplicationID)
-	}
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	free, err := a.streams.Take(within, key)
+	free, err := a.streams.Take(within, a.ownerOf(v))
 	if err != nil {
 		return nil, nil, &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many streams are open.", RetryAfter: time.Minute}
 	}
@@ -69,6 +68,46 @@ func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st 
 		return nil, nil, err
 	}
 	return st, func() { st.Close(); free() }, nil
+}
+
+// ownerOf returns the user whose streams one counts among: applications are made by users.
+func (a *API) ownerOf(v account.Principal) string {
+	if app := a.service.App(v.ApplicationID); app != nil {
+		return strconv.FormatInt(app.Row().OwnerID, 10)
+	}
+	return strconv.FormatInt(v.UserID, 10)
+}
+
+// pass calls send with the messages that follow in a stream, and reports whether there were any. Few streams do so at a time: readers that
+// read nothing would fill the memory with messages.
+func (a *API) pass(ctx context.Context, st *inbox.Stream, v account.Principal, send func([]message.Message) error) (some bool, err error) {
+	if !st.Behind() {
+		return false, nil
+	}
+	release, err := a.hold(ctx, v)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	all, err := st.Next(ctx)
+	if err != nil {
+		return false, err
+	}
+	return len(all) > 0, send(all)
+}
+
+// hold takes a place among the streams that hold messages.
+func (a *API) hold(ctx context.Context, v account.Principal) (release func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-a.o.Stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return a.holding.Take(ctx, a.ownerOf(v))
 }
 
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
@@ -120,14 +159,17 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 		if authenticate(ctx) != nil {
 			return ignored(conn.Close(websocket.StatusPolicyViolation, "the token is not valid any more"))
 		}
-		all, err := st.Next(ctx)
-		if err != nil {
-			return ignored(conn.Close(websocket.StatusTryAgainLater, "the database does not answer"))
-		}
-		if err := a.writeMessages(ctx, conn, all); err != nil {
-			return nil //nolint:nilerr // the reader is gone or too slow
-		}
-		if len(all) > 0 {
+		var gone error
+		some, err := a.pass(ctx, st, v, func(all []message.Message) error {
+			gone = a.writeMessages(ctx, conn, all)
+			return gone
+		})
+		switch {
+		case gone != nil:
+			return nil // the reader is gone or too slow
+		case err != nil:
+			return ignored(conn.Close(websocket.StatusTryAgainLater, "the database does not answer, or the relay stops"))
+		case some:
 			continue
 		}
 		select {
@@ -215,24 +257,11 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, v account.Pri
 		if authenticate(r.Context()) != nil {
 			return nil
 		}
-		all, fault := st.Next(r.Context())
+		some, fault := a.pass(r.Context(), st, v, events.sendMessages)
 		if fault != nil {
-			return nil //nolint:nilerr // the reader comes back
+			return nil //nolint:nilerr // the reader is gone or too slow, or comes back
 		}
-		for _, m := range all {
-			position := m.ID
-			if m.Target != 0 { // an edit or a reply is news of that message
-				m.ID = m.Target
-			}
-			text, fault := encode(showMessage(m))
-			if fault != nil {
-				return fault
-			}
-			if err = events.send("id: %d\ndata: %s\n\n", position, text); err != nil {
-				return nil //nolint:nilerr // the reader is gone or too slow
-			}
-		}
-		if len(all) > 0 {
+		if some {
 			continue
 		}
 		select {
@@ -259,6 +288,23 @@ type events struct {
 	w      http.ResponseWriter
 	flush  *http.ResponseController
 	within time.Duration // for one of them
+}
+
+func (e events) sendMessages(all []message.Message) error {
+	for _, m := range all {
+		position := m.ID
+		if m.Target != 0 { // an edit or a reply is news of that message
+			m.ID = m.Target
+		}
+		text, err := encode(showMessage(m))
+		if err != nil {
+			return err
+		}
+		if err := e.send("id: %d\ndata: %s\n\n", position, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e events) send(format string, args ...any) error {

@@ -2,18 +2,23 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"slipway/relay/internal/inbound/webhook"
 	"slipway/shared/server"
 )
 
@@ -113,7 +118,7 @@ func TestStream_ReaderSends(t *testing.T) {
 	}
 }
 
-// A user's streams are bounded; those of others are not affected.
+// A user's streams are bounded, together with those of the user's applications; those of others are not affected.
 func TestStream_TooMany(t *testing.T) {
 	w := newWorld(t, nil)
 	g, a := w.gotify(admin), w.app(named("a"))
@@ -122,8 +127,72 @@ func TestStream_TooMany(t *testing.T) {
 	}
 	w.closes("all are open", shareStreams)
 	w.want("one more", g.ask("GET", "/stream", ""), 429)
-	lines := w.events("X-Gotify-Key: " + a.Token)
+	w.want("one of an application", w.ask("GET", "/messages/stream", "", "X-Gotify-Key: "+a.Token), 429)
+	w.want("another user", w.manage("POST", "/user", `{"name":"anna","password":"quite a long password"}`), 201)
+	lines := w.events(basicHeader("anna", "quite a long password"))
 	line(t, lines, "id")
+}
+
+// eventReader is a response that reads events; a stuck one stops at the first message.
+type eventReader struct {
+	http.ResponseWriter
+	stuck    bool
+	messages *atomic.Int64
+	leave    <-chan struct{}
+}
+
+func (r eventReader) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(`"message"`)) {
+		r.messages.Add(1)
+		if r.stuck {
+			<-r.leave
+			return 0, io.ErrClosedPipe
+		}
+	}
+	return len(p), nil
+}
+
+func (r eventReader) Flush() {}
+
+// Of many readers that read nothing few hold messages in memory, and other users' readers get theirs.
+func TestEvents_ReadersThatReadNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldWithoutNetwork(t, nil, webhook.Registry(nil))
+		a := w.app(named("a"))
+		w.send(a.Token, "x")
+		w.want("another user", w.manage("POST", "/user", `{"name":"anna","password":"quite a long password"}`), 201)
+		anna, err := w.service.Authenticate(t.Context(), "anna", "quite a long password", "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hers, err := w.service.CreateApplication(t.Context(), anna, named("hers"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.send(hers.Token, "y")
+		ctx, cancel := context.WithCancel(t.Context())
+		var reading sync.WaitGroup
+		read := func(token string, stuck bool) *atomic.Int64 {
+			n := &atomic.Int64{}
+			for range 20 {
+				req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/messages/stream?after=0", nil)
+				req.Header.Set("X-Gotify-Key", token)
+				reading.Go(func() {
+					w.api.ServeHTTP(eventReader{httptest.NewRecorder(), stuck, n, ctx.Done()}, req)
+				})
+			}
+			synctest.Wait()
+			return n
+		}
+		if n := read(a.Token, true); n.Load() != shareHolding {
+			t.Errorf("%d hold a message", n.Load())
+		}
+		if n := read(hers.Token, false); n.Load() != 20 {
+			t.Errorf("%d of another user got the message", n.Load())
+		}
+		cancel()
+		reading.Wait()
+	})
 }
 
 // Events come over any version of HTTP after a silence that is longer than the server lets an answer stall.

@@ -23,7 +23,7 @@ func postFiles(t *testing.T, r *relaytest.Rig, token, text string, names ...stri
 	t.Helper()
 	m := intake.Request{Token: token, Message: text, Source: "test"}
 	for _, name := range names {
-		a, err := r.Attach(ctx, strings.NewReader(name), 1000)
+		a, err := r.Attach(ctx, 1, strings.NewReader(name), 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestAttachments_OfAnAlertThatIsRepeated(t *testing.T) {
 		r.Start()
 		report := func(content string) (again bool) {
 			t.Helper()
-			a, err := r.Attach(ctx, strings.NewReader(content), 1000)
+			a, err := r.Attach(ctx, 1, strings.NewReader(content), 1000)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,8 +17,8 @@ const (
 	followEvery = 20 * time.Millisecond // streams look for messages no more often than that
 	followAgain = time.Second           // after a failure, and where a notification of another relay may be lost
 
-	streamPage  = 100     // messages that a stream holds in memory
-	streamBytes = 1 << 20 // …and their text, beyond which it holds no second message
+	streamPage  = 100       // messages that a stream holds in memory
+	streamBytes = 256 << 10 // …and their text, beyond which it holds no second message
 )
 
 // hub tells streams how far the outbox is complete.
@@ -130,6 +130,13 @@ func (st *Stream) Only(application int64) {
 // Close ends the stream.
 func (st *Stream) Close() { st.inbox.hub.join(-1) }
 
+// Behind reports whether Next may have messages. Moved is closed once that may have changed.
+func (st *Stream) Behind() bool {
+	horizon, moved := st.inbox.hub.state()
+	st.moved = moved
+	return horizon > st.reading.After
+}
+
 // Next returns the messages that follow, none if there is nothing new. The next call returns those after them.
 func (st *Stream) Next(ctx context.Context) ([]message.Message, error) {
 	horizon, moved := st.inbox.hub.state()
@@ -150,7 +157,7 @@ func (st *Stream) Next(ctx context.Context) ([]message.Message, error) {
 	return all, nil
 }
 
-// Moved is closed when Next may have something that it had not when it was last called, or when the state of a message may have
+// Moved is closed when Next may have something that it had not when it or Behind was last called, or when the state of a message may have
 // changed.
 func (st *Stream) Moved() <-chan struct{} { return st.moved }
 

@@ -159,11 +159,36 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 	if err := s.withinRate(ctx, app, n, now); err != nil {
 		return err
 	}
-	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {
-		s.giveBack(ctx, app, n)
-		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
+	text := ""
+	switch waiting, err := s.store.Waiting(ctx); {
+	case err != nil: // storing the message will tell
+	case waiting >= s.o.Limits.MaxWaiting:
+		text = "Too many messages wait for delivery."
+	case exceeds(waiting, s.o.Limits.MaxWaiting, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
+		text = "Too many messages of this application wait for delivery."
 	}
-	return nil
+	if text == "" {
+		return nil
+	}
+	s.giveBack(ctx, app, n)
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: text, RetryAfter: time.Minute}
+}
+
+// exceeds reports whether an application has its share of what all have together: it may take as much as is left free then, so that one
+// alone takes half, and there is always something left for another.
+func exceeds(taken, limit int64, own func() (int64, error)) bool {
+	free := limit - taken
+	if taken < free {
+		return false
+	}
+	n, err := own()
+	return err == nil && n >= max(free, 1)
+}
+
+// Full reports whether nothing is accepted because limits.waiting messages wait.
+func (s *Intake) Full(ctx context.Context) bool {
+	waiting, err := s.store.Waiting(ctx)
+	return err == nil && waiting >= s.o.Limits.MaxWaiting
 }
 
 func (s *Intake) withinRate(ctx context.Context, app *account.App, n int, now time.Time) error {

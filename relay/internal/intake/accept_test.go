@@ -173,7 +173,7 @@ func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits = intake.Limits{RatePerMinute: 60, Burst: 2, MaxWaiting: 1} })
 		token := r.NewApp("a", "!a:hs").Token
 		r.Post(token, "x")
-		for range 20 {
+		for range 20 { // the application's share as well
 			if _, err := r.Accept(ctx, intake.Request{Token: token, Message: "x"}); refusal.KindOf(err) != refusal.KindUnavailable {
 				t.Fatalf("the outbox is full: %v", err)
 			}
@@ -195,11 +195,14 @@ func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
 func TestFullOutboxRefuses(t *testing.T) {
 	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxWaiting = 3 })
 	token := r.NewApp("a", "!a:hs").Token
-	for range 3 {
+	for _, token := range []string{token, token, r.NewApp("b", "!b:hs").Token} {
+		if r.Full(ctx) {
+			t.Error("it is full too early")
+		}
 		r.Post(token, "x")
 	}
 	_, err := r.Accept(ctx, intake.Request{Token: token, Message: "x"})
-	if refusal.KindOf(err) != refusal.KindUnavailable || refused(err).RetryAfter == 0 {
+	if refusal.KindOf(err) != refusal.KindUnavailable || refused(err).RetryAfter == 0 || !r.Full(ctx) {
 		t.Errorf("a fourth message: %v", err)
 	}
 	r.Start()
@@ -207,6 +210,32 @@ func TestFullOutboxRefuses(t *testing.T) {
 		_, err = r.Accept(ctx, intake.Request{Token: token, Message: "x"})
 		return err == nil
 	})
+}
+
+// One application leaves others room, also with messages that are to be sent much later.
+func TestFullOutbox_ShareOfAnApplication(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxWaiting = 100 })
+	fill := func(name string, want int) {
+		t.Helper()
+		token, n := r.NewApp(name, "!a:hs").Token, 0
+		for ; n <= 100; n++ {
+			_, err := r.Accept(ctx, intake.Request{Token: token, Message: "x", Later: time.Now().Add(time.Hour)})
+			if err == nil {
+				continue
+			}
+			if refusal.KindOf(err) != refusal.KindUnavailable || !strings.Contains(err.Error(), "of this application") {
+				t.Errorf("%s: %v", name, err)
+			}
+			break
+		}
+		if n != want {
+			t.Errorf("%s has %d messages accepted, want %d", name, n, want)
+		}
+	}
+	fill("a", 50)
+	fill("b", 25)
+	fill("c", 13)
+	r.Send(intake.Request{Token: r.NewApp("d", "!a:hs").Token, Message: "important", Priority: p(2)})
 }
 
 // TestFullDisk lets the database not grow any more for a while.

@@ -23,14 +23,14 @@ const MaxAttachments = 20
 // ErrTooManyAttachments refuses a message with more than MaxAttachments.
 var ErrTooManyAttachments = refusal.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", MaxAttachments))
 
-// Attach stores an attachment for a message that isn't accepted yet. content may have at most left bytes. The attachment is
-// removed after an hour unless a message is accepted with it; [Intake.Detach] removes it at once.
-func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a outbox.Attachment, err error) {
+// Attach stores an attachment for a message of an application that isn't accepted yet. content may have at most left bytes.
+// The attachment is removed after an hour unless a message is accepted with it; [Intake.Detach] removes it at once.
+func (s *Intake) Attach(ctx context.Context, application int64, content io.Reader, left int64) (a outbox.Attachment, err error) {
 	if s.o.Limits.MaxAttachments <= 0 {
 		return a, refusal.TooLarge("attachments", "This relay takes no attachments: limits.attachments is", 0)
 	}
-	if stored, err := s.store.AttachmentBytes(ctx); err == nil && stored >= storedTimes*s.o.Limits.MaxAttachments {
-		return a, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many attachments wait for delivery.", RetryAfter: time.Minute}
+	if err := s.hasRoom(ctx, application); err != nil {
+		return a, err
 	}
 	limit := left
 	if h := s.o.MaxUpload(); h > 0 {
@@ -62,6 +62,22 @@ func (s *Intake) Attach(ctx context.Context, content io.Reader, left int64) (a o
 			return a, nil
 		}
 	}
+}
+
+// hasRoom refuses attachments when those of all messages, or of the application's, take too much.
+func (s *Intake) hasRoom(ctx context.Context, application int64) error {
+	text, all := "", storedTimes*s.o.Limits.MaxAttachments
+	switch stored, err := s.store.AttachmentBytes(ctx); {
+	case err != nil: // storing the attachment will tell
+	case stored >= all:
+		text = "Too many attachments wait for delivery."
+	case exceeds(stored, all, func() (int64, error) { return s.store.AttachmentBytesOf(ctx, application) }):
+		text = "Too many attachments of this application wait for delivery."
+	}
+	if text == "" {
+		return nil
+	}
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: text, RetryAfter: time.Minute}
 }
 
 // fill reads until chunk is full. For a partial last chunk it returns io.EOF, unlike [io.ReadFull], so that a truncated

@@ -36,7 +36,7 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 	}()
 	left := s.s.o.Service.MaxAttachments()
 	m, err := mail.Read(r, s.s.o.MaxText, func(name, mediaType string, content io.Reader) error {
-		f, err := s.s.o.Service.Attach(ctx, content, left)
+		f, err := s.s.o.Service.Attach(ctx, s.app.Row().ID, content, left)
 		if err != nil {
 			return err
 		}

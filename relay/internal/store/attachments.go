@@ -40,6 +40,14 @@ func (s *Store) AttachmentBytes(ctx context.Context) (int64, error) {
 	})
 }
 
+// AttachmentBytesOf is AttachmentBytes for the messages of one application, as they were counted in the last second.
+func (s *Store) AttachmentBytesOf(ctx context.Context, application int64) (int64, error) {
+	return s.feed.filesBy.get(application, func() (map[int64]int64, error) {
+		return s.byApplication(ctx, `SELECT o.application_id, sum(length(c.data)) FROM attachments a JOIN outbox o ON o.id = a.message_id
+			JOIN attachment_chunks c ON c.attachment_id = a.id GROUP BY o.application_id`)
+	})
+}
+
 // DropAttachments removes attachments that belong to no message.
 func (s *Store) DropAttachments(ctx context.Context, ids []int64) error {
 	return s.Update(ctx, func(tx *Tx) error { return tx.exec(`DELETE FROM attachments WHERE message_id = 0 AND id IN ?`, ids) })

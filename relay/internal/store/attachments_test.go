@@ -136,6 +136,19 @@ func TestAttachment_Withdrawn(t *testing.T) {
 	}
 }
 
+// So are those of a message that is withdrawn before it is sent.
+func TestAttachment_WithdrawnBefore(t *testing.T) {
+	s := ready(t)
+	a, other := attachment(t, s, 1), attachment(t, s, 1)
+	m := entry(1, "m")
+	m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
+	accept(t, s, m)
+	update(t, s, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) })
+	if content(t, s, a.ID) != "" || content(t, s, other.ID) == "" {
+		t.Error("the attachment of the message is left, or another is gone")
+	}
+}
+
 func TestCopy_Attachments(t *testing.T) {
 	from := fresh(t)
 	a := attachment(t, from, 1)

@@ -40,6 +40,9 @@ type feed struct {
 	depth depth // entries on their way
 	files depth // bytes of attachments
 
+	depthBy shares // depth by application
+	filesBy shares // files by application
+
 	activity chan struct{}
 	timed    chan struct{}
 
@@ -156,6 +159,7 @@ func (f *feed) announce(b *batch) {
 			}
 			changes = append(changes, c)
 			f.depth.add(1)
+			f.depthBy.add(a.Entry.ApplicationID, 1)
 		}
 	}
 	for _, tx := range b.txs {

@@ -282,7 +282,7 @@ func (tx *Tx) Requeue(id, now int64) (bool, error) {
 	return true, tx.spread(&e, others, effects, now)
 }
 
-// Withdraw withdraws a message.
+// Withdraw withdraws a message and removes its attachments.
 func (tx *Tx) Withdraw(id, now int64) error {
 	e, err := tx.loadEntry(id)
 	if err != nil {
@@ -297,5 +297,5 @@ func (tx *Tx) Withdraw(id, now int64) error {
 	}
 	tx.final = append(tx.final, id)
 	tx.changed(e.Room, Altered)
-	return tx.closeAlert(id, now)
+	return errors.Join(tx.exec(`DELETE FROM attachments WHERE message_id > 0 AND message_id = ?`, id), tx.closeAlert(id, now))
 }

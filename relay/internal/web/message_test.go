@@ -211,7 +211,7 @@ func TestMessage_Attachments(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	b.app("a", room)
-	a, err := b.service.Attach(t.Context(), strings.NewReader("content"), 100)
+	a, err := b.service.Attach(t.Context(), 1, strings.NewReader("content"), 100)
 	if err != nil {
 		t.Fatal(err)
 	}

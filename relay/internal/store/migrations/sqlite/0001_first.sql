@@ -164,7 +164,7 @@ CREATE TABLE outbox (
     marker           TEXT    NOT NULL DEFAULT '' -- of a removal without event_id: the transaction id of the event
 );
 -- In the order in which a room gets them.
-CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELSE id END), id) WHERE final_at = 0;
+CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELSE id END), id, application_id) WHERE final_at = 0;
 CREATE INDEX outbox_delayed ON outbox (next_at) WHERE state = 'queued' AND next_at > 0; -- messages to be sent later
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
