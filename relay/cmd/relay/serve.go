@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/api"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/store"
 	"slipway/shared/logging"
@@ -82,14 +83,28 @@ const (
 	tryDatabase   = time.Second
 )
 
-// assembleSoon is assemble, but retries for half a minute while PostgreSQL isn't up yet.
+// assembleSoon is assemble, but retries for half a minute while PostgreSQL isn't up yet, and as long as the disk is full: a server in
+// the place of the relay's says so meanwhile.
 func assembleSoon(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
+	stop := func() {}
+	defer func() { stop() }()
+	saying := false
 	for end := time.Now().Add(awaitDatabase); ; {
 		p, err := assemble(ctx, cfg, log, access, "")
-		if err == nil || !store.IsAway(err) || time.Now().After(end) || ctx.Err() != nil {
+		full := store.IsFull(err)
+		if err == nil || !full && (!store.IsAway(err) || time.Now().After(end)) || ctx.Err() != nil {
 			return p, err
 		}
-		log.Warn("the database does not answer; trying again", zap.Error(err))
+		switch {
+		case !full:
+			log.Warn("the database does not answer; trying again", zap.Error(err))
+		case !saying:
+			log.Error("the disk of the database is full; trying again until there is room", zap.Error(err))
+			saying = true
+			if stop, err = serveUnready(ctx, cfg, log, "The disk of the database is full: the relay starts when there is room."); err != nil {
+				return nil, err
+			}
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(tryDatabase):
@@ -131,15 +146,39 @@ func closeAll(servers []*server.Server) (err error) {
 	return err
 }
 
-// listen binds the main address and, if it is separate, the metrics address.
-func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
-	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, StallTimeout: stallTimeout, MinRate: minRate}
+// serveUnready answers at the main address that the relay cannot start yet, until stop is called.
+func serveUnready(ctx context.Context, cfg *config.Config, log *zap.Logger, reason string) (stop func(), err error) {
+	s, err := listenMain(cfg, log, api.Unready(reason))
+	if err != nil {
+		return func() {}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Run(ctx, 0, s) })
+	return func() {
+		cancel()
+		serving.Wait()
+	}, nil
+}
+
+// listenMain binds the main address.
+func listenMain(cfg *config.Config, log *zap.Logger, handler http.Handler) (*server.Server, error) {
+	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: handler, Log: log, StallTimeout: stallTimeout, MinRate: minRate}
 	if cfg.HTTP.CertFile != "" {
 		o.TLS = &server.TLS{Certificate: cfg.HTTP.CertFile, Key: cfg.HTTP.KeyFile}
 	}
-	main, err := server.Listen(o)
+	s, err := server.Listen(o)
 	if err != nil {
 		return nil, server.ExplainListen(err, "http.listenaddress", o.Addr)
+	}
+	return s, nil
+}
+
+// listen binds the main address and, if it is separate, the metrics address.
+func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
+	main, err := listenMain(cfg, log, p.api)
+	if err != nil {
+		return nil, err
 	}
 	if !cfg.Metrics.Enabled || cfg.Metrics.ListenAddress == "" {
 		return []*server.Server{main}, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
+	"syscall"
 	"time"
 
 	"gorm.io/gorm"
@@ -64,6 +66,11 @@ func (d *database) open(pool gorm.ConnPool) (*gorm.DB, error) {
 
 // IsTaken reports whether err is a violation of a unique index.
 func IsTaken(err error) bool { return isTakenSQLite(err) || codeOf(err) == pgUniqueViolation }
+
+// IsFull reports whether err means that there is no room on the disk of the database.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isFullSQLite(err) || codeOf(err) == pgDiskFull
+}
 
 // query reads rows that no type of gorm's fits.
 func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {

@@ -55,6 +55,12 @@ func isTakenSQLite(err error) bool {
 	return errors.As(err, &e) && (e.Code() == lib.SQLITE_CONSTRAINT_UNIQUE || e.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY)
 }
 
+// isFullSQLite reports whether err is SQLite's about a file that cannot grow, the database, its log or the index of that.
+func isFullSQLite(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code()&0xff == lib.SQLITE_FULL || e.Code() == lib.SQLITE_IOERR_SHMSIZE)
+}
+
 // openSQLite opens the connection that writes and those that read, of a database file that need not be there.
 func openSQLite(path string) (pools []*sql.DB, err error) {
 	if path == "" || strings.Contains(path, ":memory:") {
