@@ -121,7 +121,7 @@ func (x *Index) guard(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			x.broken.Store(true)
-			x.o.Log.Error("the index of the repositories has become unusable; lists show no sizes until the next start, which makes it anew", zap.String("panic", fmt.Sprint(r)))
+			x.o.Log.Error("the index of the repositories has become unusable; lists show no sizes until the next start, which replaces it", zap.String("panic", fmt.Sprint(r)))
 			err = errBroken
 		}
 	}()

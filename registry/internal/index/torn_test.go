@@ -24,7 +24,7 @@ func many() *snapshot {
 	return s
 }
 
-// A file that was not closed, or that isn't what was closed, is made anew: bbolt would panic in a
+// A file that was not closed, or that isn't what was closed, is replaced: bbolt would panic in a
 // goroutine that nothing can recover.
 func TestFile_Torn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "index.db")

@@ -193,3 +193,41 @@ func TestNoDirectory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Garbage in any page of a file stops neither the opener nor its writers: bbolt commits in goroutines whose
+// panics nothing could recover.
+func TestFile_DamagedPage(t *testing.T) {
+	dir := t.TempDir()
+	f, _ := openTest(t, dir)
+	for i := range 30 {
+		if _, err := f.put([]queued{{"e", []*event{{body: bytes.Repeat([]byte{byte(i)}, 1000)}}}}, 10_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.close()
+	whole, err := os.ReadFile(filepath.Join(dir, "queue-0.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	for at := 0; at < len(whole); at += page {
+		for _, garbage := range []byte{0, 'x'} {
+			dir := t.TempDir()
+			damaged := bytes.Clone(whole)
+			copy(damaged[at:], bytes.Repeat([]byte{garbage}, page))
+			if err := os.WriteFile(filepath.Join(dir, "queue-0.db"), damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, _ := openTest(t, dir)
+			for range 5 {
+				if _, err := f.put([]queued{{"e", []*event{{body: bytes.Repeat([]byte("x"), 1000)}}}}, 10_000); err != nil {
+					t.Errorf("page %d with %#x: %v", at/page, garbage, err)
+				}
+			}
+			if _, err := f.drop("e"); err != nil {
+				t.Errorf("page %d with %#x: %v", at/page, garbage, err)
+			}
+			f.close()
+		}
+	}
+}
