@@ -96,7 +96,7 @@ matrix:
   homeserver: %q
   username: %q
   password: ${MATRIX_PASSWORD}
-  timeout: 10s
+  timeout: 1m
   encrypt_new_rooms: false # see site.encryptNew
   pickle_key: %q
 admin:

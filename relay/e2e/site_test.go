@@ -104,7 +104,7 @@ func (s *site) must(err error) {
 func (s *site) configure() string {
 	s.Helper()
 	file := filepath.Join(s.dir, "relay.yml")
-	database, timeout := cmp.Or(s.database, filepath.Join(s.dir, "relay.db")), cmp.Or(s.timeout, "10s")
+	database, timeout := cmp.Or(s.database, filepath.Join(s.dir, "relay.db")), cmp.Or(s.timeout, "1m")
 	text := fmt.Sprintf(`http:
   listenaddress: %q
 database:
