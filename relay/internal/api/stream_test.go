@@ -35,9 +35,10 @@ func (w *world) closes(what string, n int) {
 
 // A reader that takes nothing is cut off. Others go on, and it comes back for what it missed.
 func TestStream_SlowReader(t *testing.T) {
+	t.Parallel()
 	const messages = 300
 	w := newWorld(t, nil)
-	w.api.times.write = 300 * time.Millisecond
+	w.api.times.write = 3 * time.Second
 	g, a := w.gotify(admin), w.app(named("a"))
 	slow, quick := g.websocket(""), g.websocket("")
 	text := strings.Repeat("x", 50<<10)
@@ -71,8 +72,9 @@ func TestStream_SlowReader(t *testing.T) {
 
 // The server pings, and cuts off a reader that does not answer.
 func TestStream_Pings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
-	w.api.times.ping, w.api.times.pong = 20*time.Millisecond, 500*time.Millisecond
+	w.api.times.ping, w.api.times.pong = 20*time.Millisecond, 5*time.Second
 	g := w.gotify(admin)
 	deaf := g.websocket("") // answers only while it reads
 	var pings atomic.Int64
@@ -197,6 +199,7 @@ func TestEvents_ReadersThatReadNothing(t *testing.T) {
 
 // Events come over any version of HTTP after a silence that is longer than the server lets an answer stall.
 func TestEvents_Silence(t *testing.T) {
+	t.Parallel()
 	const stall = 200 * time.Millisecond
 	w := newWorld(t, nil)
 	a := w.app(named("a"))
