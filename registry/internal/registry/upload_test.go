@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -96,31 +95,6 @@ func TestUnknownUpload(t *testing.T) {
 	})
 }
 
-func TestWrongDigestCanBeRetried(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		u, err := repo.StartUpload(ctx, "")
-		check(t, err)
-		_, err = u.Append(ctx, strings.NewReader("content"), -1)
-		check(t, err)
-		_, err = u.Commit(ctx, sum("other"))
-		wantCode(t, err, oci.CodeDigestInvalid)
-		_, err = u.Commit(ctx, oci.SHA512.FromBytes([]byte("other")))
-		wantCode(t, err, oci.CodeDigestInvalid)
-		_, err = repo.StatBlob(ctx, sum("other"))
-		wantCode(t, err, oci.CodeBlobUnknown)
-		check(t, u.Close())
-
-		u, err = repo.ResumeUpload(ctx, u.ID(), upload.Point{})
-		check(t, err)
-		defer u.Close()
-		_, err = u.Commit(ctx, sum("content"))
-		check(t, err)
-		_, err = u.Commit(ctx, sum("content"))
-		wantCode(t, err, oci.CodeBlobUploadUnknown)
-	})
-}
-
 func TestCancel(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
@@ -168,31 +142,6 @@ func noUploads(t *testing.T, r *Registry) {
 		t.Errorf("%+v is left", u)
 	}
 }
-
-var errBroken = errors.New("connection reset")
-
-func TestBrokenConnectionKeepsWhatCame(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		u, err := repo.StartUpload(ctx, "")
-		check(t, err)
-		n, err := u.Append(ctx, io.MultiReader(strings.NewReader("came"), &failing{}), -1)
-		if n != 4 || !errors.Is(err, errBroken) {
-			t.Errorf("Append = %d, %v", n, err)
-		}
-		check(t, u.Close())
-		appendTo(t, repo, u.ID(), " and went on")
-		u, err = repo.ResumeUpload(ctx, u.ID(), upload.Point{})
-		check(t, err)
-		defer u.Close()
-		_, err = u.Commit(ctx, sum("came and went on"))
-		check(t, err)
-	})
-}
-
-type failing struct{}
-
-func (*failing) Read([]byte) (int, error) { return 0, errBroken }
 
 func TestPurge(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
