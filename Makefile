@@ -49,7 +49,7 @@ test-full: ## beside that: the race detector, loads, kills, long faults, the cli
 	@$(MAKE) -s -k -j3 test-race test-registry-full test-relay-full
 
 test-unit: tools-test ## unit tests, without those that need a homeserver or a database
-	@go test -short $$(go list $(MODULES) | grep -v /e2e)
+	@go test -short -skip '^TestFull_' $$(go list $(MODULES) | grep -v /e2e)
 
 # More at a time than there are cores, for end-to-end tests mostly wait.
 .PHONY: test-lint test-units test-registry test-relay test-race test-registry-full test-relay-full
@@ -79,9 +79,9 @@ test-relay-full:
 	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 20m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
-	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
-	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run '^TestFull_Mirror_(Kill|Memory)' ./registry/e2e/mirror | grep -v '^=== '
-	@SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestFull_SeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
+	@$(BUILT) SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
+	@$(BUILT) SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run '^TestFull_Mirror_(Kill|Memory)' ./registry/e2e/mirror | grep -v '^=== '
+	@$(BUILT) SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestFull_SeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
 	@go test -run '^$$' -fuzz FuzzBounds -fuzztime 5m ./relay/internal/format
 	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestFull_Model_EveryInterleaving ./registry/internal/maintenance/collect
 
