@@ -115,11 +115,12 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 		if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: "edited", Edits: digest.ID}); refusal.KindOf(err) != refusal.KindConflict {
 			t.Errorf("edit one of two: %v", err)
 		}
+		r.Send(intake.Request{Token: app.Token, Message: "by number", Key: "k", Names: digest.ID, Change: intake.Update})
 		if _, err := r.Cancel(t.Context(), sender, first.ID); err != nil {
 			t.Errorf("one by itself: %v", err)
 		}
 		r.Drained()
-		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); !strings.Contains(got, "2 more messages\n\nm1\nm2") {
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); !strings.Contains(got, "2 more messages\n\nm1\nm2") || !strings.HasSuffix(got, "|by number") {
 			t.Errorf("%q", got)
 		}
 		r.Withdraw(digest.ID)

@@ -110,11 +110,11 @@ func (tx *Tx) reschedule(a *Accept, known *alert.Alert, t *outbox.Entry) error {
 }
 
 // alertOf returns the alert of the message that a report names by its number, as if it had begun one if it has none; zero values if there is no
-// such message.
+// such message, or it is a digest, which others are in too.
 func (tx *Tx) alertOf(a *Accept) (known alert.Alert, t outbox.Entry, err error) {
 	e := &a.Entry
 	t, err = tx.loadEntry(a.Names)
-	if IsMissing(err) || err == nil && (t.Kind != outbox.Message || t.ApplicationID != e.ApplicationID || t.Source == outbox.Relay) {
+	if IsMissing(err) || err == nil && (t.Kind != outbox.Message || t.ApplicationID != e.ApplicationID || t.Source == outbox.Relay || t.Source == outbox.Digest) {
 		return alert.Alert{}, outbox.Entry{}, nil
 	}
 	if err != nil {
