@@ -212,7 +212,7 @@ func TestFullOutboxRefuses(t *testing.T) {
 	})
 }
 
-// One application leaves others room, also with messages that are to be sent much later.
+// One application leaves others room, also with delayed messages.
 func TestFullOutbox_ShareOfAnApplication(t *testing.T) {
 	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxWaiting = 100 })
 	fill := func(name string, want int) {
