@@ -84,7 +84,7 @@ func (l *limit) suspect() bool {
 }
 
 // turn is held by one caller at a time. The newest of those who wait is next, and if too many wait, the
-// oldest is refused: whoever guesses without end waits for its own guesses, and a login that comes
+// oldest is refused: a client that guesses without end waits for its own guesses, and a login that comes
 // among them doesn't.
 type turn struct {
 	mu      sync.Mutex

@@ -20,7 +20,7 @@ const (
 	maxChild     = 256 << 10 // bytes of a manifest that is read for the summary of its index
 	maxSummaries = 16 << 10
 
-	// So many times as large a document may be in memory, while it is read.
+	// Bytes of memory that reading takes for each byte of a document.
 	manifestFactor, configFactor = 16, 48
 )
 
