@@ -70,7 +70,7 @@ func (s *site) showsInBoth(reader *encryptedtest.Reader, rooms [2]string, words 
 }
 
 // A disk fills up, empties, and fills up again, seen by Prometheus; the relay is down at each turn. In a plain and an encrypted room
-// that is one message and its edits. It rings when the alert fires again, and asks for an acknowledgement.
+// each time is one message and its edits, which asks for an acknowledgement.
 func TestFull_Alerts_Prometheus(t *testing.T) {
 	s := newSite(t)
 	s.start()
@@ -97,7 +97,7 @@ func TestFull_Alerts_Prometheus(t *testing.T) {
 		{92, []string{"message 92 percent", "reaction ✅"}},
 		{95, []string{"edit 95 percent"}},
 		{20, []string{"edit ✅ Resolved"}},
-		{98, []string{"edit 98 percent", "reply 98 percent"}},
+		{98, []string{"message 98 percent", "reaction ✅"}},
 		{20, []string{"edit ✅ Resolved"}},
 	} {
 		s.kill()

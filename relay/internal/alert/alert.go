@@ -20,7 +20,7 @@ const (
 	New    Lifecycle = "new"    // changes and the end are messages of their own
 )
 
-// FlapWindow is how long after its end an alert that fires again continues its message.
+// FlapWindow is how long after its end an alert that fires again continues its message, if its sender doesn't say since when it fires.
 const FlapWindow = 15 * time.Minute
 
 // Alert is the state of something that fires and ends. Times are Unix milliseconds; 0 means never.
@@ -97,13 +97,14 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 		known && !open && r.Began != 0 && r.Began == a.Episode, // repeats what is over
 		known && !open && r.Began == 0 && r.Resolves && bytes.Equal(r.Digest, a.Said):
 		return a, Decision{}
-	case open && shown && !r.Resolves && bytes.Equal(r.Digest, a.Said):
+	case open && shown && !r.Resolves && bytes.Equal(r.Digest, a.Said) && (a.Episode == 0 || r.Began <= a.Episode):
 		a.ChangedAt, a.Episode = at, max(a.Episode, r.Began)
 		return a, Decision{}
 	}
 	before := a
-	flaps := known && !open && !r.Resolves && at >= a.ClosedAt && at-a.ClosedAt <= FlapWindow.Milliseconds()
-	continues, begins := shown && (open || flaps), !shown || !open
+	again := known && !r.Resolves && a.Episode != 0 && r.Began > a.Episode // its end may have been lost, or is never reported
+	flaps := !again && known && !open && !r.Resolves && at >= a.ClosedAt && at-a.ClosedAt <= FlapWindow.Milliseconds()
+	continues, begins := shown && (open && !again || flaps), !shown || !open || again
 	if !continues {
 		a = Alert{ApplicationID: a.ApplicationID, Key: a.Key}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/application"
+	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -57,6 +59,9 @@ func (a *API) postInbound(p inbound.Protocol) handler {
 // receive authenticates a sender and reads the body. The token is checked before the body is read, unless it is in
 // the body: such bodies share the places of strangers.
 func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App, release func(), err error) {
+	if in.Request, err = decoded(in.Request); err != nil {
+		return nil, nil, err
+	}
 	if in.Token, err = p.Token(in); err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +84,7 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 		defer b.release()
 		return a.receiveFiles(p, in, b.bytes, app)
 	}
-	in.Body = b.bytes
+	in.Body = bytes.TrimPrefix(b.bytes, []byte(fields.Mark))
 	if !known {
 		if in.Token, err = p.Token(in); err == nil {
 			app, err = a.service.Sender(in.Context(), in.Token)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
@@ -43,6 +44,9 @@ func jsonOf(in *inbound.Request) ([]byte, error) {
 // applyTemplates makes the drafts of a request by the application's templates, and keeps its payload for previews. If that fails they
 // stay as they are, with a note.
 func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []intake.Request) {
+	if n := len(drafts); n > 0 && drafts[n-1].Crowd >= alert.Whole { // it has no alert of its own
+		drafts = drafts[:n-1]
+	}
 	if len(drafts) == 0 {
 		return
 	}

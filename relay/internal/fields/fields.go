@@ -41,7 +41,7 @@ func Each(contentType string, body []byte, f Func) error {
 	}
 	switch {
 	case mediaType == "multipart/form-data" && params["boundary"] != "":
-		return eachPart(multipart.NewReader(bytes.NewReader(body), params["boundary"]), f)
+		return eachPart(multipart.NewReader(bytes.NewReader(ended(body, params["boundary"])), params["boundary"]), f)
 	case mediaType == "application/json" || strings.HasSuffix(mediaType, "+json") || IsJSON(body):
 		return eachJSON(body, f)
 	case len(bytes.TrimSpace(body)) == 0:
@@ -96,14 +96,17 @@ func Text(contentType string, body []byte) (text, mediaType string, ok bool, err
 	return string(body), mediaType, true, err
 }
 
+// Mark is the byte order mark of UTF-8, with which some programs begin a body.
+const Mark = "\xef\xbb\xbf"
+
 // IsJSON reports whether a body begins like a JSON object.
 func IsJSON(body []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(body, " \n\r\t"), []byte("{"))
+	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(body, []byte(Mark)), " \n\r\t"), []byte("{"))
 }
 
 func eachJSON(body []byte, f Func) error {
 	var object map[string]json.RawMessage
-	err := json.Unmarshal(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), &object)
+	err := json.Unmarshal(bytes.TrimPrefix(body, []byte(Mark)), &object)
 	switch {
 	case errors.As(err, new(*json.UnmarshalTypeError)), err == nil && object == nil:
 		return invalid("", "The body is not a JSON object.")
@@ -139,6 +142,16 @@ func EachOf(values url.Values, f Func) error {
 		}
 	}
 	return nil
+}
+
+// ended returns a multipart form with a line break before its end, which a client of Pushover's forgets.
+func ended(body []byte, boundary string) []byte {
+	end := "--" + boundary + "--"
+	start, found := bytes.CutSuffix(bytes.TrimRight(body, "\r\n"), []byte(end))
+	if !found || len(start) == 0 || bytes.HasSuffix(start, []byte("\n")) {
+		return body
+	}
+	return append(bytes.Clone(start), "\r\n"+end+"\r\n"...)
 }
 
 // eachPart reads the fields of a multipart form.

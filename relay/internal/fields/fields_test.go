@@ -17,7 +17,9 @@ func TestEach(t *testing.T) {
 		refused           refusal.Kind
 	}{
 		{"application/json", `{"a":"1","b":null,"c":"ü\n"}`, map[string]string{"a": "1", "b": "<nil>", "c": "ü\n"}, ""},
-		{"", "\xef\xbb\xbf" + `{"a":"1"}`, nil, refusal.KindMediaType},
+		{"", "\xef\xbb\xbf" + `{"a":"1"}`, map[string]string{"a": "1"}, ""},
+		{"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1--x--\r\n", map[string]string{"a": "1"}, ""}, // Pushover's npm client
+		{"multipart/form-data; boundary=x", "--x--", map[string]string{}, ""},
 		{"application/json", "\xef\xbb\xbf" + `{"a":"1"}`, map[string]string{"a": "1"}, ""},
 		{"application/x-www-form-urlencoded", ` {"a":"1"}`, map[string]string{"a": "1"}, ""}, // as curl calls it
 		{"application/x-www-form-urlencoded", "a=1&c=%C3%BC", map[string]string{"a": "1", "c": "ü"}, ""},
@@ -76,6 +78,23 @@ func TestBoolean(t *testing.T) {
 	for raw, refused := range map[string]bool{"true": false, "null": false, `"true"`: true, "1": true, "True": true} {
 		if _, err := (Value{raw: []byte(raw)}).Boolean("b"); (err != nil) != refused {
 			t.Errorf("JSON %s: %v", raw, err)
+		}
+	}
+}
+
+// What a template of YAML made of a text is text again.
+func TestWords(t *testing.T) {
+	for raw, want := range map[string]string{
+		`"a\nb"`: "a\nb", `5`: "5", `1.50`: "1.50", `true`: "true", `{"Disk full":"95% used"}`: "Disk full: 95% used", `{"b":1,"a":[1,"x"]}`: "b: 1\na:\n  - 1\n  - x",
+		`["a","b"]`: "- a\n- b", `{"a":{"b":{"c":{"d":{"e":1}}}}}`: "a:\n  b:\n    c:\n      d:\n        {\"e\":1}", `{}`: "", `[]`: "", `null`: "<nil>",
+	} {
+		text, err := Value{raw: []byte(raw)}.Words("w")
+		got := "<nil>"
+		if text != nil {
+			got = *text
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", raw, got, err, want)
 		}
 	}
 }

@@ -46,6 +46,57 @@ func (v Value) Text(field string) (*string, error) {
 	return &s, nil
 }
 
+// Words returns a value as text: that of a string, and of other JSON what a person would have written, such as "key: value" for an
+// object. nil for null.
+func (v Value) Words(field string) (*string, error) {
+	text, err := v.Text(field)
+	if err == nil || v.file || v.form {
+		return text, err
+	}
+	words := strings.TrimSpace(wordsOf(v.raw, 0))
+	return &words, nil
+}
+
+const maxWordsDepth = 4
+
+// wordsOf returns JSON as YAML would have it.
+func wordsOf(raw []byte, depth int) string {
+	var list []json.RawMessage
+	var text string
+	switch d := json.NewDecoder(bytes.NewReader(raw)); {
+	case json.Unmarshal(raw, &text) == nil:
+		return text
+	case depth == maxWordsDepth:
+	case json.Unmarshal(raw, &list) == nil:
+		lines := make([]string, len(list))
+		for i, one := range list {
+			lines[i] = "- " + indent(wordsOf(one, depth+1))
+		}
+		return strings.Join(lines, "\n")
+	default:
+		var lines []string
+		if start, err := d.Token(); err != nil || start != json.Delim('{') {
+			break
+		}
+		for d.More() { // in the order of the sender
+			name, err := d.Token()
+			var one json.RawMessage
+			if err != nil || d.Decode(&one) != nil {
+				break
+			}
+			separator := ": "
+			if len(one) > 0 && (one[0] == '{' || one[0] == '[') {
+				separator = ":\n  "
+			}
+			lines = append(lines, fmt.Sprint(name)+separator+indent(wordsOf(one, depth+1)))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return string(raw)
+}
+
+func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
+
 // Integer returns a whole number; nil for null and for an empty text. A number in quotes counts, because senders
 // of Gotify write one.
 func (v Value) Integer(field string) (*int, error) {

@@ -61,9 +61,9 @@ func (s *submission) set(r *Request, name string, v fields.Value) (err error) {
 		err = setText(&token, name, v)
 		s.add(token)
 	case "message":
-		err = setText(&s.draft.Message, name, v)
+		err = setWords(&s.draft.Message, name, v)
 	case "title":
-		err = setText(&s.draft.Title, name, v)
+		err = setWords(&s.draft.Title, name, v)
 	case "priority":
 		s.draft.Priority, err = v.Integer(name)
 	case "key":
@@ -103,6 +103,15 @@ const maxSeconds = 1 << 20
 
 func setText(to *string, name string, v fields.Value) error {
 	text, err := v.Text(name)
+	if err == nil && text != nil {
+		*to = *text
+	}
+	return err
+}
+
+// setWords is setText for what people read: Alertmanager makes numbers, lists and objects of texts that look so.
+func setWords(to *string, name string, v fields.Value) error {
+	text, err := v.Words(name)
 	if err == nil && text != nil {
 		*to = *text
 	}

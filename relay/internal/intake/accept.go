@@ -92,7 +92,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 		if err != nil {
 			return nil, err
 		}
-		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle), Names: r.Names}
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle), Names: r.Names, Crowd: r.Crowd, CrowdKey: alert.CrowdKey(r.Group)}
 		if row.GroupThreads && r.Thread == "" {
 			stored[i].Group = r.Group
 		}
@@ -114,6 +114,10 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 // accepted builds the results for messages that were stored now or earlier.
 func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []Accepted, err error) {
 	for _, a := range stored {
+		if a.Skipped {
+			s.giveBack(ctx, app, 1)
+			continue
+		}
 		e := &a.Entry
 		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, Message: message.Message{
 			ID: e.MessageID(), ApplicationID: e.ApplicationID, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
@@ -42,6 +43,7 @@ type Request struct {
 
 	Thread  string        // the conversation that it belongs to; "" for none
 	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none
+	Crowd   alert.Crowd   // its part in a group of many alerts
 	Key     string        // names what it is about, such as an alert; "" for nothing that changes
 	Names   int64         // the message that the key is the number of, as ntfy counts; 0 for none
 	Change  Change        // what it does with the message of that key

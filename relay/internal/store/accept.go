@@ -25,6 +25,8 @@ type Accept struct {
 	Report    *alert.Report   // what the message says of the alert that has the entry's key; nil if it is about none
 	Lifecycle alert.Lifecycle // of the application
 	Names     int64           // the message that the entry's key is the number of; 0 for none
+	Crowd     alert.Crowd     // the part in a group of many alerts
+	CrowdKey  string          // of the alert that stands for the group
 	Group     string          // of alerts that share a thread as long as one of them is open; "" for none
 
 	Window int64 // in milliseconds: within it the message is collected with others; 0 means it is sent
@@ -34,6 +36,7 @@ type Accept struct {
 	Gone     bool // the message to edit was withdrawn: nothing was stored
 	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
 	Altered  bool // it changes another entry
+	Skipped  bool // the message of its group says it
 
 	given *outbox.Entry // Entry as it came
 }
@@ -49,7 +52,7 @@ func (a *Accept) cameAt() int64 {
 	return 0
 }
 
-func (a *Accept) stored() bool { return !a.Replay && !a.Conflict && !a.Gone }
+func (a *Accept) stored() bool { return !a.Replay && !a.Conflict && !a.Gone && !a.Skipped }
 
 // Accept stores messages, all or none, and returns when they are flushed to disk.
 func (s *Store) Accept(ctx context.Context, messages ...*Accept) error {
@@ -95,7 +98,7 @@ func (a *Accept) begin() {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Gone, a.Batch, a.Altered, a.Entry.State = false, false, false, 0, false, outbox.StateQueued
+	a.Replay, a.Conflict, a.Gone, a.Batch, a.Altered, a.Skipped, a.Entry.State = false, false, false, 0, false, false, outbox.StateQueued
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
@@ -135,7 +138,7 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 func (w *writer) nameReplays(ctx context.Context, requests []*request) error {
 	for _, r := range requests {
 		for _, a := range r.accept {
-			if a.stored() || a.Gone || a.Entry.ID != 0 {
+			if a.stored() || a.Gone || a.Skipped || a.Entry.ID != 0 {
 				continue
 			}
 			if _, err := w.readKey(ctx, a); err != nil {

@@ -48,6 +48,11 @@ func (tx *Tx) report(a *Accept) error {
 	if err != nil {
 		return err
 	}
+	if a.Crowd != alert.Alone {
+		if a.Skipped, err = tx.skips(a, &known); err != nil || a.Skipped {
+			return err
+		}
+	}
 	known.ApplicationID, known.Key = e.ApplicationID, e.Key
 	if t.Delayed() && !a.Report.Resolves {
 		return tx.reschedule(a, &known, &t)
@@ -75,6 +80,8 @@ func (tx *Tx) report(a *Accept) error {
 		}
 		if err = tx.sql.insertEntries(tx.ctx, e); err == nil && known.MessageID != 0 && now.MessageID != 0 {
 			err = tx.exec(`DELETE FROM alerts WHERE message_id = ?`, known.MessageID) // it moves on to the next message
+		} else if err == nil && known.MessageID != 0 {
+			err = tx.closeAlert(known.MessageID, e.AcceptedAt) // its end was lost
 		}
 		now.MessageID = e.ID
 	case alert.Change:
@@ -89,6 +96,19 @@ func (tx *Tx) report(a *Accept) error {
 		return err
 	}
 	return tx.saveAlert(&now)
+}
+
+// skips reports whether the message of the group tells what a report says, or isn't needed.
+func (tx *Tx) skips(a *Accept, known *alert.Alert) (bool, error) {
+	open := known.MessageID != 0 && known.ClosedAt == 0
+	switch {
+	case open || a.Crowd == alert.Whole:
+		return false, nil
+	case a.Crowd == alert.WholeIfOpen || a.Crowd == alert.OneOfMany:
+		return true, nil
+	}
+	whole, _, err := tx.alert(a.Entry.ApplicationID, a.CrowdKey, false)
+	return whole.MessageID != 0 && whole.ClosedAt == 0, err
 }
 
 // reschedule gives a delayed message the content and the time of a later report with its key, which may be now.

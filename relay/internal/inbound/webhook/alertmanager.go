@@ -9,10 +9,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
@@ -33,20 +35,15 @@ func Alertmanager() inbound.Protocol {
 // Grafana is the webhook of Grafana's alerting, which has the shape of Alertmanager's. With a webhook secret the request
 // must be signed (https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/).
 func Grafana() inbound.Protocol {
-	routes := hook("grafana")
-	for _, r := range hook("grafana") {
-		r.Method = http.MethodPut
-		routes = append(routes, r)
-	}
 	return inbound.Protocol{
-		Name: "grafana", Routes: routes, Token: inbound.Token, Events: true,
+		Name: "grafana", Routes: withMethod(hook("grafana"), http.MethodPut), Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
-			if err := checkHMAC(r, "X-Grafana-Alerting-Signature", "", app); err != nil {
+			if err := checkGrafana(r, app); err != nil {
 				return inbound.Batch{}, err
 			}
 			b, err := parseAlerts(r, app)
 			if errors.Is(err, errNoAlerts) { // the body is a template of the user's, or Grafana's older alerting
-				return parseGeneric(r, format.Plain)
+				return parseGeneric(r, format.Plain, true)
 			}
 			return b, err
 		},
@@ -56,12 +53,18 @@ func Grafana() inbound.Protocol {
 
 type alerts struct {
 	Entries     []json.RawMessage `json:"alerts"`
-	Alerts      []alert           `json:"-"` // the entries, decoded
+	Alerts      []alertReport     `json:"-"` // the entries, decoded
 	ExternalURL string            `json:"externalURL"`
 	GroupKey    string            `json:"groupKey"`
+	GroupLabels map[string]string `json:"groupLabels"`
+	Truncated   int               `json:"truncatedAlerts"`
+
+	// Grafana's. By default both say in other words what the alerts do.
+	Title   string `json:"title"`
+	Message string `json:"message"`
 }
 
-type alert struct {
+type alertReport struct {
 	Status       string            `json:"status"` // firing, resolved
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
@@ -75,6 +78,9 @@ type alert struct {
 	DashboardURL string `json:"dashboardURL"`
 	PanelURL     string `json:"panelURL"`
 	ImageURL     string `json:"imageURL"`
+
+	Values      map[string]json.Number `json:"values"`
+	ValueString string                 `json:"valueString"`
 }
 
 var errNoAlerts = refusal.Invalid("alerts", "The body has no alerts.")
@@ -89,7 +95,7 @@ func alertsOf(r *inbound.Request) (in alerts, err error) {
 	case len(in.Entries) > maxEvents:
 		return alerts{}, &refusal.Error{Kind: refusal.KindTooLarge, Field: "alerts", Message: fmt.Sprintf("A request may have %d alerts.", maxEvents)}
 	}
-	in.Alerts = make([]alert, len(in.Entries))
+	in.Alerts = make([]alertReport, len(in.Entries))
 	for i, entry := range in.Entries {
 		if err := inbound.DecodeObject(entry, &in.Alerts[i]); err != nil {
 			return alerts{}, &refusal.Error{Kind: refusal.KindInvalid, Field: "alerts", Message: fmt.Sprintf("Alert %d is not an object: %v.", i, err)}
@@ -105,20 +111,62 @@ func parseAlerts(r *inbound.Request, app inbound.App) (b inbound.Batch, err erro
 		if app.CriticalRetry > 0 && a.critical() && !a.resolved() {
 			*d.Priority, d.Retry = message.MaxPriority, app.CriticalRetry
 		}
-		if in.GroupKey != "" {
+		if in.GroupKey != "" || len(in.Alerts) > maxAlone {
 			sum := sha256.Sum256([]byte(in.GroupKey))
 			d.Group = hex.EncodeToString(sum[:16])
 		}
 		b.Drafts = append(b.Drafts, d)
 	}
+	in.addOwn(b.Drafts)
+	in.addWhole(&b, app)
+	if len(b.Drafts) > 0 {
+		in.addTruncated(&b.Drafts[0])
+		if last := &b.Drafts[len(b.Drafts)-1]; last.Crowd >= alert.Whole {
+			in.addTruncated(last)
+		}
+	}
 	return b, err
+}
+
+var (
+	defaultTitle = regexp.MustCompile(`^\[(FIRING|RESOLVED)\b`)
+	defaultText  = regexp.MustCompile(`^\s*\*\*(Firing|Resolved)\*\*`)
+)
+
+// ownTitle returns the title that the user of Grafana wrote; "" without one.
+func (in *alerts) ownTitle() string {
+	if strings.TrimSpace(in.Title) == "" || defaultTitle.MatchString(in.Title) {
+		return ""
+	}
+	return markup.Line(in.Title, 500)
+}
+
+// ownText returns the HTML of the text that the user of Grafana wrote; "" without one.
+func (in *alerts) ownText() string {
+	if strings.TrimSpace(in.Message) == "" || defaultText.MatchString(in.Message) {
+		return ""
+	}
+	return markup.Text(markup.Cut(in.Message, maxDump))
+}
+
+// addOwn adds what the user of Grafana wrote about all alerts to the message of the first, and the title to all.
+func (in *alerts) addOwn(drafts []inbound.Draft) {
+	for i := range drafts {
+		d := &drafts[i]
+		if own := in.ownTitle(); own != "" {
+			d.Title = own
+		}
+		if own := in.ownText(); own != "" && i == 0 {
+			d.Message = markup.Paragraphs(own) + d.Message
+		}
+	}
 }
 
 var severities = map[string]int{"critical": 1, "page": 1, "warning": 0, "": 0, "info": -1, "none": -1}
 
 const maxLabels = 50
 
-func (a *alert) draft(server string) inbound.Draft {
+func (a *alertReport) draft(server string) inbound.Draft {
 	name := firstOf(a.first("summary", "title", "alertname"), "Alert")
 	title, priority := "Firing: ", severities[strings.ToLower(a.Labels["severity"])]
 	details := []string{}
@@ -134,15 +182,29 @@ func (a *alert) draft(server string) inbound.Draft {
 			labels = append(labels, markup.Code(markup.Line(key+"="+a.Labels[key], 200)))
 		}
 	}
-	d := html(title+markup.Line(name, 500), markup.Paragraphs(append(details, markup.Inline(" ", labels...), markup.Inline(" · ", a.links(server)...))...), priority)
+	d := html(title+markup.Line(name, 500), markup.Paragraphs(append(details, a.values(), markup.Inline(" ", labels...), markup.Inline(" · ", a.links(server)...))...), priority)
 	if d.Message == "" {
 		d.Message = markup.Text(a.Status)
 	}
 	return a.report(d)
 }
 
+// values returns the HTML of what Grafana measured.
+func (a *alertReport) values() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(a.Values)) {
+		if a.Values[name] != "" && len(list) < maxLabels {
+			list = append(list, markup.Code(markup.Line(name+"="+a.Values[name].String(), 200)))
+		}
+	}
+	if len(list) == 0 && a.ValueString != "" {
+		return markup.Text(markup.Cut(a.ValueString, 500))
+	}
+	return markup.Inline(" ", list...)
+}
+
 // report makes a draft a report of the alert.
-func (a *alert) report(d inbound.Draft) inbound.Draft {
+func (a *alertReport) report(d inbound.Draft) inbound.Draft {
 	d.Key, d.Change, d.Began = a.key(), intake.Update, timeOf(a.StartsAt)
 	if a.resolved() {
 		d.Change, d.EventAt = intake.Resolve, timeOf(a.EndsAt)
@@ -151,12 +213,12 @@ func (a *alert) report(d inbound.Draft) inbound.Draft {
 }
 
 // critical reports whether people should be woken up.
-func (a *alert) critical() bool {
+func (a *alertReport) critical() bool {
 	severity := strings.ToLower(a.Labels["severity"])
 	return severity == "critical" || severity == "page"
 }
 
-func (a *alert) resolved() bool { return a.Status == "resolved" }
+func (a *alertReport) resolved() bool { return a.Status == "resolved" }
 
 // timeOf reads a time; the zero time if it is none, or Alertmanager's year 1.
 func timeOf(text string) time.Time {
@@ -168,7 +230,7 @@ func timeOf(text string) time.Time {
 }
 
 // first returns the first annotation or label of these names that isn't empty.
-func (a *alert) first(names ...string) string {
+func (a *alertReport) first(names ...string) string {
 	for _, name := range names {
 		for _, values := range []map[string]string{a.Annotations, a.Labels} {
 			if values[name] != "" {
@@ -179,7 +241,7 @@ func (a *alert) first(names ...string) string {
 	return ""
 }
 
-func (a *alert) links(server string) (links []string) {
+func (a *alertReport) links(server string) (links []string) {
 	add := func(label, target string) {
 		if markup.IsWeb(target) {
 			links = append(links, markup.Link(label, target))
@@ -216,7 +278,7 @@ func matchers(labels map[string]string) string {
 }
 
 // key names the alert.
-func (a *alert) key() string {
+func (a *alertReport) key() string {
 	if keyForm.MatchString(a.Fingerprint) {
 		return "alert:" + a.Fingerprint
 	}

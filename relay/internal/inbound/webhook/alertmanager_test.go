@@ -4,10 +4,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"slipway/relay/internal/alert"
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
@@ -94,7 +97,7 @@ func TestGrafana(t *testing.T) {
 		t.Error(text)
 	}
 	d, text := read(t, Grafana(), `{"title":"[Alerting] disk","message":"full","ruleUrl":"https://g/d","state":"alerting"}`) // of the user's own template
-	if d.Title != "[Alerting] disk" || text != "full\n\nhttps://g/d" {
+	if d.Title != "[Alerting] disk" || text != "full\n\nstate: alerting\n\nhttps://g/d" {
 		t.Errorf("%q %q", d.Title, text)
 	}
 	secret := []byte("It's a Secret to Everybody")
@@ -107,6 +110,93 @@ func TestGrafana(t *testing.T) {
 	for _, header := range []string{"X: y", "X-Grafana-Alerting-Signature: 00", "X-Grafana-Alerting-Signature: zz"} {
 		if _, err := post(t, Grafana(), app, body, header); refusal.KindOf(err) != refusal.KindUnauthorized {
 			t.Errorf("%s: %v", header, err)
+		}
+	}
+}
+
+func alertsJSON(n int, more string, each func(i int) string) string {
+	var list []string
+	for i := range n {
+		list = append(list, each(i))
+	}
+	return `{"version":"4","groupKey":"{}:{alertname=\"Down\"}","groupLabels":{"alertname":"Down"},` + more + `"alerts":[` + strings.Join(list, ",") + `]}`
+}
+
+func oneOf(status string) func(i int) string {
+	return func(i int) string {
+		return fmt.Sprintf(`{"status":%q,"labels":{"alertname":"Down","instance":"web-%03d","severity":"critical"},"startsAt":"2026-11-23T10:00:00Z","fingerprint":"f%d"}`, status, i, i)
+	}
+}
+
+// Many alerts of a group have one message, which names each.
+func TestAlertmanager_ManyAlerts(t *testing.T) {
+	b, err := post(t, Alertmanager(), inbound.App{}, alertsJSON(100, `"truncatedAlerts":7,`, oneOf("firing")))
+	if err != nil || len(b.Drafts) != 101 {
+		t.Fatalf("%d drafts, %v", len(b.Drafts), err)
+	}
+	for _, d := range b.Drafts[:100] {
+		if d.Crowd != alert.OneOfMany {
+			t.Fatalf("%+v", d)
+		}
+	}
+	whole := b.Drafts[100]
+	_, text := format.Body(whole.ContentType, whole.Message)
+	if whole.Crowd != alert.Whole || whole.Title != "Firing: 100 alerts of Down" || *whole.Priority != 1 || whole.Change != intake.Update || whole.Key == "" || strings.Count(text, "instance=web-") != 100 ||
+		!strings.Contains(text, "instance=web-099") || !strings.Contains(text, "7 more alerts") {
+		t.Errorf("%+v\n%s", whole, text)
+	}
+	b, err = post(t, Alertmanager(), inbound.App{}, alertsJSON(100, "", oneOf("resolved")))
+	if over := b.Drafts[100]; err != nil || over.Title != "Resolved: 100 alerts of Down" || *over.Priority != 0 || over.Change != intake.Resolve || over.Key != whole.Key {
+		t.Errorf("%+v, %v", over, err)
+	}
+	b, err = post(t, Alertmanager(), inbound.App{}, alertsJSON(2, `"truncatedAlerts":1,`, oneOf("firing")))
+	if err != nil || len(b.Drafts) != 3 || b.Drafts[0].Crowd != alert.OneOfFew || b.Drafts[2].Crowd != alert.WholeIfOpen || b.Drafts[2].Key != whole.Key || !strings.Contains(b.Drafts[0].Message, "1 more alert of") {
+		t.Errorf("%+v, %v", b.Drafts, err)
+	}
+}
+
+// What Grafana measured is shown, and the words of its user come first. Its own words say nothing new.
+func TestGrafana_Words(t *testing.T) {
+	body := func(title, message string) string {
+		return alertsJSON(1, fmt.Sprintf(`"title":%q,"message":%q,`, title, message), func(int) string {
+			return `{"status":"firing","labels":{"alertname":"Down"},"annotations":{},"values":{"B":22.5,"A":1},"valueString":"[ var='A' ]","fingerprint":"f"}`
+		})
+	}
+	for _, tt := range []struct{ title, message, wantTitle, wantText string }{
+		{"[FIRING:1] Down (web)", "**Firing**\n\nValue: A=1", "Firing: Down", "A=1 B=22.5\n\nalertname=Down"},
+		{"The shop is slow", "Call Ann.\nNow.", "The shop is slow", "Call Ann.\nNow.\n\nA=1 B=22.5\n\nalertname=Down"},
+	} {
+		b, err := post(t, Grafana(), inbound.App{}, body(tt.title, tt.message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text := format.Body(b.Drafts[0].ContentType, b.Drafts[0].Message)
+		if text = strings.ReplaceAll(text, "`", ""); b.Drafts[0].Title != tt.wantTitle || text != tt.wantText {
+			t.Errorf("%q\n%s", b.Drafts[0].Title, text)
+		}
+	}
+}
+
+// Grafana signs a time with the body if its user names a header for it.
+func TestGrafana_SignedTime(t *testing.T) {
+	secret, now := []byte("It's a Secret to Everybody"), time.Now().Unix()
+	app := inbound.App{Secret: func() ([]byte, error) { return secret, nil }}
+	sign := func(at int64) string {
+		mac := hmac.New(sha256.New, secret)
+		fmt.Fprintf(mac, "%d:%s", at, firing)
+		return "X-Grafana-Alerting-Signature: " + hex.EncodeToString(mac.Sum(nil))
+	}
+	for what, tt := range map[string]struct {
+		headers []string
+		valid   bool
+	}{
+		"signed":       {[]string{sign(now), fmt.Sprint("X-When: ", now), "X-Other: 1234567890"}, true},
+		"old":          {[]string{sign(now - 301), fmt.Sprint("X-When: ", now-301)}, false},
+		"another time": {[]string{sign(now), fmt.Sprint("X-When: ", now-1)}, false},
+		"no time":      {[]string{sign(now)}, false},
+	} {
+		if _, err := post(t, Grafana(), app, firing, tt.headers...); (err == nil) != tt.valid {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -14,6 +14,9 @@ func parseForge(r *inbound.Request, source, event, delivery string) (inbound.Bat
 	if err := inbound.DecodeHook(r, &e); err != nil {
 		return inbound.Batch{}, err
 	}
+	if e.Repository.FullName == "" {
+		e.Repository = e.Run.Repository
+	}
 	n := e.notice(event)
 	if n.sentence == "" {
 		return ignored, nil
@@ -93,6 +96,8 @@ type forgeEvent struct {
 	Reviewer     forgeUser   `json:"requested_reviewer"`
 	Member       forgeUser   `json:"member"`
 	WorkflowRun  forgeRun    `json:"workflow_run"`
+	Workflow     forgeText   `json:"workflow"`
+	Run          actionRun   `json:"run"` // Forgejo's
 	CheckRun     struct {
 		Name       string `json:"name"`
 		URL        string `json:"html_url"`
@@ -190,6 +195,19 @@ type forgeRun struct {
 	Conclusion string `json:"conclusion"`
 	URL        string `json:"html_url"`
 	Number     int64  `json:"run_number"`
+	Title      string `json:"display_title"` // Gitea's, which has no name
+	Path       string `json:"path"`
+}
+
+// actionRun is a run of Forgejo's Actions.
+type actionRun struct {
+	Title      string    `json:"title"`
+	Workflow   string    `json:"workflow_id"`
+	Number     int64     `json:"index_in_repo"`
+	Branch     string    `json:"prettyref"`
+	Commit     string    `json:"commit_sha"`
+	URL        string    `json:"html_url"`
+	Repository forgeRepo `json:"repository"`
 }
 
 type forgeAlert struct {

@@ -62,7 +62,7 @@ func TestGitHub(t *testing.T) {
 		{"status", `{"sha":"0123456789","state":"error","context":"ci/build","description":"it broke","target_url":"https://c/1","commit":{"html_url":"https://g/s"},` + repository + `}`, "ci/build reports error (https://c/1) for 01234567 (https://g/s): it broke", 1},
 		{"deployment_review", `{"action":"requested","environment":"prod","workflow_run":{"name":"CD","html_url":"https://g/w"},` + repository + `}`, "ann asked for an approval of the deployment to prod by CD (https://g/w)", 0},
 		{"workflow_run", `{"action":"completed","workflow_run":{"name":"CI","run_number":5,"head_branch":"main","conclusion":"timed_out","html_url":"https://g/w"},` + repository + `}`, "The workflow CI #5 (https://g/w) of main ended with timed out", 1},
-		{"release", `{"action":"published","release":{"tag_name":"v1","html_url":"https://g/v1"},` + repository + `}`, "ann released v1 (https://g/v1)", 0},
+		{"release", `{"action":"published","release":{"tag_name":"v1","html_url":"https://g/v1"},` + repository + `}`, "ann released v1 (https://g/v1)", 1},
 		{"ping", `{"zen":"z",` + repository + `}`, "ann connected this webhook", 0},
 	} {
 		d, text := read(t, GitHub(), tt.body, "X-GitHub-Event: "+tt.event, "X-GitHub-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958")
@@ -168,5 +168,28 @@ func TestGitLab(t *testing.T) {
 		if b, err := post(t, GitLab(), inbound.App{}, body); err != nil || b.Ignored != 1 {
 			t.Errorf("%s: %v, %+v", body, err, b)
 		}
+	}
+}
+
+// Gitea's and Forgejo's own events of Actions.
+func TestGitea_Actions(t *testing.T) {
+	const run = `"run":{"id":5,"title":"Fix x","workflow_id":"test.yml","index_in_repo":12,"prettyref":"main","commit_sha":"0123456789","html_url":"https://f/12","repository":{"full_name":"o/r","html_url":"https://f/o/r"}}`
+	for _, tt := range []struct {
+		forge, event, body, want string
+		priority                 int
+	}{
+		{"Forgejo", "action_run_failure", `{"action":"failure",` + run + `}`, "[o/r (https://f/o/r)] The workflow test.yml #12 (https://f/12) of main failed\n\n> Fix x", 1},
+		{"Forgejo", "action_run_recover", `{"action":"recover","prior_status":"failure",` + run + `}`, "[o/r (https://f/o/r)] The workflow test.yml #12 (https://f/12) of main succeeds again\n\n> Fix x", 0},
+		{"Gitea", "workflow_run", `{"action":"completed","workflow":{"name":"CI"},"workflow_run":{"display_title":"Fix x","path":"ci.yml@refs/heads/main","run_number":3,"head_branch":"main","conclusion":"failure","html_url":"https://t/3"}}`, "The workflow CI #3 (https://t/3) of main ended with failure", 1},
+		{"Gitea", "workflow_run", `{"action":"completed","workflow_run":{"path":".gitea/workflows/ci.yml@refs/heads/main","run_number":3,"head_branch":"main","conclusion":"failure","html_url":"https://t/3"}}`, "The workflow ci.yml #3 (https://t/3) of main ended with failure", 1},
+	} {
+		d, text := read(t, Gitea(), tt.body, "X-"+tt.forge+"-Event: "+tt.event)
+		text = strings.NewReplacer("`", "", "**", "").Replace(text)
+		if text != tt.want || *d.Priority != tt.priority {
+			t.Errorf("%s: %d %q, want %q", tt.event, *d.Priority, text, tt.want)
+		}
+	}
+	if b, err := post(t, Gitea(), inbound.App{}, `{"action":"success",`+run+`}`, "X-Forgejo-Event: action_run_success"); err != nil || len(b.Drafts) != 0 {
+		t.Errorf("success: %+v, %v", b, err)
 	}
 }

@@ -37,12 +37,16 @@ func (e *forgeEvent) notice(event string) notice {
 		}
 	case "release":
 		if e.Action == "published" {
-			return e.says("released "+markup.Link(firstOf(e.Release.Name, e.Release.Tag), e.Release.URL), e.Release.Body)
+			n := e.says("released "+markup.Link(firstOf(e.Release.Name, e.Release.Tag), e.Release.URL), e.Release.Body)
+			n.priority = 1
+			return n
 		}
 	case "discussion", "discussion_comment":
 		return e.discussion(event)
 	case "workflow_run":
 		return e.workflow()
+	case "action_run_failure", "action_run_recover": // Forgejo's; action_run_success is what a team expects
+		return e.actionRun(event)
 	case "check_run":
 		return e.check()
 	case "status":
@@ -230,10 +234,32 @@ func (e *forgeEvent) workflow() notice {
 	default:
 		return notice{}
 	}
+	name := firstOf(r.Name, e.Workflow.Name, r.Title, fileOf(r.Path), "run")
 	return notice{
-		sentence: "The workflow " + markup.Link(fmt.Sprintf("%s #%d", r.Name, r.Number), r.URL) + " of " + markup.Code(r.Branch) + " ended with " + markup.Bold(strings.ReplaceAll(r.Conclusion, "_", " ")),
+		sentence: "The workflow " + markup.Link(fmt.Sprintf("%s #%d", markup.Line(name, 200), r.Number), r.URL) + " of " + markup.Code(r.Branch) + " ended with " + markup.Bold(strings.ReplaceAll(r.Conclusion, "_", " ")),
 		priority: 1,
 	}
+}
+
+// fileOf returns the name of a workflow's file, as in .gitea/workflows/ci.yml@refs/heads/main.
+func fileOf(path string) string {
+	path, _, _ = strings.Cut(path, "@")
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// actionRun tells of runs of Forgejo's Actions that fail, and of the first that succeeds after one.
+func (e *forgeEvent) actionRun(event string) notice {
+	r := e.Run
+	name := firstOf(r.Workflow, r.Title, "run")
+	what, priority := "failed", 1
+	if event == "action_run_recover" {
+		what, priority = "succeeds again", 0
+	}
+	n := notice{sentence: "The workflow " + markup.Link(fmt.Sprintf("%s #%d", markup.Line(name, 200), r.Number), r.URL) + " of " + markup.Code(firstOf(r.Branch, short(r.Commit), "?")) + " " + markup.Bold(what), priority: priority}
+	if r.Title != "" && r.Title != name {
+		n.quote = r.Title
+	}
+	return n
 }
 
 // check tells of checks that fail, except those of GitHub Actions, which are runs of workflows.

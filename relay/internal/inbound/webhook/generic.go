@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -20,14 +21,11 @@ import (
 // Generic takes whatever a program posts: title, message, priority and url are found in JSON and forms under their usual
 // names, a text is the message, and other JSON is shown as it is.
 func Generic() inbound.Protocol {
-	routes := hook("generic")
-	for _, r := range hook("generic") {
-		r.Method = http.MethodPut
-		routes = append(routes, r)
-	}
 	return inbound.Protocol{
-		Name: "generic", Routes: routes, Token: inbound.Token, Files: true,
-		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, format.Plain) },
+		Name: "generic", Routes: withMethod(hook("generic"), http.MethodPut), Token: inbound.Token, Files: true,
+		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
+			return parseGeneric(r, format.Plain, true)
+		},
 		Reply: func(w http.ResponseWriter, res inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "id": res.Messages[0].ID})
 		},
@@ -46,7 +44,7 @@ func Hookshot() inbound.Protocol {
 			{Method: http.MethodPost, Path: "/api/v1/matrix/hook/{token}"},
 		},
 		Token: inbound.Token, Files: true,
-		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, "") },
+		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, "", false) },
 		Reply: func(w http.ResponseWriter, _ inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusAccepted, map[string]any{"ok": true, "success": true})
 		},
@@ -67,7 +65,9 @@ func Apprise() inbound.Protocol {
 			return token, err
 		},
 		Files: true,
-		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) { return parseGeneric(r, format.Plain) },
+		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
+			return parseGeneric(r, format.Plain, false)
+		},
 		Reply: func(w http.ResponseWriter, _ inbound.Result) {
 			httprequest.WriteJSON(w, http.StatusOK, map[string]any{"error": nil})
 		},
@@ -81,6 +81,9 @@ type generic struct {
 	mediaType              string
 	priority               *int
 	links                  []string // attachments that are addresses
+
+	rest   map[string]fields.Value // what none of the others holds; nil if nobody asks
+	rename map[string]string       // by the names of the sender, as Apprise's API maps them
 }
 
 // set takes a field; the first of several names for the same thing wins.
@@ -88,14 +91,21 @@ func (g *generic) set(r *inbound.Request, name string, v fields.Value) error {
 	if _, isFile := v.File(); isFile {
 		return nil // it is one of the request's files
 	}
+	if known, ok := g.rename[name]; ok {
+		name = known
+	}
 	to := map[string]*string{
 		"title": &g.title, "subject": &g.title, "message": &g.text, "text": &g.text, "body": &g.text, "msg": &g.text, "content": &g.text,
 		"html": &g.html, "url": &g.url, "link": &g.url, "click": &g.url, "ruleurl": &g.url, "format": &g.mediaType,
 	}[strings.ToLower(name)]
 	switch {
 	case to != nil && *to == "":
-		if text, err := v.Text(name); err == nil && text != nil {
+		if text, err := v.Words(name); err == nil && text != nil {
 			*to = *text
+			if to == &g.url && !markup.IsWeb(g.url) {
+				g.url = ""
+				g.keep(name, v)
+			}
 		}
 	case slices.Contains([]string{"attachments", "attachment", "attach"}, strings.ToLower(name)):
 		if links, err := r.NameFiles(v); err == nil {
@@ -107,25 +117,62 @@ func (g *generic) set(r *inbound.Request, name string, v fields.Value) error {
 			g.priority = &p
 		}
 	case strings.EqualFold(name, "type"): // Apprise's
-		if text, err := v.Text(name); err == nil && text != nil && *text == "failure" {
+		text, err := v.Text(name)
+		switch {
+		case err != nil, text == nil:
+		case *text == "failure" && g.priority == nil:
 			p := 1
 			g.priority = &p
+		case !slices.Contains([]string{"info", "success", "warning", "failure"}, *text):
+			g.keep(name, v)
 		}
+	default:
+		g.keep(name, v)
 	}
 	return nil
 }
 
+// keep keeps a field that has none of the usual names.
+func (g *generic) keep(name string, v fields.Value) {
+	if g.rest != nil {
+		g.rest[name] = v
+	}
+}
+
 var formats = map[string]string{"markdown": "", "html": format.HTML, "text": format.Plain, "plain": format.Plain}
 
-// parseGeneric makes a message of a body in any form. Text that names no format has the one given.
-func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) {
+// parseQuery makes a message of a GET, which has only parameters. Without a text among them it may be a POST that was redirected.
+func parseQuery(r *inbound.Request) (inbound.Batch, error) {
+	g := generic{}
+	if err := g.query(r); err != nil {
+		return inbound.Batch{}, err
+	}
+	if strings.TrimSpace(g.text) == "" {
+		return inbound.Batch{}, refusal.Invalid("msg", "A GET needs its text in the address, as msg, besides title. If it was a POST, a redirect has made a GET of it: use the address that the redirect leads to.")
+	}
+	return one(inbound.Draft{Title: g.title, Message: g.text, Priority: g.priority, ContentType: format.Plain}), nil
+}
+
+// query takes the parameters of the address, except the token.
+func (g *generic) query(r *inbound.Request) error {
+	query := r.URL.Query()
+	query.Del("token")
+	return fields.EachOf(query, func(name string, v fields.Value) error { return g.set(r, name, v) })
+}
+
+// parseGeneric makes a message of a body in any form. Text that names no format has the one given. withRest adds the fields that have none of
+// the usual names.
+func parseGeneric(r *inbound.Request, textFormat string, withRest bool) (inbound.Batch, error) {
 	body, err := inbound.HookBody(r)
 	if err != nil {
 		return inbound.Batch{}, err
 	}
 	contentType := r.Header.Get("Content-Type")
 	mediaType, _, _ := mime.ParseMediaType(contentType)
-	g := generic{}
+	g := generic{rename: renamed(r)}
+	if withRest {
+		g.rest = map[string]fields.Value{}
+	}
 	if text, kind, ok, err := fields.Text(contentType, body); ok && err == nil && !json.Valid(body) {
 		g.text, g.mediaType = text, strings.TrimPrefix(kind, "text/")
 	} else if fields.IsJSON(body) || strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-www-form-urlencoded" {
@@ -134,6 +181,11 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 		}
 	} else if !json.Valid(body) {
 		g.text = string(body)
+	}
+	if !withRest { // Apprise's API has title, type and format in the address, too
+		if err := g.query(r); err != nil {
+			return inbound.Batch{}, err
+		}
 	}
 	d := inbound.Draft{Title: g.title, Message: g.text, Priority: g.priority, ContentType: textFormat, IdempotencyKey: r.Header.Get("Idempotency-Key")}
 	if kind, known := formats[g.mediaType]; known {
@@ -146,6 +198,10 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 		d.Message, d.ContentType = g.html, format.HTML
 	case g.text == "" && g.title == "" && json.Valid(body):
 		d.Message, d.ContentType = dump(body), format.HTML
+	case g.text == "" && g.title == "" && len(g.rest) > 0: // a form
+		d.Message, d.ContentType = dump(g.form()), format.HTML
+	default:
+		g.addRest(&d)
 	}
 	if !utf8.ValidString(d.Message) || strings.TrimSpace(d.Message) == "" && d.Title == "" {
 		return inbound.Batch{}, refusal.Invalid("message", "The body has no text that can be shown.")
@@ -164,6 +220,86 @@ func parseGeneric(r *inbound.Request, textFormat string) (inbound.Batch, error) 
 	}
 	d.Attachments = r.Files
 	return one(d), nil
+}
+
+// renamed returns the names of fields that a request to Apprise's API maps, as ?:alert=body does.
+func renamed(r *inbound.Request) map[string]string {
+	names := map[string]string{}
+	for name, values := range r.URL.Query() {
+		if from, mapped := strings.CutPrefix(name, ":"); mapped {
+			names[from] = values[0]
+		}
+	}
+	return names
+}
+
+const (
+	maxRest      = 40   // fields below a text
+	maxRestValue = 2000 // bytes of one
+	maxRestDepth = 4
+)
+
+// addRest adds the simple fields that the text doesn't have, such as the pod of an event, in lines below it.
+func (g *generic) addRest(d *inbound.Draft) {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(g.rest)) {
+		lines = simple(lines, name, g.rest[name], 0)
+	}
+	if len(lines) == 0 {
+		return
+	}
+	if d.Message == "" {
+		d.Message, d.ContentType = strings.Join(lines, "\n"), format.Plain
+		return
+	}
+	switch d.ContentType {
+	case format.Plain:
+		d.Message += "\n\n" + strings.Join(lines, "\n")
+		return
+	case format.HTML:
+	default:
+		d.Message, _ = format.Body(format.Markdown, d.Message)
+	}
+	d.Message, d.ContentType = d.Message+markup.Paragraphs(markup.Text(strings.Join(lines, "\n"))), format.HTML
+}
+
+// simple adds the lines of a value that is neither empty nor too long, and of those in an object.
+func simple(lines []string, name string, v fields.Value, depth int) []string {
+	if len(lines) == maxRest || depth == maxRestDepth {
+		return lines
+	}
+	if v.IsJSON() && fields.IsJSON(v.Raw()) {
+		within := make(map[string]fields.Value)
+		_ = fields.Each("application/json", v.Raw(), func(part string, v fields.Value) error {
+			within[part] = v
+			return nil
+		})
+		for _, part := range slices.Sorted(maps.Keys(within)) {
+			lines = simple(lines, name+"."+part, within[part], depth+1)
+		}
+		return lines
+	}
+	text, err := v.Words(name)
+	if err != nil || text == nil || strings.TrimSpace(*text) == "" {
+		return lines
+	}
+	value := *text
+	if strings.ContainsRune(value, '\n') {
+		value = strings.Join(strings.Fields(value), " ")
+	}
+	return append(lines, markup.Line(name, 200)+": "+markup.Cut(strings.ToValidUTF8(value, "\uFFFD"), maxRestValue))
+}
+
+// form returns a form as JSON.
+func (g *generic) form() []byte {
+	all := map[string]string{}
+	for name, v := range g.rest {
+		if text, err := v.Text(name); err == nil && text != nil {
+			all[name] = *text
+		}
+	}
+	text, _ := json.Marshal(all) // strings always encode
+	return text
 }
 
 // maxDump bounds the JSON that a message shows.

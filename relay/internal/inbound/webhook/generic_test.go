@@ -27,6 +27,12 @@ func TestGeneric(t *testing.T) {
 		{"text/html", "<b>x</b>", "", "<b>x</b>", "text/html", 0},
 		{"application/xml", "<a/>", "", "<a/>", "text/plain", 0},
 		{json, `{"title":"only"}`, "", "only", "text/plain", 0},
+		{json, `{"reason":"BackOff","message":"Back-off restarting failed container","type":"Warning","count":3,"none":null,"empty":"","involvedObject":{"kind":"Pod","namespace":"shop","name":"backend-x2x4k"}}`, "", "Back-off restarting failed container\n\ncount: 3\ninvolvedObject.kind: Pod\ninvolvedObject.name: backend-x2x4k\ninvolvedObject.namespace: shop\nreason: BackOff\ntype: Warning", "text/plain", 0},
+		{text + "; charset=UTF-8", `{"Type":"SubscriptionConfirmation","Message":"visit the SubscribeURL","SubscribeURL":"https://sns.example.org/?Action=ConfirmSubscription&Token=2336"}`, "", "visit the SubscribeURL\n\nSubscribeURL: https://sns.example.org/?Action=ConfirmSubscription&Token=2336\nType: SubscriptionConfirmation", "text/plain", 0},
+		{json, `{"title":"t","severity":"error"}`, "t", "severity: error", "text/plain", 0},
+		{json, `{"text":"**m**","format":"markdown","host":"<a>"}`, "", "<p><strong>m</strong></p><p>host: &lt;a&gt;</p>", "text/html", 0},
+		{json, `{"message":{"Disk full":"95% used"}}`, "", "Disk full: 95% used", "text/plain", 0},
+		{form, "host=web&state=down", "", "<pre><code class=\"language-json\">{\n  &#34;host&#34;: &#34;web&#34;,\n  &#34;state&#34;: &#34;down&#34;\n}</code></pre>", "text/html", 0},
 	} {
 		d, _ := read(t, Generic(), tt.body, "Content-Type: "+tt.contentType)
 		if d.Title != tt.title || d.Message != tt.message || d.ContentType != tt.kind || (d.Priority == nil) != (tt.priority == 0) || d.Priority != nil && *d.Priority != tt.priority {
@@ -36,6 +42,27 @@ func TestGeneric(t *testing.T) {
 	for _, body := range []string{"", "\xff", `{"title":""}x`} {
 		if _, err := post(t, Generic(), inbound.App{}, body); refusal.KindOf(err) != refusal.KindInvalid && body != `{"title":""}x` {
 			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
+// Apprise's API has its fields in the address as well, which also maps those of the sender.
+func TestApprise_Query(t *testing.T) {
+	for _, tt := range []struct {
+		query, body, title, message, kind string
+		priority                          int
+	}{
+		{"?title=Backup+failed&type=failure&format=markdown", `{"body":"**x**"}`, "Backup failed", "**x**", "", 1},
+		{"?title=other", `{"title":"t","body":"x","tag":"all"}`, "t", "x", "text/plain", 0},
+		{"?:alert=body&:host=title", `{"alert":"down","host":"web","other":1}`, "web", "down", "text/plain", 0},
+	} {
+		r := &inbound.Request{Request: httptest.NewRequest(http.MethodPost, "/notify/x"+tt.query, nil), Body: []byte(tt.body)}
+		b, err := Apprise().Parse(r, inbound.App{})
+		if err != nil || len(b.Drafts) != 1 {
+			t.Fatalf("%s: %v", tt.query, err)
+		}
+		if d := b.Drafts[0]; d.Title != tt.title || d.Message != tt.message || d.ContentType != tt.kind || (d.Priority == nil) != (tt.priority == 0) {
+			t.Errorf("%s: %+v", tt.query, d)
 		}
 	}
 }

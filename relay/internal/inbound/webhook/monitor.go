@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"slipway/relay/internal/fields"
@@ -17,11 +18,17 @@ import (
 // UptimeKuma is the webhook of Uptime Kuma, as JSON or as a form with the field data.
 func UptimeKuma() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "uptimekuma", Routes: hook("uptimekuma"), Token: inbound.Token, Events: true,
+		Name: "uptimekuma", Routes: withMethod(hook("uptimekuma"), http.MethodGet), Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
+			if r.Method == http.MethodGet {
+				return parseQuery(r)
+			}
 			in, err := kumaEventOf(r)
 			if err != nil {
 				return inbound.Batch{}, err
+			}
+			if in.Heartbeat == nil && in.Monitor == nil && in.Msg == "" && len(r.Body) > len("{}") { // the body is one of the user's own
+				return parseGeneric(r, format.Plain, true)
 			}
 			d, err := in.draft()
 			return one(d), err
@@ -110,7 +117,7 @@ func Healthchecks() inbound.Protocol {
 			Tags   string `json:"tags"`
 		}
 		if !fields.IsJSON(r.Body) || json.Unmarshal(r.Body, &in) != nil || in.Name == "" || in.Status == "" {
-			return parseGeneric(r, format.Plain)
+			return parseGeneric(r, format.Plain, true)
 		}
 		priority := 0
 		if in.Status == "down" {
@@ -136,7 +143,7 @@ func Healthchecks() inbound.Protocol {
 // Servarr is the webhook of Sonarr, Radarr and their relatives (https://wiki.servarr.com/sonarr/settings#connections).
 func Servarr() inbound.Protocol {
 	return inbound.Protocol{
-		Name: "servarr", Routes: append(hook("sonarr"), hook("radarr")...), Token: inbound.Token, Events: true,
+		Name: "servarr", Routes: withMethod(append(hook("sonarr"), hook("radarr")...), http.MethodPut), Token: inbound.Token, Events: true,
 		Parse: func(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
 			var in servarrEvent
 			if err := inbound.DecodeHook(r, &in); err != nil {

@@ -1,7 +1,11 @@
 package webhook
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"slipway/relay/internal/inbound"
@@ -19,6 +23,20 @@ func TestUptimeKuma(t *testing.T) {
 	}
 	if d, _ := read(t, UptimeKuma(), `{"heartbeat":null,"monitor":null,"msg":"Testing"}`); d.Message != "Testing" {
 		t.Errorf("%+v", d)
+	}
+	if d, _ := read(t, UptimeKuma(), `{"Title":"Uptime Kuma Alert - shop","Body":"[shop] down"}`, "Content-Type: application/json"); d.Title != "Uptime Kuma Alert - shop" || d.Message != "[shop] down" {
+		t.Errorf("a body of the user's own: %+v", d)
+	}
+	for query, want := range map[string]string{"?msg=down&title=Shop&token=x": "down", "": "", "?title=x": ""} {
+		b, err := UptimeKuma().Parse(&inbound.Request{Request: httptest.NewRequest(http.MethodGet, "/hook/uptimekuma/x"+query, nil)}, inbound.App{})
+		if want == "" && refusal.KindOf(err) != refusal.KindInvalid || want != "" && (err != nil || b.Drafts[0].Message != want || b.Drafts[0].Title != "Shop") {
+			t.Errorf("GET %s: %+v, %v", query, b.Drafts, err)
+		}
+	}
+	for _, p := range []inbound.Protocol{Servarr(), Grafana(), Generic()} { // Sonarr, among others, may use PUT
+		if !slices.ContainsFunc(p.Routes, func(r inbound.Route) bool { return r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/{token}") }) {
+			t.Errorf("%s takes no PUT", p.Name)
+		}
 	}
 	if _, err := post(t, UptimeKuma(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
 		t.Error(err)

@@ -35,7 +35,7 @@ func PushBits() inbound.Protocol {
 	}
 }
 
-func (a *alert) inWordsOfPushBits() inbound.Draft {
+func (a *alertReport) inWordsOfPushBits() inbound.Draft {
 	state := "[FIR] "
 	if a.resolved() {
 		state = "[RES] "

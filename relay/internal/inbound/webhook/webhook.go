@@ -22,6 +22,15 @@ func hook(name string) []inbound.Route {
 	return inbound.PostAt("/hook/"+name, "/hook/"+name+"/{token}")
 }
 
+// withMethod returns the routes with another method besides theirs.
+func withMethod(routes []inbound.Route, method string) []inbound.Route {
+	for _, r := range routes {
+		r.Method = method
+		routes = append(routes, r)
+	}
+	return routes
+}
+
 // answer counts a request's events by outcome.
 type answer struct {
 	Success  bool `json:"success"`

@@ -1,0 +1,22 @@
+package alert
+
+// Crowd is the part of a report in a request about a group of alerts. A large group has one message of its own, which stands for the alerts that have
+// none.
+type Crowd int
+
+// The parts. Whole reports tell of the whole group, and come after those of its alerts.
+const (
+	Alone       Crowd = iota
+	OneOfFew          // unless the group has a message already, it has one of its own
+	OneOfMany         // only what has a message already goes on with it
+	Whole             // of many: it has a message
+	WholeIfOpen       // of few: it goes on with the message of the group
+)
+
+// CrowdKey names the alert of a group; "" if the group has no name.
+func CrowdKey(group string) string {
+	if group == "" {
+		return ""
+	}
+	return "group:" + group
+}
