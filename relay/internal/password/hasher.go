@@ -38,9 +38,9 @@ const (
 
 // Hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
 type Hasher struct {
-	memory int // KiB, of new hashes
-	slots  chan struct{}
-	rest   *time.Timer // returns argon2's memory after a while without logins
+	memory int           // KiB, of new hashes
+	slots  *limit.Places // by turns: one for an address, however many wait there
+	rest   *time.Timer   // returns argon2's memory after a while without logins
 	secret [32]byte
 
 	mu      sync.Mutex
@@ -89,7 +89,7 @@ type credential struct {
 func NewHasher(memory int) *Hasher {
 	h := &Hasher{
 		memory: cmp.Or(memory, argonMemory),
-		slots:  make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
+		slots:  limit.NewPlaces(argonAtOnce, 1), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
 	}
 	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(h.secret[:]) // never fails
@@ -155,16 +155,15 @@ func (h *Hasher) derive(ctx context.Context, from Caller, password string, salt 
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
 	}
 	defer leave()
-	select {
-	case h.slots <- struct{}{}:
-		defer func() {
-			<-h.slots
-			h.rest.Reset(returnAfter)
-		}()
-		return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil
-	case <-ctx.Done():
-		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: ctx.Err()}
+	release, err := h.slots.Take(ctx, fmt.Sprint(limit.Network(from.Address), " ", from.Proven))
+	if err != nil {
+		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: err}
 	}
+	defer func() {
+		release()
+		h.rest.Reset(returnAfter)
+	}()
+	return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil
 }
 
 // mark returns the key of a remembered credential: a keyed hash.
