@@ -141,7 +141,7 @@ func (l *List) wakeUp() {
 }
 
 // dispensable returns the room that gives way to another, "" if none does. Users of the relay displace others; among
-// equals an inviter with more rooms gives way, or a room that was tried in vain. The caller must hold l.mu.
+// equals an inviter with more rooms gives way, or a room whose join failed. The caller must hold l.mu.
 func (l *List) dispensable(by string, user bool) string {
 	counts := l.counts()
 	var out *join

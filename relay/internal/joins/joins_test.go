@@ -93,7 +93,7 @@ func TestList_SurviveARestart(t *testing.T) {
 	}
 }
 
-// Rooms that cannot be joined, whoever invites to them, don't keep a user's invitation waiting. Their joins block until the test ends.
+// Rooms that cannot be joined don't keep a user's invitation waiting, whether users or others invite to them. Their joins block until the test ends.
 func TestList_Run_FloodOfOthers(t *testing.T) {
 	for name, inviter := range map[string]func(i int) string{
 		"one user":                   func(int) string { return "@flood:hs" },

@@ -31,7 +31,7 @@ var (
 	errBytes  = errors.New("it reads or writes too much")
 )
 
-// begin begins the execution of a template of so many nodes.
+// begin begins an execution. nodes is the size of the template.
 func (b *budget) begin(nodes int) error {
 	b.rounds = 0
 	b.ofSteps = min(b.steps+maxSteps, allSteps)
