@@ -55,6 +55,9 @@ type Caller struct {
 	Proven  bool // the right password came from there before: strangers don't take its place
 }
 
+// turn returns who takes turns: somebody who is proven doesn't wait for the strangers at the same address.
+func (c Caller) turn() string { return fmt.Sprint(limit.Network(c.Address), " ", c.Proven) }
+
 // places counts callers by address.
 type places struct {
 	all int
@@ -155,7 +158,7 @@ func (h *Hasher) derive(ctx context.Context, from Caller, password string, salt 
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
 	}
 	defer leave()
-	release, err := h.slots.Take(ctx, fmt.Sprint(limit.Network(from.Address), " ", from.Proven))
+	release, err := h.slots.Take(ctx, from.turn())
 	if err != nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: err}
 	}
