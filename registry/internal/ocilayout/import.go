@@ -20,14 +20,21 @@ const maxDepth = 32
 // asked to merge.
 var ErrSeveral = errors.New("the layout holds several repositories")
 
+// ErrUntagged is inside the error for a layout that gives no tag to anything.
+var ErrUntagged = errors.New("the layout names no tag")
+
 // ImportOptions describes how to import.
 type ImportOptions struct {
-	Merge bool // take a layout of several repositories into one
+	Merge    bool    // take a layout of several repositories into one
+	Tag      oci.Tag // of the only image of the layout; "" = what the entries are called
+	Untagged bool    // take a layout that names no tag
+	// Spread returns where the images of a repository in the layout go; nil = all go into one.
+	Spread func(repository string) (registry.Repository, error)
 }
 
 // Import puts all that is in the layout at path into the repository, as pushes
 // would. The tags are the names of the entries; of "repository:tag" it is what
-// comes last. ErrSeveral, ErrNotLayout.
+// comes last. ErrSeveral, ErrUntagged, ErrNotLayout.
 func Import(ctx context.Context, path string, repo registry.Repository, o ImportOptions) (Report, error) {
 	s, err := open(path)
 	if err != nil {
@@ -38,22 +45,109 @@ func Import(ctx context.Context, path string, repo registry.Repository, o Import
 	if err != nil {
 		return Report{}, fmt.Errorf("%s: %w", path, err)
 	}
+	if o.Spread != nil {
+		return spread(ctx, s, x, o)
+	}
 	if names := x.repositories(); len(names) > 1 && !o.Merge {
 		return Report{}, fmt.Errorf("%s: %w: %s", path, ErrSeveral, strings.Join(names, ", "))
 	}
 	i := &importer{ctx: ctx, source: s, repo: repo, done: map[oci.Digest]bool{}}
 	tags, err := i.tags(x)
-	if err != nil {
-		return Report{}, err
+	if err == nil && o.Tag != "" {
+		tags, err = i.only(x, o.Tag)
 	}
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(tags) == 0 && len(x.Manifests) > 0 && !o.Untagged {
+		return Report{}, fmt.Errorf("%s: %w%s", path, ErrUntagged, i.left())
+	}
+	err = i.all(x, tags)
+	return i.report, err
+}
+
+// spread imports the images of each repository into one of its own. An entry that names no
+// repository, such as a signature, is left out.
+func spread(ctx context.Context, s source, x *index, o ImportOptions) (sum Report, err error) {
+	for _, name := range x.repositories() {
+		part := &index{}
+		for _, d := range x.Manifests {
+			if repositoryIn(&d) == name {
+				part.Manifests = append(part.Manifests, d)
+			}
+		}
+		repo, err := o.Spread(name)
+		if err != nil {
+			return sum, err
+		}
+		i := &importer{ctx: ctx, source: s, repo: repo, done: map[oci.Digest]bool{}}
+		tags, err := i.tags(part)
+		if err == nil {
+			err = i.all(part, tags)
+		}
+		sum.add(&i.report)
+		if err != nil {
+			return sum, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, d := range x.Manifests {
+		if repositoryIn(&d) == "" {
+			sum.Notes = append(sum.Notes, string(d.Digest)+" names no repository")
+		}
+	}
+	if sum.Tags == 0 && !o.Untagged {
+		return sum, ErrUntagged
+	}
+	return sum, nil
+}
+
+func (r *Report) add(o *Report) {
+	r.Tags, r.Manifests, r.Blobs, r.Bytes = r.Tags+o.Tags, r.Manifests+o.Manifests, r.Blobs+o.Blobs, r.Bytes+o.Bytes
+	r.Notes = append(r.Notes, o.Notes...)
+}
+
+// all imports the entries with their tags.
+func (i *importer) all(x *index, tags map[oci.Digest][]oci.Tag) error {
 	for n := range x.Manifests {
 		d := &x.Manifests[n]
 		if err := i.manifest(d, tags[d.Digest], 0); err != nil {
-			return i.report, err
+			return err
 		}
 		delete(tags, d.Digest)
 	}
-	return i.report, nil
+	return nil
+}
+
+// only gives the tag to the only image among the entries. What refers to another manifest, such
+// as a signature, is none.
+func (i *importer) only(x *index, tag oci.Tag) (map[oci.Digest][]oci.Tag, error) {
+	tags := map[oci.Digest][]oci.Tag{}
+	for _, d := range x.Manifests {
+		body, err := readManifest(i.source, d.Digest)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := oci.ReadManifest(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Digest, err)
+		}
+		if parsed.Subject == nil {
+			tags[d.Digest] = []oci.Tag{tag}
+		}
+	}
+	if len(tags) != 1 {
+		return nil, fmt.Errorf("it holds %d images, and the tag %s is for one", len(tags), tag)
+	}
+	i.report.Notes = nil // the names don't matter
+	return tags, nil
+}
+
+// left returns the names that are no tags in parentheses, "" for none.
+func (i *importer) left() string {
+	if len(i.report.Notes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(i.report.Notes, "; ") + ")"
 }
 
 func readIndex(s source) (*index, error) {
@@ -72,6 +166,18 @@ func readIndex(s source) (*index, error) {
 	return &x, nil
 }
 
+// repositoryIn returns the repository in the name of an entry, "" for none. The name that
+// containerd and docker keep has it where that of the specification is only a tag.
+func repositoryIn(d *oci.Descriptor) string {
+	for _, annotation := range []string{refName, imageName} {
+		bare, _, _ := strings.Cut(d.Annotations[annotation], "@")
+		if colon := strings.LastIndexByte(bare, ':'); colon > 0 {
+			return bare[:colon]
+		}
+	}
+	return ""
+}
+
 // name is what an entry is called, "" if it has no name.
 func name(d *oci.Descriptor) string {
 	if n := d.Annotations[refName]; n != "" {
@@ -84,9 +190,8 @@ func name(d *oci.Descriptor) string {
 func (x *index) repositories() []string {
 	var names []string
 	for i := range x.Manifests {
-		bare, _, _ := strings.Cut(name(&x.Manifests[i]), "@")
-		if colon := strings.LastIndexByte(bare, ':'); colon > 0 {
-			names = append(names, bare[:colon])
+		if repository := repositoryIn(&x.Manifests[i]); repository != "" {
+			names = append(names, repository)
 		}
 	}
 	slices.Sort(names)

@@ -237,7 +237,7 @@ func TestWhatIsNoLayout(t *testing.T) {
 		dir + "/climb":                        "DIGEST_INVALID",
 		write("gz.tar", "\x1f\x8b not a tar"): ErrNotLayout.Error(),
 	} {
-		if _, err := Import(t.Context(), path, repo, ImportOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Import(t.Context(), path, repo, ImportOptions{Untagged: true}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
 	}
