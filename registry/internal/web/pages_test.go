@@ -291,3 +291,30 @@ func TestLargeImages(t *testing.T) {
 	b.get("/ui/repository/b")
 	b.want(200, "-"+name)
 }
+
+// What no image is, is pulled by a client that can.
+func TestImage_PullOfArtifacts(t *testing.T) {
+	s := newSite(t)
+	host := strings.TrimPrefix(s.url, "http://")
+	artifact := func(tag oci.Tag, configType, artifactType string, annotations map[string]string) oci.Descriptor {
+		m := map[string]any{
+			"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "config": s.blob("web/chart", []byte("{}"), configType),
+			"layers": []oci.Descriptor{s.blob("web/chart", []byte("content"), "application/octet-stream")}, "annotations": annotations,
+		}
+		if artifactType != "" {
+			m["artifactType"] = artifactType
+		}
+		return s.put("web/chart", oci.Reference{Tag: tag}, m)
+	}
+	const empty = "application/vnd.oci.empty.v1+json"
+	artifact("1.2.3_build.4", "application/vnd.cncf.helm.config.v1+json", "", nil)
+	wasm := artifact("module", empty, "application/vnd.wasm.content.layer.v1+wasm", nil)
+	artifact("provenance", empty, "application/vnd.dev.sigstore.bundle.v0.3+json", map[string]string{"dev.sigstore.bundle.predicateType": "https://slsa.dev/provenance/v1"})
+	b := s.as("bob")
+	b.get("/ui/image/web/chart:1.2.3_build.4")
+	b.want(200, "Helm chart", "helm pull oci://"+host+"/web/chart --version 1.2.3&#43;build.4", "-docker pull", "-crane pull")
+	b.get("/ui/image/web/chart:module")
+	b.want(200, "oras pull "+host+"/web/chart:module", "oras pull "+host+"/web/chart@"+string(wasm.Digest), "-docker pull")
+	b.get("/ui/image/web/chart:provenance")
+	b.want(200, "attestation", "-signature")
+}

@@ -200,7 +200,7 @@ func (web *Web) addDetails(v *visit, repo registry.Repository, row *tagRow) erro
 	defer room.Release()
 	attached, _, err := repo.Referrers(v.Context(), row.Digest, "", "", maxReferrers)
 	for i := range attached {
-		if kind := image.KindOf(attached[i].ArtifactType); !slices.Contains(row.Referrers, kind) {
+		if kind := image.KindOfEntry(&attached[i]); !slices.Contains(row.Referrers, kind) {
 			row.Referrers = append(row.Referrers, kind)
 		}
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"html/template"
 	"net/url"
+	"strings"
 
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/retention"
@@ -21,6 +22,8 @@ func words(base string) template.FuncMap {
 		"downloadURL": func(name oci.Name, d oci.Digest) string { return base + "/download/" + string(name) + "@" + string(d) },
 		"short":       short,
 		"kind":        image.KindOf,
+		"entryKind":   func(d oci.Descriptor) string { return image.KindOfEntry(&d) },
+		"helmVersion": func(tag string) string { return strings.ReplaceAll(tag, "_", "+") },
 		"size":        bytesize.Text, // the units of the commands
 		"ruleKey":     retention.RuleKey,
 	}

@@ -72,7 +72,7 @@ func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *reg
 	}
 	s := &Summary{Kind: "image", Size: m.Size}
 	if parsed.Config != nil && !IsConfig(parsed.Config.MediaType) {
-		s.Kind = clip(KindOf(parsed.ArtifactType))
+		s.Kind = clip(kindIn(parsed.ArtifactType, parsed.Annotations))
 	}
 	for _, d := range Contents(parsed) {
 		s.Size += d.Size
