@@ -152,6 +152,8 @@ type Proxy interface {
 	// to try if that is unknown, "" for none. own reports whether the namespace is this registry.
 	// It fails with NAME_UNKNOWN if no repository here stands for the name.
 	Within(namespace string, own bool, name oci.Name) (here, literal oci.Name, err error)
+	// Sent counts bytes of a manifest or a blob of the repository that a client got.
+	Sent(name oci.Name, blob bool, n int64)
 	// Puller returns the repository for pulls, whether it is a cache or not.
 	Puller(name oci.Name) registry.Puller
 }

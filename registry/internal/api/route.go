@@ -47,6 +47,7 @@ const (
 	routeHealth   = "health"
 	routePages    = "pages"
 	routeManifest = "manifest"
+	routeBlob     = "blob"
 	routeUploads  = "blob_upload"
 )
 
@@ -80,7 +81,7 @@ func (a *API) v2() []*endpoint {
 		{name: routeUploads, path: repositoryPath + "/blobs/uploads", rows: []*row{
 			{method: post, action: auth.Push, handle: a.startUpload},
 		}},
-		{name: "blob", path: repositoryPath + "/blobs/{digest}", last: "digest", rows: []*row{
+		{name: routeBlob, path: repositoryPath + "/blobs/{digest}", last: "digest", rows: []*row{
 			{method: get, action: auth.Pull, handle: a.getBlob, event: "pull"},
 			{method: head, action: auth.Pull, handle: a.headBlob},
 			{method: del, action: auth.Delete, handle: a.deleteBlob, event: "delete"},
@@ -335,6 +336,9 @@ func (r *request) end() {
 		r.logEnd(status)
 	}
 	r.audit(status)
+	if a := r.row.api; a.opts.Proxy != nil && r.event == "pull" && status/100 == 2 {
+		a.opts.Proxy.Sent(r.name, r.row.endpoint.name == routeBlob, r.rec.Bytes())
+	}
 	r.row.metrics.End(r.Request, status, r.rec.Bytes(), r.rec.Elapsed())
 }
 

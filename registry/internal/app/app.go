@@ -175,7 +175,7 @@ func (a *App) openRules(context.Context) (err error) {
 		o.Quota = a.quotas
 	}
 	if a.metrics != nil {
-		o.Looked = countLooks(a.metrics)
+		o.Looked = countLooks(a.metrics, shared != nil)
 	}
 	a.Rules = registry.New(o)
 	if err := a.openCaches(o.Pulled, a.metrics); err != nil {

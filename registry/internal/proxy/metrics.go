@@ -10,7 +10,8 @@ import (
 
 // Metrics counts what the caches do.
 type Metrics struct {
-	hits, misses, bytes            *prometheus.CounterVec
+	requests, hits, misses         *prometheus.CounterVec
+	bytes, pushed                  *prometheus.CounterVec
 	stales, errors, losses         *prometheus.CounterVec
 	up, limit                      *prometheus.GaugeVec
 	wait                           *prometheus.HistogramVec
@@ -31,14 +32,16 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{"upstream"})
 	}
 	m := &Metrics{
-		hits:   vec("hits_total", "Pulls answered from the cache.", "type"),
-		misses: vec("misses_total", "Pulls of what the cache did not hold.", "type"),
-		bytes:  vec("pulled_bytes_total", "Bytes received from the upstream.", "type"),
-		stales: vec("stale_total", "Answers from the cache that could not be checked because the upstream failed.", "reason"),
-		errors: vec("errors_total", "Requests to the upstream that failed.", "reason"),
-		losses: vec("not_stored_total", "Manifests and blobs that went to clients without being cached because the storage failed."),
-		up:     gauges("up", "1 while the upstream answers, 0 while it fails."),
-		limit:  gauges("limit_remaining", "Pulls left of the upstream's limit, as it reports them."),
+		requests: vec("requests_total", "Pulls of what the upstream may have.", "type"),
+		hits:     vec("hits_total", "Pulls answered from the cache.", "type"),
+		misses:   vec("misses_total", "Pulls of what the cache did not hold.", "type"),
+		bytes:    vec("pulled_bytes_total", "Bytes received from the upstream.", "type"),
+		pushed:   vec("pushed_bytes_total", "Bytes sent to clients.", "type"),
+		stales:   vec("stale_total", "Answers from the cache that could not be checked because the upstream failed.", "reason"),
+		errors:   vec("errors_total", "Requests to the upstream that failed.", "reason"),
+		losses:   vec("not_stored_total", "Manifests and blobs that went to clients without being cached because the storage failed."),
+		up:       gauges("up", "1 while the upstream answers, 0 while it fails."),
+		limit:    gauges("limit_remaining", "Pulls left of the upstream's limit, as it reports them."),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: ns, Subsystem: sub, Name: "wait_seconds", Help: "Time until the upstream's answer began.", Buckets: prometheus.DefBuckets,
 		}, []string{"upstream"}),
@@ -47,7 +50,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		freed:          counter("evicted_bytes_total", "Bytes freed by the eviction of manifests from the caches."),
 		failedSearches: counter("eviction_failures_total", "Evictions that failed, or left more than the limit."),
 	}
-	registerer.MustRegister(m.hits, m.misses, m.bytes, m.stales, m.errors, m.losses, m.up, m.limit, m.wait, m.held, m.evicted, m.freed, m.failedSearches)
+	registerer.MustRegister(m.requests, m.hits, m.misses, m.bytes, m.pushed, m.stales, m.errors, m.losses, m.up, m.limit, m.wait, m.held, m.evicted, m.freed, m.failedSearches)
 	return m
 }
 
@@ -85,6 +88,8 @@ func (m *Metrics) of(name string) sourceMetrics {
 	m.losses.WithLabelValues(name)
 	m.wait.WithLabelValues(name)
 	for _, t := range []string{kind(false), kind(true)} {
+		m.requests.WithLabelValues(name, t)
+		m.pushed.WithLabelValues(name, t)
 		m.hits.WithLabelValues(name, t)
 		m.misses.WithLabelValues(name, t)
 		m.bytes.WithLabelValues(name, t)
@@ -102,6 +107,8 @@ func kind(blob bool) string {
 	}
 	return "manifest"
 }
+
+func (s sourceMetrics) request(blob bool) { s.requests.WithLabelValues(s.name, kind(blob)).Inc() }
 
 func (s sourceMetrics) hit(blob bool)  { s.hits.WithLabelValues(s.name, kind(blob)).Inc() }
 func (s sourceMetrics) miss(blob bool) { s.misses.WithLabelValues(s.name, kind(blob)).Inc() }

@@ -162,6 +162,13 @@ func (c *Registry) Sources() []*Source { return c.opts.Sources }
 // Caches reports whether the repository is a cache.
 func (c *Registry) Caches(name oci.Name) bool { return c.source(name) != nil }
 
+// Sent counts bytes of a manifest or a blob that a client got.
+func (c *Registry) Sent(name oci.Name, blob bool, n int64) {
+	if s := c.source(name); s != nil {
+		s.metrics.pushed.WithLabelValues(s.Name, kind(blob)).Add(float64(n))
+	}
+}
+
 // Twin returns the other name of a repository that has two: hub/alpine is hub/library/alpine
 // where hub stands for Docker Hub. It returns "" for all others.
 func (c *Registry) Twin(name oci.Name) oci.Name {

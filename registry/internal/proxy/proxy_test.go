@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
@@ -259,5 +263,29 @@ func TestTags_OfTheCache(t *testing.T) {
 	resp, body := w.get("/v2/hub/app/tags/list")
 	if string(body) != `{"name":"hub/app","tags":["v1"]}`+"\n" || !strings.HasPrefix(resp.Header.Get("Warning"), "111 ") {
 		t.Errorf("%s, Warning: %q", body, resp.Header.Get("Warning"))
+	}
+}
+
+// The counters that distribution's dashboards use.
+func TestMetrics_OfDistribution(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	w := newWorld(t, func(o *Options, _ *Source, _ *registry.Options, _ *upstream.Options) { o.Metrics = NewMetrics(metrics) })
+	layer := noise(130, 1000)
+	m := w.push("app", "v1", layer)
+	for range 2 {
+		w.get("/v2/hub/app/manifests/v1")
+		w.get("/v2/hub/app/blobs/" + string(oci.SHA256.FromBytes(layer)))
+		w.settle()
+	}
+	w.get("/v2/hub/app/blobs/"+string(oci.SHA256.FromBytes(layer)), "Range", "bytes=0-9")
+	count := func(vec *prometheus.CounterVec, kind string) int {
+		return int(testutil.ToFloat64(vec.WithLabelValues("hub", kind)))
+	}
+	all := w.cache.opts.Metrics
+	for kind, want := range map[string][]int{"manifest": {2, 1, 1, 2 * len(m.Bytes)}, "blob": {3, 2, 1, 2*len(layer) + 10}} {
+		got := []int{count(all.requests, kind), count(all.hits, kind), count(all.misses, kind), count(all.pushed, kind)}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: requests, hits, misses and bytes are %v, want %v", kind, got, want)
+		}
 	}
 }

@@ -50,6 +50,7 @@ func (r repository) manifest(ctx context.Context, ref oci.Reference, stored func
 	if err != nil && !missing(err) {
 		return nil, err
 	}
+	r.src.metrics.request(false)
 	if err == nil && ref.Tag == "" {
 		r.src.metrics.hit(false)
 		return have, nil
@@ -67,6 +68,7 @@ func (r repository) StatBlob(ctx context.Context, d oci.Digest) (oci.Descriptor,
 	if !missing(err) {
 		return desc, err
 	}
+	r.src.metrics.request(true)
 	r.src.metrics.miss(true)
 	size, err := r.reg.sizeOf(ctx, r.src, blobKey{r.Name(), d})
 	return oci.Descriptor{MediaType: octetStream, Digest: d, Size: size}, err
@@ -80,11 +82,13 @@ func (r repository) OpenBlob(ctx context.Context, d oci.Digest) (*registry.Blob,
 	b, err := r.local.OpenBlob(ctx, d)
 	switch {
 	case err == nil:
+		r.src.metrics.request(true)
 		r.src.metrics.hit(true)
 		return b, nil
 	case !missing(err):
 		return nil, err
 	}
+	r.src.metrics.request(true)
 	r.src.metrics.miss(true)
 	return r.reg.openBlob(ctx, r.src, r.local, d)
 }

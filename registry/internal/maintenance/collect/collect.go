@@ -124,6 +124,9 @@ func (r *run) run(ctx context.Context) error {
 	r.start = time.Now()
 	if !r.DryRun {
 		r.Progress.Enter("waiting for running requests to end")
+		if r.Remote {
+			r.emit(Event{Kind: Waiting})
+		}
 		c, err := r.Store.Collect(ctx)
 		if err != nil {
 			return err

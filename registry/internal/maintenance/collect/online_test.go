@@ -185,9 +185,13 @@ func TestRemoteStoreIsReadBySeveral(t *testing.T) {
 	x.image("a", "v2", "two")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Remote: true}
+	var told []Kind
+	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Remote: true, Tell: func(e Event) { told = append(told, e.Kind) }}
 	if report, err := Run(ctx, o); err != nil || report.Blobs.Kept != 6 {
 		t.Errorf("%v, %+v", err, report)
+	}
+	if len(told) == 0 || told[0] != Waiting {
+		t.Errorf("told %v, and not first what it waits for", told)
 	}
 }
 
