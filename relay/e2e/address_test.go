@@ -20,6 +20,7 @@ func TestAddresses(t *testing.T) {
 	const alert = `{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"TEXT"},"startsAt":"2026-01-02T03:04:05Z","fingerprint":"TEXT"}]}`
 	const push = `{"ref":"refs/heads/main","commits":[{"id":"0123456789","message":"TEXT"}],"sender":{"login":"ann"},"repository":{"full_name":"o/r"}}`
 	bearer := "Authorization: Bearer " + a.token
+	sent := map[string]string{} // text by path
 	for i, tt := range []struct {
 		method, path, body, header string
 		status                     int
@@ -73,7 +74,13 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)
 			continue
 		}
-		s.eventually(tt.path+" is in the room", func() bool { return s.count(a.room, text) == 1 })
+		sent[tt.path] = text
+	}
+	s.eventually("all are in the room", func() bool { return len(s.bodies(a.room)) >= len(sent) })
+	for path, text := range sent {
+		if n := s.count(a.room, text); n != 1 {
+			t.Errorf("%s: %d messages", path, n)
+		}
 	}
 	if log := s.log(); strings.Contains(log, a.token) {
 		t.Error("the token is in the log")

@@ -141,7 +141,7 @@ func (g *ground) works(text string) {
 	if len(joined.Rooms) != 1 {
 		g.Fatalf("%s is in the rooms %v, want one", g.person, joined.Rooms)
 	}
-	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", g.secret("relay_token"), "--wait", "20s", text)
+	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", g.secret("relay_token"), "--wait", "30s", text)
 	events, err := person.Messages(g.ctx, joined.Rooms[0], "m.room.message")
 	g.must(err)
 	if len(events) == 0 || events[len(events)-1].Field("body") != text {
