@@ -179,7 +179,7 @@ func TestDiskFull(t *testing.T) {
 	if out, err := exec.Command("mount", "-o", "remount,size=30m", disk).CombinedOutput(); err != nil {
 		t.Fatalf("remount: %v: %s", err, out)
 	}
-	s.within(time.Minute, "all that was accepted", func() bool { return len(s.bodies(a.room)) >= accepted })
+	s.within(5*time.Minute, "all that was accepted", func() bool { return len(s.bodies(a.room)) >= accepted })
 	if n := len(s.bodies(a.room)); n != accepted {
 		t.Errorf("%d arrived, %d were accepted", n, accepted)
 	}
