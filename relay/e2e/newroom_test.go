@@ -31,11 +31,7 @@ func TestKilledWhileARoomIsMade(t *testing.T) {
 	s.start()
 
 	a := app{id: before.id + 1}
-	s.eventually("the application has its room", func() bool {
-		_, out := s.ask(http.MethodGet, fmt.Sprint("/application/", a.id), nil)
-		a.room = out.text("resolved_room_id")
-		return a.room != ""
-	})
+	a.room = s.roomOf(a.id)
 	made := 0
 	for _, r := range s.proxy.Records("/createRoom") {
 		if r.Status == http.StatusOK {

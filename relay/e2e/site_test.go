@@ -300,22 +300,30 @@ func (s *site) application(name, room string) app {
 	}
 	a := app{id: out.id(), token: out.text("token"), room: room}
 	if room == "" {
-		begin, again := time.Now(), false
-		s.eventually("the bot makes a room", func() bool {
-			if s.proc != nil && !again && time.Since(begin) > 20*time.Second { // of a homeserver that took more than 5 s it is asked for at the next start
-				again = true
-				s.stop()
-				s.start()
-			}
-			_, out := s.ask(http.MethodGet, fmt.Sprint("/application/", a.id), nil)
-			a.room = out.text("resolved_room_id")
-			return a.room != ""
-		})
+		a.room = s.roomOf(a.id)
 		if s.owner != nil {
 			s.must(s.owner.Join(s.ctx, a.room))
 		}
 	}
 	return a
+}
+
+// roomOf waits for the room that the bot makes for an application. If the homeserver takes more than 5 s for it, the relay tries again
+// ten minutes later, or at its next start.
+func (s *site) roomOf(id int64) (room string) {
+	s.Helper()
+	begin, again := time.Now(), false
+	s.eventually("the bot makes a room", func() bool {
+		if s.proc != nil && !again && time.Since(begin) > 20*time.Second {
+			again = true
+			s.stop()
+			s.start()
+		}
+		_, out := s.ask(http.MethodGet, fmt.Sprint("/application/", id), nil)
+		room = out.text("resolved_room_id")
+		return room != ""
+	})
+	return room
 }
 
 // ownersRoom is a room of the owner's that the bot is invited to.

@@ -29,12 +29,7 @@ func TestPagesInBrowser(t *testing.T) {
 	if !strings.Contains(b.text(), "curl "+s.url+"/message -d token="+token) {
 		t.Errorf("the page has no ready curl line:\n%s", b.text())
 	}
-	a := app{id: 1, token: token}
-	s.eventually("the room is made", func() bool {
-		_, out := s.ask(http.MethodGet, "/application/1", nil)
-		a.room = out.text("resolved_room_id")
-		return a.room != ""
-	})
+	a := app{id: 1, token: token, room: s.roomOf(1)}
 	s.must(s.owner.Join(s.ctx, a.room))
 	s.becomes(s.say(a, "by the token of the page"), "sent")
 
