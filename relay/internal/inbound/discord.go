@@ -34,7 +34,7 @@ func Discord() Protocol {
 			if err != nil {
 				return Batch{}, err
 			}
-			if in.Content == "" && len(in.Embeds) == 0 && len(r.Files) > 0 {
+			if in.Content == "" && len(in.Embeds)+len(in.Components) == 0 && len(r.Files) > 0 {
 				in.Content = r.FileText()
 			}
 			d, err := in.draft()
@@ -83,6 +83,8 @@ type discordMessage struct {
 	Content string         `json:"content"`
 	Flags   int            `json:"flags"`
 	Embeds  []discordEmbed `json:"embeds"`
+
+	Components []discordComponent `json:"components"`
 }
 
 type discordEmbed struct {
@@ -97,10 +99,10 @@ type discordEmbed struct {
 		Name  string `json:"name"`
 		Value string `json:"value"`
 	} `json:"fields"`
-	Image struct {
-		URL string `json:"url"`
-	} `json:"image"`
-	Footer struct {
+	Image     discordMedia `json:"image"`
+	Thumbnail discordMedia `json:"thumbnail"`
+	Timestamp string       `json:"timestamp"` // RFC 3339
+	Footer    struct {
 		Text string `json:"text"`
 	} `json:"footer"`
 }
@@ -141,15 +143,20 @@ func (m *discordMessage) draft() (Draft, error) {
 	if len(m.Embeds) > maxEmbeds {
 		return Draft{}, refusal.Invalid("embeds", "A message may have 10 embeds.")
 	}
-	d := Draft{Message: m.Content}
+	d := Draft{Message: discordText(m.Content)}
 	if m.Flags&discordSilent != 0 {
 		low := -1
 		d.Priority = &low
 	}
-	if len(m.Embeds) > 0 {
+	w := &discordWriter{}
+	w.components(m.Components, 0)
+	if w.parts > maxComponents {
+		return Draft{}, refusal.Invalid("components", "The message has too many components.")
+	}
+	if len(m.Embeds)+len(w.lines) > 0 {
 		parts := []string{}
 		if m.Content != "" {
-			parts = append(parts, fromMarkdown(m.Content))
+			parts = append(parts, fromMarkdown(d.Message))
 		}
 		for _, e := range m.Embeds {
 			if len(e.Fields) > maxEmbedFields {
@@ -157,7 +164,7 @@ func (m *discordMessage) draft() (Draft, error) {
 			}
 			parts = append(parts, e.html())
 		}
-		d.Message, d.ContentType = markup.Paragraphs(parts...), format.HTML
+		d.Message, d.ContentType = markup.Paragraphs(append(parts, markup.Lines(w.lines...))...), format.HTML
 	}
 	if strings.TrimSpace(d.Message) == "" {
 		return Draft{}, refusal.Invalid("content", "Cannot send an empty message")
@@ -171,20 +178,25 @@ func (e *discordEmbed) html() string {
 		lines = append(lines, markup.Link(e.Author.Name, e.Author.URL))
 	}
 	if e.Title != "" {
-		lines = append(lines, "<strong>"+markup.Link(e.Title, e.URL)+"</strong>")
+		lines = append(lines, "<strong>"+markup.Link(discordText(e.Title), e.URL)+"</strong>")
 	}
 	if e.Description != "" {
-		lines = append(lines, fromMarkdown(e.Description))
+		lines = append(lines, fromMarkdown(discordText(e.Description)))
 	}
 	for _, f := range e.Fields {
-		lines = append(lines, markup.Bold(markup.Line(f.Name, 256)+":")+" "+fromMarkdown(f.Value))
+		lines = append(lines, markup.Bold(markup.Line(discordText(f.Name), 256)+":")+" "+fromMarkdown(discordText(f.Value)))
 	}
 	if e.Image.URL != "" {
 		lines = append(lines, markup.Link("Image", e.Image.URL))
 	}
-	if e.Footer.Text != "" {
-		lines = append(lines, markup.Text(e.Footer.Text))
+	if e.Thumbnail.URL != "" {
+		lines = append(lines, markup.Link("Image", e.Thumbnail.URL))
 	}
+	when := ""
+	if at, err := time.Parse(time.RFC3339, e.Timestamp); err == nil {
+		when = at.UTC().Format(shownTime)
+	}
+	lines = append(lines, markup.Inline(" · ", markup.Text(e.Footer.Text), when))
 	return markup.Lines(lines...)
 }
 

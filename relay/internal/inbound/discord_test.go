@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"slipway/relay/internal/refusal"
 )
 
 func TestDiscord(t *testing.T) {
@@ -87,4 +90,39 @@ func checkDiscord(t *testing.T, err error, status int, code float64) map[string]
 		t.Errorf("%v: %d %s, want %d and %v", err, w.Code, w.Body, status, code)
 	}
 	return answer
+}
+
+// Messages of components have no content. Link buttons below a text are links.
+func TestDiscord_Components(t *testing.T) {
+	const path = "/api/webhooks/1/" + token
+	b, err := post(t, Discord(), path+"?with_components=true", `{"flags":32768,"components":[{"type":17,"components":[{"type":10,"content":"# Down"},{"type":14},{"type":9,"components":[{"type":10,"content":"**web**"}],"accessory":{"type":11,"media":{"url":"https://e.org/t.png"},"description":"logo"}},{"type":12,"items":[{"media":{"url":"https://e.org/p.png"}},{"media":{"url":"attachment://x"}}]}]},{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://e.org"},{"type":2,"style":1,"label":"No","custom_id":"x"}]}]}`)
+	shown{"", `<p><h1>Down</h1><br><hr><br><strong>web</strong><br><a href="https://e.org/t.png">logo</a><br><a href="https://e.org/p.png">Image</a><br><a href="https://e.org">Open</a></p>`, "text/html"}.check(t, "components", b, err)
+	b, err = post(t, Discord(), path, `{"content":"**c**","components":[{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://e.org"}]}]}`)
+	shown{"", `<p><strong>c</strong></p><p><a href="https://e.org">Open</a></p>`, "text/html"}.check(t, "button", b, err)
+	for _, body := range []string{`{"flags":32768,"components":[]}`, `{"components":[{"type":1,"components":[{"type":2,"label":"x"}]}]}`, `{"content":"x","components":[` + strings.Repeat(`{"type":14},`, maxComponents) + `{"type":14}]}`} {
+		if _, err := post(t, Discord(), path, body); refusal.KindOf(err) != refusal.KindInvalid {
+			t.Errorf("%.60s: %v", body, err)
+		}
+	}
+}
+
+// Discord's Markdown has times and emoji, and its lists end at the next line without a mark.
+func TestDiscord_Text(t *testing.T) {
+	for in, want := range map[string]string{
+		"Labels:\n - severity = critical\nAnnotations:\n - summary = x\nSource: y": "Labels:\n - severity = critical\n\nAnnotations:\n - summary = x\n\nSource: y",
+		"1. a\n2. b\nc":             "1. a\n2. b\n\nc",
+		"- a\n  more of a\nb":       "- a\n  more of a\n\nb",
+		"- a\n\nb":                  "- a\n\nb",
+		"```\n- a\nb\n```\nc":       "```\n- a\nb\n```\nc",
+		"<t:1795898400:F>":          "Saturday, 28 November 2026 20:40 UTC",
+		"<t:1795898400:t>":          "20:40 UTC",
+		"<t:1795898400> <t:x>":      "28 November 2026 20:40 UTC <t:x>",
+		"<:up:123456789> <a:go:12>": ":up: :go:",
+	} {
+		if got := discordText(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	b, err := post(t, Discord(), "/api/webhooks/1/"+token, `{"embeds":[{"title":"down","fields":[{"name":"Went Offline","value":"<t:1795898400:R>"}],"thumbnail":{"url":"https://e.org/t.png"},"footer":{"text":"f"},"timestamp":"2026-11-28T18:00:00.000Z"}]}`)
+	shown{"", `<p><strong>down</strong><br><strong>Went Offline:</strong> 2026-11-28 20:40 UTC<br><a href="https://e.org/t.png">Image</a><br>f · 2026-11-28 18:00 UTC</p>`, "text/html"}.check(t, "embed", b, err)
 }

@@ -1,26 +1,42 @@
 package inbound
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"slipway/relay/internal/fields"
 	"slipway/relay/internal/refusal"
 )
 
-// HookBody returns the JSON of a webhook: the body, or the field payload of a form, which is how Slack's and the
+// HookBody returns the JSON of a webhook: the body, or the field payload of a form of any kind, which is how Slack's and the
 // forges' older senders post.
 func HookBody(r *Request) ([]byte, error) {
-	if field, found := strings.CutPrefix(string(r.Body), "payload="); found {
-		payload, err := url.QueryUnescape(field)
-		if err != nil {
-			return nil, refusal.Invalid("payload", "The field payload is not a valid form value.")
-		}
-		return []byte(payload), nil
+	if fields.IsJSON(r.Body) {
+		return r.Body, nil
 	}
-	return r.Body, nil
+	if field, found := strings.CutPrefix(string(r.Body), "payload="); found { // its end may be unescaped
+		if payload, err := url.QueryUnescape(field); err == nil && json.Valid([]byte(payload)) {
+			return []byte(payload), nil
+		}
+	}
+	if !bytes.Contains(r.Body, []byte("payload")) {
+		return r.Body, nil
+	}
+	contentType, body := r.Header.Get("Content-Type"), r.Body
+	err := fields.Each(contentType, r.Body, func(name string, v fields.Value) error {
+		if _, isFile := v.File(); name == "payload" && !isFile {
+			body = bytes.Clone(v.Raw())
+		}
+		return nil
+	})
+	if err != nil && bytes.HasPrefix(r.Body, []byte("payload=")) {
+		return nil, refusal.Invalid("payload", "The field payload is not a valid form value.")
+	}
+	return body, nil
 }
 
 // DecodeHook reads the JSON object of a webhook into v. A field of another type than v's is left out: senders change

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -143,14 +144,33 @@ func (t *slackText) UnmarshalJSON(raw []byte) error {
 }
 
 type slackBlock struct {
-	Type      string         `json:"type"`
-	Text      slackText      `json:"text"`
-	Fields    []slackText    `json:"fields"`
-	Elements  []slackElement `json:"elements"`
-	Accessory *slackElement  `json:"accessory"`
-	Title     slackText      `json:"title"`
-	ImageURL  string         `json:"image_url"`
-	AltText   string         `json:"alt_text"`
+	Type      string          `json:"type"`
+	Text      slackText       `json:"text"`
+	Fields    []slackText     `json:"fields"`
+	Elements  json.RawMessage `json:"elements"` // pieces of text, or cards
+	Accessory *slackElement   `json:"accessory"`
+	Title     slackText       `json:"title"`
+	ImageURL  string          `json:"image_url"`
+	AltText   string          `json:"alt_text"`
+
+	// Of tables, cards, containers, videos and tasks.
+	Rows        [][]slackCell  `json:"rows"`
+	RichTitle   *slackBlock    `json:"rich_text_title"`
+	TitleURL    string         `json:"title_url"`
+	VideoURL    string         `json:"video_url"`
+	Author      string         `json:"author_name"`
+	Provider    string         `json:"provider_name"`
+	Subtitle    slackText      `json:"subtitle"`
+	Body        slackText      `json:"body"`
+	Description slackText      `json:"description"`
+	Subtext     slackText      `json:"subtext"`
+	Hero        *slackElement  `json:"hero_image"`
+	Actions     []slackElement `json:"actions"`
+	Children    []slackBlock   `json:"child_blocks"`
+	Tasks       []slackBlock   `json:"tasks"`
+	Details     *slackBlock    `json:"details"`
+	Output      *slackBlock    `json:"output"`
+	Sources     []slackSource  `json:"sources"`
 }
 
 // slackElement is an element of a context, of actions or of rich text, which nests.
@@ -165,6 +185,13 @@ type slackElement struct {
 	Elements []slackElement `json:"elements"`
 	ImageURL string         `json:"image_url"`
 	AltText  string         `json:"alt_text"`
+
+	// Of rich text.
+	ChannelID string `json:"channel_id"`
+	GroupID   string `json:"usergroup_id"`
+	Value     string `json:"value"` // of a color
+	Fallback  string `json:"fallback"`
+	Timestamp int64  `json:"timestamp"`
 }
 
 // slackStyle is the style of a piece of rich text, or the kind of a list.
@@ -273,39 +300,46 @@ func (w *slackWriter) field(f slackField) string {
 func (w *slackWriter) blocks(blocks []slackBlock) string {
 	var lines []string
 	for _, b := range blocks {
-		if w.parts++; w.parts > maxSlackParts {
-			return ""
+		lines = append(lines, w.block(b, 0))
+	}
+	if w.parts > maxSlackParts {
+		return ""
+	}
+	return markup.Lines(lines...)
+}
+
+func (w *slackWriter) block(b slackBlock, depth int) string {
+	if w.parts++; w.parts > maxSlackParts || depth > maxSlackDepth {
+		return ""
+	}
+	switch b.Type {
+	case "header":
+		if w.title != "" {
+			return markup.Bold(b.Text.Text)
 		}
-		switch b.Type {
-		case "header":
-			if w.title == "" {
-				w.title = markup.Line(b.Text.Text, 500)
-			} else {
-				lines = append(lines, markup.Bold(b.Text.Text))
-			}
-		case "divider":
-			lines = append(lines, "<hr>")
-		case "image":
-			label := b.Title.Text
-			if label == "" {
-				label = b.AltText
-			}
-			lines = append(lines, markup.Link(label, b.ImageURL))
-		default: // section, context, actions, rich_text, markdown and kinds to come
-			lines = append(lines, w.text(b.Text))
-			for _, f := range b.Fields {
-				w.parts++
-				lines = append(lines, w.text(f))
-			}
-			separator := " "
-			if b.Type == "rich_text" {
-				separator = ""
-			}
-			lines = append(lines, w.elements(b.Elements, separator, 0))
-			if b.Accessory != nil {
-				lines = append(lines, w.element(*b.Accessory, 0))
-			}
-		}
+		w.title = markup.Line(b.Text.Text, 500)
+		return ""
+	case "divider":
+		return "<hr>"
+	case "image":
+		return markup.Link(cmp.Or(b.Title.Text, b.AltText), b.ImageURL)
+	case "markdown":
+		return fromMarkdown(b.Text.Text)
+	case "table":
+		return w.table(b.Rows)
+	}
+	lines := []string{w.card(b, depth)} // section, context, actions, rich_text and kinds to come as well
+	for _, f := range b.Fields {
+		w.parts++
+		lines = append(lines, w.text(f))
+	}
+	separator := " "
+	if b.Type == "rich_text" {
+		separator = ""
+	}
+	lines = append(lines, w.elements(b.pieces(), separator, 0))
+	if b.Accessory != nil {
+		lines = append(lines, w.element(*b.Accessory, 0))
 	}
 	return markup.Lines(lines...)
 }
@@ -352,6 +386,14 @@ func (w *slackWriter) element(e slackElement, depth int) string {
 		return ":" + markup.Text(e.Name) + ":"
 	case "user":
 		return "@" + markup.Text(e.UserID)
+	case "channel":
+		return "#" + markup.Text(e.ChannelID)
+	case "usergroup":
+		return "@" + markup.Text(e.GroupID)
+	case "color":
+		return markup.Code(markup.Line(e.Value, 40))
+	case "date":
+		return e.date()
 	case "broadcast":
 		return "@" + markup.Text(e.Range)
 	case "button":

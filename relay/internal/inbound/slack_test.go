@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"slipway/relay/internal/refusal"
@@ -63,4 +64,47 @@ func TestMattermost(t *testing.T) {
 	}
 	b, err := post(t, Mattermost(), "/hooks/"+token, `{"text":"**a**","attachments":[{"text":"_b_"}]}`)
 	shown{"", "<p><strong>a</strong></p><p><em>b</em></p>", "text/html"}.check(t, "attachment", b, err)
+}
+
+// Blocks of newer kinds are shown, and what isn't known yet shows its texts.
+func TestSlack_NewerBlocks(t *testing.T) {
+	const rich = `{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[{"type":"text","text":"x "},{"type":"channel","channel_id":"C1"},{"type":"text","text":" "},{"type":"usergroup","usergroup_id":"S1"},{"type":"text","text":" "},{"type":"color","value":"#F405B3"},{"type":"text","text":" "},{"type":"date","timestamp":1720710212,"format":"{date}","fallback":"11 July"},{"type":"date","timestamp":0,"format":"{date}"}]}]}`
+	for body, want := range map[string]shown{
+		`{"type":"markdown","text":"**bold** and [a link](https://e.org)"}`: {"", `<p><strong>bold</strong> and <a href="https://e.org">a link</a></p>`, "text/html"},
+		rich: {"", `<p>x #C1 @S1 <code>#F405B3</code> 11 July1970-01-01 00:00 UTC</p>`, "text/html"},
+		`{"type":"table","rows":[[{"type":"raw_text","text":"Host"},{"type":"raw_text","text":"Load"}],[{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[{"type":"text","text":"web","style":{"bold":true}}]}]},{"type":"raw_number","value":1.5}]]}`: {
+			"", `<p><table><tr><th>Host</th><th>Load</th></tr><tr><td><strong>web</strong></td><td>1.5</td></tr></table></p>`, "text/html",
+		},
+		`{"type":"card","title":{"type":"mrkdwn","text":"Disk"},"subtitle":{"type":"plain_text","text":"web"},"body":{"type":"mrkdwn","text":"*full*"},"hero_image":{"type":"image","image_url":"https://e.org/p.png","alt_text":"graph"},"actions":[{"type":"button","text":{"type":"plain_text","text":"Open"},"url":"https://e.org"}]}`: {
+			"", `<p><strong>Disk</strong><br>web<br><strong>full</strong><br><a href="https://e.org/p.png">graph</a><br><a href="https://e.org">Open</a></p>`, "text/html",
+		},
+		`{"type":"container","title":{"type":"plain_text","text":"Box"},"child_blocks":[{"type":"section","text":{"type":"mrkdwn","text":"_in_"}},{"type":"markdown","text":"**it**"}]}`: {"", `<p><strong>Box</strong><br><em>in</em><br><strong>it</strong></p>`, "text/html"},
+		`{"type":"carousel","elements":[{"type":"card","title":{"type":"plain_text","text":"One"}},{"type":"card","body":{"type":"plain_text","text":"two"}}]}`:                          {"", `<p><strong>One</strong><br>two</p>`, "text/html"},
+		`{"type":"video","title":{"type":"plain_text","text":"Film"},"video_url":"https://e.org/v","alt_text":"a","thumbnail_url":"https://e.org/t","description":{"type":"plain_text","text":"long"},"author_name":"Ann"}`: {
+			"", `<p><strong><a href="https://e.org/v">Film</a></strong><br>long<br>Ann</p>`, "text/html",
+		},
+		`{"type":"plan","title":"Deploy","tasks":[{"type":"task_card","title":"Build","status":"complete","sources":[{"type":"url","url":"https://e.org/b","text":"log"}]}]}`: {"", `<p><strong>Deploy</strong><br><strong>Build</strong><br><a href="https://e.org/b">log</a></p>`, "text/html"},
+		`{"type":"alert","text":{"type":"mrkdwn","text":"*now*"},"level":"error"}`:                                                                                            {"", `<p><strong>now</strong></p>`, "text/html"},
+	} {
+		b, err := post(t, Slack(), "/hook/slack/"+token, `{"text":"fallback","blocks":[`+body+`]}`)
+		want.check(t, body, b, err)
+	}
+	_, err := post(t, Slack(), "/hook/slack/"+token, `{"blocks":[`+strings.Repeat(`{"type":"container","child_blocks":[`, 100)+strings.Repeat(`]}`, 100)+`]}`)
+	if refusal.KindOf(err) != refusal.KindInvalid {
+		t.Errorf("nested deeply: %v", err)
+	}
+}
+
+// The field payload may be in a form of any kind, and not the first.
+func TestSlack_Payload(t *testing.T) {
+	const json = `{"text":"a & b"}`
+	for contentType, body := range map[string]string{
+		"application/x-www-form-urlencoded":                "username=bot&payload=" + url.QueryEscape(json),
+		"application/x-www-form-urlencoded; charset=utf-8": "payload=" + url.QueryEscape(json) + "&channel=x",
+		"text/plain":                      "payload=" + json,
+		"multipart/form-data; boundary=x": "--x\r\nContent-Disposition: form-data; name=\"payload\"\r\n\r\n" + json + "\r\n--x--\r\n",
+	} {
+		b, err := post(t, Slack(), "/hook/slack/"+token, body, "Content-Type: "+contentType)
+		shown{"", "<p>a &amp; b</p>", "text/html"}.check(t, contentType, b, err)
+	}
 }
