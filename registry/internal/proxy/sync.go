@@ -94,7 +94,7 @@ func wanted(ctx context.Context, r registry.Puller, image *Image) ([]oci.Tag, er
 	if image.Tags.Empty() {
 		return []oci.Tag{"latest"}, nil
 	}
-	names, _, err := r.Tags(ctx, -1, "")
+	names, page, err := r.Tags(ctx, -1, "")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,10 @@ func wanted(ctx context.Context, r registry.Puller, image *Image) ([]oci.Tag, er
 			tags = append(tags, tag)
 		}
 	}
-	if len(tags) == 0 {
+	switch {
+	case len(tags) == 0 && page.Warning != "": // the list is that of the cache
+		return nil, stale(page.Warning)
+	case len(tags) == 0:
 		return nil, errors.New("no tag matches")
 	}
 	return tags, nil

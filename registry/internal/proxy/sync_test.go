@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -61,6 +62,13 @@ func TestSync(t *testing.T) {
 	if report, err = w.cache.Sync(t.Context(), []Image{image}, nil); err != nil || report.Blobs != 0 {
 		t.Errorf("again: %+v, %v", report, err)
 	}
+	w.front.fail(down)
+	w.clock.move(time.Hour)
+	if _, err = w.cache.Sync(t.Context(), []Image{{Repository: "hub/app", Tags: mustTags(t, "z")}}, nil); err == nil || !strings.Contains(err.Error(), "cannot be reached") && !strings.Contains(err.Error(), "has a fault") {
+		t.Errorf("while the upstream is down: %v", err)
+	}
+	w.front.fail(nil)
+	w.clock.move(time.Hour)
 	for _, wrong := range []Image{{Repository: "team/app"}, {Repository: "hub/app"}, {Repository: "hub/app", Tags: mustTags(t, "z")}} {
 		if report, err = w.cache.Sync(t.Context(), []Image{wrong}, nil); err == nil || report.Failed != 1 {
 			t.Errorf("%s: %+v, %v", wrong.Repository, report, err)
