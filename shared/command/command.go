@@ -16,6 +16,7 @@ import (
 // called without another one. The caller adds those.
 func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := Group(info.Name, short, "")
+	root.Args = known
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return first(cmd.OutOrStdout(), info.Name, short) }
 	root.Version = info.Version
 	root.SilenceUsage = true
@@ -31,6 +32,8 @@ func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Write
 // sentence on the program's stderr; one of the arguments is how the command is
 // called.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
 	tellUsage(root)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -59,8 +62,6 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 		Use:   use,
 		Short: short,
 		Long:  long,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(commands...)
 	return cmd

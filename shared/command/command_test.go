@@ -41,7 +41,9 @@ func program(out, errout io.Writer) *cobra.Command {
 			return err
 		},
 	})
-	root.AddCommand(carry, look, command.Version(build.Of("boat", "v1.2.3", "abc", "today")), command.Manual(build.Of("boat", "v1.2.3", "abc", "today")))
+	hold := &cobra.Command{Use: "hold", Short: "Hold what is carried"}
+	hold.AddCommand(&cobra.Command{Use: "release", SuggestFor: []string{"drop"}, RunE: func(*cobra.Command, []string) error { return nil }})
+	root.AddCommand(carry, hold, look, command.Version(build.Of("boat", "v1.2.3", "abc", "today")), command.Manual(build.Of("boat", "v1.2.3", "abc", "today")))
 	command.Examples{
 		"carry":        {"boat carry stone", "boat carry --far stone"},
 		"config check": {"boat config check boat.yml", "boat config check --config boat.yml"},
@@ -80,7 +82,16 @@ func TestRun(t *testing.T) {
 		{"carry stone --for 24", 1, "", `boat: --for: "24" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
 		{"carry stone --for long", 1, "", `boat: --for: "long" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
 		{"carry stone --near", 1, "", "boat: unknown flag: --near; usage: boat carry THING [flags]\n"},
-		{"crary", 1, "", `boat: unknown command "crary" for "boat"`},
+		{"crary", 1, "", `boat: unknown command "crary" for "boat" (did you mean carry?)`},
+		{"config chekc", 1, "", `boat: unknown command "chekc" for "boat config" (did you mean check?); the commands are in: boat config --help`},
+		{"hold", 0, "Hold what is carried", ""},
+		{"hold bogus file", 1, "", `boat: unknown command "bogus" for "boat hold"; the commands are in: boat hold --help`},
+		{"hold drop", 1, "", `(did you mean release?)`},
+		{"completion bogus", 1, "", `boat: unknown command "bogus" for "boat completion"`},
+		{"completion bash", 0, "bash completion", ""},
+		{"help bogus", 1, "", `boat: unknown command "bogus" for "boat"`},
+		{"help config chekc", 1, "", `(did you mean check?)`},
+		{"help config check", 0, "boat config check", ""},
 		{"config what", 1, "", `the commands are in: boat config --help`},
 		{"config", 0, "Check or show the configuration", ""},
 		{"config check " + file, 0, "the configuration is valid\n", ""},

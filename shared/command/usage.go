@@ -12,8 +12,19 @@ import (
 )
 
 // tellUsage has a command, and those below it, say how it is called after what
-// is wrong with its arguments or flags.
+// is wrong with its arguments or flags. A command that only holds others refuses an unknown one:
+// cobra would show its help and exit with 0.
 func tellUsage(cmd *cobra.Command) {
+	switch {
+	case cmd.HasSubCommands() && !cmd.Runnable():
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		cmd.Args = known
+	case cmd.HasParent() && !cmd.Parent().HasParent() && cmd.Name() == "help":
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			group, rest, _ := cmd.Root().Find(args) // an error is about what rest has, too
+			return known(group, rest)
+		}
+	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withUsage(cmd, explained(err)) })
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -26,6 +37,19 @@ func tellUsage(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		tellUsage(sub)
 	}
+}
+
+// known refuses the name of a command that there isn't.
+func known(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	text := ""
+	if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
+		text = fmt.Sprintf(" (did you mean %s?)", strings.Join(all, " or "))
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), text)
 }
 
 // named says which argument of the usage line is missing, in place of a number.

@@ -23,8 +23,6 @@ func newMirrorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror",
 		Short: "Fill the caches of upstream registries",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newMirrorSyncCommand())
 	return cmd

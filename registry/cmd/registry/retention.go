@@ -21,8 +21,6 @@ func newRetentionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retention",
 		Short: "Show or delete the tags that the rules select for deletion",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newRetentionPlanCommand(), newRetentionApplyCommand())
 	return cmd

@@ -133,9 +133,10 @@ func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
 
 func newRobotRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke NAME [FILE]",
-		Short: "Revoke a robot: its password and its tokens end within two seconds",
-		Args:  cobra.RangeArgs(1, 2),
+		Use:        "revoke NAME [FILE]",
+		SuggestFor: []string{"delete", "remove", "rm"},
+		Short:      "Revoke a robot: its password and its tokens end within two seconds",
+		Args:       cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withRobots(cmd, args[1:], audit.Record{Event: "robot revoked", Reference: args[0]}, func(e *environment, accounts *robot.Accounts) error {
 				if err := accounts.Revoke(cmd.Context(), args[0]); err != nil {

@@ -25,8 +25,6 @@ func newUploadsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uploads",
 		Short: "List or remove unfinished uploads",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newUploadsListCommand(), newUploadsPurgeCommand())
 	return cmd
