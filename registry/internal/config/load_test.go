@@ -601,3 +601,24 @@ func TestLoad_ResolvesNoNames(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An interval alone starts no job.
+func TestWarnings_IntervalOfAJobThatIsOff(t *testing.T) {
+	for text, want := range map[string][]string{
+		"gc: {interval: 1h}":                                {"storage.maintenance.gc.interval: has no effect without storage.maintenance.gc.enabled: true"},
+		"gc: {interval: 1h, enabled: true}":                 nil,
+		"gc: {enabled: false}":                              nil,
+		"verify: {interval: 1h}, retention: {interval: 2h}": {"storage.maintenance.retention.interval: has no effect without", "storage.maintenance.verify.interval: has no effect without"},
+	} {
+		_, report, err := loadText(t, "version: 0.1\nstorage: {inmemory: {}, maintenance: {"+text+"}}\nauth: none\n")
+		if err != nil || len(report.Warnings) != len(want) {
+			t.Errorf("%s: %v, %q", text, err, report.Warnings)
+			continue
+		}
+		for i := range want {
+			if !strings.HasPrefix(report.Warnings[i], want[i]) {
+				t.Errorf("%s: %q, want %q", text, report.Warnings[i], want[i])
+			}
+		}
+	}
+}

@@ -33,6 +33,7 @@ func (c *Config) warnings() []string {
 	if why := weakness(c.HTTP.Secret.Reveal()); why != "" && !c.HTTP.Secret.Empty() {
 		all = append(all, "http.secret: "+why+", so the state of uploads that clients carry can be forged: openssl rand -hex 32 makes one. Nothing else depends on it")
 	}
+	all = append(all, c.Storage.Maintenance.idle()...)
 	if c.HTTP.Debug.Prometheus.Enabled && c.HTTP.Debug.Addr == "" {
 		all = append(all, "http.debug.prometheus.enabled: has no effect without http.debug.addr")
 	}
@@ -43,6 +44,25 @@ func (c *Config) warnings() []string {
 		all = append(all, "proxy: has a login, and this registry has none: everybody can pull what that login may pull. Configure auth, or set proxy.public: true to allow it")
 	}
 	return append(all, c.Proxy.warnings()...)
+}
+
+// idle names the jobs that have an interval and yet don't run.
+func (m *Maintenance) idle() (all []string) {
+	d := Default().Storage.Maintenance
+	for _, job := range []struct {
+		name    string
+		enabled bool
+		changed bool
+	}{
+		{"gc", m.GC.Enabled, m.GC.Interval != d.GC.Interval},
+		{"retention", m.Retention.Enabled, m.Retention.Interval != d.Retention.Interval},
+		{"verify", m.Verify.Enabled, m.Verify.Interval != d.Verify.Interval},
+	} {
+		if job.changed && !job.enabled {
+			all = append(all, "storage.maintenance."+job.name+".interval: has no effect without storage.maintenance."+job.name+".enabled: true")
+		}
+	}
+	return all
 }
 
 // pagesHint warns of headers that seem to let pages of every origin change something.
