@@ -71,7 +71,7 @@ func (b *browser) faults() []string {
 // reloads loads a page again and again until it shows something.
 func (b *browser) reloads(path, what string) {
 	b.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if b.get(path); strings.Contains(b.text(), what) {
 			return
 		}

@@ -29,7 +29,7 @@ func (s *site) sealedRoom() (room string, reader *encryptedtest.Reader) {
 // reads waits until a device has read texts, in order and each once.
 func (s *site) reads(reader *encryptedtest.Reader, room string, want ...string) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); !slices.Equal(reader.Bodies(room), want); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !slices.Equal(reader.Bodies(room), want); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatalf("read: %q, want %q; %d events cannot be read", reader.Bodies(room), want, reader.Unread(room))
 		}

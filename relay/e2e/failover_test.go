@@ -47,18 +47,18 @@ func TestFull_Failover_PrimaryKilled_NothingAcceptedIsLost(t *testing.T) {
 		}
 		return n
 	}
-	f.within(time.Minute, "messages are accepted", func() bool { return count() > 20 })
+	f.within(3*time.Minute, "messages are accepted", func() bool { return count() > 20 })
 	f.pg.Kill()
 	for _, m := range f.relays {
-		f.within(time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
-		f.within(time.Minute, "it says that the server only reads", func() bool { return strings.Contains(m.findings(), "read-only standby") })
+		f.within(3*time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
+		f.within(3*time.Minute, "it says that the server only reads", func() bool { return strings.Contains(m.findings(), "read-only standby") })
 		if status, _, header := m.postTo(a, "never", ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 			t.Errorf("a message for the standby: %d, Retry-After %q", status, header.Get("Retry-After"))
 		}
 	}
 	f.must(standby.Promote(f.ctx))
 	before := count()
-	f.within(time.Minute, "messages are accepted again", func() bool { return count() > before+20 })
+	f.within(3*time.Minute, "messages are accepted again", func() bool { return count() > before+20 })
 	over.Store(true)
 	senders.Wait()
 	f.within(2*time.Minute, "nothing waits any more", func() bool { return !f.pending() })
@@ -74,6 +74,6 @@ func TestFull_Failover_PrimaryKilled_NothingAcceptedIsLost(t *testing.T) {
 		if m == delivering {
 			want = "relay_delivering 1"
 		}
-		f.within(time.Minute, want, func() bool { return strings.Contains(m.metrics(), "\n"+want+"\n") })
+		f.within(3*time.Minute, want, func() bool { return strings.Contains(m.metrics(), "\n"+want+"\n") })
 	}
 }

@@ -128,7 +128,7 @@ func (m *member) launch() {
 
 func (m *member) start() {
 	m.launch()
-	m.f.within(time.Minute, "the relay answers", func() bool { return m.status("/livez") == http.StatusOK })
+	m.f.within(3*time.Minute, "the relay answers", func() bool { return m.status("/livez") == http.StatusOK })
 }
 
 // status is what the relay itself answers to a GET; 0 without an answer.
@@ -193,7 +193,7 @@ func (f *fleet) deliverer() *member {
 // delivers waits until a relay delivers, other than one, and returns it.
 func (f *fleet) delivers(other *member) (m *member) {
 	f.Helper()
-	f.within(time.Minute, "another relay delivers", func() bool {
+	f.within(3*time.Minute, "another relay delivers", func() bool {
 		m = f.deliverer()
 		return m != nil && m != other
 	})

@@ -131,7 +131,7 @@ func TestFull_SeveralRelays_ReadersMoveBetweenThem_MissNothing(t *testing.T) {
 		})
 	}
 	for n, m := range f.relays {
-		f.within(time.Minute, "messages come", func() bool { return len(direct.all()) > n*senders*each/3 })
+		f.within(3*time.Minute, "messages come", func() bool { return len(direct.all()) > n*senders*each/3 })
 		m.kill()
 		m.start()
 	}

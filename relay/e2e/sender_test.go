@@ -114,17 +114,17 @@ func TestAlertmanager_Webhook(t *testing.T) {
 	fire("")
 	time.Sleep(2 * time.Second) // Alertmanager fails and tries again
 	s.start()
-	s.within(time.Minute, "the alert is read", func() bool { return s.count(hook.room, "Firing: It works") > 0 })
+	s.within(3*time.Minute, "the alert is read", func() bool { return s.count(hook.room, "Firing: It works") > 0 })
 	s.kill()
 	s.start()
 	time.Sleep(4 * time.Second) // repeats, which make no message
 	fire(" --end=" + time.Now().UTC().Format(time.RFC3339))
-	s.within(time.Minute, "the end is read", func() bool { return s.count(hook.room, "Resolved: It works") > 0 })
+	s.within(3*time.Minute, "the end is read", func() bool { return s.count(hook.room, "Resolved: It works") > 0 })
 	if got := s.bodies(hook.room); len(got) != 2 {
 		t.Errorf("%q", got)
 	}
 	for _, a := range []app{slack, discord} {
-		s.within(time.Minute, "the alert is read", func() bool { return s.count(a.room, "Test") > 0 })
+		s.within(3*time.Minute, "the alert is read", func() bool { return s.count(a.room, "Test") > 0 })
 	}
 }
 

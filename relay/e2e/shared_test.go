@@ -194,15 +194,15 @@ func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 	if status := post("meanwhile"); status != http.StatusServiceUnavailable {
 		t.Errorf("without a database: %d", status)
 	}
-	f.within(time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
+	f.within(3*time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
 	if status := m.status("/health"); status != http.StatusServiceUnavailable {
 		t.Errorf("/health: %d", status)
 	}
 	f.must(f.pg.Launch(f.ctx))
 	accepts := func() {
 		t.Helper()
-		f.within(time.Minute, "accepted again", func() bool { return post(fmt.Sprint("after ", len(want))) == http.StatusOK })
-		f.within(time.Minute, "ready again", func() bool { return m.status("/readyz") == http.StatusOK })
+		f.within(3*time.Minute, "accepted again", func() bool { return post(fmt.Sprint("after ", len(want))) == http.StatusOK })
+		f.within(3*time.Minute, "ready again", func() bool { return m.status("/readyz") == http.StatusOK })
 	}
 	accepts()
 
@@ -221,10 +221,10 @@ func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 		}
 	}
 	asking.Wait()
-	f.within(time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
+	f.within(3*time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
 	f.must(f.pg.Thaw())
 	accepts()
-	f.within(time.Minute, "all that was accepted", func() bool { return len(stub.bodies(a.room)) >= len(want) })
+	f.within(3*time.Minute, "all that was accepted", func() bool { return len(stub.bodies(a.room)) >= len(want) })
 	if got := stub.bodies(a.room); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("arrived: %q, accepted: %q", got, want)
 	}
@@ -259,7 +259,7 @@ func TestMigrate_ThereAndBack(t *testing.T) {
 	m.start()
 	waits := func(want int) {
 		t.Helper()
-		f.within(time.Minute, fmt.Sprint(want, " messages"), func() bool { return len(stub.bodies(a.room)) == want })
+		f.within(3*time.Minute, fmt.Sprint(want, " messages"), func() bool { return len(stub.bodies(a.room)) == want })
 	}
 	waits(2)
 	if status, _, _ := m.postTo(a, "m2", ""); status != http.StatusOK {

@@ -122,7 +122,7 @@ func TestFull_WeekOfATeam(t *testing.T) {
 			s.say(chatty, fmt.Sprintf("line %d of day %d", n, day))
 		}
 		if day%2 == 0 { // on other days the relay dies with work to do
-			s.within(time.Minute, "the day's messages are sent", func() bool { return !s.pending() })
+			s.within(3*time.Minute, "the day's messages are sent", func() bool { return !s.pending() })
 		}
 		s.kill()
 		s.start()
@@ -134,7 +134,7 @@ func TestFull_WeekOfATeam(t *testing.T) {
 			return slices.ContainsFunc(messages, func(m string) bool { return strings.Contains(m, part) })
 		}
 	}
-	s.within(time.Minute, "the dead job has an alarm", holds("No heartbeat"))
+	s.within(3*time.Minute, "the dead job has an alarm", holds("No heartbeat"))
 	set(cron, object{"heartbeat": "1h"})
 	s.post(cron, object{"message": "done", "key": "job"})
 	s.within(2*time.Minute, "nothing waits any more", func() bool { return !s.pending() })

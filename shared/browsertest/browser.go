@@ -44,7 +44,7 @@ func In[T any](b *Browser, action chromedp.Action[T]) T {
 	ctx := b.ctx
 	if chromedp.FromContext(ctx).Target != nil { // the first action starts the browser, whose life must not be bounded
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Minute)
+		ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
 	}
 	v, err := chromedp.Run(ctx, action)
@@ -101,7 +101,7 @@ func (b *Browser) Text() string {
 func (b *Browser) Sees(what string) {
 	b.Helper()
 	var page string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if page = b.Text(); strings.Contains(page, what) {
 			return
 		}
