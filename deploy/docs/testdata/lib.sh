@@ -25,7 +25,7 @@ cd "$work/slipway" || exit # the directory as it is mounted now
 # await URL [LOG]: until somebody answers.
 await() {
 	local i
-	for ((i = 0; i < 600; i++)); do
+	for ((i = 0; i < 3000; i++)); do
 		curl -fsS -o /dev/null --max-time 2 "$1" 2>/dev/null && return
 		sleep 0.1
 	done
