@@ -433,9 +433,6 @@ func TestAccepted(t *testing.T) {
 		{"validation: {enabled: true}", []string{"validation.enabled does nothing"}},
 		{"http: {debug: {prometheus: {enabled: true}}}", []string{"http.debug.prometheus.enabled: has no effect without http.debug.addr"}},
 		{"http: {debug: {addr: ':5001', prometheus: {enabled: true}}}", nil},
-		{"http: {headers: {Access-Control-Allow-Origin: ['*'], Access-Control-Allow-Methods: ['HEAD', 'GET', 'OPTIONS', 'DELETE']}}", []string{"http.headers: with Access-Control-Allow-Origin: * pages"}},
-		{"http: {headers: {Access-Control-Allow-Origin: ['*'], Access-Control-Allow-Methods: ['HEAD, GET']}}", nil},
-		{"http: {headers: {Access-Control-Allow-Origin: ['http://ui.example.org'], Access-Control-Allow-Methods: [DELETE]}}", nil},
 		{"proxy: {remoteurl: '', username: ''}", nil},
 		{"proxy: {remoteurl: https://x, username: u, password: p}", []string{"proxy: has a login, and this registry has none"}},
 		{"proxy: {remoteurl: https://registry-1.docker.io, ttl: -1s}", nil},
@@ -599,26 +596,5 @@ func TestLoad_ResolvesNoNames(t *testing.T) {
 	}}
 	if _, _, err := loadText(t, minimal+"http: {addr: 'registry.example.org:5000', debug: {addr: 'debug.example.org:5000'}}\nhealth: {tcp: [{addr: 'db.example.org:5432'}]}"); err != nil {
 		t.Error(err)
-	}
-}
-
-// An interval alone starts no job.
-func TestWarnings_IntervalOfAJobThatIsOff(t *testing.T) {
-	for text, want := range map[string][]string{
-		"gc: {interval: 1h}":                                {"storage.maintenance.gc.interval: has no effect without storage.maintenance.gc.enabled: true"},
-		"gc: {interval: 1h, enabled: true}":                 nil,
-		"gc: {enabled: false}":                              nil,
-		"verify: {interval: 1h}, retention: {interval: 2h}": {"storage.maintenance.retention.interval: has no effect without", "storage.maintenance.verify.interval: has no effect without"},
-	} {
-		_, report, err := loadText(t, "version: 0.1\nstorage: {inmemory: {}, maintenance: {"+text+"}}\nauth: none\n")
-		if err != nil || len(report.Warnings) != len(want) {
-			t.Errorf("%s: %v, %q", text, err, report.Warnings)
-			continue
-		}
-		for i := range want {
-			if !strings.HasPrefix(report.Warnings[i], want[i]) {
-				t.Errorf("%s: %q, want %q", text, report.Warnings[i], want[i])
-			}
-		}
 	}
 }
