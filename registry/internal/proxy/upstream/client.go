@@ -129,7 +129,7 @@ func (c *Client) redirect(next *http.Request, via []*http.Request) error {
 // if the registry asks for it. Any status but 2xx is an *Error.
 //
 // A remembered challenge saves a request, but only the registry's present one counts. If the
-// remembered one leads nowhere, ask forgets it and starts anew.
+// remembered one leads nowhere, ask forgets it and starts over.
 func (c *Client) ask(ctx context.Context, method string, name oci.Name, to *url.URL, header http.Header) (*http.Response, error) {
 	known := c.scheme.Load()
 	var refusal error // of a login that the known challenge led to just now
