@@ -125,10 +125,10 @@ func isAddress(host string) bool {
 }
 
 // authorization returns the Authorization header that the challenge asks for. fresh reports
-// that it isn't a remembered token. anew never returns one.
-func (c *Client) authorization(ctx context.Context, ch *challenge, name oci.Name, anew bool) (header string, fresh bool, err error) {
+// that it isn't a remembered token, which renew rules out.
+func (c *Client) authorization(ctx context.Context, ch *challenge, name oci.Name, renew bool) (header string, fresh bool, err error) {
 	if !ch.basic {
-		if t, ok := c.tokens.Get(name); ok && !anew && time.Now().Before(t.until) {
+		if t, ok := c.tokens.Get(name); ok && !renew && time.Now().Before(t.until) {
 			return "Bearer " + t.value, false, nil
 		}
 		value, err := c.token(ctx, ch, name)
