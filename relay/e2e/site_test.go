@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -426,9 +425,6 @@ func (s *site) wantReason(m object, part string) {
 		s.Errorf("last_error = %q, want something of %q", m.text("last_error"), part)
 	}
 }
-
-// escaped is a room id as it is in a path.
-func escaped(room string) string { return url.PathEscape(room) }
 
 // botToken is the access token that the relay sent last.
 func (s *site) botToken() string {
