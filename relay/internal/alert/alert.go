@@ -28,7 +28,7 @@ type Alert struct {
 	MessageID     int64 // the message that shows it
 	ApplicationID int64
 	Key           string // names it within the application
-	Episode       int64  // when it began to fire, by the sender's clock, at most when its report came; 0 if unknown
+	Episode       int64  // when it began to fire, by the sender's clock; 0 if unknown, or if that was ahead
 	BeganAt       int64  // Episode, or when the first report came
 	ChangedAt     int64  // of the last report, also of one that said nothing new
 	ClosedAt      int64  // when it ended
@@ -85,12 +85,10 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 	}
 	switch r.At = min(r.At, at); {
 	case r.Began <= at:
-	case r.Resolves:
-		r.Began = 0
-	case open && a.Episode != 0:
+	case open && !r.Resolves:
 		r.Began = a.Episode
 	default:
-		r.Began = at
+		r.Began = 0 // not at: a sender whose clock is right may report the same with an earlier time
 	}
 	switch {
 	case known && r.Began != 0 && r.Began < a.Episode, // of a time before

@@ -77,14 +77,17 @@ func TestTake(t *testing.T) {
 // A wrong clock, of the sender or of the relay until it was set back, silences nothing.
 func TestTake_TimesAhead(t *testing.T) {
 	fired, d := Take(Alert{Key: "k"}, false, fires(1000, 1000, "hot", 0), Edit, 2*minute)
-	if fired.MessageID = 7; d.Action != Start || fired.Episode != 2*minute || fired.BeganAt != 2*minute {
+	if fired.MessageID = 7; d.Action != Start || fired.Episode != 0 || fired.BeganAt != 2*minute {
 		t.Errorf("began ahead: %+v, %+v", fired, d)
 	}
-	if a, d := Take(fired, true, fires(1000, 1000, "hot", 0), Edit, 3*minute); d.Action != Ignore || a.Episode != 2*minute {
+	if a, d := Take(fired, true, fires(1000, 1000, "hot", 0), Edit, 3*minute); d.Action != Ignore || a.Episode != 0 {
 		t.Errorf("repeated: %+v, %+v", a, d)
 	}
+	if a, d := Take(fired, true, ends(1, 3, "cool"), Edit, 4*minute); d.Action != Change || a.ClosedAt != 4*minute {
+		t.Errorf("ended by a sender whose clock is right: %+v, %+v", a, d)
+	}
 	over, d := Take(fired, true, ends(1000, 2000, "cool"), Edit, 6*minute)
-	if d.Action != Change || d.Note != "✅ Resolved after 4 min." || over.ClosedAt != 6*minute || over.Episode != 2*minute {
+	if d.Action != Change || d.Note != "✅ Resolved after 4 min." || over.ClosedAt != 6*minute || over.Episode != 0 {
 		t.Errorf("ended ahead: %+v, %+v", over, d)
 	}
 	if _, d := Take(over, true, ends(1000, 2000, "cool"), Edit, 7*minute); d.Action != Ignore {

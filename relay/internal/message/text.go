@@ -20,7 +20,8 @@ func Clean(s string) string {
 
 // HideToken returns a text without a token: the readers of a message may not send one.
 func HideToken(text, token string) string {
-	const shortest = 8 // an imported one that is shorter may be a word
+	const shortest = 8               // an imported one that is shorter may be a word
+	token = strings.TrimSpace(token) // security.checktoken may take white space around it
 	if len(token) < shortest {
 		return text
 	}
