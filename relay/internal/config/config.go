@@ -140,7 +140,7 @@ type Limits struct {
 	Attachments   config.Size   `key:"attachments" doc:"Largest size of a message's attachments together; 0 refuses them. The homeserver's own limit holds as well."`
 	RatePerMinute int           `key:"rateperminute" doc:"Messages per minute of an application without its own limit; 0 means no limit."`
 	Burst         int           `key:"burst" doc:"Messages at once within that rate; 0 means a minute's worth."`
-	Waiting       int64         `key:"waiting" doc:"Limit of waiting messages. One application may take as many of them as it leaves free."`
+	Waiting       int64         `key:"waiting" doc:"Limit of waiting messages. One application may take as many of them as it leaves free, and those of one owner seven eighths."`
 	Wait          time.Duration `key:"wait" doc:"Limit of ?wait=."`
 	Applications  int           `key:"applications" min:"0" doc:"Most applications of a user who is no administrator; 0 means no limit."`
 }

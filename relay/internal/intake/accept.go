@@ -170,6 +170,8 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 		text = "Too many messages wait for delivery."
 	case exceeds(waiting, s.o.Limits.MaxWaiting, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
 		text = "Too many messages of this application wait for delivery."
+	case s.ownerExceeds(waiting, s.o.Limits.MaxWaiting, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
+		text = "Too many messages of the applications of this owner wait for delivery."
 	}
 	if text == "" {
 		return nil
@@ -187,6 +189,28 @@ func exceeds(taken, limit int64, own func() (int64, error)) bool {
 	}
 	n, err := own()
 	return err == nil && n >= max(free, 1)
+}
+
+// ownerExceeds reports whether the applications of an owner have seven eighths of what all have together: the rest is for other owners,
+// if there are any.
+func (s *Intake) ownerExceeds(taken, limit, owner int64, of func(application int64) (int64, error)) bool {
+	most := limit - limit/8
+	if taken < most {
+		return false
+	}
+	own, others := int64(0), false
+	for _, a := range s.accounts.Apps() {
+		if a.Row().OwnerID != owner {
+			others = true
+			continue
+		}
+		n, err := of(a.Row().ID)
+		if err != nil {
+			return false
+		}
+		own += n
+	}
+	return others && own >= most
 }
 
 // Full reports whether nothing is accepted because limits.waiting messages wait.

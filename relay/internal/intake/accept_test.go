@@ -238,6 +238,30 @@ func TestFullOutbox_ShareOfAnApplication(t *testing.T) {
 	r.Send(intake.Request{Token: r.NewApp("d", "!a:hs").Token, Message: "important", Priority: p(2)})
 }
 
+// TestFullOutbox_ShareOfAnOwner: many applications of one owner leave places for the others.
+func TestFullOutbox_ShareOfAnOwner(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxWaiting = 100 })
+	anna := r.NewUser("anna")
+	other, err := r.CreateApplication(ctx, r.Admin, application.Input{Name: p("other"), Room: p("!a:hs"), OwnerID: &anna.UserID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		token := r.NewApp(name, "!a:hs").Token
+		for err = nil; err == nil && n <= 100; n++ {
+			_, err = r.Accept(ctx, intake.Request{Token: token, Message: "x", Later: time.Now().Add(time.Hour)})
+		}
+		n--
+	}
+	if n != 88 || err == nil || !strings.Contains(err.Error(), "of this owner") {
+		t.Errorf("one owner has %d of 100: %v", n, err)
+	}
+	for range 5 {
+		r.Send(intake.Request{Token: other.Token, Message: "important", Priority: p(2)})
+	}
+}
+
 // TestFullDisk lets the database not grow any more for a while.
 func TestFullDisk(t *testing.T) {
 	r := relaytest.NewRig(t)

@@ -64,15 +64,20 @@ func (s *Intake) Attach(ctx context.Context, application int64, content io.Reade
 	}
 }
 
-// hasRoom refuses attachments when those of all messages, or of the application's, take too much.
+// hasRoom refuses attachments when those of all messages, or of the application's or its owner's, take too much.
 func (s *Intake) hasRoom(ctx context.Context, application int64) error {
+	of := func(id int64) (int64, error) { return s.store.AttachmentBytesOf(ctx, id) }
 	text, all := "", storedTimes*s.o.Limits.MaxAttachments
 	switch stored, err := s.store.AttachmentBytes(ctx); {
 	case err != nil: // storing the attachment will tell
 	case stored >= all:
 		text = "Too many attachments wait for delivery."
-	case exceeds(stored, all, func() (int64, error) { return s.store.AttachmentBytesOf(ctx, application) }):
+	case exceeds(stored, all, func() (int64, error) { return of(application) }):
 		text = "Too many attachments of this application wait for delivery."
+	default:
+		if app := s.accounts.App(application); app != nil && s.ownerExceeds(stored, all, app.Row().OwnerID, of) {
+			text = "Too many attachments of the applications of this owner wait for delivery."
+		}
 	}
 	if text == "" {
 		return nil
