@@ -51,6 +51,7 @@ type Report struct {
 	At       int64  // when this happened, by the sender's clock; 0 if unknown
 	Priority int    // -2 … 2
 	Digest   []byte // of the text
+	Own      bool   // it is the relay's, whose alarms flap though each has a start of its own
 
 	// Retry asks at priority 2 for reminders until somebody acknowledges the alert or Expire is over; 0 for none.
 	Retry, Expire time.Duration
@@ -95,12 +96,12 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 		known && !open && r.Began != 0 && r.Began == a.Episode, // repeats what is over
 		known && !open && r.Began == 0 && r.Resolves && bytes.Equal(r.Digest, a.Said):
 		return a, Decision{}
-	case open && shown && !r.Resolves && bytes.Equal(r.Digest, a.Said) && (a.Episode == 0 || r.Began <= a.Episode):
+	case open && shown && !r.Resolves && bytes.Equal(r.Digest, a.Said) && (r.Own || a.Episode == 0 || r.Began <= a.Episode):
 		a.ChangedAt, a.Episode = at, max(a.Episode, r.Began)
 		return a, Decision{}
 	}
 	before := a
-	again := known && !r.Resolves && a.Episode != 0 && r.Began > a.Episode // its end may have been lost, or is never reported
+	again := known && !r.Own && !r.Resolves && a.Episode != 0 && r.Began > a.Episode // its end may have been lost, or is never reported
 	flaps := !again && known && !open && !r.Resolves && at >= a.ClosedAt && at-a.ClosedAt <= FlapWindow.Milliseconds()
 	continues, begins := shown && (open && !again || flaps), !shown || !open || again
 	if !continues {

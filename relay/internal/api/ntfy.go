@@ -151,7 +151,7 @@ func topicOfName(name string) string {
 	}, strings.ToLower(name))
 }
 
-// getNtfyAuth tells whether the topics may be read.
+// getNtfyAuth reports whether the topics may be read.
 func (a *API) getNtfyAuth(w http.ResponseWriter, r *http.Request) error {
 	if _, err := a.ntfyReaders(r); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (a *API) getNtfyAuth(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ntfyName returns who asks, by any credential of ntfy's clients; "" for nobody.
+// ntfyName returns the name of the caller, by any credential of ntfy's clients; "" for nobody.
 func (a *API) ntfyName(r *http.Request) (name, token string, err error) {
 	token, err = inbound.NtfyCredential(r)
 	if err != nil || token == "" {

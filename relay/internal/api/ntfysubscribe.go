@@ -290,7 +290,7 @@ func (s *subscription) sendOld(ctx context.Context) error {
 	return nil
 }
 
-// old returns the messages of a reader that the query asks for, as far as the stream begins after them.
+// old returns the messages of a reader that the query asks for and that the stream leaves out because it begins after them.
 func (s *subscription) old(ctx context.Context, i int) (all []message.Message, err error) {
 	if s.q.since == "none" {
 		return nil, nil

@@ -149,7 +149,7 @@ func (a *API) reserve(rows []*row) {
 			match := row.match
 			row.match = func(r *http.Request) bool {
 				first, _, longer := strings.Cut(r.URL.Path[1:], "/")
-				return !fixed[r.URL.Path] && !(longer && a.first[first]) && (match == nil || match(r))
+				return !fixed[r.URL.Path] && (!longer || !a.first[first]) && (match == nil || match(r))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package inbound
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func checkActions(list []ntfyAction) error {
 			return noActions("parameter 'label' is required")
 		case (a.Action == "view" || a.Action == "http") && a.URL == "":
 			return noActions("parameter 'url' is required for action '%s'", a.Action)
-		case a.Action == "http" && (a.Method == "GET" || a.Method == "HEAD") && a.Body != "":
+		case a.Action == "http" && (a.Method == http.MethodGet || a.Method == http.MethodHead) && a.Body != "":
 			return noActions("parameter 'body' cannot be set if method is %s", a.Method)
 		case a.Action == "copy" && a.Value == "":
 			return noActions("parameter 'value' is required for action 'copy'")

@@ -20,7 +20,7 @@ func reportOf(r Request, e *outbox.Entry) *alert.Report {
 		return nil
 	}
 	return &alert.Report{
-		Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
+		Own: e.Source == outbox.Relay, Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
 		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
 	}
 }

@@ -98,7 +98,7 @@ func (tx *Tx) report(a *Accept) error {
 	return tx.saveAlert(&now)
 }
 
-// skips reports whether the message of the group tells what a report says, or isn't needed.
+// skips reports whether a report has no message and no edit: the message of its group has its words, or is not needed.
 func (tx *Tx) skips(a *Accept, known *alert.Alert) (bool, error) {
 	open := known.MessageID != 0 && known.ClosedAt == 0
 	switch {

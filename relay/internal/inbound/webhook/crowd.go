@@ -86,7 +86,7 @@ func (a *alertReport) line() string {
 	return text
 }
 
-// addTruncated says how many alerts the sender left out.
+// addTruncated adds the number of alerts that the sender left out.
 func (in *alerts) addTruncated(d *inbound.Draft) {
 	if in.Truncated > 0 {
 		d.Message += fmt.Sprintf("<p>%s of this group left out by the sender (max_alerts).</p>", plural.Of(in.Truncated, "more alert"))

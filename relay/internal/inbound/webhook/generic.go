@@ -118,12 +118,14 @@ func (g *generic) set(r *inbound.Request, name string, v fields.Value) error {
 		}
 	case strings.EqualFold(name, "type"): // Apprise's
 		text, err := v.Text(name)
-		switch {
-		case err != nil, text == nil:
-		case *text == "failure" && g.priority == nil:
+		if err != nil || text == nil {
+			return nil //nolint:nilerr // it is none
+		}
+		if *text == "failure" && g.priority == nil {
 			p := 1
 			g.priority = &p
-		case !slices.Contains([]string{"info", "success", "warning", "failure"}, *text):
+		}
+		if !slices.Contains([]string{"info", "success", "warning", "failure"}, *text) {
 			g.keep(name, v)
 		}
 	default:
