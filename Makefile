@@ -98,8 +98,9 @@ lint-all:
 	@actionlint
 	@tools/prose
 
-docs: ## docs/configuration, from the settings' own descriptions
-	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; done
+docs: ## docs/configuration and the charts' schemas, from the settings' own descriptions
+	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; \
+	  go run ./$$s/cmd/$$s config schema | go run ./deploy/cmd/valuesschema deploy/charts/$$s/values.schema.json; done
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
 	@go run ./deploy/cmd/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures

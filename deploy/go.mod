@@ -16,6 +16,7 @@ require (
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 	maunium.net/go/mautrix v0.30.0
+	sigs.k8s.io/gateway-api v1.6.3
 	sigs.k8s.io/yaml v1.6.0
 	slipway/shared v0.0.0
 )

@@ -18,7 +18,8 @@ import (
 // everything turns on all that a chart can make.
 const everything = `
 ingress: {enabled: true, className: nginx, hosts: [images.example.org], tls: [{secretName: images-tls, hosts: [images.example.org]}]}
-service: {type: LoadBalancer, nodePort: 30500}
+httpRoute: {enabled: true, parentRefs: [{name: web}], hostnames: [images.example.org], annotations: {a: b}}
+service: {type: LoadBalancer, nodePort: 30500, externalTrafficPolicy: Cluster, loadBalancerClass: fast, loadBalancerSourceRanges: [10.0.0.0/8]}
 podDisruptionBudget: {enabled: true}
 metrics: {enabled: true, serviceMonitor: {enabled: true, labels: {release: prometheus}}, prometheusRule: {enabled: true}}
 networkPolicy: {enabled: true, from: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]}
@@ -28,7 +29,15 @@ imagePullSecrets: [{name: login}]
 env: [{name: TZ, value: UTC}]
 volumes: [{name: more, emptyDir: {}}]
 volumeMounts: [{name: more, mountPath: /more}]
-serviceAccountName: images
+serviceAccount: {create: true, annotations: {a: b}}
+envFrom: [{secretRef: {name: more}}]
+initContainers: [{name: first, image: busybox}]
+extraContainers: [{name: beside, image: busybox}]
+extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-more"}}]
+annotations: {a: b}
+dnsConfig: {nameservers: [10.0.0.1]}
+hostAliases: [{ip: 10.0.0.1, hostnames: [a.example.org]}]
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
 priorityClassName: high
 podAnnotations: {a: b}
 podLabels: {a: b}
@@ -51,7 +60,7 @@ func TestFull_Charts(t *testing.T) {
 // checkFits: selectors find the pod, Services lead to its ports, volumes exist.
 func checkFits(t *testing.T, m manifests) {
 	pod, selected := m.pod()
-	ports, volumes := map[string]bool{}, map[string]bool{"data": true} // data is the claim of a StatefulSet
+	ports, volumes := map[string]bool{}, map[string]bool{}
 	for _, p := range pod.Spec.Containers[0].Ports {
 		ports[p.Name] = true
 	}
@@ -80,13 +89,14 @@ func checkFits(t *testing.T, m manifests) {
 // The configurations are valid and warn of nothing, and a pod has more time to end
 // than its service takes.
 func TestFull_Configurations(t *testing.T) {
+	const bucket = `{config: {storage: {s3: {bucket: images, region: eu-central-1, accesskey: key, secretkey: hunter2}}}}`
 	for chart, variants := range map[string][]string{
-		"registry": {"{}", `{auth: {enabled: false}}`, `{metrics: {enabled: true}}`, `{config: {auth: {htpasswd: {anonymouspull: true}}, slipway: {http: {maxconns: 1000000}}}}`},
-		"relay":    {"{}", `{metrics: {enabled: false}}`, `{config: {http: {trustedproxies: [10.0.0.0/8]}}}`},
+		"registry": {"{}", bucket, `{ingress: {enabled: true, hosts: [a.example.org]}}`, `{auth: {enabled: false}}`, `{metrics: {enabled: true}}`, `{config: {auth: {htpasswd: {anonymouspull: true}}, slipway: {http: {maxconns: 1000000}}}}`},
+		"relay":    {"{}", `{ingress: {enabled: true, hosts: [a.example.org]}}`, `{metrics: {enabled: false}}`, `{config: {http: {trustedproxies: [10.0.0.0/8]}}}`},
 	} {
 		for _, values := range variants {
 			m := render(t, chart, values)
-			text := all[*core.ConfigMap](m)[0].Data["config.yml"]
+			text := m.config()
 			file := harness.Write(t, filepath.Join(t.TempDir(), "config.yml"), text)
 			if out, err := harness.CheckConfig(t, harness.Binary(t, chart), file); err != nil || string(out) != "the configuration is valid\n" {
 				t.Errorf("%s with %s: %v\n%s", chart, values, err, out)
@@ -127,22 +137,33 @@ func TestFull_Values(t *testing.T) {
 	}{
 		{"registry", "{}", restricted},
 		{"relay", "{}", restricted},
-		// A volume for one node has one pod at a time.
-		{"registry", "{}", []string{"type: Recreate", "replicas: 1\n", "!5001", "sleep: {seconds: 5}", "helm.sh/resource-policy: keep"}},
-		{"registry", `{` + many + `persistence: {accessModes: [ReadWriteMany]}}`, []string{"replicas: 3\n", "type: RollingUpdate", "- ReadWriteMany"}},
-		{"relay", "{}", []string{"replicas: 1\n", "volumeClaimTemplates"}},
-		{"relay", `{` + many + `config: {database: {dialect: postgres, host: db}}}`, []string{"replicas: 3\n", "!volumeClaimTemplates", "!name: data"}},
+		// A volume has one pod at a time.
+		{"registry", "{}", []string{"type: Recreate", "replicas: 1\n", "!5001", "sleep: {seconds: 5}", "helm.sh/resource-policy: keep", "!PodDisruptionBudget", "!topologySpread"}},
+		{"registry", `{persistence: {accessModes: [ReadWriteMany]}}`, []string{"type: Recreate", "- ReadWriteMany"}},
+		// What is immutable in a StatefulSet neither depends on values nor stands in the way of a rollback.
+		{"relay", "{}", []string{"replicas: 1\n", "podManagementPolicy: Parallel", "!volumeClaimTemplates", "kind: PersistentVolumeClaim", "claimName: relay\n", "helm.sh/resource-policy: keep"}},
+		{"relay", `{` + many + `config: {database: {dialect: postgres, host: db}}}`, []string{"replicas: 3\n", "!kind: PersistentVolumeClaim", "!name: data", "kind: PodDisruptionBudget", "topologyKey: kubernetes.io/hostname"}},
+		// Behind an Ingress or a Gateway clients keep their addresses, unless the configuration says otherwise.
+		{"registry", `{ingress: {enabled: true, hosts: [a.example.org]}}`, []string{"trustedproxies:\n      - 10.0.0.0/8\n", `proxy-body-size: "0"`}},
+		{"registry", `{httpRoute: {enabled: true, hostnames: [a.example.org], parentRefs: [{name: web}], trustedProxies: [10.9.0.0/16]}}`, []string{"kind: HTTPRoute", "trustedproxies:\n      - 10.9.0.0/16\n", "request: 0s"}},
+		{"relay", `{ingress: {enabled: true, hosts: [a.example.org]}, config: {http: {trustedproxies: [10.8.0.1]}}}`, []string{"trustedproxies:\n      - 10.8.0.1\n", "!10.0.0.0/8", "proxy-body-size: 32m"}},
+		{"relay", `{service: {type: LoadBalancer}}`, []string{"externalTrafficPolicy: Local"}},
+		// Secrets of the configuration are in a Secret.
+		{"registry", `{config: {storage: {s3: {bucket: images, region: eu-central-1, secretkey: hunter2}}}}`, []string{"!kind: ConfigMap", "sizeLimit: 20Gi"}},
+		{"registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key, clientcas: [/tls/ca.crt]}}}}`, []string{"command: [registry, health, ", "!httpGet"}},
+		{"registry", `{podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}}`, []string{"!65532"}},
+		{"registry", `{auth: {enabled: false}, config: {auth: {token: {realm: "https://a.example.org", service: a, issuer: a, rootcertbundle: /a}}}}`, []string{"!htpasswd:"}},
 		// On an object store there is no volume, and any number of pods.
-		{"registry", `{` + many + `config: {storage: {s3: {bucket: images, region: eu-central-1}}}}`, []string{"replicas: 3\n", "type: RollingUpdate", "mountPath: /tmp", "!filesystem", "!PersistentVolumeClaim"}},
+		{"registry", `{` + many + `config: {storage: {s3: {bucket: images, region: eu-central-1}}}}`, []string{"replicas: 3\n", "type: RollingUpdate", "mountPath: /tmp", "!filesystem", "!PersistentVolumeClaim", "kind: PodDisruptionBudget", "topologyKey: topology.kubernetes.io/zone"}},
 		{"registry", `{` + many + `config: {storage: {s3aws: {bucket: images, region: eu-central-1}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
 		{"registry", `{` + many + `config: {storage: {azure: {accountname: a, container: images}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
 		{"registry", `{` + many + `config: {storage: {gcs: {bucket: images}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
 		// Claims and secrets that exist are used.
 		{"registry", `{persistence: {storageClass: "-"}}`, []string{`storageClassName: ""`}},
 		{"registry", `{persistence: {existingClaim: old-images}}`, []string{"claimName: old-images", "!kind: PersistentVolumeClaim"}},
-		{"relay", `{persistence: {existingClaim: old-data}}`, []string{"claimName: old-data", "!volumeClaimTemplates"}},
-		{"registry", `{existingSecret: mine}`, []string{"secretName: mine", "!kind: Secret"}},
-		{"relay", `{secrets: {existingSecret: mine}}`, []string{"secretName: mine", "!kind: Secret"}},
+		{"relay", `{persistence: {existingClaim: old-data}}`, []string{"claimName: old-data", "!kind: PersistentVolumeClaim"}},
+		{"registry", `{existingSecret: mine}`, []string{"secretName: mine", "!http-secret:"}},
+		{"relay", `{secrets: {existingSecret: mine}}`, []string{"secretName: mine", "!admin-password: ", "!checksum/secrets"}},
 		{"relay", `{secrets: {login: accesstoken}}`, []string{"RELAY_MATRIX_ACCESSTOKEN_FILE", "matrix-accesstoken: aHVudGVyMg=="}},
 		// The login of the values goes under the one of the configuration.
 		{"registry", `{config: {auth: {htpasswd: {realm: mine, cachettl: 5m}}}}`, []string{"realm: mine\n", "cachettl: 5m\n", "path: /run/secrets/registry/htpasswd\n"}},
@@ -161,7 +182,7 @@ func TestFull_Values(t *testing.T) {
 			}
 		}
 	}
-	if out, err := template(t, "registry", "{}", "--kube-version=1.28.0"); err != nil || strings.Contains(out, "preStop") {
+	if out, err := template(t, "registry", "{}", "--kube-version=1.28.0", required["registry"][0]); err != nil || strings.Contains(out, "preStop") {
 		t.Errorf("Kubernetes 1.28 knows no sleep before the end: %v", err)
 	}
 }
@@ -174,8 +195,17 @@ func TestFull_BadValues(t *testing.T) {
 		{"registry", `{persistence: {size: much}}`, "'much' does not match"},
 		{"registry", `{service: {port: 70000}}`, "/service/port"},
 		{"registry", `{auth: {user: "a:b"}}`, "/auth/user"},
-		{"registry", `{replicas: 2}`, "replicas: more than one needs a volume that several nodes can write"},
-		{"registry", `{replicas: 2, persistence: {enabled: false}}`, "replicas: several processes share their images"},
+		{"registry", `{replicas: 2}`, "replicas: a volume has one registry at a time"},
+		{"registry", `{replicas: 2, persistence: {accessModes: [ReadWriteMany]}}`, "replicas: a volume has one registry at a time"},
+		{"registry", `{replicas: 2, persistence: {enabled: false}}`, "replicas: a volume has one registry at a time"},
+		{"registry", `{config: {auth: {token: {realm: "https://a.example.org", service: a, issuer: a, rootcertbundle: /a}}}}`, "auth.enabled: adds a password file"},
+		{"registry", `{metrics: {enabled: true}, config: {http: {debug: {addr: "0.0.0.0:6001"}}}}`, "config.http.debug.addr: the Service looks for port 5001"},
+		{"registry", `{httpRoute: {enabled: true}}`, "httpRoute: name what clients use in httpRoute.hostnames"},
+		// A setting that the service would refuse at its start.
+		{"registry", `{config: {storage: {delete: {kep: 1h}}}}`, "'kep' not allowed"},
+		{"registry", `{config: {http: {draintimeout: 5}}}`, "/config/http/draintimeout"},
+		{"relay", `{config: {matrix: {timeouts: 1m}}}`, "'timeouts' not allowed"},
+		{"relay", `{config: {logging: {level: loud}}}`, "/config/logging/level"},
 		{"registry", `{ingress: {enabled: true}}`, "ingress.hosts: name what clients use"},
 		{"registry", `{auth: {enabled: false, htpasswd: "a:b"}}`, "auth.htpasswd: has no effect"},
 		{"registry", `{config: {http: {addr: "0.0.0.0:80"}}}`, "config.http.addr: the Service and the probes look for port 5000"},
@@ -188,7 +218,10 @@ func TestFull_BadValues(t *testing.T) {
 			t.Errorf("%s with %s: %v\n%s\nwant: %s", tt.chart, tt.values, err, out, tt.want)
 		}
 	}
-	for i, want := range []string{"config.matrix.homeserver: set it to the homeserver's URL", "", "config.admin.matrixid: set it", "secrets.matrix: set it to the password of the bot's account"} {
+	if out, err := template(t, "registry", "{}", "--set=image.tag=v1"); err == nil || !strings.Contains(out, "image.repository: set it to where you pushed the image") {
+		t.Errorf("the registry without a repository: %v\n%s", err, out)
+	}
+	for i, want := range []string{"image.repository: set it", "config.matrix.homeserver: set it to the homeserver's URL", "", "config.admin.matrixid: set it", "secrets.matrix: set it to the password of the bot's account"} {
 		if out, err := template(t, "relay", "{}", slices.Delete(slices.Clone(required["relay"]), i, i+1)...); want != "" && (err == nil || !strings.Contains(out, want)) {
 			t.Errorf("the relay without %s: %v\n%s", required["relay"][i], err, out)
 		}
@@ -202,18 +235,20 @@ func TestFull_UpgradeKeepsSecrets(t *testing.T) {
 	const lookup = `lookup "v1" "Secret" .Release.Namespace $name`
 	for _, chart := range charts {
 		installed := render(t, chart, "{}")
-		first, kept := all[*core.Secret](installed)[0], filepath.Join(t.TempDir(), chart)
+		first, kept := installed.secret(chart), filepath.Join(t.TempDir(), chart)
 		harness.Run(t, "cp", "-r", chart, kept)
 		template := filepath.Join(kept, "templates", "secret.yaml")
 		text := harness.Read(t, template)
-		if first.Name != all[*core.ConfigMap](installed)[0].Name || !strings.Contains(text, lookup) {
+		if !strings.Contains(text, lookup) {
 			t.Fatalf("%s: %s looks up another secret than %s", chart, template, first.Name)
 		}
+		helpers := filepath.Join(kept, "templates", "_helpers.tpl")
 		harness.Write(t, template, strings.ReplaceAll(text, lookup, `.Files.Get "stored.json" | fromJson`))
+		harness.Write(t, helpers, strings.ReplaceAll(harness.Read(t, helpers), `lookup "v1" "Secret" .Release.Namespace (include "relay.fullname" .)`, `.Files.Get "stored.json" | fromJson`))
 		stored, _ := yaml.Marshal(first)
 		stored, _ = yaml.YAMLToJSON(stored)
 		harness.Write(t, filepath.Join(kept, "stored.json"), string(stored))
-		if again := render(t, kept, "{}", required[chart]...).secret(); fmt.Sprint(again) != fmt.Sprint(first.Data) {
+		if again := render(t, kept, "{}", required[chart]...).secret(chart).Data; fmt.Sprint(again) != fmt.Sprint(first.Data) {
 			t.Errorf("%s: an upgrade changes the secrets from %v to %v", chart, first.Data, again)
 		}
 		if chart == "relay" {
@@ -223,11 +258,11 @@ func TestFull_UpgradeKeepsSecrets(t *testing.T) {
 		if err := bcrypt.CompareHashAndPassword([]byte(hash), first.Data["password"]); err != nil {
 			t.Errorf("the password does not open the registry: %v", err)
 		}
-		other := render(t, kept, `{auth: {user: root}}`).secret()
+		other := render(t, kept, `{auth: {user: root}}`, required[chart]...).secret(chart).Data
 		if !strings.HasPrefix(string(other["htpasswd"]), "root:") || string(other["password"]) != string(first.Data["password"]) {
 			t.Errorf("another user: %q", other)
 		}
-		if mine := render(t, kept, `{auth: {htpasswd: "alice:$2y$05$x"}}`).secret(); string(mine["htpasswd"]) != "alice:$2y$05$x\n" || mine["password"] != nil {
+		if mine := render(t, kept, `{auth: {htpasswd: "alice:$2y$05$x"}}`, required[chart]...).secret(chart).Data; string(mine["htpasswd"]) != "alice:$2y$05$x\n" || mine["password"] != nil {
 			t.Errorf("lines of one's own: %q", mine)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway/shared/programtest"
 )
@@ -23,8 +25,8 @@ import (
 var charts = []string{"registry", "relay"}
 
 // required are values that the charts cannot do without.
-var required = map[string][]string{"relay": {
-	"--set=config.matrix.homeserver=https://matrix.example.org", "--set=config.matrix.username=@relay:example.org",
+var required = map[string][]string{"registry": {"--set=image.repository=images.example.org/registry"}, "relay": {
+	"--set=image.repository=images.example.org/relay", "--set=config.matrix.homeserver=https://matrix.example.org", "--set=config.matrix.username=@relay:example.org",
 	"--set=config.admin.matrixid=@you:example.org", "--set=secrets.matrix=hunter2",
 }}
 
@@ -57,7 +59,7 @@ func render(t *testing.T, chart, values string, flags ...string) (m manifests) {
 		t.Fatalf("helm template %s with %s: %v\n%s", chart, values, err, out)
 	}
 	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme)
+	builder := runtime.NewSchemeBuilder(apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme, gateway.Install)
 	if err := builder.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
@@ -94,5 +96,18 @@ func (m manifests) pod() (core.PodTemplateSpec, map[string]string) {
 	return s.Template, s.Selector.MatchLabels
 }
 
-// secret is the content of the secret that a chart made.
-func (m manifests) secret() map[string][]byte { return all[*core.Secret](m)[0].Data }
+// secret is the Secret with that name that a chart made.
+func (m manifests) secret(name string) *core.Secret {
+	secrets := all[*core.Secret](m)
+	return secrets[slices.IndexFunc(secrets, func(s *core.Secret) bool { return s.Name == name })]
+}
+
+// config is the configuration that the service reads.
+func (m manifests) config() string {
+	for _, s := range all[*core.Secret](m) {
+		if text := s.StringData["config.yml"]; text != "" {
+			return text
+		}
+	}
+	return ""
+}

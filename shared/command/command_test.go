@@ -40,6 +40,7 @@ func program(out, errout io.Writer) *cobra.Command {
 			_, err := io.WriteString(w, "# All of it\n")
 			return err
 		},
+		Schema: func(w io.Writer) error { return config.JSONSchema(w, &settings{}) },
 	})
 	hold := &cobra.Command{Use: "hold", Short: "Hold what is carried"}
 	hold.AddCommand(&cobra.Command{Use: "release", SuggestFor: []string{"drop"}, RunE: func(*cobra.Command, []string) error { return nil }})
@@ -103,6 +104,7 @@ func TestRun(t *testing.T) {
 		{"config show " + bad, 1, "", "prt"},
 		{"config check --help", 0, "as `boat serve` would, from the file and the BOAT_ variables", ""},
 		{"config reference", 0, "# All of it\n", ""},
+		{"config schema", 0, "\"properties\": {\n    \"port\": {", ""},
 	} {
 		var out, errout bytes.Buffer
 		code := command.Run(t.Context(), program(&out, &errout), strings.Fields(tt.args))

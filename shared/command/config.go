@@ -30,12 +30,14 @@ type Configuration struct {
 	CheckRest func(cfg any) error
 	// Reference writes every setting as Markdown.
 	Reference func(io.Writer) error
+	// Schema writes a JSON Schema of every setting.
+	Schema func(io.Writer) error
 }
 
 // Config returns the command that checks a configuration without starting anything.
 func Config(c Configuration) *cobra.Command {
 	cmd := Group("config", "Check or show the configuration", "")
-	cmd.AddCommand(c.check(), c.show(), c.reference())
+	cmd.AddCommand(c.check(), c.show(), c.reference(), c.schema())
 	return cmd
 }
 
@@ -114,5 +116,14 @@ func (c Configuration) reference() *cobra.Command {
 		Short: "Write a reference of all settings as Markdown",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return c.Reference(cmd.OutOrStdout()) },
+	}
+}
+
+func (c Configuration) schema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Write a JSON Schema of all settings, for editors and charts",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return c.Schema(cmd.OutOrStdout()) },
 	}
 }

@@ -31,6 +31,7 @@ func newConfigCommand() *cobra.Command {
 			return nil
 		},
 		Reference: config.Reference,
+		Schema:    config.Schema,
 	})
 }
 

@@ -24,6 +24,10 @@ var examples = command.Examples{
 		"registry config reference >settings.md",
 		"registry config reference | grep maintenance",
 	},
+	"config schema": {
+		"registry config schema >settings.schema.json",
+		"registry config schema | jq '.properties | keys'",
+	},
 	"htpasswd": {
 		"printf %s \"$PASSWORD\" | registry htpasswd --password-stdin /etc/docker/registry/auth/htpasswd alice",
 		"registry htpasswd --delete /etc/docker/registry/auth/htpasswd alice",

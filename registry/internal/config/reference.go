@@ -15,3 +15,9 @@ func Reference(w io.Writer) error {
 	defaults := Default()
 	return config.Reference(w, introduction, &defaults)
 }
+
+// Schema writes a JSON Schema of every setting.
+func Schema(w io.Writer) error {
+	defaults := Default()
+	return config.JSONSchema(w, &defaults)
+}

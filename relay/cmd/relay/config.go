@@ -25,6 +25,7 @@ func newConfigCommand() *cobra.Command {
 		},
 		Check:     func(cfg any) ([]string, error) { return secretWarnings(cfg.(*config.Config)), nil },
 		Reference: config.Reference,
+		Schema:    config.Schema,
 	})
 }
 

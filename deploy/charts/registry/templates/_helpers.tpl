@@ -35,11 +35,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* Several pods may have the images at a time. */}}
-{{- define "registry.shared" -}}
-{{- if or (include "registry.bucket" .) (not .Values.persistence.enabled) (has "ReadWriteMany" .Values.persistence.accessModes) -}}yes{{- end -}}
-{{- end -}}
-
 {{/* The configuration: the values, the login where auth.enabled asks for it, and
 no debug server that nobody may see. */}}
 {{- define "registry.config" -}}
@@ -51,18 +46,57 @@ no debug server that nobody may see. */}}
 {{- if not .Values.metrics.enabled -}}
 {{- $config = set $config "http" (omit $config.http "debug") -}}
 {{- end -}}
+{{- with include "registry.proxies" . | fromYamlArray -}}
+{{- $config = merge $config (dict "http" (dict "trustedproxies" .)) -}}
+{{- end -}}
 {{- if include "registry.bucket" . -}}
 {{- $config = set $config "storage" (omit $config.storage "filesystem") -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 
-{{- define "registry.checks" -}}
-{{- if and (gt (int .Values.replicas) 1) (not .Values.persistence.enabled) (not (include "registry.bucket" .)) -}}
-{{- fail "replicas: several processes share their images; set persistence.enabled, or config.storage to an object store" -}}
+{{/* Networks whose word about a client's address is taken: those of the Ingress and of the Gateway. */}}
+{{- define "registry.proxies" -}}
+{{- $proxies := list -}}
+{{- if .Values.ingress.enabled -}}{{- $proxies = concat $proxies .Values.ingress.trustedProxies -}}{{- end -}}
+{{- if .Values.httpRoute.enabled -}}{{- $proxies = concat $proxies .Values.httpRoute.trustedProxies -}}{{- end -}}
+{{- $proxies | uniq | toYaml -}}
 {{- end -}}
-{{- if and (gt (int .Values.replicas) 1) (not (include "registry.shared" .)) -}}
-{{- fail "replicas: more than one needs a volume that several nodes can write; set persistence.accessModes to [ReadWriteMany], config.storage to an object store, or replicas to 1" -}}
+
+{{- define "registry.serviceAccount" -}}
+{{- with .Values.serviceAccount -}}
+{{- if .name -}}{{ .name }}{{- else if .create -}}{{ include "registry.fullname" $ }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* How replicas are spread: as the values have it, and else over nodes and zones. */}}
+{{- define "registry.spread" -}}
+{{- if .Values.topologySpreadConstraints -}}
+{{- toYaml .Values.topologySpreadConstraints -}}
+{{- else if gt (int .Values.replicas) 1 -}}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+- maxSkew: 1
+  topologyKey: {{ . }}
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{- include "registry.selector" $ | nindent 6 }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "registry.checks" -}}
+{{- $_ := required "image.repository: set it to where you pushed the image, such as registry.example.org/slipway/registry" .Values.image.repository -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "registry.bucket" .)) -}}
+{{- fail "replicas: a volume has one registry at a time; set config.storage to an object store, or replicas to 1" -}}
+{{- end -}}
+{{- if and .Values.auth.enabled (dig "auth" dict .Values.config) (not (dig "auth" "htpasswd" "" .Values.config)) -}}
+{{- fail "auth.enabled: adds a password file to config.auth, which has another login; set auth.enabled to false" -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled (not (hasSuffix ":5001" (dig "http" "debug" "addr" "" .Values.config))) -}}
+{{- fail "config.http.debug.addr: the Service looks for port 5001; leave it at 0.0.0.0:5001, or set metrics.enabled to false" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (or (not .Values.httpRoute.hostnames) (not .Values.httpRoute.parentRefs)) -}}
+{{- fail "httpRoute: name what clients use in httpRoute.hostnames, such as registry.example.org, and the gateway in httpRoute.parentRefs" -}}
 {{- end -}}
 {{- if not (hasSuffix ":5000" (dig "http" "addr" "" .Values.config)) -}}
 {{- fail "config.http.addr: the Service and the probes look for port 5000; leave it at 0.0.0.0:5000, and set service.port for another one" -}}

@@ -30,6 +30,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if not .Values.metrics.enabled -}}
 {{- $config = set $config "metrics" (dict "enabled" false) -}}
 {{- end -}}
+{{- with include "relay.proxies" . | fromYamlArray -}}
+{{- $config = merge $config (dict "http" (dict "trustedproxies" .)) -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 
@@ -38,7 +41,50 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if hasPrefix "postgres" (lower (dig "database" "dialect" "sqlite" .Values.config)) }}yes{{ end -}}
 {{- end -}}
 
+{{/* Networks whose word about a client's address is taken: those of the Ingress and of the Gateway. */}}
+{{- define "relay.proxies" -}}
+{{- $proxies := list -}}
+{{- if .Values.ingress.enabled -}}{{- $proxies = concat $proxies .Values.ingress.trustedProxies -}}{{- end -}}
+{{- if .Values.httpRoute.enabled -}}{{- $proxies = concat $proxies .Values.httpRoute.trustedProxies -}}{{- end -}}
+{{- $proxies | uniq | toYaml -}}
+{{- end -}}
+
+{{- define "relay.serviceAccount" -}}
+{{- with .Values.serviceAccount -}}
+{{- if .name -}}{{ .name }}{{- else if .create -}}{{ include "relay.fullname" $ }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* How replicas are spread: as the values have it, and else over nodes and zones. */}}
+{{- define "relay.spread" -}}
+{{- if .Values.topologySpreadConstraints -}}
+{{- toYaml .Values.topologySpreadConstraints -}}
+{{- else if gt (int .Values.replicas) 1 -}}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+- maxSkew: 1
+  topologyKey: {{ . }}
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{- include "relay.selector" $ | nindent 6 }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* A random text of the chart's own secret, so that the checksum of its other values, which anybody who may
+see the pod can read, does not help to guess them. */}}
+{{- define "relay.salt" -}}
+{{- if not (hasKey .Values "salt") -}}
+{{- $old := dig "data" dict (lookup "v1" "Secret" .Release.Namespace (include "relay.fullname" .) | default dict) -}}
+{{- $_ := set .Values "salt" (get $old "salt" | b64dec | default (randAlphaNum 32)) -}}
+{{- end -}}
+{{- .Values.salt -}}
+{{- end -}}
+
 {{- define "relay.checks" -}}
+{{- $_ := required "image.repository: set it to where you pushed the image, such as registry.example.org/slipway/relay" .Values.image.repository -}}
+{{- if and .Values.httpRoute.enabled (or (not .Values.httpRoute.hostnames) (not .Values.httpRoute.parentRefs)) -}}
+{{- fail "httpRoute: name what clients use in httpRoute.hostnames, such as relay.example.org, and the gateway in httpRoute.parentRefs" -}}
+{{- end -}}
 {{- $_ := required "config.matrix.homeserver: set it to the homeserver's URL, such as https://matrix.example.org" .Values.config.matrix.homeserver -}}
 {{- $_ := required "config.admin.matrixid: set it to the administrator's Matrix ID, such as @you:example.org" .Values.config.admin.matrixid -}}
 {{- if eq .Values.secrets.login "password" -}}
