@@ -12,11 +12,11 @@ import (
 	"slipway/shared/programtest"
 )
 
-// overrides are the files next to docker-compose.yml, with the variables that each needs.
+// overrides are the files of deploy/compose that lie over docker-compose.yml, with the variables that each needs.
 var overrides = map[string][]string{
 	"":         nil,
 	"tls":      {"REGISTRY_DOMAIN=" + names[0], "RELAY_DOMAIN=" + names[1], "MATRIX_DOMAIN=" + names[2]},
-	"replicas": {"MINIO_PASSWORD=a-long-password"},
+	"replicas": {"BUCKET_PASSWORD=a-long-password"},
 	"relays":   {"POSTGRES_PASSWORD=a-long-password"},
 }
 
@@ -24,7 +24,7 @@ var overrides = map[string][]string{
 func files(t *testing.T, override string) []string {
 	paths := []string{filepath.Join(programtest.Root(t), "docker-compose.yml")}
 	if override != "" {
-		paths = append(paths, filepath.Join(programtest.Root(t), "docker-compose."+override+".yml"))
+		paths = append(paths, filepath.Join(programtest.Root(t), "deploy", "compose", "docker-compose."+override+".yml"))
 	}
 	return paths
 }
@@ -58,7 +58,11 @@ func TestComposeV2(t *testing.T) {
 			if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.MemLimit == 0 || s.PidsLimit == 0 || s.Restart == "" || s.Logging == nil {
 				t.Errorf("%q, %s is less confined than the others", override, name)
 			}
-			store := name == "minio" || name == "redis" || name == "postgres"
+			// Names that nobody is known to own are built here, and never pulled.
+			if want := map[bool]string{true: types.PullPolicyBuild, false: types.PullPolicyNever}[s.Build != nil]; strings.HasPrefix(s.Image, "slipway/") && s.PullPolicy != want {
+				t.Errorf("%q, %s: the pull policy of %s is %q, want %q", override, name, s.Image, s.PullPolicy, want)
+			}
+			store := name == "store" || name == "redis" || name == "postgres"
 			for _, port := range s.Ports {
 				if public := override == "tls" && name == "proxy"; store || port.HostIP != "127.0.0.1" && !public {
 					t.Errorf("%q, %s listens on %s:%s", override, name, port.HostIP, port.Published)
@@ -77,6 +81,11 @@ func TestComposeV2(t *testing.T) {
 	}
 	if version := strings.TrimPrefix(load(t, "", nil).Services["synapse"].Image, "matrixdotorg/synapse:v"); !strings.Contains(harness.Read(t, "../../tools/synapse/requirements.txt"), "\nmatrix-synapse=="+version+"\n") {
 		t.Errorf("docker-compose.yml starts Synapse %s, tools/synapse/requirements.txt has another", version)
+	}
+	for name, variable := range map[string]string{"registry": "REGISTRY_HTTP_TRUSTEDPROXIES", "relay": "RELAY_HTTP_TRUSTEDPROXIES"} {
+		if load(t, "tls", overrides["tls"]).Services[name].Environment[variable] == nil {
+			t.Errorf("behind the proxy all clients have one address for the %s, for lack of %s", name, variable)
+		}
 	}
 	for _, name := range []string{"relay", "relay-2", "setup"} {
 		if s := load(t, "relays", overrides["relays"]).Services[name]; s.Environment["RELAY_DATABASE_DIALECT"] == nil || s.DependsOn["postgres"].Condition != types.ServiceConditionHealthy {
