@@ -24,6 +24,10 @@ var examples = command.Examples{
 		"relay migrate --from sqlite:/var/lib/relay/relay.db --to 'postgres:host=db dbname=relay user=relay' --password-file /run/secrets/db",
 		"relay migrate --from postgres://relay@db/relay --to sqlite:/var/lib/relay/copy.db --password-file /run/secrets/db",
 	},
+	"backup": {
+		"relay backup /srv/backup/relay.db",
+		"docker compose exec -T relay relay backup - >relay.db",
+	},
 	"config check": {
 		"relay config check /etc/relay/config.yml",
 		"relay config check --config /etc/relay/config.yml",
@@ -35,6 +39,10 @@ var examples = command.Examples{
 	"config reference": {
 		"relay config reference >settings.md",
 		"relay config reference | grep matrix",
+	},
+	"config schema": {
+		"relay config schema >settings.schema.json",
+		"relay config schema | jq '.properties | keys'",
 	},
 	"app create": {
 		"relay app create grafana --config /etc/relay/config.yml",

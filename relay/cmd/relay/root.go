@@ -23,7 +23,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Accept messages over HTTP and deliver them to Matrix rooms", stdin, stdout, stderr)
-	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newMigrateCommand(), newConfigCommand(), newAppCommand(), newUserCommand(), newMessagesCommand(), newSendCommand(), newDoctorCommand(), newRecoveryKeyCommand(), newHealthCommand(), command.Version(built()), command.Manual(built()))
+	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newMigrateCommand(), newBackupCommand(), newConfigCommand(), newAppCommand(), newUserCommand(), newMessagesCommand(), newSendCommand(), newDoctorCommand(), newRecoveryKeyCommand(), newHealthCommand(), command.Version(built()), command.Manual(built()))
 	examples.Set(root)
 	return root
 }

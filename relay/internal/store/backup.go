@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"slipway/relay/internal/fserror"
+	"slipway/shared/durable"
+)
+
+// Backup writes a consistent copy of the SQLite database at path into the file to, which must not exist, while a
+// relay may use the database. The copy has no free pages and the mode 0600, and appears at to only when it is
+// whole and flushed.
+func Backup(ctx context.Context, path, to string) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("open the database: %w", fserror.Explain(err, path))
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s exists: name a new file, or remove it first", to)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(to), ".relay-backup-") // which is for this user alone
+	if err != nil {
+		return fmt.Errorf("write the backup: %w", fserror.Explain(err, to))
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	db, err := sql.Open("sqlite", dsn(path)+"&mode=rw")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	partial := filepath.Join(dir, "relay.db")
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	if err := flush(partial); err != nil {
+		return fmt.Errorf("write the backup: %w", fserror.Explain(err, to))
+	}
+	if err := os.Rename(partial, to); err != nil {
+		return fmt.Errorf("write the backup: %w", fserror.Explain(err, to))
+	}
+	return durable.SyncDir(filepath.Dir(to))
+}
+
+func flush(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Sync(), f.Close())
+}
