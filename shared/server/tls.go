@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/shared/filewatch"
 
@@ -72,6 +73,14 @@ func (t TLS) applyClientAuth(config *tls.Config) error {
 		return fmt.Errorf("TLS client authentication %q needs client CAs", t.ClientAuth)
 	}
 	return nil
+}
+
+// CertificateExpiry returns when the certificate that clients get expires, the zero time without TLS.
+func (s *Server) CertificateExpiry() time.Time {
+	if s.files == nil {
+		return time.Time{}
+	}
+	return s.files.Get().Certificates[0].Leaf.NotAfter
 }
 
 // build completes the configuration with what the files hold.

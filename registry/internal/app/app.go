@@ -24,6 +24,7 @@ import (
 	"slipway/shared/build"
 	"slipway/shared/health"
 	"slipway/shared/logging"
+	"slipway/shared/measure"
 	"slipway/shared/server"
 )
 
@@ -241,6 +242,9 @@ func (a *App) openServers(context.Context) error {
 	}
 	if a.servers, err = listen(a.Config, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {
 		return err
+	}
+	if a.metrics != nil {
+		a.metrics.MustRegister(measure.Expiry("registry", a.servers[0].CertificateExpiry))
 	}
 	a.reloader = reloader{cfg: *a.Config, load: a.options.Load, level: &a.level, gate: a.gate, auditLog: a.audit, servers: a.servers, log: a.Log}
 	return nil

@@ -1,13 +1,15 @@
 package app
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/config"
 	"slipway/shared/build"
 	"slipway/shared/health"
+	"slipway/shared/measure"
 )
 
 // newMetrics returns nil if metrics are not served.
@@ -22,9 +24,31 @@ func newMetrics(cfg *config.Config, b build.Info) *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "goversion": b.Go},
 	}, func() float64 { return 1 }))
 	if s := cfg.Storage.Filesystem; s != nil {
-		metrics.MustRegister(newDiskSpace(s.RootDirectory))
+		metrics.MustRegister(measure.Volume("registry_storage", s.RootDirectory))
 	}
+	metrics.MustRegister(intervals(cfg.Storage.Maintenance))
 	return metrics
+}
+
+// intervals shows how often scheduled work runs, so that alerts know when it is overdue.
+func intervals(m config.Maintenance) prometheus.Collector {
+	all := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "registry_maintenance_interval_seconds", Help: "Time between two runs of a scheduled task. A task that is off is left out.",
+	}, []string{"task"})
+	for _, task := range []struct {
+		name     string
+		enabled  bool
+		interval time.Duration
+	}{
+		{"gc", m.GC.Enabled, m.GC.Interval},
+		{"retention", m.Retention.Enabled, m.Retention.Interval},
+		{"verify", m.Verify.Enabled, m.Verify.Interval},
+	} {
+		if task.enabled && !m.ReadOnly.Enabled {
+			all.WithLabelValues(task.name).Set(task.interval.Seconds())
+		}
+	}
+	return all
 }
 
 // measured returns metrics, or nil if they are not served.
@@ -62,38 +86,6 @@ func countLooks(metrics prometheus.Registerer, redis bool) func(hit bool) {
 			missed.Inc()
 		}
 	}
-}
-
-// diskSpace measures the file system that the images are on.
-type diskSpace struct {
-	root       string
-	size, free *prometheus.Desc
-}
-
-func newDiskSpace(root string) *diskSpace {
-	return &diskSpace{
-		root: root,
-		size: prometheus.NewDesc("registry_storage_volume_size_bytes", "Size of the file system that the storage is on.", nil, nil),
-		free: prometheus.NewDesc("registry_storage_volume_free_bytes", "What is free of it for the registry's user.", nil, nil),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (d *diskSpace) Describe(out chan<- *prometheus.Desc) {
-	out <- d.size
-	out <- d.free
-}
-
-// Collect implements prometheus.Collector. A volume that cannot be measured is left
-// out: the health checks say why.
-func (d *diskSpace) Collect(out chan<- prometheus.Metric) {
-	var st unix.Statfs_t
-	if unix.Statfs(d.root, &st) != nil {
-		return
-	}
-	unit := float64(st.Bsize)
-	out <- prometheus.MustNewConstMetric(d.size, prometheus.GaugeValue, float64(st.Blocks)*unit)
-	out <- prometheus.MustNewConstMetric(d.free, prometheus.GaugeValue, float64(st.Bavail)*unit)
 }
 
 // watchHealth shows how the checks stand.

@@ -17,6 +17,7 @@ import (
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/store"
 	"slipway/shared/logging"
+	"slipway/shared/measure"
 	"slipway/shared/server"
 )
 
@@ -180,6 +181,7 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	if err != nil {
 		return nil, err
 	}
+	p.register.MustRegister(measure.Expiry("relay", main.CertificateExpiry))
 	if !cfg.Metrics.Enabled || cfg.Metrics.ListenAddress == "" {
 		return []*server.Server{main}, nil
 	}

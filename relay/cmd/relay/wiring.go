@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -28,6 +29,7 @@ import (
 	"slipway/relay/internal/web"
 	"slipway/shared/health"
 	"slipway/shared/logging"
+	"slipway/shared/measure"
 )
 
 // parts are the relay's components, assembled but not running.
@@ -37,12 +39,17 @@ type parts struct {
 	api     *api.API
 	checks  *health.Monitor
 	metrics http.Handler
+	// register adds metrics to those that metrics shows.
+	register prometheus.Registerer
 }
 
 // assemble creates all components. stopped is the address of the relay that this process stands in for, "" if this process
 // is the relay.
 func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog, stopped string) (*parts, error) {
 	registry := prometheus.NewRegistry()
+	if !cfg.Database.Postgres() {
+		registry.MustRegister(measure.Volume("relay_database", filepath.Dir(cfg.Database.Connection)))
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	db, err := openDatabase(ctx, cfg)
 	if err != nil {
@@ -73,7 +80,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
 	}
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
-	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), register: registry}
 	if p.api, err = newAPI(ctx, cfg, p, log, access, registry, stopped); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
