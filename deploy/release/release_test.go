@@ -53,7 +53,7 @@ var link = regexp.MustCompile(`\]\(([^)#:]+)[^):]*\)`)
 // refers to; nothing is empty, and nobody but the owner writes.
 func checkFiles(t *testing.T, dir string) {
 	t.Helper()
-	names := []string{"-c", `cd "$0" && ls -d "$@"`, dir, "LICENSE", "INSTALL.md", "config.example.yml"}
+	names := []string{"-c", `cd "$0" && ls -d "$@"`, dir, "LICENSE", "INSTALL.md", "config.example.yml", "deploy/prometheus/registry.rules.yml", "deploy/charts"}
 	for _, m := range link.FindAllStringSubmatch(harness.Read(t, filepath.Join(dir, "README.md")), -1) {
 		names = append(names, m[1])
 	}
