@@ -128,8 +128,8 @@ func TestCreateRobot_ByAPersonalToken(t *testing.T) {
 	robot := create(robotsPath, `{"name":"ci","repositories":["**"],"allow":["admin"]}`, login)
 	child := create(robotsPath, `{"name":"child","repositories":["**"],"allow":["push"]}`, robot)
 	own := create(robotsPath, `{"name":"own","repositories":["**"],"allow":["push"]}`, basic("u", "p"))
-	rotated := create(robotsPath, `{"name":"rotated","repositories":["**"],"allow":["push"]}`, basic("u", "p"))
-	rotated = create(robotsPath+"/rotated/secret", "", login)
+	create(robotsPath, `{"name":"rotated","repositories":["**"],"allow":["push"]}`, basic("u", "p"))
+	rotated := create(robotsPath+"/rotated/secret", "", login)
 	for _, login := range [][]string{robot, child, own, rotated} {
 		s.do("GET", "/v2/", nil, login...).want(t, 200)
 	}
