@@ -93,8 +93,6 @@ func TestRefusedMessages(t *testing.T) {
 		{"empty message", with(`"message":""`), 400, "message"},
 		{"blank message", with(`"message":" \n "`), 400, "message"},
 		{"null message", with(`"message":null`), 400, "message"},
-		{"message no text", with(`"message":["m"]`), 400, "message"},
-		{"title no text", with(`"message":"m","title":{}`), 400, "title"},
 		{"priority 3", with(`"message":"m","priority":3`), 400, "priority"},
 		{"priority -3", with(`"message":"m","priority":-3`), 400, "priority"},
 		{"priority text", with(`"message":"m","priority":"high"`), 400, "priority"},
