@@ -47,6 +47,20 @@ func (r Repository) Peek(ctx context.Context, ref oci.Reference) (*Manifest, err
 	return r.lookUp(ctx, ref)
 }
 
+// PeekSize is [Repository.Peek] for callers that need no more than the size: it reads nothing.
+func (r Repository) PeekSize(ctx context.Context, d oci.Digest) (int64, error) {
+	if err := r.revision(ctx, nil, d); absent(err) {
+		return 0, r.unknown(ctx, r.revisionUnknown(d))
+	} else if err != nil {
+		return 0, fault(err)
+	}
+	info, err := r.reg.store.Stat(ctx, layout.BlobData(d))
+	if absent(err) {
+		return 0, r.revisionUnknown(d)
+	}
+	return info.Size, fault(err)
+}
+
 // StatManifest returns a manifest for clients that ask whether it exists: a manifest by digest
 // is kept for the grace period.
 func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {

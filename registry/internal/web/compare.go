@@ -110,7 +110,7 @@ func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[
 	room.Shrink(image.Room(m.Size, 0))
 	for i := range parsed.Manifests[:min(len(parsed.Manifests), image.MaxChildren)] {
 		d := &parsed.Manifests[i]
-		child, err := repo.Peek(v.Context(), oci.Reference{Digest: d.Digest})
+		size, err := repo.PeekSize(v.Context(), d.Digest)
 		if oci.IsUnknown(err) {
 			continue
 		}
@@ -118,7 +118,7 @@ func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[
 			return nil, err
 		}
 		if name := image.PlatformOf(d); name != "" {
-			all[name] = oci.Descriptor{Digest: child.Digest, Size: child.Size}
+			all[name] = oci.Descriptor{Digest: d.Digest, Size: size}
 		}
 	}
 	return all, nil

@@ -98,7 +98,7 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 		f(&c)
 	}
 	s.rules = registry.New(registry.Options{
-		Store: store, KeepDeleted: c.pages.KeepDeleted, DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}},
+		Store: c.store, KeepDeleted: c.pages.KeepDeleted, DeleteEnabled: true, Immutable: []registry.TagRule{{Repositories: all, Tags: kept}},
 	})
 	c.api.Registry, c.pages.Registry = s.rules, s.rules
 	if c.indexed {

@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -134,8 +133,8 @@ func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *
 			c.Of = of
 		}
 		if i < image.MaxChildren {
-			_, err := repo.Peek(v.Context(), oci.Reference{Digest: c.Digest})
-			if c.Missing = oci.IsUnknown(err); err != nil && !c.Missing && !errors.Is(err, registry.ErrDamaged) {
+			_, err := repo.PeekSize(v.Context(), c.Digest)
+			if c.Missing = oci.IsUnknown(err); err != nil && !c.Missing {
 				return err
 			}
 		}

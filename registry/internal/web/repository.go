@@ -175,6 +175,14 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 	if row.Digest != "" {
 		return nil
 	}
+	if d, ok := repo.TagTarget(v.Context(), oci.Tag(row.Tag)); ok {
+		if known := web.images.Known(repo.Name(), d); known != nil {
+			if _, err := repo.PeekSize(v.Context(), d); err == nil {
+				row.Digest, row.Image = d, known
+				return nil
+			}
+		}
+	}
 	m, room, err := web.peek(v, repo, oci.Reference{Tag: oci.Tag(row.Tag)}, 0)
 	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
 		return nil

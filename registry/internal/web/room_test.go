@@ -1,10 +1,14 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/web/image"
 )
 
@@ -49,6 +53,46 @@ func TestRoom(t *testing.T) {
 	}
 	if little := image.Room(2<<10, 10<<10); little > 1<<20 {
 		t.Errorf("a usual image takes %d bytes", little)
+	}
+}
+
+// readStore counts the bytes of the objects that are opened.
+type readStore struct {
+	storage.Store
+	read atomic.Int64
+}
+
+func (s *readStore) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	o, err := s.Store.Open(ctx, key, offset, length)
+	if err == nil {
+		s.read.Add(o.Size)
+	}
+	return o, err
+}
+
+// Pages that only list images don't read them again, however large their manifests are.
+func TestLists_ReadNoImages(t *testing.T) {
+	store := &readStore{}
+	s := newSite(t, func(c *setup) { store.Store, c.store = c.store, store })
+	var index []map[string]any
+	for i := range 32 { // more than the cache of manifests holds
+		d := s.image("public/app", oci.Tag(fmt.Sprint("v", i)), func(_, manifest map[string]any) {
+			manifest["annotations"] = map[string]string{"filler": strings.Repeat("x", 600<<10), "n": fmt.Sprint(i)}
+		}, "layer")
+		index = append(index, map[string]any{
+			"mediaType": d.MediaType, "digest": d.Digest, "size": d.Size, "platform": map[string]string{"os": "linux", "architecture": fmt.Sprint("a", i)},
+		})
+	}
+	s.put("public/app", oci.Reference{Tag: "all"}, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": index})
+	b := s.browser()
+	b.get("/ui/repository/public/app?sort=size") // remembers what the images are
+	for path, images := range map[string]int64{"/ui/repository/public/app?sort=size": 0, "/ui/image/public/app:all": 0, "/ui/compare/public/app?a=all&b=all&platform=linux/a7": 2} {
+		store.read.Store(0)
+		b.get(path)
+		b.want(200, "a7")
+		if read := store.read.Load(); read > (images+1)<<20 {
+			t.Errorf("%s reads %d bytes", path, read)
+		}
 	}
 }
 

@@ -59,6 +59,12 @@ type Summary struct {
 	Created   time.Time
 }
 
+// Known is what Summarize has remembered of a manifest, or nil.
+func (x *Reader) Known(name oci.Name, d oci.Digest) *Summary {
+	s, _ := x.summaries.Get(summaryKey{name, d})
+	return s
+}
+
 // Summarize describes a manifest of a repository. The caller has room for the manifest and a
 // configuration of MaxConfig, which is shrunk to what is needed.
 func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *registry.Manifest, shrink func(int64)) (*Summary, error) {
@@ -107,6 +113,9 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 		}
 		if p := PlatformOf(d); p != "" && !slices.Contains(s.Platforms, p) {
 			s.Platforms = append(s.Platforms, p)
+		}
+		if d.Size > maxChild {
+			continue
 		}
 		child, err := repo.Peek(ctx, oci.Reference{Digest: d.Digest})
 		if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
