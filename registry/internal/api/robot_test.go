@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -83,6 +85,27 @@ func TestCreateRobot_Expires(t *testing.T) {
 	all, err := robots.List(t.Context())
 	if want := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC); err != nil || len(all) != 1 || !all[0].Expires.Equal(want) {
 		t.Errorf("robots: %v, %v", all, err)
+	}
+}
+
+// A robot that cannot be stored: the client is told why, as with a push.
+func TestCreateRobot_NotStored(t *testing.T) {
+	store := &brokenStore{both: memory.New()}
+	robots, err := robot.Open(t.Context(), store, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, func(s *setup) { s.store, s.options.Robots = store, robots })
+	for _, c := range []struct {
+		err    error
+		status int
+		code   oci.Code
+	}{{storage.ErrReadOnly, 503, oci.CodeUnavailable}, {storage.ErrNoSpace, 500, oci.CodeUnknown}} {
+		store.err = fmt.Errorf("/some/path: %w", c.err)
+		got := s.do("POST", "/v2/_slipway/robots", []byte(`{"name":"ci","repositories":["**"],"allow":["pull"]}`)).wantError(t, c.status, c.code)
+		if text := string(got.body); !strings.Contains(text, c.err.Error()) || strings.Contains(text, "path") {
+			t.Errorf("%v: %s", c.err, text)
+		}
 	}
 }
 
