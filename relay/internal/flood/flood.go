@@ -50,14 +50,15 @@ func Take(f Flood, window, at int64, title, body string, priority int) (next Flo
 // Withdrawn returns the flood without what its message says: somebody has withdrawn that.
 func (f Flood) Withdrawn() Flood { return Flood{ApplicationID: f.ApplicationID, BeganAt: f.BeganAt} }
 
-// Several reports whether a message with this title, which Message has made, collects more than one.
-func Several(title string) bool { return title != titleOf(1) }
+// Several reports whether a message of this title collects more than one: Message has made the title, or the application, which can
+// edit a message that collects only one.
+func Several(title string) bool { return strings.HasSuffix(title, " "+more+"s") }
 
-func titleOf(messages int) string { return plural.Of(messages, "more message") }
+const more = "more message"
 
 // Message returns the message that collects the others, as plain text.
 func (f Flood) Message() (title, body string) {
-	title = titleOf(f.Times)
+	title = plural.Of(f.Times, more)
 	if f.Times > shownLines {
 		return title, "The last " + strconv.Itoa(shownLines) + ":\n" + f.Lines
 	}

@@ -102,6 +102,11 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 		r.Start()
 		first := send(t, r, app.Token, "first", 0)
 		alone := send(t, r, app.Token, "alone", 0)
+		for _, text := range []string{"edited", "edited again"} {
+			if _, err := r.Accept(t.Context(), intake.Request{Token: app.Token, Message: text, Edits: alone.ID}); err != nil {
+				t.Errorf("the only one, %s: %v", text, err)
+			}
+		}
 		if _, err := r.Cancel(t.Context(), sender, alone.ID); err != nil {
 			t.Errorf("the only one: %v", err)
 		}
