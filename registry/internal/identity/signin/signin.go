@@ -171,6 +171,9 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 	if err == nil && id.Nonce != a.Nonce {
 		err = errors.New("the nonce is that of another login")
 	}
+	if err == nil && id.Subject == "" { // whoever is given the name later would be the same person
+		err = errors.New("it names no subject (sub)")
+	}
 	if err != nil {
 		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}
 	}

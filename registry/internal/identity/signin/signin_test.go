@@ -143,6 +143,7 @@ func TestFinish(t *testing.T) {
 		"no state":            {func(_ *provider, back url.Values) { back.Del("state") }, refused, nil, false},
 		"refused there":       {func(_ *provider, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
 		"another nonce":       {func(p *provider, _ url.Values) { p.claims["nonce"] = "x" }, refused, nil, false},
+		"no subject":          {func(p *provider, _ url.Values) { delete(p.claims, "sub") }, refused, nil, false},
 		"no nonce":            {func(p *provider, _ url.Values) { delete(p.claims, "nonce") }, refused, nil, false},
 		"another audience":    {func(p *provider, _ url.Values) { p.claims["aud"] = "other" }, refused, nil, false},
 		"another issuer":      {func(p *provider, _ url.Values) { p.claims["iss"] = "https://evil.example" }, refused, nil, false},
