@@ -63,7 +63,7 @@ func (s *site) registry(binary, token string) string {
 	addr, file := programtest.FreeAddr(s.T), filepath.Join(s.dir, "registry.yml")
 	s.must(os.WriteFile(file, fmt.Appendf(nil, `version: 0.1
 storage: {filesystem: {rootdirectory: %s}, delete: {enabled: true}}
-http: {addr: %q, secret: some}
+http: {addr: %q, secret: shared-by-all-replicas}
 notifications:
   events: {includereferences: true}
   endpoints:

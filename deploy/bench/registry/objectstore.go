@@ -34,7 +34,7 @@ log: {level: error, accesslog: {disabled: true}}
 storage:
   s3: {bucket: registry, region: us-east-1, regionendpoint: "{root}", forcepathstyle: true, secure: false, accesskey: benchmark, secretkey: benchmark, rootdirectory: /bench}
   delete: {enabled: true}
-http: {addr: "{addr}", secret: benchmark}
+http: {addr: "{addr}", secret: shared-by-all-replicas}
 `
 
 // Timed is how long a peer took for a piece of work on an object store.

@@ -20,7 +20,7 @@ storage:
   cache: {blobdescriptor: inmemory}
   filesystem: {rootdirectory: "{root}"}
   delete: {enabled: true}
-http: {addr: "{addr}", secret: benchmark}
+http: {addr: "{addr}", secret: shared-by-all-replicas}
 `
 
 const zotConfig = `{"storage": {"rootDirectory": "{root}", "gc": false, "commit": true},

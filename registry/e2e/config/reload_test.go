@@ -28,7 +28,7 @@ func TestSIGHUP_ReloadsAndCutsNothing(t *testing.T) {
 	setAlice("old")
 	write := func(level, more string) {
 		harness.WriteFile(t, file, []byte("version: 0.1\nlog: {level: "+level+", accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: "+dir+"/root}}\n"+
-			"auth: {htpasswd: {realm: r, path: "+users+"}}\nhttp: {addr: '"+addr+"', secret: x"+more+"}\n"))
+			"auth: {htpasswd: {realm: r, path: "+users+"}}\nhttp: {addr: '"+addr+"', secret: shared-by-all-replicas"+more+"}\n"))
 	}
 	write("info", "")
 	p := harness.Start(t, addr, exec.Command(harness.Binary, "serve", file))

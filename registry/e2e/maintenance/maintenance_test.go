@@ -34,7 +34,7 @@ storage:
       - repositories: ["**"]
         tags: ["tmp-.*"]
         action: delete
-http: {addr: "%ADDR%", secret: x}
+http: {addr: "%ADDR%", secret: shared-by-all-replicas}
 `
 
 // keeper writes that configuration for a root.
@@ -321,8 +321,8 @@ func TestExportAndImport(t *testing.T) {
 		dir, archive := t.TempDir(), filepath.Join(t.TempDir(), "a.tar")
 		harness.RunTool(t, "crane", "--insecure", "pull", "--format=oci", addr+"/app:multi", dir)
 		harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "--src-tls-verify=false", "docker://"+addr+"/app:v1", "oci-archive:"+archive+":named")
-		for _, from := range []string{dir, archive} {
-			if text, code := harness.Run(t, nil, "import", path, from, "foreign"); code != 0 {
+		for from, to := range map[string]string{dir: "foreign:pulled", archive: "foreign"} { // crane's layout names no tag
+			if text, code := harness.Run(t, nil, "import", path, from, to); code != 0 {
 				t.Fatalf("import: %d\n%s", code, text)
 			}
 		}

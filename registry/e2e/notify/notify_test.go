@@ -109,7 +109,7 @@ storage:
   filesystem: {rootdirectory: "%ROOT%"}
   delete: {enabled: true}
 auth: {htpasswd: {realm: r, path: "%HTPASSWD%"}}
-http: {addr: "%ADDR%", secret: s}
+http: {addr: "%ADDR%", secret: shared-by-all-replicas}
 notifications:
   events: {includereferences: true, version: %VERSION%}
   endpoints:

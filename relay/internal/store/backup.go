@@ -31,7 +31,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	partial := filepath.Join(dir, "relay.db")
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
