@@ -74,7 +74,7 @@ func (a *Access) validate(p *config.Problems) {
 
 // Audit is the log of callers and their actions.
 type Audit struct {
-	File    string      `key:"file" doc:"File for the log; pulls and refusals go to a second one, .reads. file, stdout or syslog is required."`
+	File    string      `key:"file" doc:"File for the log; pulls and refusals go to a second one with .reads appended. One of file, stdout and syslog is required."`
 	MaxSize config.Size `key:"maxsize" doc:"Size at which the file is rotated to .1; 0 never."`
 	Keep    int         `key:"keep" min:"1" doc:"Rotated files to keep of each."`
 	Stdout  bool        `key:"stdout" doc:"Write the lines to standard output."`

@@ -68,7 +68,7 @@ type H2C struct {
 
 // Limits protect the server from clients that are slow.
 type Limits struct {
-	StallTimeout time.Duration `key:"stalltimeout" min:"1" doc:"A client that receives less than 256 KiB, or sends less than stalltimeout × minrate, in this time is disconnected."`
+	StallTimeout time.Duration `key:"stalltimeout" min:"1" doc:"A transfer is ended if it moves too little in this time: 256 KiB to the client, or minrate bytes per second from it."`
 	MinRate      config.Size   `key:"minrate" min:"1" doc:"Bytes per second that a client must send, and receive if that exceeds 256 KiB per stalltimeout."`
 	MaxConns     int           `key:"maxconns" min:"0" doc:"Most open connections; 0 means half of the files that the process may open, at most 16384. Beyond it the address with the most gives way."`
 }

@@ -35,7 +35,7 @@ type InMemory struct{}
 // Delete allows deletions.
 type Delete struct {
 	Enabled bool          `key:"enabled" doc:"Let clients delete manifests, tags and blobs."`
-	Keep    time.Duration `key:"keep" min:"0" doc:"How long deletions can be undone."`
+	Keep    time.Duration `key:"keep" min:"0" doc:"How long deletions can be undone; 0: they can't be."`
 }
 
 // Redirect is about sending clients to the object store itself.

@@ -97,7 +97,7 @@ type Admin struct {
 
 // Security is about tokens.
 type Security struct {
-	CheckToken bool           `key:"checktoken" doc:"Refuse tokens with white space around them, and the old token right after its grace period; false keeps it for a day."`
+	CheckToken bool           `key:"checktoken" doc:"Refuse tokens with white space around them. false accepts them, and keeps a replaced token valid for at least a day, even without a grace period."`
 	CheckHIBP  config.Refused `key:"checkhibp" why:"new passwords are not sent to Have I Been Pwned"`
 }
 
