@@ -26,7 +26,7 @@ var examples = command.Examples{
 	},
 	"config schema": {
 		"registry config schema >settings.schema.json",
-		"registry config schema | jq '.properties | keys'",
+		"registry config schema | grep maintenance",
 	},
 	"htpasswd": {
 		"printf %s \"$PASSWORD\" | registry htpasswd --password-stdin /etc/docker/registry/auth/htpasswd alice",

@@ -13,6 +13,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -44,6 +45,7 @@ type Pulls interface {
 type Index struct {
 	o      Options
 	db     *bolt.DB
+	file   *os.File      // of db, which has its lock
 	wake   chan struct{} // holds a token when something was touched
 	broken atomic.Bool   // bbolt has panicked: the file isn't used any more
 
@@ -102,7 +104,14 @@ const openTimeout = time.Second
 func (x *Index) open(path string) (err error) {
 	err = x.guard(func() (err error) {
 		// What a crash loses is read again.
-		x.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: openTimeout, NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		x.db, err = bolt.Open(path, 0o600, &bolt.Options{
+			Timeout: openTimeout, NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType,
+			OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+				f, err = os.OpenFile(name, flag, mode)
+				x.file = f
+				return f, err
+			},
+		})
 		return err
 	})
 	if err != nil {
@@ -138,8 +147,8 @@ func (x *Index) open(path string) (err error) {
 
 // Close closes the file and marks it as whole. Run must have ended.
 func (x *Index) Close() error {
-	if x.broken.Load() { // closing could wait for a lock that the panic left behind
-		return nil
+	if x.broken.Load() { // closing db could wait for a lock that the panic left behind; its map keeps the file's
+		return errors.Join(syscall.Flock(int(x.file.Fd()), syscall.LOCK_UN), x.file.Close())
 	}
 	path := x.db.Path() // "" once it is closed
 	if x.o.Path == "" || path == "" {

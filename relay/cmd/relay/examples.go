@@ -25,8 +25,8 @@ var examples = command.Examples{
 		"relay migrate --from postgres://relay@db/relay --to sqlite:/var/lib/relay/copy.db --password-file /run/secrets/db",
 	},
 	"backup": {
-		"relay backup /srv/backup/relay.db",
-		"docker compose exec -T relay relay backup - >relay.db",
+		"relay backup saved.db --config /etc/relay/config.yml",
+		"relay backup - --config /etc/relay/config.yml | gzip >saved.db.gz",
 	},
 	"config check": {
 		"relay config check /etc/relay/config.yml",
@@ -42,7 +42,7 @@ var examples = command.Examples{
 	},
 	"config schema": {
 		"relay config schema >settings.schema.json",
-		"relay config schema | jq '.properties | keys'",
+		"relay config schema | grep logging",
 	},
 	"app create": {
 		"relay app create grafana --config /etc/relay/config.yml",
