@@ -41,7 +41,7 @@ func TestBody(t *testing.T) {
 		{"an end inside a cell stays inside", HTML, "<b><table><tr><td>x</b></div>y</td></tr></table></b>", "<b><table><tr><td>xy</td></tr></table></b>", "xy"},
 		{"comment", HTML, "a<!-- <script> -->b<!doctype x>", "ab", "ab"},
 		{"only a comment", Markdown, "<!-- x -->", "&lt;!-- x --&gt;", "<!-- x -->"},
-		{"plain", Plain, "**a** <b>\n c ", "**a** &lt;b&gt;<br> c", "**a** <b>\n c"},
+		{"plain", Plain, "**a** <b>\n c ", "**a** &lt;b&gt;<br>\u00a0c", "**a** <b>\n c"},
 		{"control characters", Plain, "a\x00b\x1b[1mc\u0085\x7fd\xff", "ab[1mcd\uFFFD", "ab[1mcd\uFFFD"},
 		{"white space in HTML", HTML, "  a\n   b  <i> c</i>\t", "a\n   b  <i> c</i>", "a b c"},
 	} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"slipway/relay/internal/message"
 )
 
 // Markup of a body. Anything else is taken as Markdown.
@@ -223,8 +225,8 @@ func render(contentType, source string, limit int, media string) (r rendered) {
 }
 
 func plain(source string) rendered {
-	source = strings.TrimSpace(source)
-	html := strings.ReplaceAll(string(appendEscaped(nil, source)), "\n", "<br>")
+	source = message.TrimLines(source)
+	html := strings.ReplaceAll(keepColumns(string(appendEscaped(nil, source))), "\n", "<br>")
 	return rendered{html: html, text: source}
 }
 

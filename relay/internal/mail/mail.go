@@ -3,15 +3,10 @@ package mail
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
-	"mime"
-	"net/mail"
 	"net/textproto"
 	"strings"
-
-	"golang.org/x/net/html/charset"
 
 	"slipway/relay/internal/message"
 )
@@ -47,7 +42,7 @@ const (
 func Read(from io.Reader, maxText int, file FileFunc) (m Mail, err error) {
 	source := &source{from: from}
 	header := &io.LimitedReader{R: source, N: maxHeader}
-	in, err := mail.ReadMessage(bufio.NewReader(header))
+	in, body, err := readHeader(bufio.NewReader(header))
 	switch {
 	case source.err != nil:
 		return m, source.err
@@ -57,10 +52,10 @@ func Read(from io.Reader, maxText int, file FileFunc) (m Mail, err error) {
 		return m, ErrMalformed
 	}
 	header.N = 1 << 62
-	m.Subject = cut(decode(in.Header.Get("Subject")), maxSubject)
-	m.ID, m.From, m.Priority = in.Header.Get("Message-ID"), cut(decode(in.Header.Get("From")), maxSubject), priority(in.Header)
+	m.Subject = cut(decode(in.Get("Subject")), maxSubject)
+	m.ID, m.From, m.Priority = in.Get("Message-ID"), cut(decode(in.Get("From")), maxSubject), priority(in)
 	r := &reader{maxText: maxText, file: file, parts: maxParts}
-	t, err := r.part(textproto.MIMEHeader(in.Header), in.Body, 0)
+	t, err := r.part(in, body, 0)
 	if err == nil {
 		_, err = io.Copy(io.Discard, source)
 	}
@@ -94,11 +89,7 @@ func (s *source) Read(p []byte) (int, error) {
 
 // decode decodes encoded words (RFC 2047) and makes one line of a header.
 func decode(s string) string {
-	d := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
-	if decoded, err := d.DecodeHeader(s); err == nil {
-		s = decoded
-	}
-	return strings.Join(strings.Fields(message.Clean(s)), " ")
+	return strings.Join(strings.Fields(message.Clean(decodeWords(s))), " ")
 }
 
 // cut shortens s to n bytes.
@@ -110,7 +101,7 @@ func cut(s string, n int) string {
 }
 
 // priority reads the headers that mail programs mark important emails with.
-func priority(h mail.Header) int {
+func priority(h textproto.MIMEHeader) int {
 	for _, name := range []string{"Importance", "X-Priority", "Priority", "X-MSMail-Priority"} {
 		word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(h.Get(name))), " ")
 		switch word {
@@ -123,22 +114,12 @@ func priority(h mail.Header) int {
 	return 0
 }
 
-// readText decodes a text to UTF-8 with line feeds.
-func readText(content io.Reader, contentType, label string, limit int) (string, error) {
-	decoded, err := charset.NewReaderLabel(label, content)
-	if label == "" || err != nil {
-		decoded, err = charset.NewReader(content, contentType)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	if decoded == nil {
-		return "", nil
-	}
-	b, err := io.ReadAll(io.LimitReader(decoded, int64(limit)+1))
-	if len(b) > limit {
+// readText decodes a text to UTF-8 with line feeds. It keeps the indent of the first line.
+func readText(content io.Reader, label string, limit int) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(content, 2*int64(limit)+2)) // UTF-16 has up to twice the bytes
+	s := strings.ReplaceAll(toUTF8(b, label), "\r\n", "\n")
+	if len(s) > limit {
 		return "", ErrTooLong
 	}
-	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
-	return strings.TrimSpace(message.Clean(string(b))), err
+	return message.TrimLines(message.Clean(s)), err
 }

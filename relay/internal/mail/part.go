@@ -44,7 +44,7 @@ func (r *reader) part(h textproto.MIMEHeader, body io.Reader, depth int) (t text
 	name := decode(cmp.Or(named["filename"], params["name"]))
 	content := decoded(h.Get("Content-Transfer-Encoding"), body)
 	if disposition != "attachment" && name == "" && (mediaType == "text/plain" || mediaType == "text/html") {
-		return r.text(content, contentType, mediaType, params["charset"])
+		return r.text(content, mediaType, params)
 	}
 	if name == "" && mediaType == "message/rfc822" {
 		name = "message.eml"
@@ -55,14 +55,17 @@ func (r *reader) part(h textproto.MIMEHeader, body io.Reader, depth int) (t text
 	return t, nil
 }
 
-func (r *reader) text(content io.Reader, contentType, mediaType, label string) (t text, err error) {
-	s, err := readText(content, contentType, label, r.maxText)
+func (r *reader) text(content io.Reader, mediaType string, params map[string]string) (t text, err error) {
+	s, err := readText(content, params["charset"], r.maxText)
 	if r.read += len(s); r.read > 2*r.maxText || errors.Is(err, ErrTooLong) {
 		return t, ErrTooLong
 	}
 	// What is wrongly encoded ends a text, and doesn't lose what precedes it.
 	if mediaType == "text/html" {
 		return text{html: s}, nil
+	}
+	if strings.EqualFold(params["format"], "flowed") {
+		s = unflow(s, strings.EqualFold(params["delsp"], "yes"))
 	}
 	return text{plain: s}, nil
 }

@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -126,6 +127,20 @@ func busyConn(c net.Conn) *conn {
 			c = under.NetConn()
 		default:
 			return nil
+		}
+	}
+}
+
+// secure reports whether a connection has TLS.
+func secure(c net.Conn) bool {
+	for {
+		switch under := c.(type) {
+		case *tls.Conn:
+			return true
+		case interface{ NetConn() net.Conn }:
+			c = under.NetConn()
+		default:
+			return false
 		}
 	}
 }

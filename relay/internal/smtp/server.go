@@ -64,14 +64,17 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	s.smtp.ErrorLog = errorLog{o.Log}
 	var accept net.Listener = s.listener
 	if o.Certificate != nil {
-		s.smtp.TLSConfig = &tls.Config{
+		config := &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return o.Certificate() },
 		}
 		if o.ImplicitTLS {
-			accept = tls.NewListener(s.listener, s.smtp.TLSConfig)
+			accept = tls.NewListener(s.listener, config)
+		} else {
+			s.smtp.TLSConfig = config
 		}
 	}
+	accept = commandListener{accept}
 	s.serving.Go(func() { _ = s.smtp.Serve(accept) })
 	return s, nil
 }

@@ -43,9 +43,8 @@ var (
 
 // private reports whether a token may be sent: over TLS, or from this machine, or where the settings allow it.
 func (s *session) private() bool {
-	_, secure := s.conn.TLSConnectionState()
 	ip := net.ParseIP(s.host)
-	return secure || s.s.o.Plaintext || ip != nil && ip.IsLoopback()
+	return secure(s.conn.Conn()) || s.s.o.Plaintext || ip != nil && ip.IsLoopback()
 }
 
 // AuthMechanisms implements [smtp.AuthSession].

@@ -1,0 +1,16 @@
+package format
+
+import "testing"
+
+// Indents and columns of plain text are kept where a title makes it HTML.
+func TestPlain_KeepsColumns(t *testing.T) {
+	const source = "\n  pool: tank\n\tNAME  STATE\n a b\n\n"
+	tab := noBreakSpace + noBreakSpace + noBreakSpace + noBreakSpace + noBreakSpace + noBreakSpace + noBreakSpace + noBreakSpace
+	html, text := Body(Plain, source)
+	if want := "  pool: tank\n\tNAME  STATE\n a b"; text != want {
+		t.Errorf("text %q, want %q", text, want)
+	}
+	if want := noBreakSpace + noBreakSpace + "pool: tank<br>" + tab + "NAME" + noBreakSpace + noBreakSpace + "STATE<br>" + noBreakSpace + "a b"; html != want {
+		t.Errorf("HTML %q, want %q", html, want)
+	}
+}
