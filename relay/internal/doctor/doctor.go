@@ -223,7 +223,11 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 	}
 	switch failed.Class {
 	case matrix.ClassLocked:
-		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. Correct matrix.username and matrix.password, or the account, and start the relay again.", reason)}, false
+		remedy := "Correct matrix.username and matrix.password, or the account,"
+		if failed.Setting != "" {
+			remedy = "Set " + failed.Setting + " to a valid one"
+		}
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. %s and start the relay again.", reason, remedy)}, false
 	case matrix.ClassRelogin:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s.", reason)}, false
 	case matrix.ClassWait:

@@ -43,6 +43,10 @@ func TestHomeserver(t *testing.T) {
 			"wrong password", &matrix.SendError{Class: matrix.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
 			"The login fails: the homeserver refuses the bot's user name or password", "Correct matrix.username and matrix.password",
 		},
+		{
+			"no login with a password", &matrix.SendError{Class: matrix.ClassLocked, Reason: "the homeserver has no login with a password", Setting: "matrix.accesstoken"}, "login", false,
+			"The login fails: the homeserver has no login with a password", "Set matrix.accesstoken to a valid one and start the relay again.",
+		},
 		{"session over", &matrix.SendError{Class: matrix.ClassRelogin, Reason: "the bot's session is over"}, "login", false, "The login fails: the bot's session is over.", ""},
 		{"limited", &matrix.SendError{Class: matrix.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits the relay's requests: ", ""},
 		{"no class", errors.New("odd"), "homeserver", false, "The homeserver check failed: odd.", ""},

@@ -24,6 +24,7 @@ const (
 // standardError is the body of a refusal (client-server API, standard error response).
 type standardError struct {
 	Code       string          `json:"errcode"`
+	Text       string          `json:"error"`
 	SoftLogout bool            `json:"soft_logout"`
 	RetryAfter json.RawMessage `json:"retry_after_ms"` // a number; anything else is no advice
 }
@@ -59,7 +60,7 @@ func refused(status int, header http.Header, body []byte) *SendError {
 		known = unknownCode(status)
 	}
 	failed := &known
-	failed.Status, failed.Code = status, line(e.Code)
+	failed.Status, failed.Code, failed.Answer = status, line(e.Code), line(e.Text)
 	if status == http.StatusTooManyRequests {
 		failed.Class = ClassWait
 	}

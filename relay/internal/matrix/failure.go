@@ -41,7 +41,9 @@ type SendError struct {
 	RetryAfter time.Duration // for ClassWait; for ClassReconcile at least
 	Status     int           // HTTP status, 0 if there was none
 	Code       string        // Matrix errcode, "" if there was none
+	Answer     string        // the homeserver's own sentence, "" if there was none
 	Reason     string        // a sentence for people: why it failed, no secrets
+	Setting    string        // with ClassLocked: the key of the configuration to set; "" for the account's name and password
 	Alone      bool          // with ClassRetry: the homeserver answers otherwise, so only this room waits
 	Encrypt    bool          // with ClassEncrypted: the room was not known to be encrypted, so try again with [Client.Prepare]
 	Replaced   *Replaced     // with ClassReconcile: the room was upgraded and the bot is in the new one

@@ -119,8 +119,8 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 		return room{}, c.notIn(err)
 	}
 	return c.rooms.update(roomID, func(k *room) {
-		if encrypted {
-			rules := encryptionRules(encryption)
+		// Before the bot has joined, Dendrite may answer with another event's content.
+		if rules := encryptionRules(encryption); encrypted && rules.Algorithm != "" {
 			k.encrypted, k.rules = true, &rules
 		}
 		k.checked = begin
@@ -130,7 +130,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}), nil
 }
 
-// encryptionRules decodes m.room.encryption. Malformed fields have their defaults: any such event makes a room encrypted.
+// encryptionRules decodes m.room.encryption. Malformed fields have their defaults.
 func encryptionRules(content json.RawMessage) (rules event.EncryptionEventContent) {
 	_ = json.Unmarshal(content, &rules)
 	return rules

@@ -250,7 +250,7 @@ func (c *Client) saveSession(ctx context.Context, kept storedSession) error {
 func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
 	s, err := c.check(ctx, c.options.AccessToken)
 	if hasClass(err, ClassRelogin) {
-		return nil, reclassify(err, ClassLocked, "the homeserver refuses the configured access token")
+		return nil, needsToken(err, "the configured access token has ended or is wrong")
 	}
 	if err != nil {
 		return nil, err
@@ -294,7 +294,7 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 	var out mautrix.RespLogin
 	err := c.do(ctx, c.api("", ""), request{method: http.MethodPost, path: v3("login"), in: in}, &out)
 	if err != nil {
-		return nil, loginRefused(err)
+		return nil, c.loginRefused(ctx, err)
 	}
 	if out.UserID == "" || out.AccessToken == "" {
 		return nil, notJSON(http.StatusOK, nil, errNoField)
@@ -307,19 +307,53 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 const wrongPassword = "the homeserver refuses the bot's user name or password"
 
 // loginRefused classifies a refused login: codes that block a room elsewhere concern the account here.
-func loginRefused(err error) error {
+func (c *Client) loginRefused(ctx context.Context, err error) error {
 	var failed *SendError
 	if !errors.As(err, &failed) {
 		return err
 	}
-	switch failed.Class {
-	case ClassBlock, ClassDead, ClassRelogin:
-		if failed.Code != "M_FORBIDDEN" && failed.Code != "M_INVALID_USERNAME" {
-			return reclassify(err, ClassLocked, "the homeserver refuses the login")
-		}
+	switch {
+	case failed.Code == "M_FORBIDDEN", failed.Code == "M_INVALID_USERNAME":
 		return reclassify(err, ClassLocked, wrongPassword)
+	case !hasClass(err, ClassBlock, ClassDead, ClassRelogin) && failed.Code != "M_UNRECOGNIZED":
+		return err
+	case c.withoutPasswords(ctx):
+		return needsToken(err, "the homeserver has no login with a password")
+	case failed.Code == "M_UNRECOGNIZED":
+		return err
 	}
-	return failed
+	return withAnswer(reclassify(err, ClassLocked, "the homeserver refuses the login"))
+}
+
+// withoutPasswords reports whether the homeserver offers no login with a password, or none at all.
+func (c *Client) withoutPasswords(ctx context.Context) bool {
+	var offered mautrix.RespLoginFlows
+	err := c.do(ctx, c.api("", ""), request{method: http.MethodGet, path: v3("login")}, &offered)
+	if hasCode(err, "M_UNRECOGNIZED") {
+		var versions mautrix.RespVersions
+		err = c.do(ctx, c.api("", ""), request{method: http.MethodGet, path: mautrix.ClientURLPath{"versions"}}, &versions)
+		return err == nil && len(versions.Versions) > 0
+	}
+	return err == nil && !offered.HasFlow(mautrix.AuthTypePassword)
+}
+
+// needsToken returns a failure that another access token ends.
+func needsToken(err error, reason string) error {
+	err = reclassify(err, ClassLocked, reason)
+	var failed *SendError
+	if errors.As(err, &failed) {
+		failed.Setting = "matrix.accesstoken"
+	}
+	return withAnswer(err)
+}
+
+// withAnswer adds the homeserver's own sentence to the reason of a failure.
+func withAnswer(err error) error {
+	var failed *SendError
+	if errors.As(err, &failed) && failed.Answer != "" {
+		return withReason(err, failed.Reason+`: "`+failed.Answer+`"`)
+	}
+	return err
 }
 
 // Probe logs in if necessary and asks the homeserver whether it accepts the session.

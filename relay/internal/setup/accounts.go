@@ -138,10 +138,15 @@ func (a *Accounts) bot(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.Homeserver.client(a.token).SetUserRatelimit(ctx, id.UserID(user), synapseadmin.ReqSetRatelimit{}); err != nil {
+	err := a.Homeserver.client(a.token).SetUserRatelimit(ctx, id.UserID(user), synapseadmin.ReqSetRatelimit{})
+	switch {
+	case errors.Is(err, mautrix.MUnrecognized):
+		a.Say("limit of messages of %s: the homeserver knows none of single accounts", user)
+	case err != nil:
 		return fmt.Errorf("lift the limit of messages of %s: %w", user, err)
+	default:
+		a.Say("limit of messages of %s: lifted", user)
 	}
-	a.Say("limit of messages of %s: lifted", user)
 	return nil
 }
 
