@@ -38,7 +38,7 @@ func stub(t *testing.T, o Options, answers map[string]string) *Client {
 // A refused login names what helps, in the homeserver's own words.
 func TestLoginRefused(t *testing.T) {
 	const disabled, versions = `400 {"errcode":"M_UNKNOWN","error":"Password login has been disabled."}`, `{"versions":["v1.1"]}`
-	password, token := Options{Username: "bot", Password: "p"}, Options{AccessToken: "t"}
+	password, token := Options{Username: "bot", Password: "p"}, Options{AccessToken: "secret"}
 	for name, tt := range map[string]struct {
 		o       Options
 		answers map[string]string
@@ -63,6 +63,10 @@ func TestLoginRefused(t *testing.T) {
 		"ended token": {
 			token, map[string]string{"GET /v3/account/whoami": `401 {"errcode":"M_UNKNOWN_TOKEN","error":"Token is not active"}`},
 			ClassLocked, `the configured access token has ended or is wrong: "Token is not active"`, "matrix.accesstoken",
+		},
+		"repeated token": {
+			token, map[string]string{"GET /v3/account/whoami": `401 {"errcode":"M_UNKNOWN_TOKEN","error":"unknown: secret"}`},
+			ClassLocked, "the configured access token has ended or is wrong", "matrix.accesstoken",
 		},
 	} {
 		var failed *SendError

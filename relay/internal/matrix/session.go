@@ -250,7 +250,7 @@ func (c *Client) saveSession(ctx context.Context, kept storedSession) error {
 func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
 	s, err := c.check(ctx, c.options.AccessToken)
 	if hasClass(err, ClassRelogin) {
-		return nil, needsToken(err, "the configured access token has ended or is wrong")
+		return nil, c.needsToken(err, "the configured access token has ended or is wrong")
 	}
 	if err != nil {
 		return nil, err
@@ -318,11 +318,11 @@ func (c *Client) loginRefused(ctx context.Context, err error) error {
 	case !hasClass(err, ClassBlock, ClassDead, ClassRelogin) && failed.Code != "M_UNRECOGNIZED":
 		return err
 	case c.withoutPasswords(ctx):
-		return needsToken(err, "the homeserver has no login with a password")
+		return c.needsToken(err, "the homeserver has no login with a password")
 	case failed.Code == "M_UNRECOGNIZED":
 		return err
 	}
-	return withAnswer(reclassify(err, ClassLocked, "the homeserver refuses the login"))
+	return c.withAnswer(reclassify(err, ClassLocked, "the homeserver refuses the login"))
 }
 
 // withoutPasswords reports whether the homeserver offers no login with a password, or none at all.
@@ -338,22 +338,27 @@ func (c *Client) withoutPasswords(ctx context.Context) bool {
 }
 
 // needsToken returns a failure that another access token ends.
-func needsToken(err error, reason string) error {
+func (c *Client) needsToken(err error, reason string) error {
 	err = reclassify(err, ClassLocked, reason)
 	var failed *SendError
 	if errors.As(err, &failed) {
 		failed.Setting = "matrix.accesstoken"
 	}
-	return withAnswer(err)
+	return c.withAnswer(err)
 }
 
-// withAnswer adds the homeserver's own sentence to the reason of a failure.
-func withAnswer(err error) error {
+// withAnswer adds the homeserver's own sentence to the reason of a failure, unless it repeats a secret.
+func (c *Client) withAnswer(err error) error {
 	var failed *SendError
-	if errors.As(err, &failed) && failed.Answer != "" {
-		return withReason(err, failed.Reason+`: "`+failed.Answer+`"`)
+	if !errors.As(err, &failed) || failed.Answer == "" {
+		return err
 	}
-	return err
+	for _, secret := range []string{c.options.AccessToken, c.options.Password} {
+		if secret != "" && strings.Contains(failed.Answer, secret) {
+			return err
+		}
+	}
+	return withReason(err, failed.Reason+`: "`+failed.Answer+`"`)
 }
 
 // Probe logs in if necessary and asks the homeserver whether it accepts the session.
