@@ -22,9 +22,8 @@ type session struct {
 	conn *smtp.Conn
 	host string // address of the client
 
-	login string       // the token that has logged in; "" for none
-	token string       // of the mail under way
-	app   *account.App // of a recipient's token
+	login, token string       // the token that has logged in, "" for none; the one of the mail under way
+	user, app    *account.App // theirs
 }
 
 func (s *Server) session(c *smtp.Conn) (smtp.Session, error) {
@@ -69,7 +68,7 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 }
 
 func (s *session) authenticate(password string) error {
-	_, err := s.sender(password)
+	app, err := s.sender(password)
 	if err != nil {
 		var e *smtp.SMTPError
 		if errors.As(err, &e) && e == errNotHere {
@@ -77,7 +76,7 @@ func (s *session) authenticate(password string) error {
 		}
 		return err
 	}
-	s.login = password
+	s.login, s.user = password, app
 	return nil
 }
 
@@ -108,7 +107,7 @@ func (s *session) sender(token string) (*account.App, error) {
 
 // Mail implements [smtp.Session].
 func (s *session) Mail(string, *smtp.MailOptions) error {
-	s.token = s.login
+	s.token, s.app = s.login, s.user
 	return nil
 }
 

@@ -260,6 +260,19 @@ func TestMail_Refused_KeepsNoAttachments(t *testing.T) {
 	}
 }
 
+// A login is enough for attachments, too: no recipient names the application.
+func TestMail_AttachmentByLogin(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.app("a")
+	c := w.dial()
+	c.want(250, "EHLO x")
+	c.want(235, plainLogin(a.Token))
+	c.mail(250, "any@example.org", "Content-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: image/png; name=a.png\n\nfile\n--x\n\ntext\n--x--")
+	if got := w.messages(); len(got) != 1 {
+		t.Errorf("messages: %q", got)
+	}
+}
+
 // The client hangs up within a mail: nothing of it is a message.
 func TestMail_CutShort(t *testing.T) {
 	w := newWorld(t, nil)
