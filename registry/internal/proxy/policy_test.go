@@ -19,6 +19,7 @@ var policyTests = map[string][]string{
 	"429, or":                                 {"TestPolicy_UpstreamFails", "TestPolicy_RetryAfter", "TestPolicy_PullsPerHour"},
 	"401, 403":                                {"TestPolicy_UpstreamFails"},
 	"the configured login is refused":         {"TestPolicy_UpstreamFails", "TestPolicy_WrongLogin"},
+	"the token server isn't trusted":          {"upstream/TestToken_UntrustedRealm"},
 	"404 for a tag that was there":            {"TestPolicy_DeletedUpstream", "TestPolicy_UnknownNames"},
 	"bytes of another digest":                 {"TestBlob_WrongBytes"},
 	"`offline: true`":                         {"TestPolicy_Offline"},

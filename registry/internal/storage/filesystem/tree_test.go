@@ -199,7 +199,14 @@ func TestPrefixVersionAfterAForeignChange(t *testing.T) {
 	write(t, root+"/tags/v1/current/link", "x")
 	s := openRoot(t, root)
 	defer s.Close()
-	if g := prefixVersion(t, s); g != "" {
+	young := false
+	for range 100 { // the machine may be too busy to look in time
+		check(t, os.Chmod(root+"/tags", 0o755))
+		if young = prefixVersion(t, s) == ""; young {
+			break
+		}
+	}
+	if !young {
 		t.Error("a directory that has just changed has a version")
 	}
 	before := settled(t, s)
