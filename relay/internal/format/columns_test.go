@@ -14,3 +14,11 @@ func TestPlain_KeepsColumns(t *testing.T) {
 		t.Errorf("HTML %q, want %q", html, want)
 	}
 }
+
+func TestTrimLines(t *testing.T) {
+	for in, want := range map[string]string{"": "", " \n ": "", "a": "a", "\n \n  a\n b \n\n": "  a\n b", "\ta": "\ta", " \r\n a": " a"} {
+		if got := TrimLines(in); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}

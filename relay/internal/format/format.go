@@ -9,8 +9,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"slipway/relay/internal/message"
 )
 
 // Markup of a body. Anything else is taken as Markdown.
@@ -225,7 +223,7 @@ func render(contentType, source string, limit int, media string) (r rendered) {
 }
 
 func plain(source string) rendered {
-	source = message.TrimLines(source)
+	source = TrimLines(source)
 	html := strings.ReplaceAll(keepColumns(string(appendEscaped(nil, source))), "\n", "<br>")
 	return rendered{html: html, text: source}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/html/atom"
-
-	"slipway/relay/internal/message"
 )
 
 // DefaultEvents is the largest number of events of a long message. The rest follows in a file.
@@ -154,7 +152,7 @@ func pieces(text string, lines bool, each func(piece string, rank int)) {
 
 // splitPlain cuts a text into parts of at most budget bytes as JSON strings, at line ends if possible.
 func splitPlain(source string, budget int) (parts []rendered) {
-	source = message.TrimLines(source)
+	source = TrimLines(source)
 	for len(parts) == 0 || source != "" {
 		n, cost := 0, 2
 		for n < len(source) && cost+escapedLen(source[n]) <= budget {

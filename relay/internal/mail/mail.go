@@ -8,6 +8,7 @@ import (
 	"net/textproto"
 	"strings"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/message"
 )
 
@@ -121,5 +122,5 @@ func readText(content io.Reader, label string, limit int) (string, error) {
 	if len(s) > limit {
 		return "", ErrTooLong
 	}
-	return message.TrimLines(message.Clean(s)), err
+	return format.TrimLines(message.Clean(s)), err
 }

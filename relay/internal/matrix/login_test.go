@@ -47,25 +47,30 @@ func TestLoginRefused(t *testing.T) {
 		setting string
 	}{
 		"disabled": {
-			password, map[string]string{"POST /v3/login": disabled, "GET /v3/login": `{"flows":[{"type":"m.login.sso"}]}`},
+			password,
+			map[string]string{"POST /v3/login": disabled, "GET /v3/login": `{"flows":[{"type":"m.login.sso"}]}`},
 			ClassLocked, `the homeserver has no login with a password: "Password login has been disabled."`, "matrix.accesstoken",
 		},
 		"refused": {
-			password, map[string]string{"POST /v3/login": disabled, "GET /v3/login": `{"flows":[{"type":"m.login.password"}]}`},
+			password,
+			map[string]string{"POST /v3/login": disabled, "GET /v3/login": `{"flows":[{"type":"m.login.password"}]}`},
 			ClassLocked, `the homeserver refuses the login: "Password login has been disabled."`, "",
 		},
 		"no login at all": {
-			password, map[string]string{"GET /versions": versions},
+			password,
+			map[string]string{"GET /versions": versions},
 			ClassLocked, `the homeserver has no login with a password: "Unrecognized request"`, "matrix.accesstoken",
 		},
 		"no homeserver":  {password, nil, ClassAway, byCode["M_UNRECOGNIZED"].Reason, ""},
 		"wrong password": {password, map[string]string{"POST /v3/login": `403 {"errcode":"M_FORBIDDEN","error":"x"}`}, ClassLocked, wrongPassword, ""},
 		"ended token": {
-			token, map[string]string{"GET /v3/account/whoami": `401 {"errcode":"M_UNKNOWN_TOKEN","error":"Token is not active"}`},
+			token,
+			map[string]string{"GET /v3/account/whoami": `401 {"errcode":"M_UNKNOWN_TOKEN","error":"Token is not active"}`},
 			ClassLocked, `the configured access token has ended or is wrong: "Token is not active"`, "matrix.accesstoken",
 		},
 		"repeated token": {
-			token, map[string]string{"GET /v3/account/whoami": `401 {"errcode":"M_UNKNOWN_TOKEN","error":"unknown: secret"}`},
+			token,
+			map[string]string{"GET /v3/account/whoami": `401 {"errcode":"M_UNKNOWN_TOKEN","error":"unknown: secret"}`},
 			ClassLocked, "the configured access token has ended or is wrong", "matrix.accesstoken",
 		},
 	} {

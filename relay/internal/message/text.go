@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -17,13 +16,6 @@ func Clean(s string) string {
 		s = strings.ReplaceAll(s, "\x00", "")
 	}
 	return s
-}
-
-// TrimLines returns a text without empty lines at its start and white space at its end. It keeps the indent of the first line.
-func TrimLines(s string) string {
-	s = strings.TrimRightFunc(s, unicode.IsSpace)
-	text := strings.TrimLeftFunc(s, unicode.IsSpace)
-	return s[strings.LastIndexByte(s[:len(s)-len(text)], '\n')+1:]
 }
 
 // HideToken returns a text without a token: the readers of a message may not send one.

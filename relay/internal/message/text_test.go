@@ -9,11 +9,3 @@ func TestHideToken(t *testing.T) {
 		}
 	}
 }
-
-func TestTrimLines(t *testing.T) {
-	for in, want := range map[string]string{"": "", " \n ": "", "a": "a", "\n \n  a\n b \n\n": "  a\n b", "\ta": "\ta", " \r\n a": " a"} {
-		if got := TrimLines(in); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-}
