@@ -46,7 +46,7 @@ test: ## linters, unit tests, each capability once end to end with real parts
 test-full: ## beside that: the race detector, loads, kills, long faults, the clients and peers that are large
 	@tools/step tools $(MAKE) -s tools
 	@tools/step build $(MAKE) -s build
-	@$(MAKE) -s -k -j3 test-race test-registry-full test-relay-full
+	@$(MAKE) -s -k -j2 test-race test-registry-full test-relay-full
 
 test-unit: tools-test ## unit tests, without those that need a homeserver or a database
 	@go test -short -skip '^TestFull_' $$(go list $(MODULES) | grep -v /e2e)
@@ -69,14 +69,14 @@ test-relay:
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
 
 test-race:
-	@CGO_ENABLED=1 tools/step race $(CHECK) -race -timeout 20m -p 3 -skip '^TestFull_Model_' $(UNWATCHED) $(UNITS)
-	@tools/step model $(CHECK) -timeout 20m -run '^TestFull_Model_' ./registry/internal/maintenance/collect
+	@CGO_ENABLED=1 tools/step race $(CHECK) -race -timeout 30m -p 3 -skip '^TestFull_Model_' $(UNWATCHED) $(UNITS)
+	@tools/step model $(CHECK) -timeout 30m -run '^TestFull_Model_' ./registry/internal/maintenance/collect
 
 test-registry-full:
-	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 20m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 30m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
 
 test-relay-full:
-	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 20m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
 	@$(BUILT) SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
