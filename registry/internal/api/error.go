@@ -12,7 +12,6 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/storage"
 	"slipway/shared/logging"
 )
 
@@ -80,12 +79,11 @@ func told(err error) (int, oci.Errors) {
 	case errors.As(err, &list):
 	case errors.As(err, &one):
 		list = oci.Errors{one}
-	case errors.Is(err, storage.ErrReadOnly): // of a record beside the images, such as a robot
-		list = oci.Errors{{Code: oci.CodeUnavailable, Message: storage.ErrReadOnly.Error()}}
-	case errors.Is(err, storage.ErrNoSpace):
-		list = oci.Errors{{Code: oci.CodeUnknown, Message: storage.ErrNoSpace.Error()}}
 	default:
-		list = oci.Errors{oci.NewError(oci.CodeUnknown, nil)}
+		if one = registry.NotStored(err); one == nil {
+			one = oci.NewError(oci.CodeUnknown, nil)
+		}
+		list = oci.Errors{one}
 	}
 	status := statuses[list[0].Code]
 	var special *statusError

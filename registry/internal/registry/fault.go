@@ -59,6 +59,18 @@ func fault(err error) error {
 	return &oci.Error{Code: code, Message: faultText(err), Err: err}
 }
 
+// NotStored returns what a client may read of a failure to store a record beside the images, such as a robot, on a storage that is full
+// or read-only; nil for other errors.
+func NotStored(err error) *oci.Error {
+	switch {
+	case errors.Is(err, storage.ErrReadOnly):
+		return &oci.Error{Code: oci.CodeUnavailable, Message: storage.ErrReadOnly.Error(), Err: err}
+	case errors.Is(err, storage.ErrNoSpace):
+		return &oci.Error{Code: oci.CodeUnknown, Message: storage.ErrNoSpace.Error(), Err: err}
+	}
+	return nil
+}
+
 // retryStorage is how long a client waits after an answer that the storage doesn't respond.
 const retryStorage = 5 * time.Second
 
