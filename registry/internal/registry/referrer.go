@@ -18,6 +18,7 @@ import (
 const (
 	defaultReferrers  = 1000
 	maxReferrersBytes = 2 << 20
+	maxReferrersRead  = 32 << 20 // of manifests, whether the page has them or a filter leaves them out
 )
 
 // Referrers lists the manifests of the repository whose subject is the digest,
@@ -34,15 +35,20 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 		limit = defaultReferrers
 	}
 	descs = []oci.Descriptor{}
-	bytes := 0
+	bytes, read := 0, int64(0)
 	for _, d := range candidates {
 		if string(d) <= after {
 			continue
+		}
+		if read > maxReferrersRead { // the page may be empty; clients follow its link
+			return descs, page, nil
 		}
 		desc, ok, err := r.referrer(ctx, d)
 		if err != nil {
 			return nil, Page{}, err
 		}
+		read += desc.Size
+		page.Next = string(d)
 		if !ok || artifactType != "" && desc.ArtifactType != artifactType {
 			continue
 		}
@@ -53,7 +59,7 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 		}
 		descs = append(descs, desc)
 	}
-	return descs, page, nil
+	return descs, Page{}, nil
 }
 
 // referrerCandidates returns the digests that may refer to the subject, sorted.

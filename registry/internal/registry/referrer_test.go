@@ -233,6 +233,32 @@ func TestReferrersInPages(t *testing.T) {
 	})
 }
 
+// A filter that leaves everything out reads no more of it in a request.
+func TestReferrersFilterIsBounded(t *testing.T) {
+	ctx, subject := context.Background(), sum("subject")
+	repo := newRegistry(stores["memory"](t), Options{}).Repository("a")
+	const n, size = 12, 3 << 20
+	for i := range n {
+		refer(t, repo, subject, fmt.Sprint(i), func(m *image) {
+			m.Annotations = map[string]string{"big": strings.Repeat("x", size)}
+		})
+	}
+	pages := 1
+	for after := ""; ; pages++ {
+		descs, page, err := repo.Referrers(ctx, subject, "type/none", after, 0)
+		check(t, err)
+		if len(descs) > 0 {
+			t.Fatalf("the filter leaves %d", len(descs))
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if want := 2; pages != want {
+		t.Errorf("%d MiB are read in %d requests, want %d", n*size>>20, pages, want)
+	}
+}
+
 // A page is bounded in bytes, whatever the annotations.
 func TestReferrersPageIsBounded(t *testing.T) {
 	ctx, subject := context.Background(), sum("subject")
