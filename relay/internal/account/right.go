@@ -150,6 +150,21 @@ func (s *Accounts) setNotify(ctx context.Context, id int64, notify bool) error {
 	return err
 }
 
+// takeRooms makes the rooms of a user's applications that an administrator's right holds depend on the user's own right.
+func (s *Accounts) takeRooms(ctx context.Context, owner int64) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	for _, a := range s.cache.all(func(a *store.Application) bool { return a.OwnerID == owner && a.RoomRight == rightAdmin }) {
+		row := *a.Row()
+		row.RoomRight = rightWriter // until the homeserver says more
+		if err := s.update(ctx, func(tx *store.Tx) error { return tx.SetRoomRight(row.ID, row.RoomRight) }); err != nil {
+			return err
+		}
+		s.cache.putApp(row)
+	}
+	return nil
+}
+
 // CheckOwners asks the homeserver, for each application whose room the bot didn't create, whether the owner is in the
 // room and what the owner may do there. Rooms that cannot be checked stay as they were.
 func (s *Accounts) CheckOwners(ctx context.Context) error {

@@ -137,6 +137,32 @@ func TestRight_LostWithTheMatrixID(t *testing.T) {
 	}
 }
 
+// What an administrator took by that right doesn't outlast it: a room without the former administrator, and mentions of one.
+func TestRight_LostWithTheAdministration(t *testing.T) {
+	r := relaytest.NewRig(t)
+	ida := r.NewPerson("ida", "@ida:hs")
+	is := func(admin bool) {
+		if _, err := r.UpdateUser(ctx, r.Admin, ida.UserID, account.UserInput{Admin: &admin}); err != nil {
+			t.Fatal(err)
+		}
+		ida.Admin = admin
+	}
+	is(true)
+	r.HS.SetMembership("!hers:hs", "@ida:hs", "join")
+	r.HS.SetMembership("!other:hs", "@ida:hs", "leave")
+	other, hers := appOf(t, r, ida, "other", "!other:hs"), appOf(t, r, ida, "hers", "!hers:hs")
+	for _, admin := range []bool{true, false} {
+		is(admin)
+		want := map[bool]refusal.Kind{true: "", false: refusal.KindForbidden}[admin]
+		if _, err := r.Accept(ctx, intake.Request{Token: other.Token, Message: "x"}); refusal.KindOf(err) != want {
+			t.Errorf("administrator %v, a room without ida: %v, want %q", admin, err, want)
+		}
+		if _, err := r.Accept(ctx, intake.Request{Token: hers.Token, Message: "x"}); err != nil {
+			t.Errorf("administrator %v, a room of ida's: %v", admin, err)
+		}
+	}
+}
+
 // An owner who leaves the room loses the right, and has it again after coming back. Applications from before, an administrator's
 // and those in rooms of the bot's go on.
 func TestRight_LostWithTheMembership(t *testing.T) {

@@ -100,8 +100,14 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 		return User{}, err
 	}
 	saved, err := s.saveUser(ctx, id, in, hashed.PasswordHash)
-	if err != nil || in.MatrixID == nil || *in.MatrixID == row.MatrixID {
+	demoted := row.IsAdmin && in.Admin != nil && !*in.Admin
+	if err != nil || !demoted && (in.MatrixID == nil || *in.MatrixID == row.MatrixID) {
 		return saved, err
+	}
+	if demoted {
+		if err := s.takeRooms(ctx, id); err != nil {
+			return saved, err
+		}
 	}
 	err = s.checkOwners(ctx, func(a *store.Application) bool { return a.OwnerID == id && isOwners(a.RoomRight) })
 	if err != nil {
