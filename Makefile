@@ -41,7 +41,7 @@ CHECK  = go test -vet=off
 test: ## linters, unit tests, each capability once end to end with real parts
 	@tools/step tools $(MAKE) -s tools-test
 	@tools/step build $(MAKE) -s build
-	@$(MAKE) -s -k -j3 test-lint test-registry test-units test-relay
+	@$(MAKE) -s -k -j2 test-registry test-relay test-units test-lint
 
 test-full: ## beside that: the race detector, loads, kills, long faults, the clients and peers that are large
 	@tools/step tools $(MAKE) -s tools
@@ -57,13 +57,13 @@ test-lint:
 	@tools/step lint $(MAKE) -s lint-all
 
 test-units:
-	@tools/step unit $(CHECK) -timeout 10m -p 3 -skip '^TestFull_' $(UNITS)
+	@tools/step unit $(CHECK) -timeout 20m -p 3 -skip '^TestFull_' $(UNITS)
 
 test-registry:
-	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 15m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 30m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
 
 test-relay:
-	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 15m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
 
 # SQLite, translated from C, runs three times as long when its own reads and writes are watched; ours and the driver's are.
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)

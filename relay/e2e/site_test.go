@@ -204,7 +204,7 @@ func (s *site) kill() {
 // eventually waits until a condition holds, however busy the machine is.
 func (s *site) eventually(what string, holds func() bool) {
 	s.Helper()
-	s.within(2*time.Minute, what, holds)
+	s.within(5*time.Minute, what, holds)
 }
 
 func (s *site) within(limit time.Duration, what string, holds func() bool) {
@@ -411,7 +411,7 @@ func (s *site) wantBodies(room string, want ...string) {
 func (s *site) arrives(room string, want ...string) {
 	s.Helper()
 	var got []string
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if got = s.bodies(room); slices.Equal(got, want) {
 			return
 		}
