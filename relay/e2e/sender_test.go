@@ -195,7 +195,7 @@ func TestFull_GitHub_Payloads(t *testing.T) {
 	if posted < 300 || accepted < 100 {
 		t.Errorf("%d payloads, %d messages", posted, accepted)
 	}
-	s.within(2*time.Minute, "all are read", func() bool { return len(s.bodies(a.room)) >= accepted })
+	s.within(10*time.Minute, "all are read", func() bool { return len(s.bodies(a.room)) >= accepted })
 	got := s.bodies(a.room)
 	if len(got) != accepted || !slices.ContainsFunc(got, func(b string) bool {
 		return strings.Contains(b, "Codertocat opened #2 Update the README with new information.")
