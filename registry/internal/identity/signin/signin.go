@@ -171,7 +171,7 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 	if err == nil && id.Nonce != a.Nonce {
 		err = errors.New("the nonce is that of another login")
 	}
-	if err == nil && id.Subject == "" { // whoever is given the name later would be the same person
+	if err == nil && id.Subject == "" { // the next owner of the name would be the same person
 		err = errors.New("it names no subject (sub)")
 	}
 	if err != nil {
