@@ -88,7 +88,7 @@ func TestCreateRobot_Expires(t *testing.T) {
 	}
 }
 
-// A robot that cannot be stored: the client is gets the reason, as with a push.
+// A robot that cannot be stored: the client gets the reason, as with a push.
 func TestCreateRobot_NotStored(t *testing.T) {
 	store := &brokenStore{both: memory.New()}
 	robots, err := robot.Open(t.Context(), store, zap.NewNop())
