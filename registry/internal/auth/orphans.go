@@ -17,8 +17,8 @@ import (
 // vanished: a program may have been writing the password file.
 const orphanInterval = time.Second
 
-// WatchMakers ends the robots of users who vanish from the password file, until ctx ends: somebody who is
-// given the name later must not get them.
+// WatchMakers ends the robots of users who vanish from the password file, until ctx ends: the next
+// owner of the name must not get them.
 func (l *Logins) WatchMakers(ctx context.Context, log *zap.Logger) {
 	var missing map[string]bool
 	document.Poll(ctx, orphanInterval, log, "robots of users who have vanished", func(ctx context.Context) (err error) {

@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/storage/memory"
 )
 
-// Somebody who is given the name of a user who was removed gets none of their robots.
+// The next owner of a removed user's name gets none of that user's robots.
 func TestRobots_OfAReusedName(t *testing.T) {
 	s := newService(t, allow("alice", "**", "admin"))
 	secret, err := s.robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice", Repositories: []string{"**"}, Allow: []string{"push"}})

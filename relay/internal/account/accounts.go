@@ -17,7 +17,7 @@ type Options struct {
 	Log   *zap.Logger
 	Rooms Rooms
 	Admin Admin
-	// MaxApplications bounds the applications of a user who is no administrator; 0 means no limit.
+	// MaxApplications bounds the applications of a user other than an administrator; 0 means no limit.
 	MaxApplications int
 	// CheckToken is security.checktoken. If it is false, white space around a token is ignored and the previous token
 	// stays valid for a day even without a grace period. Tokens are checked in any case.

@@ -4,7 +4,7 @@ package alert
 // none.
 type Crowd int
 
-// The parts. Whole reports tell of the whole group, and come after those of its alerts.
+// The parts of a notification. An entry for the whole group follows those of its alerts.
 const (
 	Alone       Crowd = iota
 	OneOfFew          // unless the group has a message already, it has one of its own

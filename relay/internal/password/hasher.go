@@ -55,7 +55,7 @@ type Caller struct {
 	Proven  bool // the right password came from there before: strangers don't take its place
 }
 
-// turn returns who takes turns: somebody who is proven doesn't wait for the strangers at the same address.
+// turn returns the queue of the caller: a proven caller doesn't wait for strangers at the same address.
 func (c Caller) turn() string { return fmt.Sprint(limit.Network(c.Address), " ", c.Proven) }
 
 // places counts callers by address.
@@ -107,7 +107,7 @@ func (h *Hasher) Unusable() string {
 	return h.encode(salt, key)
 }
 
-// Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key. The caller is somebody who is logged in.
+// Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key. The caller must have logged in.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	_, _ = rand.Read(salt) // never fails

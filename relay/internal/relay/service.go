@@ -39,7 +39,7 @@ type Options struct {
 	Delivery  Patience
 	Retention time.Duration // how long final messages are kept; 0 means forever
 	Admin     account.Admin
-	// MaxApplications bounds the applications of a user who is no administrator; 0 means no limit.
+	// MaxApplications bounds the applications of a user other than an administrator; 0 means no limit.
 	MaxApplications int
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.

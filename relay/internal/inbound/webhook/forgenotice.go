@@ -223,7 +223,7 @@ func (e *forgeEvent) discussion(event string) notice {
 	return notice{}
 }
 
-// workflow tells of runs that fail. Runs that succeed are what a team expects.
+// workflow reports runs that fail. Runs that succeed are what a team expects.
 func (e *forgeEvent) workflow() notice {
 	r := e.WorkflowRun
 	if e.Action != "completed" {
@@ -247,7 +247,7 @@ func fileOf(path string) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// actionRun tells of runs of Forgejo's Actions that fail, and of the first that succeeds after one.
+// actionRun reports runs of Forgejo's Actions that fail, and the first that succeeds after one.
 func (e *forgeEvent) actionRun(event string) notice {
 	r := e.Run
 	name := firstOf(r.Workflow, r.Title, "run")
