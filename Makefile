@@ -63,7 +63,7 @@ test-registry:
 	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 30m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
 
 test-relay:
-	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/... ./tools/...)
 
 # SQLite, translated from C, runs three times as long when its own reads and writes are watched; ours and the driver's are.
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
@@ -76,7 +76,7 @@ test-registry-full:
 	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 30m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
 
 test-relay-full:
-	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/...)
+	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/... ./tools/...)
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
 	@$(BUILT) SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
@@ -86,24 +86,24 @@ soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors 
 	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestFull_Model_EveryInterleaving ./registry/internal/maintenance/collect
 
 bench: tools build ## CPU per operation, ours beside the registries and relays that are installed, a table each
-	@go run ./deploy/bench/registry -registry bin/registry
-	@go run ./deploy/bench/relay -relay bin/relay
+	@go run ./tools/bench/registry -registry bin/registry
+	@go run ./tools/bench/relay -relay bin/relay
 
-lint: tools-test lint-all ## golangci-lint over the four modules, shellcheck over the scripts, actionlint, prose
+lint: tools-test lint-all ## golangci-lint over the five modules, shellcheck over the scripts, actionlint, prose
 
 .PHONY: lint-all
 lint-all:
-	@golangci-lint run ./shared/... ./registry/... ./relay/... ./deploy/...
+	@golangci-lint run ./shared/... ./registry/... ./relay/... ./deploy/... ./tools/...
 	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/step .ci/run
 	@actionlint
 	@tools/prose
 
 docs: ## docs/configuration and the charts' schemas, from the settings' own descriptions
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; \
-	  go run ./$$s/cmd/$$s config schema | go run ./deploy/cmd/valuesschema deploy/charts/$$s/values.schema.json; done
+	  go run ./$$s/cmd/$$s config schema | go run ./tools/valuesschema deploy/charts/$$s/values.schema.json; done
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
-	@go run ./deploy/cmd/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures
+	@go run ./tools/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures
 
 image: ## the images slipway/registry and slipway/relay
 	@for s in registry relay; do docker build -f $$s/Dockerfile -t slipway/$$s -t slipway/$$s:$(VERSION) \
@@ -114,7 +114,7 @@ release: ## dist/: archives for linux and darwin, checksums, bills of materials
 
 fmt: ## gofumpt
 	@tools/install gofumpt
-	@gofumpt -w shared registry relay deploy
+	@gofumpt -w shared registry relay deploy tools
 
 tools: ## install what the tests use (tools/versions.txt), download the modules
 	@$(MAKE) -s modules & tools/install run test full; wait $$!
@@ -124,7 +124,7 @@ tools-test:
 	@$(MAKE) -s modules & tools/install run test; wait $$!
 
 modules:
-	@tools/retry go list -deps -test $(MODULES) ./deploy/... >/dev/null
+	@tools/retry go list -deps -test $(MODULES) ./deploy/... ./tools/... >/dev/null
 	@cd relay/e2e/clients && GOWORK=off ../../../tools/retry go mod download
 
 tools-run:

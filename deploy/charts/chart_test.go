@@ -12,7 +12,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"slipway/deploy/internal/harness"
+	"slipway/tools/harness"
 )
 
 // everything turns on all that a chart can make.

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/tools/harness"
 )
 
 // TestSchemas: the schema of a chart's values knows exactly the settings of its service.

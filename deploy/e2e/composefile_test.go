@@ -8,8 +8,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 // overrides are the files of deploy/compose that lie over docker-compose.yml, with the variables that each needs.

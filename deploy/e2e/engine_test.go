@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 // engineVariable names the engine's directory to the test that runs next to it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 var services = []string{"registry", "relay"}

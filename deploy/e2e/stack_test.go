@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 // names that the ports of docker-compose.tls.yml are reached by.

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"slipway/deploy/internal/harness"
-	"slipway/deploy/internal/metrics"
+	"slipway/tools/harness"
+	"slipway/tools/metrics"
 )
 
 // panel is what the tests look at in Grafana's model.

@@ -9,8 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"slipway/deploy/internal/harness"
-	"slipway/deploy/internal/metrics"
+	"slipway/tools/harness"
+	"slipway/tools/metrics"
 )
 
 var files = []string{"registry.rules.yml", "relay.rules.yml"}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/deploy/internal/harness"
+	"slipway/tools/harness"
 )
 
 // checkRegistry does what clients do through a proxy, whatever they say of

@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"slipway/deploy/internal/harness"
+	"slipway/tools/harness"
 )
 
 var services = []string{"registry", "relay"}

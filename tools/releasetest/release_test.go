@@ -1,6 +1,6 @@
-// Package release_test holds the archives of a release: what is in them, that
+// Package releasetest_test holds the archives of a release: what is in them, that
 // they run, and that the same sources give the same bytes anywhere.
-package release_test
+package releasetest_test
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 const version = "v9.8.7"

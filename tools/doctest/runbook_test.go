@@ -1,4 +1,4 @@
-package docs_test
+package doctest_test
 
 import (
 	"path/filepath"
@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 var alertRule = regexp.MustCompile(`(?s)- alert: (\w+)\n(.*?)(?: runbook_url: docs/(([^#\s]+)#?(\S*)))?\n\n`)

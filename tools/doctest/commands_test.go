@@ -1,4 +1,4 @@
-package docs_test
+package doctest_test
 
 import (
 	"path/filepath"
@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
-	"slipway/deploy/internal/metrics"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
+	"slipway/tools/metrics"
 )
 
 // manual is what the manual pages of a program say, by their names: "registry-config-check".

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"slipway/deploy/bench/process"
+	"slipway/tools/bench/process"
 )
 
 // What an object store that is measured holds, and how far away it is.

@@ -1,4 +1,4 @@
-package docs_test
+package doctest_test
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 // least is what a part of a configuration is laid over.

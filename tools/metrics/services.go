@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 // password opens the relay to its administrator.

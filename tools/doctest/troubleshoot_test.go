@@ -1,4 +1,4 @@
-package docs_test
+package doctest_test
 
 import (
 	"path/filepath"
@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"slipway/deploy/bench/process"
+	"slipway/tools/bench/process"
 )
 
 // server is a peer that runs.

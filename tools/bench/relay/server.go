@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 
-	"slipway/deploy/bench/process"
+	"slipway/tools/bench/process"
 )
 
 // server is a relay that runs.

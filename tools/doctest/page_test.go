@@ -1,4 +1,4 @@
-// Package docs_test checks the documentation: links lead somewhere, commands,
+// Package doctest_test checks the documentation: links lead somewhere, commands,
 // flags and metrics exist, configurations are valid, and the pages of TestRun
 // work as they stand.
 //
@@ -17,7 +17,7 @@
 // relay/e2e runs those of docs/relay that have this one:
 //
 //	<!-- run: relay/e2e -->
-package docs_test
+package doctest_test
 
 import (
 	"path/filepath"
@@ -26,8 +26,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 // page is one file of the documentation.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/tools/harness"
 )
 
 // Series is what the services export: the labels of each series, by name.

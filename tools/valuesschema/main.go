@@ -1,7 +1,7 @@
 // Valuesschema writes the schema of a service's settings into the schema of its chart's values, so
 // that helm refuses a setting that the service would refuse at its start:
 //
-//	registry config schema | go run ./deploy/cmd/valuesschema deploy/charts/registry/values.schema.json
+//	registry config schema | go run ./tools/valuesschema deploy/charts/registry/values.schema.json
 package main
 
 import (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/deploy/internal/harness"
+	"slipway/tools/harness"
 )
 
 // TestFull_Run measures the relay for a moment: all that was accepted arrives, once, and each number is there.

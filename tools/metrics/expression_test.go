@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"slipway/deploy/internal/metrics"
+	"slipway/tools/metrics"
 )
 
 func TestCheck(t *testing.T) {

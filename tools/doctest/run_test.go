@@ -1,4 +1,4 @@
-package docs_test
+package doctest_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
+	"slipway/tools/harness"
 )
 
 var (
@@ -37,7 +37,7 @@ func TestFull_Run_QuickStart(t *testing.T) { runPage(t, "docs/quick-start.md", "
 
 func runPage(t *testing.T, path, prepare string) {
 	t.Helper()
-	runSession(t, "here=deploy/docs/testdata\n. $here/lib.sh\n. $here/"+prepare+"\n"+session(t, readPage(t, path)))
+	runSession(t, "here=tools/doctest/testdata\n. $here/lib.sh\n. $here/"+prepare+"\n"+session(t, readPage(t, path)))
 }
 
 // session is the script that runs a page's blocks.
