@@ -148,9 +148,9 @@ func (s *site) spawn(serve *exec.Cmd) {
 	log, err := os.OpenFile(filepath.Join(s.dir, "relay.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	s.must(err)
 	defer log.Close()
+	serve.Stdout, serve.Stderr = log, log
+	s.must(serve.Start())
 	s.proc = serve
-	s.proc.Stdout, s.proc.Stderr = log, log
-	s.must(s.proc.Start())
 	s.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
 		_ = cmd.Wait() // its exit is checked where it matters
