@@ -19,7 +19,7 @@ var besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coale
 	coalesce(CASE WHEN a.mention NOT IN ('auto', 'room') THEN a.mention WHEN ` + mayNotify + ` THEN a.mention ELSE 'owner' END, ''),
 	a.id IS NULL OR a.deleted_at > 0, coalesce(a.room_id = o.room AND ` + hasLost("a") + `, FALSE),
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
-		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom(`?`) + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
+		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom(`CAST(? AS BIGINT)`) + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
 
 // withBesides joins what besides selects.
 const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target`
@@ -60,9 +60,11 @@ func scanEntry(r row) (*outbox.Entry, error) {
 	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
 }
 
+// preparePending prepares the statement of [Store.Pending]. SQLite would compile it again for other values of plain parameters that
+// its plan depends on, in each call; it looks into no cast.
 func (d *database) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {
 	return db.PrepareContext(ctx, d.bind(`SELECT `+loadedColumns()+`,`+besides+` FROM outbox o `+d.use("outbox_pending")+withBesides+`
-		WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?`))
+		WHERE o.room = CAST(? AS BIGINT) AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT CAST(? AS BIGINT)`))
 }
 
 // Backlog is what waits for one room.

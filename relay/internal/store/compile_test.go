@@ -1,0 +1,81 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	driver "modernc.org/sqlite"
+
+	"slipway/relay/internal/outbox"
+)
+
+// compilations counts what SQLite compiles over a connection. The statements that are prepared already are compiled once more when
+// they are next used.
+func compilations(t *testing.T, conn *sql.Conn) *int {
+	t.Helper()
+	n := 0
+	err := conn.Raw(func(c any) error {
+		return c.(driver.AuthorizerRegisterer).RegisterAuthorizer(func(action driver.AuthorizerActionCode, _, _, _, _ string) driver.AuthorizerReturnCode {
+			switch action {
+			case driver.AuthSelect, driver.AuthInsert, driver.AuthUpdate, driver.AuthDelete:
+				n++
+			}
+			return driver.AuthorizerOK
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+func TestMessages_OnTheirWay_CompileNoStatements(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	withRoom(t, s)
+	update(t, s, func(tx *Tx) error {
+		_, err := tx.RoomAt("!b")
+		return err
+	})
+	s.read.SetMaxOpenConns(1)
+	reading, err := s.read.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, read := compilations(t, s.w.conn), compilations(t, reading)
+	if err := reading.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	send := func(n int) {
+		for room := int64(1); room <= 2; room++ {
+			keyed, refused := entry(room, "a"), entry(room, "b")
+			keyed.Key = &Key{Key: fmt.Sprint(room, n), Hash: []byte("x")}
+			accept(t, s, keyed)
+			accept(t, s, entry(room, "c"), refused, entry(room, "d"))
+			for limit := range 3 {
+				if _, _, err := s.Pending(ctx, room, limit, 1<<20, map[int64]int64{keyed.Entry.ID: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, e := range pending(t, s, room) {
+				if i == 1 {
+					found(t, s, *e, outbox.NotSent{Reason: "busy"}, 1)
+					e = pending(t, s, room)[0]
+				}
+				found(t, s, *e, outbox.Sent{EventID: "$1"}, 1)
+			}
+		}
+	}
+	for n := range 2 {
+		send(n)
+	}
+	*written, *read = 0, 0
+	for n := range 2 {
+		send(2 + n)
+	}
+	if *written != 0 || *read != 0 {
+		t.Errorf("compiled %d times to write, %d times to read, want never", *written, *read)
+	}
+}
