@@ -62,7 +62,7 @@ func TestComposeV2(t *testing.T) {
 			if want := map[bool]string{true: types.PullPolicyBuild, false: types.PullPolicyNever}[s.Build != nil]; strings.HasPrefix(s.Image, "slipway/") && s.PullPolicy != want {
 				t.Errorf("%q, %s: the pull policy of %s is %q, want %q", override, name, s.Image, s.PullPolicy, want)
 			}
-			store := name == "store" || name == "redis" || name == "postgres"
+			store := name == "store" || name == "postgres"
 			for _, port := range s.Ports {
 				if public := override == "tls" && name == "proxy"; store || port.HostIP != "127.0.0.1" && !public {
 					t.Errorf("%q, %s listens on %s:%s", override, name, port.HostIP, port.Published)

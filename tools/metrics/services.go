@@ -36,7 +36,6 @@ log: {level: error, accesslog: {disabled: true}}
 storage:
   filesystem: {rootdirectory: %q}
   delete: {enabled: true}
-  cache: {blobdescriptor: redis}
   maintenance:
     gc: {enabled: true, interval: 1s}
     verify: {enabled: true, interval: 1s}
@@ -46,7 +45,6 @@ http:
   debug: {addr: %q, prometheus: {enabled: true}}
 notifications:
   endpoints: [{name: relay, url: %q}]
-redis: {addr: "127.0.0.1:1"} # nobody is there, which is counted
 proxy:
   upstreams: [{prefix: hub, remoteurl: %q}]
 `

@@ -17,7 +17,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// replicas are three registries behind nginx, which share a bucket and a Redis.
+// replicas are three registries behind nginx, which share a bucket.
 type replicas struct {
 	t       *testing.T
 	store   *harness.Tunnel // the way to the bucket
@@ -35,13 +35,11 @@ func startReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
 	server, _ := harness.S3Bucket(t, s3test.MinIO)
 	r := &replicas{t: t, store: harness.NewTunnel(t, server.Addr)}
-	redis := programtest.FreeAddr(t)
-	harness.StartRedis(t, redis)
 	var servers []string
 	for range n {
 		addr := programtest.FreeAddr(t)
 		r.addrs = append(r.addrs, addr)
-		r.configs = append(r.configs, harness.WriteS3Config(t, addr, "http://"+r.store.Addr, "redis: {addr: \""+redis+"\"}\n"))
+		r.configs = append(r.configs, harness.WriteS3Config(t, addr, "http://"+r.store.Addr))
 		servers = append(servers, addr+" max_fails=2 fail_timeout=1s")
 	}
 	for i := range n {
@@ -66,7 +64,7 @@ func (r *replicas) launch(i int) *programtest.Process {
 
 func (r *replicas) command(ctx context.Context, config string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, harness.Binary, append(args[:1:1], append([]string{config}, args[1:]...)...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.t.TempDir(), "REGISTRY_STORAGE_CACHE_BLOBDESCRIPTOR=redis", "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
 	return cmd
 }
 

@@ -28,23 +28,23 @@ storage:
 http: {addr: "%ADDR%", secret: shared-by-all-replicas}
 `
 
-// WriteS3Config writes a configuration with the bucket at the endpoint. What more says comes at its end.
-func WriteS3Config(t testing.TB, addr, endpoint, more string) string {
+// WriteS3Config writes a configuration with the bucket at the endpoint.
+func WriteS3Config(t testing.TB, addr, endpoint string) string {
 	t.Helper()
 	text := strings.NewReplacer("%ENDPOINT%", endpoint, "%ADDR%", addr, "%ACCESS%", s3test.AccessKey, "%SECRET%", s3test.SecretKey).Replace(s3Config)
 	path := filepath.Join(t.TempDir(), "config.yml")
-	if err := os.WriteFile(path, []byte(text+more), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 // StartOnS3 starts a replica. The environment comes on top of the file.
-func StartOnS3(t testing.TB, endpoint, more string, env ...string) *Process {
+func StartOnS3(t testing.TB, endpoint string, env ...string) *Process {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
 	env = append([]string{"REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}, env...)
-	return Serve(t, addr, env, WriteS3Config(t, addr, endpoint, more))
+	return Serve(t, addr, env, WriteS3Config(t, addr, endpoint))
 }
 
 // InBucket reports whether the bucket has the bytes of a blob.

@@ -189,7 +189,7 @@ func TestFull_HugeBlobOnS3(t *testing.T) {
 	t.Setenv("MINIO_COMPRESSION_ENABLE", "on") // so that the bytes, nearly all zero, take no room on the disk
 	t.Setenv("MINIO_COMPRESSION_MIME_TYPES", "application/octet-stream")
 	server, bucket := harness.S3Bucket(t, s3test.MinIO)
-	p := harness.StartOnS3(t, server.URL(), "", "REGISTRY_SLIPWAY_OBJECTSTORE_SPOOLMAX=5MiB")
+	p := harness.StartOnS3(t, server.URL(), "REGISTRY_SLIPWAY_OBJECTSTORE_SPOOLMAX=5MiB")
 	before := p.Peak(t)
 	blob := harness.Pattern(2, size)
 	goesInAndOut(t, p.Addr, blob)

@@ -47,8 +47,8 @@ func restoreDeleted(t *testing.T, stores map[string]s3test.Start) {
 				config = harness.WritePeerConfig(t, "127.0.0.1:0", root)
 			} else {
 				server, _ := harness.S3Bucket(t, start)
-				p = harness.StartOnS3(t, server.URL(), "", keepDeleted)
-				config = harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), "")
+				p = harness.StartOnS3(t, server.URL(), keepDeleted)
+				config = harness.WriteS3Config(t, "127.0.0.1:0", server.URL())
 			}
 			image, index := harness.NewImage(t, 301, 2, 20_000), harness.NewIndex(t, harness.NewImage(t, 302, 1, 10_000), harness.NewImage(t, 303, 1, 10_000))
 			image.Push(t, p.Addr, "web/app", "v1")

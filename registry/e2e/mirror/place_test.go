@@ -59,7 +59,7 @@ func onS3(t *testing.T, start s3test.Start, upstream string) *place {
 func onBucket(t *testing.T, bucket object.Bucket, endpoint, upstream string) *place {
 	return &place{
 		command: func(addr string, env ...string) *exec.Cmd {
-			cmd := exec.Command(harness.Binary, "serve", harness.WriteS3Config(t, addr, endpoint, ""))
+			cmd := exec.Command(harness.Binary, "serve", harness.WriteS3Config(t, addr, endpoint))
 			cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_PROXY_REMOTEURL=http://" + upstream}, env...)
 			return cmd
 		},
@@ -84,7 +84,7 @@ func onBucket(t *testing.T, bucket object.Bucket, endpoint, upstream string) *pl
 			}
 			return left
 		},
-		config: harness.WriteS3Config(t, "127.0.0.1:0", endpoint, ""),
+		config: harness.WriteS3Config(t, "127.0.0.1:0", endpoint),
 		lease:  40 * time.Second,
 	}
 }

@@ -18,7 +18,7 @@ func TestFull_BucketIsFull(t *testing.T) {
 	dir := programtest.Mount(t, "tmpfs", "size=64m")
 	server := s3test.MinIO(t, dir)
 	bucket := server.Bucket(t, "images")
-	p := harness.StartOnS3(t, server.URL(), "")
+	p := harness.StartOnS3(t, server.URL())
 	images := map[string]*harness.Image{}
 	for i, tag := range []string{"kept", "deleted", "untagged"} {
 		images[tag] = harness.NewImage(t, uint64(210+i), 1, 100_000)
@@ -35,7 +35,7 @@ func TestFull_BucketIsFull(t *testing.T) {
 	if got := harness.ListTags(t, p.Addr, "app"); got != "kept" {
 		t.Errorf("tags %q are left", got)
 	}
-	config := harness.WriteS3Config(t, programtest.FreeAddr(t), server.URL(), "")
+	config := harness.WriteS3Config(t, programtest.FreeAddr(t), server.URL())
 	if out, code := harness.Run(t, nil, "serve", config); code == 0 || !strings.Contains(out, "the bucket is full: free space first") {
 		t.Errorf("a start on a full bucket: %d, %s", code, out)
 	}

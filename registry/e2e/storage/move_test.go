@@ -39,13 +39,13 @@ func move(t *testing.T, start s3test.Start) {
 	late.Pulls(t, disk.Addr, "team/late", "v1")
 	copyTree(t, root, bucket, copied)
 
-	moved := harness.StartOnS3(t, server.URL(), "")
+	moved := harness.StartOnS3(t, server.URL())
 	late.Pulls(t, moved.Addr, "team/late", "v1")
 	late.Pulls(t, moved.Addr, "team/early", "v2")
 	if got := harness.ListTags(t, moved.Addr, "team/early"); got != "v2" {
 		t.Errorf("tags in the bucket: %q, want v2", got)
 	}
-	config := harness.WriteS3Config(t, "127.0.0.1:0", server.URL(), "")
+	config := harness.WriteS3Config(t, "127.0.0.1:0", server.URL())
 	layout := filepath.Join(t.TempDir(), "out")
 	for _, args := range [][]string{{"verify", config}, {"export", config, "team/late", layout}} {
 		if out, code := harness.Run(t, nil, args...); code != 0 {

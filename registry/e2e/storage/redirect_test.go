@@ -51,7 +51,7 @@ func redirect(t *testing.T, start s3test.Start) {
 	env := []string{
 		"REGISTRY_STORAGE_S3_REDIRECTENDPOINT=" + public.URL, "REGISTRY_LOG_LEVEL=debug", "REGISTRY_LOG_ACCESSLOG_DISABLED=false",
 	}
-	replica := harness.StartOnS3(t, server.URL(), "", append(env, redirected)...)
+	replica := harness.StartOnS3(t, server.URL(), append(env, redirected)...)
 	img := harness.NewImage(t, 71, 3, 40_000)
 	harness.RunTool(t, "crane", "push", img.Layout(t, "v1"), replica.Addr+"/app:v1")
 
@@ -93,7 +93,7 @@ func redirect(t *testing.T, start s3test.Start) {
 		t.Errorf("crane read %d blobs from the store, want 3 layers", n)
 	}
 	for name, more := range map[string]string{"off": "REGISTRY_STORAGE_REDIRECT_DISABLE=true", "excluded": "REGISTRY_STORAGE_REDIRECT_EXCLUDE=[127.0.0.0/8]"} {
-		streams := harness.StartOnS3(t, server.URL(), "", append(env, redirected, more)...)
+		streams := harness.StartOnS3(t, server.URL(), append(env, redirected, more)...)
 		if n := pull(streams); n != 0 {
 			t.Errorf("%s: crane read %d blobs from the store", name, n)
 		}

@@ -19,7 +19,7 @@ func TestS3_ReplicasTagAtTheSameMoment(t *testing.T) { replicasTag(t, s3test.Ver
 func replicasTag(t *testing.T, start s3test.Start) {
 	server, _ := harness.S3Bucket(t, start)
 	immutable := "REGISTRY_STORAGE_MAINTENANCE_IMMUTABLE=[{repositories: ['**'], tags: ['v\\d+']}]"
-	addrs := []string{harness.StartOnS3(t, server.URL(), "", immutable).Addr, harness.StartOnS3(t, server.URL(), "", immutable).Addr}
+	addrs := []string{harness.StartOnS3(t, server.URL(), immutable).Addr, harness.StartOnS3(t, server.URL(), immutable).Addr}
 	images := []*harness.Image{harness.NewImage(t, 81, 1, 1000), harness.NewImage(t, 82, 1, 1000)}
 	for i, img := range images {
 		img.Push(t, addrs[i], "race", "first"+strconv.Itoa(i))

@@ -116,7 +116,7 @@ func countedS3(t *testing.T, server *s3test.Server) *countedStore {
 	bucket := server.Bucket(t, "images")
 	c := newStoreCounter(t, server.URL())
 	return &countedStore{c, bucket, "some/root", true, func(env ...string) *harness.Process {
-		return harness.StartOnS3(t, c.URL, "", append(uncounted, env...)...)
+		return harness.StartOnS3(t, c.URL, append(uncounted, env...)...)
 	}}
 }
 
@@ -311,7 +311,7 @@ func TestFull_S3_IdleReplica_SendsNextToNothing(t *testing.T) {
 	server.Bucket(t, "images")
 	c := newStoreCounter(t, server.URL())
 	c.all = true
-	replica := harness.StartOnS3(t, c.URL, "")
+	replica := harness.StartOnS3(t, c.URL)
 	c.during(func() { harness.NewImage(t, 1, 2, 1000).Push(t, replica.Addr, "idle", "v1") })
 	const span = 20 * time.Second
 	got := c.during(func() { time.Sleep(span) })

@@ -18,7 +18,7 @@ import (
 func startPeerOnS3(t testing.TB, tool, endpoint string) *harness.Process {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
-	config := harness.WriteS3Config(t, addr, endpoint, "")
+	config := harness.WriteS3Config(t, addr, endpoint)
 	if tool == "docker-registry" { // which knows no redirect section without its own driver's keys
 		rewrite(t, config, "forcepathstyle: true, ", "")
 	}
@@ -45,7 +45,7 @@ func TestS3_ExchangeWithDistribution(t *testing.T) {
 
 func exchange(t *testing.T, start s3test.Start, peers ...harness.Peer) {
 	server, _ := harness.S3Bucket(t, start)
-	ours := harness.StartOnS3(t, server.URL(), "").Addr
+	ours := harness.StartOnS3(t, server.URL()).Addr
 	for i, peer := range peers {
 		t.Run(peer.Name, func(t *testing.T) {
 			harness.Exchange(t, ours, startPeerOnS3(t, peer.Tool, server.URL()).Addr, fmt.Sprint("exchange", i), uint64(11+10*i))
@@ -69,7 +69,7 @@ func TestS3_UploadSurvivesItsReplica(t *testing.T) { uploadSurvives(t, s3test.Ve
 
 func uploadSurvives(t *testing.T, start s3test.Start) {
 	server, _ := harness.S3Bucket(t, start)
-	first, second := harness.StartOnS3(t, server.URL(), ""), harness.StartOnS3(t, server.URL(), "")
+	first, second := harness.StartOnS3(t, server.URL()), harness.StartOnS3(t, server.URL())
 	for name, chunks := range map[string][]string{
 		"small":  {"one ", "two ", "three"},
 		"large":  {strings.Repeat("0123456789abcdef", 6<<16), "little", strings.Repeat("fedcba9876543210", 5<<16)},

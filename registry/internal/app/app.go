@@ -162,21 +162,13 @@ func (a *App) openRules(context.Context) (err error) {
 	if o.Signer, err = blobURLs(a.Config, a.Store.signer, a.Log, &a.background); err != nil {
 		return err
 	}
-	shared, err := openRedis(a.Config, a.Log, a.metrics)
-	if err != nil {
-		return err
-	}
-	if shared != nil {
-		a.onClose(shared.Close)
-		o.Shared = shared
-	}
 	if a.quotas = openQuotas(a.Config, a.Store, a.Log); a.quotas != nil {
 		a.onClose(func() error { a.quotas.Close(); return nil })
 		a.background = append(a.background, a.quotas.Count)
 		o.Quota = a.quotas
 	}
 	if a.metrics != nil {
-		o.Looked = countLooks(a.metrics, shared != nil)
+		o.Looked = countLooks(a.metrics)
 	}
 	a.Rules = registry.New(o)
 	if err := a.openCaches(o.Pulled, a.metrics); err != nil {

@@ -59,22 +59,18 @@ func measured[M any](metrics *prometheus.Registry, make func(prometheus.Register
 	return make(metrics)
 }
 
-// countLooks counts cache lookups under the metric names of CNCF distribution 3 and 2.8. Redis
-// counts its errors itself; without it there are none.
-func countLooks(metrics prometheus.Registerer, redis bool) func(hit bool) {
+// countLooks counts cache lookups under the metric names of CNCF distribution 3 and 2.8.
+func countLooks(metrics prometheus.Registerer) func(hit bool) {
 	requests := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "registry_storage_cache_requests_total", Help: "Looks for a manifest in the caches: memory, then Redis if there is one.",
+		Name: "registry_storage_cache_requests_total", Help: "Lookups of a manifest in memory.",
 	})
 	hits := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "registry_storage_cache_hits_total", Help: "Looks for a manifest that a cache had.",
+		Name: "registry_storage_cache_hits_total", Help: "Lookups of a manifest that memory had.",
 	})
 	former := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "registry_storage_cache_total", Help: "The same looks, as distribution 2.8 counts them.",
+		Name: "registry_storage_cache_total", Help: "The same lookups, as distribution 2.8 counts them.",
 	}, []string{"type"})
 	metrics.MustRegister(requests, hits, former)
-	if !redis {
-		metrics.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "registry_storage_cache_errors_total", Help: "Always 0 without Redis."}))
-	}
 	looks, found, missed := former.WithLabelValues("Request"), former.WithLabelValues("Hit"), former.WithLabelValues("Miss")
 	return func(hit bool) {
 		requests.Inc()

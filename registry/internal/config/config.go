@@ -29,9 +29,9 @@ type Config struct {
 	Slipway       Slipway       `key:"slipway" doc:"Distribution ignores this section."`
 	Proxy         Proxy         `key:"proxy" doc:"Pull-through caches."`
 	Notifications Notifications `key:"notifications"`
-	Redis         *Redis        `key:"redis" doc:"For storage.cache.blobdescriptor: redis. The registry works while Redis is unreachable."`
 	Middleware    Middleware    `key:"middleware" doc:"Changes the URLs of redirects for blobs. Off with storage.redirect.disable."`
 	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
+	Redis         config.Dead   `key:"redis" why:"each replica caches manifests in its own memory, see slipway.manifests.cache"`
 	Compatibility config.Dead   `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
 }
 

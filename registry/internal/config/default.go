@@ -37,7 +37,6 @@ func Default() Config {
 			Manifests: ValidatedManifests{Indexes: Indexes{Platforms: "all"}},
 		},
 		Notifications: defaultNotifications(),
-		Redis:         defaultRedis(),
 		Middleware:    defaultMiddleware(),
 		Proxy:         defaultProxy(),
 		Slipway: Slipway{

@@ -44,8 +44,6 @@ func TestExampleIsComplete(t *testing.T) {
 	source = bytes.Replace(source, []byte("  secret: a-long-random-string\n"), nil, 1)
 	source = bytes.Replace(source, []byte("    secret: a-long-random-string\n"), nil, 1)
 	source = bytes.Replace(source, []byte("    secret_file: /run/secrets/registry-event-secret\n"), nil, 1)
-	source = bytes.Replace(source, []byte("  password_file: /run/secrets/redis-password\n"), nil, 1)
-	source = bytes.Replace(source, []byte("  sentinelpassword_file: /run/secrets/sentinel-password\n"), nil, 1)
 	source = bytes.Replace(source, []byte("/run/secrets/registry-http-secret"), []byte(os.DevNull+"x"), 1)
 	source = bytes.Replace(source, []byte(ofRemoteURL), nil, 1)
 	cfg, report, err := load(config.Options{File: "example", Source: source})
@@ -53,7 +51,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|loglevel|redis.pool.*|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	required := regexp.MustCompile(`^(version|loglevel|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Type != "" && !required.MatchString(path) && report.Origins[path] == "" {
@@ -66,7 +64,7 @@ func TestExampleIsComplete(t *testing.T) {
 // defaults, where there is one.
 func TestExampleComments(t *testing.T) {
 	source := driverSections.ReplaceAll(uncommented(t), nil)
-	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", "  password_file: /run/secrets/redis-password\n", "  sentinelpassword_file: /run/secrets/sentinel-password\n", ofRemoteURL} {
+	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", ofRemoteURL} {
 		source = bytes.Replace(source, []byte(line), nil, 1)
 	}
 	source = bytes.ReplaceAll(source, []byte("a-long-random-string"), []byte("7a4dd2a5f0c94a4cb9a8a6e3e6a55ad1")) // the example is refused
@@ -89,8 +87,6 @@ func TestExampleComments(t *testing.T) {
 	want.Auth.OIDC = got.Auth.OIDC
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
 	want.Health.HTTP[0].Headers = map[string][]config.Secret{}
-	want.Redis.Addr, want.Redis.Addrs = got.Redis.Addr, got.Redis.Addrs
-	want.Redis.Password, want.Redis.SentinelPassword, want.Redis.TLS.RootCAs = got.Redis.Password, got.Redis.SentinelPassword, []string{}
 	e := &got.Notifications.Endpoints[0]
 	want.Notifications.Endpoints[0].Name, want.Notifications.Endpoints[0].URL, want.Notifications.Endpoints[0].HeadersFile = e.Name, e.URL, e.HeadersFile
 	want.Notifications.Endpoints[0].Secret, want.Notifications.Endpoints[0].Headers = e.Secret, map[string][]config.Secret{}

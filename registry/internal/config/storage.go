@@ -46,7 +46,7 @@ type Redirect struct {
 
 // Cache is about blob descriptors.
 type Cache struct {
-	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Cache of manifests: inmemory or redis."`
+	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Has no effect: manifests are always cached in memory. Distribution's inmemory and redis are accepted."`
 	BlobDescriptorSize config.Dead `key:"blobdescriptorsize" why:"what is remembered of blobs is bounded by itself"`
 }
 

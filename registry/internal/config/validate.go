@@ -22,12 +22,6 @@ const noDriver = "names no driver: filesystem, s3, azure, gcs or inmemory"
 // Validate adds everything that is wrong with the values.
 func (c *Config) Validate(p *config.Problems) {
 	c.Storage.validate(p)
-	if c.Redis != nil {
-		c.Redis.validate(p)
-	}
-	if c.Storage.Cache.BlobDescriptor == "redis" && (c.Redis == nil || len(c.Redis.Addresses()) == 0) {
-		p.Addf("storage.cache.blobdescriptor", "redis needs an address: redis: {addrs: [redis:6379]}")
-	}
 	if c.Auth != nil {
 		c.Auth.validate(p, c.Access != nil)
 		if c.Auth.OIDC != nil && !c.HTTP.UI.Enabled {

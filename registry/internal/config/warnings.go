@@ -33,6 +33,9 @@ func (c *Config) warnings() []string {
 	if why := weakness(c.HTTP.Secret.Reveal()); why != "" && !c.HTTP.Secret.Empty() {
 		all = append(all, "http.secret: "+why+", so the state of uploads that clients carry can be forged: openssl rand -hex 32 makes one. Nothing else depends on it")
 	}
+	if c.Storage.Cache.BlobDescriptor == "redis" {
+		all = append(all, "storage.cache.blobdescriptor redis is not used: manifests are cached in memory, as with inmemory")
+	}
 	all = append(all, c.Storage.Maintenance.idle()...)
 	if c.HTTP.Debug.Prometheus.Enabled && c.HTTP.Debug.Addr == "" {
 		all = append(all, "http.debug.prometheus.enabled: has no effect without http.debug.addr")

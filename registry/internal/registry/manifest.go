@@ -29,9 +29,6 @@ type Manifest struct {
 // them, is read each time; the limit is for operators who remove bytes alone.
 const bytesTrusted = time.Second
 
-// manifestKey begins the keys of manifests: distribution has others in the same Redis.
-const manifestKey = "slipway:manifest:"
-
 // smallManifest is more than nearly all manifests have.
 const smallManifest = 128 << 10
 
@@ -122,42 +119,16 @@ func (r Repository) revision(ctx context.Context, a *storage.Attempt, d oci.Dige
 // content returns a manifest whatever repository has it. The error is that of the
 // store, or ErrDamaged, or errNotManifest.
 func (r *Registry) content(ctx context.Context, d oci.Digest) (*Manifest, error) {
-	if m := r.cached(ctx, d); m != nil {
+	m, ok := r.manifests.Get(d)
+	r.opts.Looked(ok)
+	if ok {
 		return m, r.lookAt(ctx, m)
 	}
 	m, err := r.readManifest(ctx, d)
 	if err == nil {
 		r.remember(m)
-		r.opts.Shared.Put(manifestKey+string(m.Digest), m.Bytes)
 	}
 	return m, err
-}
-
-// cached returns a manifest from the caches, or nil.
-func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
-	m, ok := r.manifests.Get(d)
-	if !ok {
-		if m = r.sharedManifest(ctx, d); m != nil {
-			r.remember(m)
-		}
-	}
-	r.opts.Looked(m != nil)
-	return m
-}
-
-// sharedManifest returns a manifest that another process has shared, compared with its
-// digest, or nil. Its bytes are not known to be in the store.
-func (r *Registry) sharedManifest(ctx context.Context, d oci.Digest) *Manifest {
-	body, ok := r.opts.Shared.Get(ctx, manifestKey+string(d))
-	if !ok {
-		return nil
-	}
-	m, err := r.decode(d, body)
-	if err != nil {
-		return nil
-	}
-	m.seen.Store(0)
-	return m
 }
 
 // lookAt returns nil if the bytes of a manifest in memory are in the store, or were a

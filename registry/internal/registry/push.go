@@ -56,7 +56,6 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	r.reg.claimed(parsed)
 	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
-	r.reg.opts.Shared.Put(manifestKey+string(d), body)
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }
 

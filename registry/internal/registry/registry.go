@@ -61,8 +61,7 @@ type Options struct {
 	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not block; nil = no callback
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
 	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = unlimited
-	Shared          cache.Shared               // the cache that several processes share; nil = none
-	Looked          func(hit bool)             // called for each lookup of a manifest in the caches; nil = no callback
+	Looked          func(hit bool)             // called for each lookup of a manifest in memory; nil = no callback
 	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
 	// Remote says that the store is reached by a network: independent requests are sent at
 	// the same time, and listings take the place of many requests.
@@ -107,9 +106,6 @@ func New(o Options) *Registry {
 	}
 	if o.MaxManifestSize <= 0 {
 		o.MaxManifestSize = DefaultMaxManifestSize
-	}
-	if o.Shared == nil {
-		o.Shared = cache.Unshared{}
 	}
 	if o.Looked == nil {
 		o.Looked = func(bool) {}
