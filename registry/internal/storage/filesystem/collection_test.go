@@ -21,6 +21,7 @@ func TestApplyBesideCollections(t *testing.T) {
 	defer s.Close()
 	defer collector.Close()
 	var writers sync.WaitGroup
+	applied := make(chan struct{}, 80)
 	for i := range 4 {
 		writers.Go(func() {
 			for j := range 20 {
@@ -36,6 +37,7 @@ func TestApplyBesideCollections(t *testing.T) {
 					t.Errorf("Apply: %v", err)
 					return
 				}
+				applied <- struct{}{}
 				for _, key := range []string{first, second} {
 					if got, err := readAll(t.Context(), s, key); err != nil || string(got) != key {
 						t.Errorf("%s has %q, %v", key, got, err)
@@ -44,18 +46,15 @@ func TestApplyBesideCollections(t *testing.T) {
 			}
 		})
 	}
-	done := make(chan struct{})
-	go func() { writers.Wait(); close(done) }()
-	for revoked := 0; ; revoked++ {
-		select {
-		case <-done:
-			if revoked == 0 {
-				t.Error("no collection ran")
-			}
-			return
-		case <-time.After(60 * time.Millisecond): // one Apply bears few of them
+	go func() { writers.Wait(); close(applied) }()
+	n := 0
+	for range applied {
+		if n++; n%8 == 0 { // one Apply bears few collections
 			check(t, collector.revokeStaging())
 		}
+	}
+	if n < 80 {
+		t.Errorf("%d of 80 were applied", n)
 	}
 }
 
