@@ -10,8 +10,8 @@ import (
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 func newAccessCommand() *cobra.Command {
@@ -51,7 +51,9 @@ such as a user name that is not in the password file.`,
 			if err != nil {
 				return err
 			}
-			answer, err := app.Explain(cfg, args[0], groups, right, name, func() ([]robot.Robot, error) { return listRobots(cmd, args[3:]) })
+			answer, err := app.Explain(cmd.Context(), cfg, args[0], groups, right, name, func(do func(storage.Store) error) error {
+				return onStorage(cmd, fileArgument(args[3:]), audit.Record{}, func(e *environment) error { return do(e.Store) })
+			})
 			if err != nil {
 				return err
 			}
@@ -61,13 +63,4 @@ such as a user name that is not in the password file.`,
 	}
 	cmd.Flags().StringArrayVar(&groups, "group", nil, "group of the identity provider that oidc:NAME is in; repeat it for several")
 	return cmd
-}
-
-// listRobots reads the robots from the storage.
-func listRobots(cmd *cobra.Command, args []string) (all []robot.Robot, err error) {
-	err = onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) (err error) {
-		all, err = robot.New(e.Store, e.Log).List(cmd.Context())
-		return err
-	})
-	return all, err
 }

@@ -64,19 +64,19 @@ func TestExplain_Refuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		`"fetch" is not one of the rights`:    {"alice", "a", "fetch", path},
-		`"A" is not the name of a repository`: {"alice", "A", "pull", path},
-		`there is no robot "ci"`:              {"robot:ci", "a", "pull", path},
-		`there is no workload "w"`:            {"workload:w", "a", "pull", path},
-		"everybody may do everything":         {"alice", "a", "pull", open},
-		`"group:owners" is a group`:           {"group:owners", "a", "pull", path},
-		`"users" is many callers`:             {"users", "a", "pull", path},
-		`"anyone" is many callers`:            {"anyone", "a", "pull", path},
-		`"workload:" names nobody`:            {"workload:", "a", "pull", path},
-		"only people of an identity provider": {"alice", "a", "pull", path, "--group", "dev"},
-		"there is no user alicee in ":         {"alicee", "a", "pull", path},
-		"there is no user everyone in ":       {"user:everyone", "a", "pull", path},
-		"there is no user robot+ci in ":       {"robot+ci", "a", "pull", path},
+		`"fetch" is not one of the rights`:            {"alice", "a", "fetch", path},
+		`"A" is not the name of a repository`:         {"alice", "A", "pull", path},
+		`the robot "ci" cannot log in: no such robot`: {"robot:ci", "a", "pull", path},
+		`there is no workload "w"`:                    {"workload:w", "a", "pull", path},
+		"everybody may do everything":                 {"alice", "a", "pull", open},
+		`"group:owners" is a group`:                   {"group:owners", "a", "pull", path},
+		`"users" is many callers`:                     {"users", "a", "pull", path},
+		`"anyone" is many callers`:                    {"anyone", "a", "pull", path},
+		`"workload:" names nobody`:                    {"workload:", "a", "pull", path},
+		"only people of an identity provider":         {"alice", "a", "pull", path, "--group", "dev"},
+		"there is no user alicee in ":                 {"alicee", "a", "pull", path},
+		"there is no user everyone in ":               {"user:everyone", "a", "pull", path},
+		"there is no user robot+ci in ":               {"robot+ci", "a", "pull", path},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"access", "explain"}, args...), nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
@@ -121,7 +121,7 @@ func TestExplain_RobotByItsUserName(t *testing.T) {
 		run(t.Context(), append(args, path), nil, &out, &errs)
 		return out.String() + errs.String()
 	}
-	if got := do("access", "explain", "robot+ci", "web", "pull"); !strings.Contains(got, `there is no robot "ci"`) {
+	if got := do("access", "explain", "robot+ci", "web", "pull"); !strings.Contains(got, `no such robot`) {
 		t.Errorf("no robot yet: %s", got)
 	}
 	do("robot", "create", "ci")

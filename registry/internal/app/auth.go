@@ -23,6 +23,7 @@ import (
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
+	"slipway/registry/internal/storage"
 	"slipway/shared/filewatch"
 )
 
@@ -137,13 +138,8 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 		}
 		o.Realm = h.Realm
 	}
-	var people *personal.Tokens
-	if cfg.Auth.HTPasswd != nil || cfg.Auth.OIDC != nil {
-		source := ""
-		if c := cfg.Auth.OIDC; c != nil {
-			source = c.Issuer + " " + c.NameClaim
-		}
-		people = personal.New(store, source)
+	people := openPeople(cfg, store)
+	if people != nil {
 		o.Realm = cmp.Or(o.Realm, "Registry")
 		o.Logins = &auth.Logins{Htpasswd: g.users, People: people}
 	}
@@ -155,6 +151,18 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 		return g.openTokenServer(cfg.Auth.Token, log, o)
 	case cfg.Auth.Service != nil:
 		return g.openService(ctx, cfg, store, people, log, o)
+	default:
+		return nil
+	}
+}
+
+// openPeople returns the personal access tokens, nil if nobody can have one.
+func openPeople(cfg *config.Config, store storage.Store) *personal.Tokens {
+	switch a := cfg.Auth; {
+	case a != nil && a.OIDC != nil:
+		return personal.New(store, a.OIDC.Issuer+" "+a.OIDC.NameClaim)
+	case a != nil && a.HTPasswd != nil:
+		return personal.New(store, "")
 	default:
 		return nil
 	}

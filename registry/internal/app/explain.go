@@ -1,12 +1,12 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -16,12 +16,16 @@ import (
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
+	"slipway/registry/internal/storage"
 )
 
+// OpenStore calls do with the storage, where the robots are.
+type OpenStore func(do func(storage.Store) error) error
+
 // Explain reports whether a caller has a right in a repository, and which rule decides. groups are a
-// person's groups at the identity provider. An empty name stands for the registry as a whole. robots
+// person's groups at the identity provider. An empty name stands for the registry as a whole. open
 // is called only if the caller is a robot.
-func Explain(cfg *config.Config, who string, groups []string, right access.Rights, name oci.Name, robots func() ([]robot.Robot, error)) (string, error) {
+func Explain(ctx context.Context, cfg *config.Config, who string, groups []string, right access.Rights, name oci.Name, open OpenStore) (string, error) {
 	cache, err := CacheNames(cfg)
 	if err != nil {
 		return "", err
@@ -41,7 +45,7 @@ func Explain(cfg *config.Config, who string, groups []string, right access.Right
 		return "", fmt.Errorf("only people of an identity provider are in its groups, such as oidc:%s", caller.Name)
 	}
 	caller.Groups = groups
-	if err := empower(cfg, &caller, robots); err != nil {
+	if err := equip(ctx, cfg, &caller, open); err != nil {
 		return "", err
 	}
 	decision := rules.Explain(&caller, right, name)
@@ -107,55 +111,28 @@ func loadRules(cfg *config.Config, cache *proxy.Registry) (*access.Rules, error)
 	return g.current(), nil
 }
 
-// empower adds the grants of a robot or a workload itself.
-func empower(cfg *config.Config, who *access.Caller, robots func() ([]robot.Robot, error)) error {
+// equip gives a robot or a workload the rights that it has at the server. open is called for robots.
+func equip(ctx context.Context, cfg *config.Config, who *access.Caller, open OpenStore) error {
+	logins := &auth.Logins{Workloads: auth.NewWorkloads(workloads(workloadsOf(cfg)))}
 	switch who.Kind {
 	case access.Robot:
-		all, err := robots()
-		if err != nil {
-			return err
-		}
-		return empowerRobot(cfg, all, who)
+		return open(func(store storage.Store) (err error) {
+			if logins.Robots, err = robot.Open(ctx, store, zap.NewNop()); err != nil {
+				return err
+			}
+			logins.People = openPeople(cfg, store)
+			if cfg.Auth != nil && cfg.Auth.HTPasswd != nil {
+				if logins.Htpasswd, err = auth.NewHtpasswd(auth.HtpasswdOptions{Path: cfg.Auth.HTPasswd.Path, Log: zap.NewNop()}); err != nil {
+					return err
+				}
+			}
+			return logins.Equip(who)
+		})
 	case access.Workload:
-		workloads := workloadsOf(cfg)
-		i := slices.IndexFunc(workloads, func(w config.Workload) bool { return w.Name == who.Name })
-		if i < 0 {
-			return fmt.Errorf("there is no workload %q", who.Name)
-		}
-		grant, err := access.NewGrant(workloads[i].Repositories, workloads[i].Allow)
-		who.Own = []access.Grant{grant}
-		return err
+		return logins.Equip(who)
 	default:
 		return nil
 	}
-}
-
-// empowerRobot gives a robot its rights, and the maker who bounds them. Each robot is
-// taken out of all, so that robots which name each other as their makers end.
-func empowerRobot(cfg *config.Config, all []robot.Robot, who *access.Caller) error {
-	i := slices.IndexFunc(all, func(r robot.Robot) bool { return r.Name == who.Name })
-	if i < 0 {
-		return fmt.Errorf("there is no robot %q", who.Name)
-	}
-	r := all[i]
-	if r.Expired(time.Now()) {
-		return fmt.Errorf("the robot %q has expired", who.Name)
-	}
-	if r.Orphaned {
-		return fmt.Errorf("the robot %q has stopped, because its maker %s vanished; give it another secret", who.Name, r.CreatedBy)
-	}
-	grant, err := r.Grant()
-	if who.Own = []access.Grant{grant}; err != nil || r.CreatedBy == "" {
-		return err
-	}
-	maker, err := parseWho(cfg, r.CreatedBy)
-	if who.Maker = &maker; err == nil && maker.Kind == access.Robot {
-		err = empowerRobot(cfg, slices.Delete(slices.Clone(all), i, i+1), &maker)
-	}
-	if err != nil {
-		return fmt.Errorf("the robot %q has stopped, because its maker is gone: %w", r.Name, err)
-	}
-	return nil
 }
 
 func workloadsOf(cfg *config.Config) []config.Workload {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -103,7 +104,12 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 const maxMakers = 8
 
 // errMakerGone means that a robot's maker, or the token by which the robot was made, can no longer log in.
-var errMakerGone = errors.New("the robot's maker no longer exists")
+var errMakerGone = errors.New("its maker is gone")
+
+// gone is errMakerGone with a reason that follows the maker's name.
+func gone(account *robot.Account, why string) error {
+	return fmt.Errorf("%w: %s %s", errMakerGone, account.CreatedBy, why)
+}
 
 // empower gives who the rights of its account, bounded by those of its maker, who must
 // still exist. depth counts the robots that the account has made, directly or not.
@@ -115,57 +121,60 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 	maker := access.ParseCaller(account.CreatedBy)
 	who.Maker = &maker
 	if account.Orphaned {
-		return errMakerGone
+		return gone(account, "was removed, and a later owner of the name does not get the robot; another secret starts it again")
 	}
 	switch maker.Kind {
 	case access.User:
 		if l.Htpasswd == nil {
-			return errMakerGone
+			return gone(account, "has no password file")
 		}
 		if stamp, err := l.Htpasswd.stamp(maker.Name); err != nil || stamp == "" {
-			return cmp.Or(err, errMakerGone)
+			return cmp.Or(err, gone(account, "is not in the password file"))
 		}
 	case access.Robot:
 		parent, err := l.Robots.Find(maker.Name)
-		// A robot that is younger has only the name of the maker.
-		if errors.Is(err, robot.ErrUnknown) || err == nil && (parent.Created.After(account.Created) || depth == maxMakers) {
-			return errMakerGone
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, robot.ErrUnknown):
+			return gone(account, "was revoked or has expired")
+		case err != nil:
 			return err
+		case parent.Created.After(account.Created):
+			return gone(account, "is another robot, which took the name later")
+		case depth == maxMakers:
+			return gone(account, "is one of too many robots that made each other")
 		}
 		return l.empower(&maker, parent, depth+1)
 	case access.Workload:
 		own, ok := l.Workloads.named(maker.Name)
 		if !ok {
-			return errMakerGone
+			return gone(account, "is not configured")
 		}
 		maker.Own = own
 	case access.Person:
-		if err := l.empowerMaker(&maker, l.addGroups); err != nil {
+		if err := l.empowerMaker(account, &maker, l.addGroups); err != nil {
 			return err
 		}
 		if maker.ID != account.MakerID {
-			return errMakerGone
+			return gone(account, "is somebody else by now")
 		}
 	case access.Certificate, access.Anonymous: // the rules alone know them
 	}
 	if account.Token != "" {
-		return l.empowerMaker(&maker, func(ctx context.Context, maker *access.Caller) error { return l.useToken(ctx, maker, account.Token) })
+		return l.empowerMaker(account, &maker, func(ctx context.Context, maker *access.Caller) error { return l.useToken(ctx, maker, account.Token) })
 	}
 	return nil
 }
 
 // empowerMaker looks up what the maker may do now, if they still exist.
-func (l *Logins) empowerMaker(maker *access.Caller, look func(context.Context, *access.Caller) error) error {
+func (l *Logins) empowerMaker(account *robot.Account, maker *access.Caller, look func(context.Context, *access.Caller) error) error {
 	if l.People == nil {
-		return errMakerGone
+		return gone(account, "cannot be identified, as there are no logins of people")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	err := look(ctx, maker)
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Reason == RevokedToken {
-		return errMakerGone
+		return gone(account, "is unknown, or the personal access token by which the robot was made was revoked or has expired")
 	}
 	return err
 }

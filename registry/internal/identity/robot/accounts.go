@@ -42,6 +42,7 @@ const (
 // Errors that callers distinguish.
 var (
 	ErrUnknown = errors.New("no such robot")
+	errExpired = fmt.Errorf("%w any more: it has expired", ErrUnknown)
 	ErrExists  = errors.New("there is a robot of that name; revoke it first")
 	ErrInvalid = errors.New("invalid robot")
 	ErrStale   = errors.New("the robots cannot be read from the storage")
@@ -441,8 +442,11 @@ func (a *Accounts) Find(name string) (*Account, error) {
 		return nil, ErrStale
 	}
 	account := k.byName[name]
-	if account == nil || account.broken || account.Expired(now) {
+	switch {
+	case account == nil || account.broken:
 		return nil, ErrUnknown
+	case account.Expired(now):
+		return nil, errExpired
 	}
 	return account, nil
 }

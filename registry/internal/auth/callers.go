@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (a *Authorizer) Callers() (callers []Known, more bool) {
 		if more = len(callers) == maxCallers; more {
 			break
 		}
-		if a.equip(&c) {
+		if l := a.opts.Logins; l == nil || l.Equip(&c) == nil {
 			callers = append(callers, Known{c, name})
 		}
 	}
@@ -85,25 +86,29 @@ func sortKey(name string) string {
 	}
 }
 
-// equip gives a robot or a workload the rights that it has by itself; ok is false if nobody has
-// that name.
-func (a *Authorizer) equip(c *access.Caller) (ok bool) {
-	l := a.opts.Logins
+// Equip gives a caller the rights that it has by itself, and a robot the maker who bounds it, as a login of
+// the caller would. The error says why nobody can log in as that caller.
+func (l *Logins) Equip(c *access.Caller) error {
 	switch {
-	case c.Kind == access.Robot && l != nil && l.Robots != nil:
+	case c.Kind == access.Robot && l.Robots != nil:
 		account, err := l.Robots.Find(c.Name)
-		return err == nil && l.empower(c, account, 0) == nil
-	case c.Kind == access.Workload && l != nil && l.Workloads != nil:
-		c.Own, ok = l.Workloads.named(c.Name)
-		return ok
-	case c.Kind == access.Person && l != nil && l.People != nil:
+		if err == nil {
+			err = l.empower(c, account, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("the robot %q cannot log in: %w", c.Name, err)
+		}
+	case c.Kind == access.Workload && l.Workloads != nil:
+		var ok bool
+		if c.Own, ok = l.Workloads.named(c.Name); !ok {
+			return fmt.Errorf("there is no workload %q", c.Name)
+		}
+	case c.Kind == access.Person && l.People != nil:
 		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 		defer cancel()
 		_ = l.addGroups(ctx, c) // without a login there are no groups
-		return true
-	default:
-		return true
 	}
+	return nil
 }
 
 // Explain decides on a right of another caller, as a request of that caller would be decided.
