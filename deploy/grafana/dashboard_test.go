@@ -31,7 +31,10 @@ type panel struct {
 }
 
 // variables are what Grafana puts in.
-var variables = regexp.MustCompile(`\$(__rate_interval|instance)`)
+var variables = regexp.MustCompile(`\$(__rate_interval|job|namespace|instance)`)
+
+// chosen begins every selector: releases in other namespaces have dashboards of their own.
+const chosen = `{job=~"$job", namespace=~"$namespace", instance=~"$instance"`
 
 // Every panel asks the chosen data source, describes what it shows and lies over no
 // other one. Every query is PromQL of metrics and labels that are exported.
@@ -61,6 +64,9 @@ func TestDashboards(t *testing.T) {
 					t.Errorf("%s, %s: query %s asks %q", service, p.Title, q.RefID, q.Datasource.UID)
 				}
 				rules = append(rules, map[string]string{"record": fmt.Sprintf("%s:%d:%s", service, p.ID, q.RefID), "expr": variables.ReplaceAllString(q.Expr, "5m")})
+				if strings.Count(q.Expr, "{") != strings.Count(q.Expr, chosen) {
+					t.Errorf("%s, %s: %s shows more than what is chosen at the top", service, p.Title, q.Expr)
+				}
 				for _, problem := range series.Check(q.Expr, nil) {
 					t.Errorf("%s, %s: %s", service, p.Title, problem)
 				}

@@ -16,7 +16,7 @@ var foreign = []string{
 }
 
 // attached are labels that Prometheus adds to what it scrapes.
-var attached = []string{"job", "instance", "le"}
+var attached = []string{"job", "namespace", "instance", "le"}
 
 var (
 	open      = regexp.MustCompile(`^\d+$|\$`) // HTTP statuses and variables of a dashboard: any value may come
