@@ -4,6 +4,10 @@ package systemd_test
 
 import (
 	"cmp"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"slipway/shared/programtest"
 	"slipway/tools/harness"
 )
 
@@ -71,5 +76,53 @@ func TestUnitsFitConfigurations(t *testing.T) {
 		if files, err := strconv.Atoi(one("LimitNOFILE")); err != nil || files < 2*c.Slipway.HTTP.MaxConns+1000 {
 			t.Errorf("%s: LimitNOFILE %d for %d connections (%v)", service, files, c.Slipway.HTTP.MaxConns, err)
 		}
+	}
+}
+
+// A started service reports that it is ready once it listens, and that it stops.
+func TestUnitsNotify(t *testing.T) {
+	for _, service := range services {
+		t.Run(service, func(t *testing.T) {
+			if !strings.Contains(harness.Read(t, service+".service"), "\nType=notify\n") {
+				t.Error("systemd doesn't wait for it")
+			}
+			dir, err := os.MkdirTemp("", "slipway-notify") // a socket's path has a short limit
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(dir) })
+			socket, addr := filepath.Join(dir, "notify"), programtest.FreeAddr(t)
+			manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { manager.Close() })
+			says := func(want string) {
+				t.Helper()
+				var room [100]byte
+				if err := manager.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := manager.Read(room[:]); err != nil || string(room[:n]) != want {
+					t.Fatalf("it says %q, want %q (%v)", room[:n], want, err)
+				}
+			}
+			cmd := exec.Command(harness.Binary(t, service), "serve")
+			cmd.Env = []string{
+				"NOTIFY_SOCKET=" + socket,
+				"REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + t.TempDir(),
+				"RELAY_HTTP_LISTENADDRESS=" + addr, "RELAY_DATABASE_CONNECTION=" + filepath.Join(t.TempDir(), "relay.db"), "RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1",
+				"RELAY_MATRIX_USERNAME=@relay:example.org", "RELAY_ADMIN_MATRIXID=@you:example.org", "MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator",
+			}
+			p := programtest.Launch(t, cmd)
+			says("READY=1")
+			if resp, _ := harness.Ask(t, nil, http.MethodGet, "http://"+addr+"/", nil); resp.StatusCode >= http.StatusInternalServerError {
+				t.Errorf("it is ready, and answers %s", resp.Status)
+			}
+			if err := p.Stop(t, time.Minute); err != nil {
+				t.Error(err)
+			}
+			says("STOPPING=1")
+		})
 	}
 }

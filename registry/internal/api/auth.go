@@ -48,6 +48,7 @@ func (r *request) refused(w http.ResponseWriter, err error) error {
 	var refusal *auth.Refusal
 	if errors.As(err, &refusal) {
 		r.refusal, r.cause = refusal.Reason, refusal.Cause
+		r.row.api.opts.Metrics.Refused(refusal.Reason)
 		if refusal.User != r.user {
 			r.claimed = refusal.User
 		}

@@ -1,16 +1,20 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 )
@@ -91,6 +95,23 @@ func TestRefusalComesBeforeUnsupported(t *testing.T) {
 	s.do("DELETE", "/v2/a/manifests/x", nil, "Authorization", rightUser).wantError(t, 405, oci.CodeUnsupported)
 	s.do("POST", "/v2/a/blobs/uploads/", nil).wantError(t, 401, oci.CodeUnauthorized)
 	s.do("POST", "/v2/a/blobs/uploads/", nil, "Authorization", rightUser).wantError(t, 405, oci.CodeUnsupported)
+}
+
+// Wrong credentials are counted by reason. A request without any isn't a failed login, nor is one that isn't allowed.
+func TestFailedLoginsAreCounted(t *testing.T) {
+	registerer := prometheus.NewRegistry()
+	s := newServer(t, withUser(t, true), func(s *setup) { s.options.Metrics = metrics.New(registerer) })
+	for _, credentials := range []string{"", wrongUser, wrongUser, rightUser, "Basic bm9ib2R5OnA=", "nonsense"} {
+		s.do("GET", "/v2/", nil, "Authorization", credentials)
+	}
+	want := "# HELP registry_failed_logins_total Logins with a wrong or revoked credential, of clients and on the pages.\n# TYPE registry_failed_logins_total counter\n"
+	for _, reason := range auth.FailedLogins() {
+		n := map[auth.Reason]int{auth.WrongPassword: 2, auth.UnknownUser: 1}[reason]
+		want += fmt.Sprintf("registry_failed_logins_total{reason=%q} %d\n", string(reason), n)
+	}
+	if err := testutil.GatherAndCompare(registerer, strings.NewReader(want), "registry_failed_logins_total"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAuthenticationAttemptsAreLogged(t *testing.T) {

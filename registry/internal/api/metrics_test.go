@@ -55,7 +55,7 @@ registry_http_requests_total{code="405",handler="none",method="any"} 1
 			}
 		}
 	}
-	if got, want := strings.Join(names, " "), "registry_http_in_flight_requests registry_http_request_duration_seconds registry_http_request_size_bytes registry_http_requests_total registry_http_response_size_bytes"; got != want {
+	if got, want := strings.Join(names, " "), "registry_failed_logins_total registry_http_in_flight_requests registry_http_request_duration_seconds registry_http_request_size_bytes registry_http_requests_total registry_http_response_size_bytes"; got != want {
 		t.Errorf("families %s, want %s", got, want)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"slipway/shared/logging"
 	"slipway/shared/measure"
 	"slipway/shared/server"
+	"slipway/shared/systemd"
 )
 
 // Options complete the configuration of an App.
@@ -100,6 +101,7 @@ func (a *App) Run(ctx context.Context) error {
 		group.Go(func() { work(working) })
 	}
 	a.Log.Info("registry started", zap.String("version", a.Build.Version), zap.String("storage", a.Store.driver), zap.Stringer("address", a.servers[0].Addr()))
+	systemd.Ready(ctx, a.Log)
 	err := server.Run(ctx, a.Config.HTTP.DrainTimeout, a.servers...)
 	a.Log.Info("registry stopped")
 	return err
@@ -229,7 +231,7 @@ func (a *App) openServers(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.openPages(handler, o.Secret); err != nil {
+	if err := a.openPages(handler, o.Secret, o.Metrics); err != nil {
 		return err
 	}
 	if a.servers, err = listen(a.Config, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {

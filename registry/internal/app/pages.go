@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/maintenance"
@@ -12,14 +13,14 @@ import (
 )
 
 // openPages adds the pages for people, unless they are off.
-func (a *App) openPages(handler *api.API, secret []byte) error {
+func (a *App) openPages(handler *api.API, secret []byte, requests *metrics.Requests) error {
 	if !a.Config.HTTP.UI.Enabled {
 		return nil
 	}
 	o := web.Options{
 		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Health: a.checks, Events: a.events, Audit: a.audit, Board: &a.board, Sessions: session.Fixed(secret), Log: a.Log, Version: a.Build.Version,
 		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
-		RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun,
+		RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun, Refused: requests.Refused,
 	}
 	if a.gate.ring != nil {
 		o.Sessions = session.New(a.Store, a.gate.ring)

@@ -166,6 +166,11 @@ const (
 	ForeignPage       Reason = "sent by a page of another site"
 )
 
+// FailedLogins are the reasons that mean a wrong or revoked credential. Tokens that expire, as all do, aren't among them.
+func FailedLogins() []Reason {
+	return []Reason{UnknownUser, WrongPassword, RevokedToken, UnknownRobot, MakerGone, UnknownWorkload, ProviderRefused}
+}
+
 // Refusal is the error of a request that may not pass. It unwraps to the
 // *oci.Error for the body of the answer.
 type Refusal struct {

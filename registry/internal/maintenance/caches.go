@@ -65,6 +65,9 @@ func (j *jobs) collectCaches(ctx context.Context) (young, failed bool) {
 	j.collectAt = time.Time{}
 	o := collect.Options{Store: j.Store, Log: j.Log, Age: gc.Age, Remote: j.Remote}
 	report, err := collect.RunScheduled(ctx, o, j.collected) // it logs what fails
+	if err == nil {
+		j.succeeded(ctx, schedule.GarbageCollect)
+	}
 	return report.Kept.Recent.Blobs > 0, err != nil && !errors.Is(err, collect.ErrIncomplete)
 }
 

@@ -49,8 +49,9 @@ type jobs struct {
 	Options
 	slot      schedule.Slot // held by jobs that delete
 	collected *collect.Metrics
-	searched  bool      // the caches were searched since the start
-	collectAt time.Time // when to collect once more after an eviction; zero = not planned
+	successes map[string]success // by job; of those that are shown
+	searched  bool               // the caches were searched since the start
+	collectAt time.Time          // when to collect once more after an eviction; zero = not planned
 }
 
 // Start starts the jobs that the configuration turns on and those that can be requested on the
@@ -63,7 +64,7 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	if o.Board == nil {
 		o.Board = &schedule.Board{}
 	}
-	j := &jobs{Options: o, slot: schedule.NewSlot()}
+	j := &jobs{Options: o, slot: schedule.NewSlot(), successes: map[string]success{}}
 	if p := work.UploadPurging; p.Enabled {
 		j.start(ctx, group, schedule.UploadPurge, "purge", p.Interval, j.slot, j.audited(schedule.UploadPurge, p.DryRun, j.purge))
 	}
@@ -71,12 +72,14 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 		var metrics *retention.Metrics
 		if r.Enabled {
 			metrics = measured(o.Metrics, retention.NewMetrics)
+			j.show(schedule.RetentionApply, "retention", "When the rules were last applied without a failure.")
 		}
 		j.start(ctx, group, schedule.RetentionApply, "retention", scheduled(r.Enabled, r.Interval), j.slot, j.audited(schedule.RetentionApply, r.DryRun, j.retain(metrics)))
 	}
 	gc := work.GC
 	if gc.Enabled || o.Cache != nil {
 		j.collected = measured(o.Metrics, collect.NewMetrics)
+		j.show(schedule.GarbageCollect, "gc", "When the last collection ended that skipped nothing.")
 	}
 	j.Board.Limit(schedule.GarbageCollect, collectLimits(&gc))
 	j.start(ctx, group, schedule.GarbageCollect, "gc", scheduled(gc.Enabled, gc.Interval), j.slot, j.audited(schedule.GarbageCollect, gc.DryRun, j.collect))
@@ -93,6 +96,7 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	var verified *verify.Metrics
 	if v.Enabled {
 		verified = measured(o.Metrics, verify.NewMetrics)
+		j.show(schedule.Verify, "verify", "When a whole verification last ended, whatever it found.")
 	}
 	j.start(ctx, group, schedule.Verify, "verify", scheduled(v.Enabled, v.Interval), nil, j.audited(schedule.Verify, !v.Repair, j.verify(verified)))
 }
@@ -109,6 +113,7 @@ func scheduled(on bool, interval time.Duration) time.Duration {
 func (j *jobs) start(ctx context.Context, group *sync.WaitGroup, name, lock string, interval time.Duration, slot schedule.Slot, job func(context.Context, string)) {
 	j.Board.Plan(name, max(0, min(interval, schedule.Soon)))
 	group.Go(func() {
+		j.recall(ctx, name)
 		schedule.Every(ctx, interval, slot, j.Board.Asked(name), func(ctx context.Context, by string) {
 			every := interval
 			if by != "" {
@@ -143,6 +148,9 @@ func (j *jobs) audited(name string, changesNothing bool, job func(context.Contex
 	return func(ctx context.Context, by string) {
 		r := run{by, j.Board.Begin(name, by)}
 		err := job(ctx, r)
+		if err == nil {
+			j.succeeded(ctx, name)
+		}
 		j.Board.End(name, err != nil && !errors.Is(err, storage.ErrBusy))
 		if !changesNothing && !errors.Is(err, storage.ErrBusy) { // another process does it
 			j.write(r, audit.Record{Event: "maintenance", Reference: name, Result: audit.ResultOf(err)})

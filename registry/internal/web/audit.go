@@ -111,6 +111,9 @@ func (web *Web) noteLogin(w http.ResponseWriter, v *visit, who auth.Session, cla
 	case errors.As(err, &refused):
 		record.Event, record.Who, record.Claimed, record.Status, record.Reason = "refused", "anonymous", claimed, http.StatusUnauthorized, string(refused.Reason)
 		web.o.Log.Warn("authentication failed", append(fields, zap.String("auth.user.claimed", claimed), zap.String("auth.refusal", record.Reason))...)
+		if web.o.Refused != nil {
+			web.o.Refused(refused.Reason)
+		}
 	default:
 		return
 	}

@@ -34,7 +34,8 @@ func (b *browser) cookie() *http.Cookie {
 }
 
 func TestLogin(t *testing.T) {
-	s := newSite(t)
+	refused := map[auth.Reason]int{}
+	s := newSite(t, func(s *setup) { s.pages.Refused = func(reason auth.Reason) { refused[reason]++ } })
 	s.image("web/app", "v1", nil, "x")
 	b := s.browser()
 	b.get("/ui/repository/web/app")
@@ -45,6 +46,9 @@ func TestLogin(t *testing.T) {
 		if b.cookie() != nil {
 			t.Fatalf("%v has a session", wrong)
 		}
+	}
+	if refused[auth.WrongPassword] != 1 || refused[auth.UnknownUser] != 4 {
+		t.Errorf("counted: %v", refused)
 	}
 	b.post("/ui/login", "name", "bob", "password", "bob-password", "next", "/ui/repository/web/app")
 	b.want(200, "web/app", "Log out")

@@ -57,6 +57,7 @@ type Options struct {
 	Health   *health.Monitor                                // nil = there are no checks
 	Events   *notify.Notifier                               // nil = there are none
 	Metrics  prometheus.Gatherer                            // nil = none
+	Refused  func(auth.Reason)                              // counts logins that failed; nil = nothing does
 	Audit    *audit.Log                                     // nil = none
 	Board    *schedule.Board                                // of the jobs; nil = there are none
 	Plan     func(context.Context) (*retention.Plan, error) // what retention would delete; nil = it has no rules

@@ -17,6 +17,8 @@ type Options struct {
 	Log   *zap.Logger
 	Rooms Rooms
 	Admin Admin
+	// Metrics is required.
+	Metrics *Metrics
 	// MaxApplications bounds the applications of a user other than an administrator; 0 means no limit.
 	MaxApplications int
 	// CheckToken is security.checktoken. If it is false, white space around a token is ignored and the previous token

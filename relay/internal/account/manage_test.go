@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
@@ -386,6 +388,15 @@ func TestFailedAttemptsAreLimited(t *testing.T) {
 		}
 		if n := fail("anna", "192.0.2.1", 15); n != 5 {
 			t.Errorf("%d of 15 were held off, want 5", n)
+		}
+		want := `
+# HELP relay_failed_logins_total Logins with a name and a password that failed: wrong, or limited after too many of them.
+# TYPE relay_failed_logins_total counter
+relay_failed_logins_total{reason="limited"} 5
+relay_failed_logins_total{reason="wrong"} 10
+`
+		if err := testutil.GatherAndCompare(r.Metrics, strings.NewReader(want), "relay_failed_logins_total"); err != nil {
+			t.Error(err)
 		}
 		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.1"); refusal.KindOf(err) != refusal.KindRateLimited {
 			t.Errorf("the right password right after: %v", err)

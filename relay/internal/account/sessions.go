@@ -23,7 +23,7 @@ const SessionFor = 7 * 24 * time.Hour
 func (s *Accounts) Authenticate(ctx context.Context, name, given, address string) (Principal, error) {
 	name = name[:min(len(name), application.MaxName+1)] // no name is so long
 	if wait := s.failures.Blocked(name, address); wait > 0 {
-		return Principal{}, tooManyFailures(wait)
+		return Principal{}, s.tooManyFailures(wait)
 	}
 	if id, hash, ok := s.passwords.Recall(name, given); ok {
 		if u, there := s.cache.user(id); there && u.PasswordHash == hash {
@@ -31,7 +31,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 		}
 	}
 	if wait := s.failures.Attempt(name, address); wait > 0 {
-		return Principal{}, tooManyFailures(wait)
+		return Principal{}, s.tooManyFailures(wait)
 	}
 	u, there := s.cache.userNamed(name)
 	hash := s.nobody
@@ -47,6 +47,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 		return Principal{}, err
 	}
 	if !good || !there {
+		s.o.Metrics.wrong.Inc()
 		return Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The name or the password is wrong."}
 	}
 	s.failures.Succeeded(name, address)
@@ -57,7 +58,8 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	return viewerOf(u), nil
 }
 
-func tooManyFailures(wait time.Duration) error {
+func (s *Accounts) tooManyFailures(wait time.Duration) error {
+	s.o.Metrics.limited.Inc()
 	return &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
 }
 

@@ -70,13 +70,14 @@ type deliverer interface {
 
 // Metrics are the Prometheus metrics of a [Service].
 type Metrics struct {
+	account  *account.Metrics
 	intake   *intake.Metrics
 	delivery *delivery.Metrics
 }
 
 // NewMetrics registers the relay's metrics at reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	return &Metrics{intake: intake.NewMetrics(reg), delivery: delivery.NewMetrics(reg)}
+	return &Metrics{account: account.NewMetrics(reg), intake: intake.NewMetrics(reg), delivery: delivery.NewMetrics(reg)}
 }
 
 // Patience bounds how long and how often the delivery tries.
@@ -133,7 +134,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, MaxApplications: o.MaxApplications, CheckToken: o.CheckToken, SecretKey: o.SecretKey, PasswordMemory: o.PasswordMemory})
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, Metrics: o.Metrics.account, MaxApplications: o.MaxApplications, CheckToken: o.CheckToken, SecretKey: o.SecretKey, PasswordMemory: o.PasswordMemory})
 	if err != nil {
 		return err
 	}

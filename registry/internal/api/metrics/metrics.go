@@ -9,16 +9,19 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"slipway/registry/internal/auth"
 )
 
-// Requests counts requests, under the names that CNCF distribution gives them.
-// Labels are closed sets: a row's name, its method and the status.
+// Requests counts requests, under the names that CNCF distribution gives them, and logins that failed.
+// Labels are closed sets: a row's name, its method and the status; the reason.
 type Requests struct {
 	requests     *prometheus.CounterVec
 	inFlight     *prometheus.GaugeVec
 	duration     *prometheus.HistogramVec
 	requestSize  *prometheus.HistogramVec
 	responseSize *prometheus.HistogramVec
+	failedLogins map[auth.Reason]prometheus.Counter
 }
 
 // New registers the metrics of the HTTP API and returns them.
@@ -43,7 +46,25 @@ func New(registerer prometheus.Registerer) *Requests {
 		}, []string{"handler"}),
 	}
 	registerer.MustRegister(m.requests, m.inFlight, m.duration, m.requestSize, m.responseSize)
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: ns, Name: "failed_logins_total", Help: "Logins with a wrong or revoked credential, of clients and on the pages.",
+	}, []string{"reason"})
+	m.failedLogins = map[auth.Reason]prometheus.Counter{}
+	for _, reason := range auth.FailedLogins() {
+		m.failedLogins[reason] = failed.WithLabelValues(string(reason))
+	}
+	registerer.MustRegister(failed)
 	return m
+}
+
+// Refused counts a refusal that means a failed login. A nil *Requests counts nothing.
+func (m *Requests) Refused(reason auth.Reason) {
+	if m == nil {
+		return
+	}
+	if failed, ok := m.failedLogins[reason]; ok {
+		failed.Inc()
+	}
 }
 
 // Row is what one row counts into, looked up once: finding a child by

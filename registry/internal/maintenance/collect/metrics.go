@@ -15,7 +15,6 @@ type Metrics struct {
 	freed    *prometheus.CounterVec
 	bytes    *prometheus.GaugeVec
 	problems prometheus.Gauge
-	last     prometheus.Gauge
 }
 
 // NewMetrics registers the metrics.
@@ -31,9 +30,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		freed:    prometheus.NewCounterVec(prometheus.CounterOpts(metric("freed_total", "What was freed: manifests, blobs, bytes.")), []string{"what"}),
 		bytes:    prometheus.NewGaugeVec(prometheus.GaugeOpts(metric("kept_bytes", "Bytes that the last collection kept, by reason.")), []string{"reason"}),
 		problems: prometheus.NewGauge(prometheus.GaugeOpts(metric("problems", "Manifests and tags that the last collection could not read; their repositories are skipped."))),
-		last:     prometheus.NewGauge(prometheus.GaugeOpts(metric("last_success_timestamp_seconds", "When the last collection ended that skipped nothing."))),
 	}
-	registerer.MustRegister(m.runs, m.seconds, m.freed, m.bytes, m.problems, m.last)
+	registerer.MustRegister(m.runs, m.seconds, m.freed, m.bytes, m.problems)
 	return m
 }
 
@@ -52,7 +50,6 @@ func (m *Metrics) observe(p *Report, err error) {
 		return
 	default:
 		m.runs.WithLabelValues("done").Inc()
-		m.last.SetToCurrentTime()
 	}
 	m.seconds.Observe(p.Duration.Seconds())
 	m.problems.Set(float64(len(p.Problems)))

@@ -15,7 +15,6 @@ type Metrics struct {
 	runs    *prometheus.CounterVec
 	deleted prometheus.Counter
 	bytes   prometheus.Counter
-	last    prometheus.Gauge
 }
 
 // NewMetrics registers the metrics.
@@ -25,9 +24,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		runs:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "runs_total", Help: "Applications of the rules."}, []string{"result"}),
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "deleted_tags_total", Help: "Tags deleted by the rules."}),
 		bytes:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "released_bytes_total", Help: "Bytes that nothing needs any more, for garbage collection to free."}),
-		last:    prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: "last_success_timestamp_seconds", Help: "When the rules were last applied without a failure."}),
 	}
-	registerer.MustRegister(m.runs, m.deleted, m.bytes, m.last)
+	registerer.MustRegister(m.runs, m.deleted, m.bytes)
 	return m
 }
 
@@ -45,7 +43,6 @@ func (m *Metrics) observe(p *Plan, r Result, err error) {
 		m.bytes.Add(float64(p.Bytes))
 	}
 	m.runs.WithLabelValues("success").Inc()
-	m.last.SetToCurrentTime()
 }
 
 // ErrChanged means that nothing was deleted, because the plan isn't the one of [Options.Only] any more.

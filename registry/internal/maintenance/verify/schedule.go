@@ -15,7 +15,6 @@ type Metrics struct {
 	found *prometheus.GaugeVec
 	blobs prometheus.Gauge
 	bytes prometheus.Gauge
-	last  prometheus.Gauge
 }
 
 // NewMetrics registers the metrics.
@@ -31,9 +30,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, []string{"kind"}),
 		blobs: gauge("blobs", "Blobs read by the last whole verification."),
 		bytes: gauge("bytes", "Bytes read by the last whole verification."),
-		last:  gauge("last_success_timestamp_seconds", "When a whole verification last ended, whatever it found."),
 	}
-	registerer.MustRegister(m.runs, m.found, m.blobs, m.bytes, m.last)
+	registerer.MustRegister(m.runs, m.found, m.blobs, m.bytes)
 	return m
 }
 
@@ -51,7 +49,6 @@ func (m *Metrics) observe(r *Report, err error) {
 	}
 	m.blobs.Set(float64(r.Blobs))
 	m.bytes.Set(float64(r.Bytes))
-	m.last.SetToCurrentTime()
 }
 
 // RunScheduled verifies once, as a schedule does: with a summary in the log. The next

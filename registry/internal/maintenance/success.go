@@ -1,0 +1,56 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
+)
+
+// success shows when a job last succeeded, on any replica. An object in the store keeps that over a restart: its date.
+type success struct {
+	key  string
+	last prometheus.Gauge
+}
+
+// show adds the metric of a job's last success, registry_SUBSYSTEM_last_success_timestamp_seconds.
+func (j *jobs) show(name, subsystem, help string) {
+	if j.Metrics == nil {
+		return
+	}
+	last := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "registry", Subsystem: subsystem, Name: "last_success_timestamp_seconds", Help: help})
+	j.Metrics.MustRegister(last)
+	j.successes[name] = success{layout.Own + "/schedule/" + subsystem + "-succeeded", last}
+}
+
+// recall reads when the job last succeeded.
+func (j *jobs) recall(ctx context.Context, name string) {
+	s, shown := j.successes[name]
+	if !shown {
+		return
+	}
+	info, err := j.Store.Stat(ctx, s.key)
+	switch {
+	case err == nil:
+		s.last.Set(float64(info.Modified.Unix()))
+	case !errors.Is(err, storage.ErrNotExist) && ctx.Err() == nil:
+		j.Log.Warn("cannot find out when a job last succeeded", zap.String("job", name), zap.Error(err))
+	}
+}
+
+// succeeded records that the job has succeeded now.
+func (j *jobs) succeeded(ctx context.Context, name string) {
+	s, shown := j.successes[name]
+	if !shown {
+		return
+	}
+	s.last.Set(float64(time.Now().Unix()))
+	if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: s.key}}); err != nil {
+		j.Log.Warn("cannot record that a job has succeeded", zap.String("job", name), zap.Error(err))
+	}
+}
