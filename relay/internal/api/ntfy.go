@@ -22,7 +22,7 @@ const maxTopics = 10
 // ntfyRows returns what ntfy's clients ask for besides publishing: subscriptions, their rights and their account.
 func (a *API) ntfyRows() []*row {
 	const get, post, options = http.MethodGet, http.MethodPost, http.MethodOptions
-	const topics = "{topics:[-_A-Za-z0-9]{1,64}(?:,[-_A-Za-z0-9]{1,64})*}"
+	const topics = "{topics:[-_A-Za-z0-9]+(?:,[-_A-Za-z0-9]+)*}"
 	var rows []*row
 	for _, prefix := range []string{"/ntfy", ""} {
 		rows = append(
@@ -66,6 +66,9 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	topics := strings.Split(mux.Vars(r)["topics"], ",")
 	if len(topics) > maxTopics {
 		return nil, refusal.Invalid("topic", "invalid request: too many topics")
+	}
+	if err := inbound.CheckNtfyTopics(topics...); err != nil {
+		return nil, err
 	}
 	token, err := inbound.NtfyCredential(r)
 	if err != nil {

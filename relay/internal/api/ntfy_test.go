@@ -122,6 +122,10 @@ func TestNtfyErrors(t *testing.T) {
 		{"GET", "/" + token + "/json?poll=1&priority=9", 400, 40007},
 		{"GET", "/" + token + "/ws", 400, 40016},
 		{"GET", "/" + strings.Repeat(token+",", 10) + token + "/json", 400, 40009},
+		{"GET", "/" + strings.Repeat("x", 65) + "/auth", 400, 40009},
+		{"POST", "/" + strings.Repeat("x", 65), 400, 40009},
+		{"DELETE", "/" + token + "/" + strings.Repeat("x", 65), 400, 40049},
+		{"PUT", "/ntfy/" + token + "/" + strings.Repeat("x", 65), 400, 40049},
 	} {
 		r := w.ask(tt.method, tt.path, "")
 		w.want(tt.method+" "+tt.path, r, tt.status, "code", tt.code, "http", float64(tt.status))

@@ -27,7 +27,7 @@ const NtfyName = "ntfy"
 // Ntfy is publishing as ntfy's clients do (https://docs.ntfy.sh/publish), at the root and below /ntfy. The topic is the
 // application's token; with a token in the header or in ?auth= it may have any name.
 func Ntfy() Protocol {
-	const topic, sequence = "{topic:[-_A-Za-z0-9]{1,64}}", "/{sequence:[-_A-Za-z0-9]{1,64}}"
+	const topic, sequence = "{topic:[-_A-Za-z0-9]+}", "/{sequence:[-_A-Za-z0-9]+}" // {1,64} in each route would take a MiB
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	routes := []Route{{Method: post, Path: "/ntfy"}, {Method: put, Path: "/ntfy"}, {Method: post, Path: "/"}, {Method: put, Path: "/"}}
 	for _, at := range []string{"/ntfy/" + topic, "/" + topic} {
@@ -61,10 +61,21 @@ func ntfyTokens(r *http.Request) (*tokens, error) {
 	return t, nil
 }
 
+// CheckNtfyTopics refuses topics that are too long.
+func CheckNtfyTopics(topics ...string) error {
+	if slices.ContainsFunc(topics, func(t string) bool { return len(t) > 64 }) {
+		return refusal.Invalid("topic", "invalid request: topic invalid")
+	}
+	return nil
+}
+
 // ntfyToken returns the credential in the header or in ?auth=, or the topic.
 func ntfyToken(r *Request) (string, error) {
 	t, err := ntfyTokens(r.Request)
 	if err != nil {
+		return "", err
+	}
+	if err := CheckNtfyTopics(r.Path["topic"]); err != nil {
 		return "", err
 	}
 	if t.found == "" {
@@ -249,9 +260,16 @@ func ntfyChange(r *Request) (b Batch, ok bool) {
 	return Batch{Answer: m, Sequence: &Sequence{Key: m.Sequence, Message: NtfyNumber(m.Sequence), Withdraw: r.Method == http.MethodDelete}}, true
 }
 
+func checkNtfySequence(id string) error {
+	if !ntfySequence.MatchString(id) {
+		return refusal.Invalid("sequence", "invalid request: sequence ID invalid")
+	}
+	return nil
+}
+
 func parseNtfy(r *Request, _ App) (Batch, error) {
 	if b, ok := ntfyChange(r); ok {
-		return b, nil
+		return b, checkNtfySequence(b.Sequence.Key)
 	}
 	m, err := ntfyMessageOf(r)
 	m.base = NtfyBase(r.Request)
@@ -260,8 +278,8 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		return Batch{}, err
 	case m.Priority < 0 || m.Priority > 5:
 		return Batch{}, refusal.Invalid("priority", "invalid priority parameter")
-	case m.Sequence != "" && !ntfySequence.MatchString(m.Sequence):
-		return Batch{}, refusal.Invalid("sequence", "invalid request: sequence ID invalid")
+	case m.Sequence != "" && checkNtfySequence(m.Sequence) != nil:
+		return Batch{}, checkNtfySequence(m.Sequence)
 	case m.Attach != "" && !markup.IsWeb(m.Attach):
 		return Batch{}, refusal.Invalid("attach", "invalid request: attachment URL is invalid")
 	case m.Icon != "" && !markup.IsWeb(m.Icon):
