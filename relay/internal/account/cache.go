@@ -129,12 +129,16 @@ func (c *cache) putApp(row store.Application) *App {
 	return a
 }
 
+// dropApp removes an application. A request that has found it before sees that it is deleted.
 func (c *cache) dropApp(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a := c.apps[id]; a != nil {
 		c.dropTokens(a)
 		delete(c.apps, id)
+		row := *a.Row()
+		row.DeletedAt = time.Now().UnixMilli()
+		a.row.Store(&row)
 	}
 }
 

@@ -74,8 +74,11 @@ func noRight(message string) error {
 // lost reports whether an application has lost the right to its room. The store asks the same of its rows.
 func lost(row *store.Application) bool { return isOwners(row.RoomRight) && row.OwnerAbsent }
 
-// MaySend refuses when an application has lost the right to send to its room.
+// MaySend refuses when an application was deleted or has lost the right to send to its room.
 func (a *App) MaySend() error {
+	if a.Row().DeletedAt != 0 {
+		return errToken
+	}
 	if lost(a.Row()) {
 		return noRight("The application's owner is not in its room any more, or may not write there: join the room again, ask its moderators, or give the application another room.")
 	}

@@ -133,10 +133,7 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 	if p.Events {
 		store = a.storeEvents
 	}
-	if err := store(in, batch.Drafts, &result); err != nil {
-		return result, err
-	}
-	return result, nil
+	return result, store(in.Context(), app, batch.Drafts, &result)
 }
 
 // receipt returns the alert that a sender asks for, whose reminders end if it asks for that.
@@ -173,13 +170,14 @@ func (a *API) endSequence(ctx context.Context, v account.Principal, s *inbound.S
 }
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.
-func (a *API) storeSingle(in *inbound.Request, drafts []intake.Request, result *inbound.Result) error {
-	m, err := a.service.Accept(in.Context(), drafts[0])
+func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []intake.Request, result *inbound.Result) error {
+	accepted, err := a.service.AcceptAll(ctx, app, drafts...)
 	if err != nil {
 		return err
 	}
+	m := accepted[0]
 	if wait := min(result.Wait, a.o.MaxWait); wait > 0 {
-		now, err := a.service.Wait(in.Context(), account.Principal{ApplicationID: m.ApplicationID}, m.ID, wait)
+		now, err := a.service.Wait(ctx, account.Principal{ApplicationID: m.ApplicationID}, m.ID, wait)
 		if err == nil {
 			m.State, m.EventID, m.Error = now.State, now.EventID, now.Error
 		}
@@ -191,8 +189,8 @@ func (a *API) storeSingle(in *inbound.Request, drafts []intake.Request, result *
 // storeEvents stores the drafts of a request in one transaction. If one of them is refused, each is tried by itself: a
 // draft that will never be accepted is counted, so that its sender doesn't repeat it forever, and drafts within a rate
 // limit are stored, so that a sender that comes back gets to the end.
-func (a *API) storeEvents(in *inbound.Request, drafts []intake.Request, result *inbound.Result) error {
-	accepted, err := a.service.AcceptAll(in.Context(), in.Token, drafts...)
+func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []intake.Request, result *inbound.Result) error {
+	accepted, err := a.service.AcceptAll(ctx, app, drafts...)
 	switch kind := refusal.KindOf(err); {
 	case err == nil || kind == refusal.KindConflict:
 		for _, m := range accepted {
@@ -206,7 +204,7 @@ func (a *API) storeEvents(in *inbound.Request, drafts []intake.Request, result *
 		return nil
 	case len(drafts) > 1 && (kind == refusal.KindInvalid || kind == refusal.KindTooLarge || kind == refusal.KindRateLimited):
 		for i := range drafts {
-			if err := a.storeEvents(in, drafts[i:i+1], result); err != nil {
+			if err := a.storeEvents(ctx, app, drafts[i:i+1], result); err != nil {
 				return err
 			}
 		}

@@ -23,7 +23,11 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 	for i := range all {
 		all[i].Message = "x"
 	}
-	if _, err := r.AcceptAll(ctx, app.Token, all...); err != nil {
+	sender, err := r.Sender(ctx, app.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.AcceptAll(ctx, sender, all...); err != nil {
 		t.Fatal(err)
 	}
 	r.Drained()

@@ -19,19 +19,19 @@ import (
 // Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
 // will be delivered; the homeserver is never touched here.
 func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
-	return first(s.AcceptAll(ctx, r.Token, r))
+	app, err := s.Sender(ctx, r.Token)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return first(s.AcceptAll(ctx, app, r))
 }
 
-// AcceptAll accepts several messages of the application with this token in one transaction. If an idempotency key was used
-// for another message, the error reports the conflict and the results still list all messages, because the others are
+// AcceptAll accepts several messages of an application, found by [Intake.Sender], in one transaction. If an idempotency key
+// was used for another message, the error reports the conflict and the results still list all messages, because the others are
 // stored.
-func (s *Intake) AcceptAll(ctx context.Context, token string, all ...Request) ([]Accepted, error) {
-	now := time.Now()
-	app, err := s.accounts.ByToken(ctx, token, now)
-	if err != nil {
-		return nil, s.counted(err)
-	}
-	return s.accept(ctx, app, all, now)
+func (s *Intake) AcceptAll(ctx context.Context, app *account.App, all ...Request) ([]Accepted, error) {
+	accepted, err := s.tryAccept(ctx, app, all, time.Now())
+	return accepted, s.counted(err)
 }
 
 // AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
@@ -40,7 +40,7 @@ func (s *Intake) AcceptFor(ctx context.Context, v account.Principal, id int64, r
 	if err != nil {
 		return Accepted{}, s.counted(err)
 	}
-	return first(s.accept(ctx, app, []Request{r}, time.Now()))
+	return first(s.AcceptAll(ctx, app, r))
 }
 
 func first(all []Accepted, err error) (Accepted, error) {
@@ -56,11 +56,6 @@ func (s *Intake) counted(err error) error {
 		s.o.Metrics.refused.WithLabelValues(string(refusal.KindOf(err))).Inc()
 	}
 	return err
-}
-
-func (s *Intake) accept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
-	accepted, err := s.tryAccept(ctx, app, all, now)
-	return accepted, s.counted(err)
 }
 
 func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {

@@ -307,6 +307,21 @@ func TestWaitEndsInTime(t *testing.T) {
 	})
 }
 
+func TestAcceptAll_ApplicationWasDeletedMeanwhile_IsRefused(t *testing.T) {
+	r := relaytest.NewRig(t)
+	made := r.NewApp("a", "!a:hs")
+	app, err := r.Sender(ctx, made.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.DeleteApplication(ctx, r.Admin, made.Application.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.AcceptAll(ctx, app, intake.Request{Message: "x"}); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("%v, want a refused token", err)
+	}
+}
+
 func TestAcceptForAnApplicationOfOnesOwn(t *testing.T) {
 	r := relaytest.NewRig(t)
 	anna := r.NewUser("anna")
