@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -118,6 +120,17 @@ func TestFull_Configurations(t *testing.T) {
 	}
 }
 
+// An autoscaler, as README.md has it, is alone in setting the number of pods.
+func TestFull_Autoscaler(t *testing.T) {
+	_, rest, _ := strings.Cut(harness.Read(t, filepath.Join("registry", "README.md")), "```yaml\n")
+	values, _, _ := strings.Cut(rest, "```")
+	m := render(t, "registry", strings.ReplaceAll("\n"+values, "\n  ", "\n")+"\nconfig: {storage: {s3: {bucket: images, region: eu-central-1}}}\n")
+	scaler, deployment := all[*autoscaling.HorizontalPodAutoscaler](m), all[*apps.Deployment](m)
+	if len(scaler) != 1 || scaler[0].Spec.ScaleTargetRef.Name != deployment[0].Name || deployment[0].Spec.Replicas != nil {
+		t.Errorf("%+v scales %s, which sets %v", scaler, deployment[0].Name, deployment[0].Spec.Replicas)
+	}
+}
+
 // restricted are the rules of the Pod Security Standard "restricted", a root file
 // system that cannot be written, a limit of memory, no token of the API server, and
 // none of the variables that Kubernetes makes for Services.
@@ -155,6 +168,7 @@ func TestFull_Values(t *testing.T) {
 		{"registry", `{auth: {enabled: false}, config: {auth: {token: {realm: "https://a.example.org", service: a, issuer: a, rootcertbundle: /a}}}}`, []string{"!htpasswd:"}},
 		// On an object store there is no volume, and any number of pods.
 		{"registry", `{` + many + `config: {storage: {s3: {bucket: images, region: eu-central-1}}}}`, []string{"replicas: 3\n", "type: RollingUpdate", "mountPath: /tmp", "!filesystem", "!PersistentVolumeClaim", "kind: PodDisruptionBudget", "topologyKey: topology.kubernetes.io/zone"}},
+		{"registry", `{replicas: null, config: {storage: {s3: {bucket: images, region: eu-central-1}}}}`, []string{"!replicas:", "type: RollingUpdate", "kind: PodDisruptionBudget", "topologyKey: kubernetes.io/hostname"}},
 		{"registry", `{` + many + `config: {storage: {s3aws: {bucket: images, region: eu-central-1}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
 		{"registry", `{` + many + `config: {storage: {azure: {accountname: a, container: images}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
 		{"registry", `{` + many + `config: {storage: {gcs: {bucket: images}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
@@ -197,6 +211,7 @@ func TestFull_BadValues(t *testing.T) {
 		{"registry", `{auth: {user: "a:b"}}`, "/auth/user"},
 		{"registry", `{replicas: 2}`, "replicas: a volume has one registry at a time"},
 		{"registry", `{replicas: 2, persistence: {accessModes: [ReadWriteMany]}}`, "replicas: a volume has one registry at a time"},
+		{"registry", `{replicas: null}`, "replicas: a volume has one registry at a time"},
 		{"registry", `{replicas: 2, persistence: {enabled: false}}`, "replicas: a volume has one registry at a time"},
 		{"registry", `{config: {auth: {token: {realm: "https://a.example.org", service: a, issuer: a, rootcertbundle: /a}}}}`, "auth.enabled: adds a password file"},
 		{"registry", `{metrics: {enabled: true}, config: {http: {debug: {addr: "0.0.0.0:6001"}}}}`, "config.http.debug.addr: the Service looks for port 5001"},

@@ -12,6 +12,7 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -59,7 +60,7 @@ func render(t *testing.T, chart, values string, flags ...string) (m manifests) {
 		t.Fatalf("helm template %s with %s: %v\n%s", chart, values, err, out)
 	}
 	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme, gateway.Install)
+	builder := runtime.NewSchemeBuilder(apps.AddToScheme, autoscaling.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme, gateway.Install)
 	if err := builder.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}

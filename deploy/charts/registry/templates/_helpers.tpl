@@ -69,11 +69,16 @@ no debug server that nobody may see. */}}
 {{- end -}}
 {{- end -}}
 
+{{/* More than one pod, or as many as an autoscaler wants. */}}
+{{- define "registry.many" -}}
+{{- if or (kindIs "invalid" .Values.replicas) (gt (int .Values.replicas) 1) -}}yes{{- end -}}
+{{- end -}}
+
 {{/* How replicas are spread: as the values have it, and else over nodes and zones. */}}
 {{- define "registry.spread" -}}
 {{- if .Values.topologySpreadConstraints -}}
 {{- toYaml .Values.topologySpreadConstraints -}}
-{{- else if gt (int .Values.replicas) 1 -}}
+{{- else if include "registry.many" . -}}
 {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
 - maxSkew: 1
   topologyKey: {{ . }}
@@ -86,7 +91,7 @@ no debug server that nobody may see. */}}
 
 {{- define "registry.checks" -}}
 {{- $_ := required "image.repository: set it to where you pushed the image, such as registry.example.org/slipway/registry" .Values.image.repository -}}
-{{- if and (gt (int .Values.replicas) 1) (not (include "registry.bucket" .)) -}}
+{{- if and (include "registry.many" .) (not (include "registry.bucket" .)) -}}
 {{- fail "replicas: a volume has one registry at a time; set config.storage to an object store, or replicas to 1" -}}
 {{- end -}}
 {{- if and .Values.auth.enabled (dig "auth" dict .Values.config) (not (dig "auth" "htpasswd" "" .Values.config)) -}}
