@@ -53,10 +53,7 @@ func TestAudit(t *testing.T) {
 	out := &lines{}
 	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: out})
 	store := memory.New()
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	s := newServer(t, withRules(t, allow("anyone", "public/**", "pull"), allow("u", "**", "admin")), func(s *setup) {
 		s.store, s.options.Audit, s.options.Robots = store, acts, robots
 	})

@@ -43,10 +43,7 @@ func TestChanges_ByRevokedCallers(t *testing.T) {
 	var rules atomic.Pointer[access.Rules]
 	rules.Store(all)
 	store := memory.New()
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	s := newServer(t, withAuth(t, rules.Load), func(s *setup) {
 		s.store, s.options.Robots = store, robots
 		s.options.Auth = &revoking{s.options.Auth, func() { rules.Store(none) }}

@@ -133,18 +133,16 @@ func (a *API) managed(w http.ResponseWriter, r *request) (*robot.Robot, error) {
 	if err := a.confirm(w, r); err != nil {
 		return nil, err
 	}
-	all, err := a.opts.Robots.List(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(all, func(x robot.Robot) bool { return x.Name == r.last })
+	managed, err := a.opts.Robots.Read(r.Context(), r.last)
 	switch {
-	case i < 0:
+	case errors.Is(err, robot.ErrUnknown):
 		return nil, noRobot()
-	case !r.administers(&all[i]):
+	case err != nil:
+		return nil, err
+	case !r.administers(&managed):
 		return nil, oci.NewError(oci.CodeDenied, "the robot has rights in repositories that you do not administer")
 	}
-	return &all[i], nil
+	return &managed, nil
 }
 
 func noRobot() error {

@@ -25,10 +25,7 @@ import (
 // both would lose their rights.
 func TestRotateRobot_ByARobot(t *testing.T) {
 	store := memory.New()
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	rules, err := access.New(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +64,7 @@ func TestRotateRobot_ByARobot(t *testing.T) {
 
 func TestCreateRobot_Expires(t *testing.T) {
 	store := memory.New()
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	s := newServer(t, func(s *setup) { s.store, s.options.Robots = store, robots })
 	create := func(expires string) answer {
 		return s.do("POST", "/v2/_slipway/robots", []byte(`{"name":"ci","repositories":["**"],"allow":["pull"],"expires":`+expires+`}`))
@@ -91,10 +85,7 @@ func TestCreateRobot_Expires(t *testing.T) {
 // A robot that cannot be stored: the client gets the reason, as with a push.
 func TestCreateRobot_NotStored(t *testing.T) {
 	store := &brokenStore{both: memory.New()}
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	s := newServer(t, func(s *setup) { s.store, s.options.Robots = store, robots })
 	for _, c := range []struct {
 		err    error
@@ -112,10 +103,7 @@ func TestCreateRobot_NotStored(t *testing.T) {
 // A robot that was made by a personal access token ends with it, and the audit log names the token.
 func TestCreateRobot_ByAPersonalToken(t *testing.T) {
 	store, lines := memory.New(), &bytes.Buffer{}
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	rules, err := access.New(nil, []access.Rule{{Who: []string{"u"}, Repositories: []string{"**"}, Allow: []string{"admin"}}})
 	if err != nil {
 		t.Fatal(err)

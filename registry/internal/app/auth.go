@@ -150,7 +150,7 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 	case cfg.Auth.Token != nil:
 		return g.openTokenServer(cfg.Auth.Token, log, o)
 	case cfg.Auth.Service != nil:
-		return g.openService(ctx, cfg, store, people, log, o)
+		return g.openService(cfg, store, people, log, o)
 	default:
 		return nil
 	}
@@ -187,12 +187,9 @@ func (g *gate) openRing(ctx context.Context, cfg *config.Config, store *Backend,
 }
 
 // openService starts the token service inside the registry.
-func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backend, people *personal.Tokens, log *zap.Logger, o *auth.Options) (err error) {
+func (g *gate) openService(cfg *config.Config, store *Backend, people *personal.Tokens, log *zap.Logger, o *auth.Options) (err error) {
 	b := cfg.Auth.Service.Builtin
-	if g.robots, err = robot.Open(ctx, store, log); err != nil {
-		return err
-	}
-	g.watchers = append(g.watchers, g.robots.Watch)
+	g.robots = robot.New(store, log)
 	g.workloads = auth.NewWorkloads(workloads(b.Workloads))
 	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads, People: people}
 	if g.users != nil && !cfg.Storage.Maintenance.ReadOnly.Enabled {

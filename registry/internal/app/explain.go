@@ -117,19 +117,16 @@ func equip(ctx context.Context, cfg *config.Config, who *access.Caller, open Ope
 	switch who.Kind {
 	case access.Robot:
 		return open(func(store storage.Store) (err error) {
-			if logins.Robots, err = robot.Open(ctx, store, zap.NewNop()); err != nil {
-				return err
-			}
-			logins.People = openPeople(cfg, store)
+			logins.Robots, logins.People = robot.New(store, zap.NewNop()), openPeople(cfg, store)
 			if cfg.Auth != nil && cfg.Auth.HTPasswd != nil {
 				if logins.Htpasswd, err = auth.NewHtpasswd(auth.HtpasswdOptions{Path: cfg.Auth.HTPasswd.Path, Log: zap.NewNop()}); err != nil {
 					return err
 				}
 			}
-			return logins.Equip(who)
+			return logins.Equip(ctx, who)
 		})
 	case access.Workload:
-		return logins.Equip(who)
+		return logins.Equip(ctx, who)
 	default:
 		return nil
 	}

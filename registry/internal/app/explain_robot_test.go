@@ -76,8 +76,8 @@ func TestExplain_RobotUnderItsMaker(t *testing.T) {
 	if err := g.authorizer.People().Revoke(t.Context(), "alice", token); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.robots.Orphan(t.Context(), "orphan"); err != nil {
-		t.Fatal(err)
+	if ended, err := g.robots.Orphan(t.Context(), "orphan"); err != nil || !ended {
+		t.Fatal(ended, err)
 	}
 	agree("free", "of-alice", "parent", "child")
 	if err := g.robots.Revoke(t.Context(), "parent"); err != nil {

@@ -27,7 +27,7 @@ const AnyPerson = "anybody at the identity provider"
 // robots and workloads, each with the rights of now, and anonymous ones. Of the people of the
 // identity provider, which can't be listed, there is a sample in each group that rules name, and
 // one in none. more reports whether there are others.
-func (a *Authorizer) Callers() (callers []Known, more bool) {
+func (a *Authorizer) Callers(ctx context.Context) (callers []Known, more bool, err error) {
 	known := map[string]access.Caller{"anonymous": {}}
 	for _, c := range a.opts.Rules().Named() {
 		known[c.String()] = c
@@ -42,8 +42,12 @@ func (a *Authorizer) Callers() (callers []Known, more bool) {
 			}
 		}
 		if l.Robots != nil {
-			for _, name := range l.Robots.Names() {
-				c := access.Caller{Kind: access.Robot, Name: name}
+			robots, err := l.Robots.List(ctx)
+			if err != nil {
+				return nil, false, err
+			}
+			for i := range robots {
+				c := access.Caller{Kind: access.Robot, Name: robots[i].Name}
 				known[c.String()] = c
 			}
 		}
@@ -61,7 +65,7 @@ func (a *Authorizer) Callers() (callers []Known, more bool) {
 		if more = len(callers) == maxCallers; more {
 			break
 		}
-		if l := a.opts.Logins; l == nil || l.Equip(&c) == nil {
+		if l := a.opts.Logins; l == nil || l.Equip(ctx, &c) == nil {
 			callers = append(callers, Known{c, name})
 		}
 	}
@@ -71,7 +75,7 @@ func (a *Authorizer) Callers() (callers []Known, more bool) {
 		}
 		callers = append(callers, Known{access.Caller{Kind: access.Person}, AnyPerson})
 	}
-	return callers, more
+	return callers, more, nil
 }
 
 // sortKey puts anonymous callers first and users before all that have a kind.
@@ -88,12 +92,12 @@ func sortKey(name string) string {
 
 // Equip gives a caller the rights that it has by itself, and a robot the maker who bounds it, as a login of
 // the caller would. The error says why nobody can log in as that caller.
-func (l *Logins) Equip(c *access.Caller) error {
+func (l *Logins) Equip(ctx context.Context, c *access.Caller) error {
 	switch {
 	case c.Kind == access.Robot && l.Robots != nil:
-		account, err := l.Robots.Find(c.Name)
+		account, err := l.Robots.Find(ctx, c.Name)
 		if err == nil {
-			err = l.empower(c, account, 0)
+			err = l.empower(ctx, c, account, 0)
 		}
 		if err != nil {
 			return fmt.Errorf("the robot %q cannot log in: %w", c.Name, err)
@@ -104,8 +108,6 @@ func (l *Logins) Equip(c *access.Caller) error {
 			return fmt.Errorf("there is no workload %q", c.Name)
 		}
 	case c.Kind == access.Person && l.People != nil:
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
 		_ = l.addGroups(ctx, c) // without a login there are no groups
 	}
 	return nil

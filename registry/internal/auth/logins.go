@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/document"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
@@ -37,10 +38,10 @@ type proven struct {
 func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 	if bytes.HasPrefix(c.user, []byte(robot.UserPrefix)) && l.Robots != nil {
 		who := access.Caller{Kind: access.Robot, Name: string(c.user[len(robot.UserPrefix):])}
-		account, err := l.Robots.Login(who.Name, c.password)
+		account, err := l.Robots.Login(r.Context(), who.Name, c.password)
 		if err == nil {
 			p.stamp = account.ID
-			err = l.empower(&who, account, 0)
+			err = l.empower(r.Context(), &who, account, 0)
 		}
 		p.caller = who
 		return p, robotRefusal(who.String(), err)
@@ -58,17 +59,14 @@ func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 // current returns who a token was issued for, with the rights of now. The error is a
 // *Refusal if its credential has changed or is gone.
 func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, error) {
+	ctx := context.Background() // each read is bounded
 	who := access.Caller{Kind: kind, Name: name}
 	id, byToken := strings.CutPrefix(stamp, tokenStamp)
 	switch {
 	case byToken && l.People != nil:
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
 		err := l.useToken(ctx, &who, id)
 		return who, err
 	case kind == access.Person && l.People != nil:
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
 		err := l.addGroups(ctx, &who)
 		if err == nil && stamp != loginStamp+who.ID {
 			err = &Refusal{Reason: RevokedToken, User: who.String()}
@@ -81,9 +79,9 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 		}
 		return who, err
 	case kind == access.Robot && l.Robots != nil:
-		account, err := l.Robots.Current(name, stamp)
+		account, err := l.Robots.Current(ctx, name, stamp)
 		if err == nil {
-			err = l.empower(&who, account, 0)
+			err = l.empower(ctx, &who, account, 0)
 		}
 		if errors.Is(err, robot.ErrUnknown) {
 			err = &Refusal{Reason: RevokedToken, User: who.String()}
@@ -113,7 +111,7 @@ func gone(account *robot.Account, why string) error {
 
 // empower gives who the rights of its account, bounded by those of its maker, who must
 // still exist. depth counts the robots that the account has made, directly or not.
-func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) error {
+func (l *Logins) empower(ctx context.Context, who *access.Caller, account *robot.Account, depth int) error {
 	who.Own = account.Own
 	if account.CreatedBy == "" {
 		return nil
@@ -132,7 +130,7 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 			return cmp.Or(err, gone(account, "is not in the password file"))
 		}
 	case access.Robot:
-		parent, err := l.Robots.Find(maker.Name)
+		parent, err := l.Robots.Find(ctx, maker.Name)
 		switch {
 		case errors.Is(err, robot.ErrUnknown):
 			return gone(account, "was revoked or has expired")
@@ -143,7 +141,7 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 		case depth == maxMakers:
 			return gone(account, "is one of too many robots that made each other")
 		}
-		return l.empower(&maker, parent, depth+1)
+		return l.empower(ctx, &maker, parent, depth+1)
 	case access.Workload:
 		own, ok := l.Workloads.named(maker.Name)
 		if !ok {
@@ -151,7 +149,7 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 		}
 		maker.Own = own
 	case access.Person:
-		if err := l.empowerMaker(account, &maker, l.addGroups); err != nil {
+		if err := l.empowerMaker(account, func() error { return l.addGroups(ctx, &maker) }); err != nil {
 			return err
 		}
 		if maker.ID != account.MakerID {
@@ -160,19 +158,17 @@ func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) 
 	case access.Certificate, access.Anonymous: // the rules alone know them
 	}
 	if account.Token != "" {
-		return l.empowerMaker(account, &maker, func(ctx context.Context, maker *access.Caller) error { return l.useToken(ctx, maker, account.Token) })
+		return l.empowerMaker(account, func() error { return l.useToken(ctx, &maker, account.Token) })
 	}
 	return nil
 }
 
-// empowerMaker looks up what the maker may do now, if they still exist.
-func (l *Logins) empowerMaker(account *robot.Account, maker *access.Caller, look func(context.Context, *access.Caller) error) error {
+// empowerMaker calls look, which finds out what the maker may do now, if they still exist.
+func (l *Logins) empowerMaker(account *robot.Account, look func() error) error {
 	if l.People == nil {
 		return gone(account, "cannot be identified, as there are no logins of people")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	err := look(ctx, maker)
+	err := look()
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Reason == RevokedToken {
 		return gone(account, "is unknown, or the personal access token by which the robot was made was revoked or has expired")
 	}
@@ -186,8 +182,8 @@ func robotRefusal(user string, err error) error {
 		return &Refusal{Reason: UnknownRobot, User: user}
 	case errors.Is(err, errMakerGone):
 		return &Refusal{Reason: MakerGone, User: user}
-	case errors.Is(err, robot.ErrStale):
-		return &Refusal{Reason: RobotsUnread, User: user, RetryAfter: retryAfter, Err: oci.NewError(oci.CodeUnavailable, "robots cannot log in at the moment")}
+	case errors.Is(err, document.ErrUnread):
+		return &Refusal{Reason: RobotsUnread, User: user, Cause: err, RetryAfter: retryAfter, Err: oci.NewError(oci.CodeUnavailable, "robots cannot log in at the moment")}
 	default:
 		return err
 	}

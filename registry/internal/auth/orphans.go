@@ -20,25 +20,42 @@ const orphanInterval = time.Second
 // WatchMakers ends the robots of users who vanish from the password file, until ctx ends: the next
 // owner of the name must not get them.
 func (l *Logins) WatchMakers(ctx context.Context, log *zap.Logger) {
-	var missing map[string]bool
-	document.Poll(ctx, orphanInterval, log, "robots of users who have vanished", func(ctx context.Context) (err error) {
-		missing, err = l.endOrphans(ctx, missing, log)
-		return err
-	})
+	m := &makers{logins: l, log: log}
+	document.Poll(ctx, orphanInterval, log, "robots of users who have vanished", m.endOrphans)
 }
 
-// endOrphans ends the robots whose makers are missing and were before, and returns those that are missing.
-func (l *Logins) endOrphans(ctx context.Context, before map[string]bool, log *zap.Logger) (missing map[string]bool, failed error) {
+// makers remembers which password file the makers of robots were looked for in: nothing is read while
+// it stays the same. A maker who can create a robot is in the file of that replica, which looks for them
+// itself when that file changes.
+type makers struct {
+	logins *Logins
+	log    *zap.Logger
+
+	users    *users
+	modified time.Time
+	missing  map[string]bool
+}
+
+// endOrphans ends the robots whose makers are missing and were before.
+func (m *makers) endOrphans(ctx context.Context) (failed error) {
+	l := m.logins
 	users := l.Htpasswd.file.Get()
 	if users == nil || len(users.byName) == 0 {
-		return nil, nil
+		return nil
 	}
 	info, err := os.Stat(l.Htpasswd.path)
 	if err != nil {
-		return nil, nil //nolint:nilerr // reading the file says so
+		return nil //nolint:nilerr // reading the file says so
 	}
-	missing = map[string]bool{}
-	for _, r := range l.Robots.Known() {
+	if users == m.users && info.ModTime().Equal(m.modified) {
+		return nil
+	}
+	robots, err := l.Robots.List(ctx)
+	if err != nil {
+		return err
+	}
+	missing, again := map[string]bool{}, false
+	for _, r := range robots {
 		maker := access.ParseCaller(r.CreatedBy)
 		if maker.Kind != access.User || r.CreatedBy == "" || r.Orphaned || users.names(maker.Name) {
 			continue
@@ -46,17 +63,21 @@ func (l *Logins) endOrphans(ctx context.Context, before map[string]bool, log *za
 		if r.Created.After(info.ModTime()) {
 			continue // this copy of the file may be older than the maker
 		}
-		if missing[maker.Name] = true; !before[maker.Name] {
+		if missing[maker.Name] = true; !m.missing[maker.Name] {
+			again = true
 			continue
 		}
-		if err := l.Robots.Orphan(ctx, r.Name); err != nil {
-			failed = errors.Join(failed, err)
-			continue
+		ended, err := l.Robots.Orphan(ctx, r.Name)
+		failed, again = errors.Join(failed, err), again || !ended
+		if ended {
+			m.log.Warn("a robot has stopped, because its maker was removed from the password file; another secret starts it again",
+				zap.String("robot", r.Name), zap.String("maker", r.CreatedBy))
 		}
-		log.Warn("a robot has stopped, because its maker was removed from the password file; another secret starts it again",
-			zap.String("robot", r.Name), zap.String("maker", r.CreatedBy))
 	}
-	return missing, failed
+	if m.missing = missing; !again {
+		m.users, m.modified = users, info.ModTime()
+	}
+	return failed
 }
 
 // names reports whether the file has a line of that user, also one that gives no access.

@@ -25,11 +25,11 @@ func TestRobots_OfAReusedName(t *testing.T) {
 		_, err := s.Authorize(basic("robot+ci", secret), Access{Action: Pull, Repository: "a"})
 		return err == nil
 	}
+	m := &makers{logins: logins, log: zap.NewNop()}
 	look := func() {
 		t.Helper()
-		var missing map[string]bool
 		for range 3 {
-			if missing, err = logins.endOrphans(t.Context(), missing, zap.NewNop()); err != nil {
+			if err := m.endOrphans(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(25 * time.Millisecond) // a robot that was just written has no version yet
@@ -71,10 +71,7 @@ func TestRobots_OfAReusedName(t *testing.T) {
 func TestPeople_OfAReusedName(t *testing.T) {
 	store := memory.New()
 	people := personal.New(store, "provider")
-	robots, err := robot.Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	robots := robot.New(store, zap.NewNop())
 	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
 	logins := &Logins{Htpasswd: h.Htpasswd, People: people, Robots: robots}
 	rules := mustRules(t, allow("users", "**", "admin"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/personal"
@@ -19,8 +18,6 @@ const (
 	tokenStamp = "pat:"
 	// loginStamp begins the stamps of people who have logged in at the identity provider, before their IDs.
 	loginStamp = "login:"
-
-	lookTimeout = 5 * time.Second
 )
 
 // loginByToken returns the owner of a personal access token.

@@ -153,10 +153,7 @@ func newService(t testing.TB, list ...access.Rule) *service {
 	s := &service{rules: mustRules(t, list...)}
 	s.users = open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "hidden"))
 	store := memory.New()
-	var err error
-	if s.robots, err = robot.Open(t.Context(), store, zap.NewNop()); err != nil {
-		t.Fatal(err)
-	}
+	s.robots = robot.New(store, zap.NewNop())
 	keys, err := keyring.Open(t.Context(), store, time.Hour, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)

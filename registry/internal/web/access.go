@@ -67,7 +67,9 @@ func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
 	me := auth.Known{Caller: v.grant.Caller, Who: v.grant.Caller.String()}
 	callers := []auth.Known{me}
 	if p.Whole = v.may(access.Admin, name); p.Whole {
-		callers, p.More = web.o.Auth.Callers()
+		if callers, p.More, err = web.o.Auth.Callers(v.Context()); err != nil {
+			return err
+		}
 		if !slices.ContainsFunc(callers, func(c auth.Known) bool { return c.Who == me.Who }) {
 			callers = append(callers, me)
 		}

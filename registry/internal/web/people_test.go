@@ -18,10 +18,7 @@ import (
 // withRobots adds robots to a site.
 func withRobots(t *testing.T) func(*setup) {
 	return func(c *setup) {
-		robots, err := robot.Open(t.Context(), c.store, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		robots := robot.New(c.store, zap.NewNop())
 		c.api.Robots, c.pages.Robots, c.auth.Logins.Robots = robots, robots, robots
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/cache"
+	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
 )
@@ -29,17 +30,11 @@ import (
 const Prefix = "slipway_pat_"
 
 const (
-	// Fresh is how long a token that was read is not read again: a revoked one ends that much
-	// later at other replicas.
-	Fresh = 2 * time.Second
-
 	// MaxLifetime bounds how long a token is valid.
 	MaxLifetime = 366 * 24 * time.Hour
 
 	maxTokens = 100 // of one owner
 	maxNote   = 200
-	maxRecord = 64 << 10 // bytes
-	maxKnown  = 4096
 )
 
 // Errors that callers distinguish.
@@ -93,20 +88,31 @@ type person struct {
 type Tokens struct {
 	store  storage.Store
 	source string
-	known  *cache.Cache[string, seen] // by key
-	used   sync.Map                   // id → time.Time of the last use here
-}
-
-// seen is what was read at a key.
-type seen struct {
-	content []byte
-	at      time.Time
+	tokens *document.Records[record]
+	people *document.Records[person]
+	used   sync.Map // id → time.Time of the last use here
 }
 
 // New does no I/O. source identifies the provider that names people, "" if none does: the same name
 // may belong to another user at another one.
 func New(store storage.Store, source string) *Tokens {
-	return &Tokens{store: store, source: source, known: cache.New[string, seen](maxKnown)}
+	return &Tokens{store: store, source: source, tokens: document.NewRecords(store, parseToken), people: document.NewRecords(store, parsePerson)}
+}
+
+func parseToken(key string, content []byte) *record {
+	var r record
+	if json.Unmarshal(content, &r) != nil || keyOf(r.Owner, r.ID) != key {
+		return nil
+	}
+	return &r
+}
+
+func parsePerson(key string, content []byte) *person {
+	var p person
+	if json.Unmarshal(content, &p) != nil || personKey(p.Owner) != key {
+		return nil
+	}
+	return &p
 }
 
 // HasProvider reports whether a provider names people.
@@ -122,23 +128,6 @@ func keyOf(owner, id string) string { return folder(owner) + "/token-" + id }
 
 func personKey(owner string) string { return folder(owner) + "/person" }
 
-// read returns the content at a key, nil if there is none. It may be as old as Fresh.
-func (t *Tokens) read(ctx context.Context, key string) ([]byte, error) {
-	if s, ok := t.known.Get(key); ok && time.Since(s.at) < Fresh {
-		return s.content, nil
-	}
-	now := time.Now()
-	content, _, err := storage.Read(ctx, t.store, key, maxRecord)
-	if errors.Is(err, storage.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.known.Put(key, seen{content, now}, 1) // not what is missing: guesses must not push out what is used
-	return content, nil
-}
-
 // validID reports whether Create may have made the ID.
 func validID(id string) bool { return len(id) == 16 && strings.Trim(id, "0123456789abcdef") == "" }
 
@@ -148,17 +137,17 @@ func (t *Tokens) find(ctx context.Context, owner, id string) (record, error) {
 	if !validID(id) {
 		return r, ErrUnknown
 	}
-	content, err := t.read(ctx, keyOf(owner, id))
+	found, err := t.tokens.Get(ctx, keyOf(owner, id))
+	if errors.Is(err, storage.ErrNotExist) {
+		return r, ErrUnknown
+	}
 	if err != nil {
 		return r, err
 	}
-	if content == nil || json.Unmarshal(content, &r) != nil {
+	if _, err := access.ParseRights(found.Allow); err != nil || found.Owner != owner || !time.Now().Before(found.Expires) {
 		return r, ErrUnknown
 	}
-	if _, err := access.ParseRights(r.Allow); err != nil || r.Owner != owner || r.ID != id || !time.Now().Before(r.Expires) {
-		return r, ErrUnknown
-	}
-	return r, nil
+	return *found, nil
 }
 
 // IDOf returns the ID that a secret contains, "" if it isn't one.
@@ -217,7 +206,7 @@ func (t *Tokens) Create(ctx context.Context, owner string, token Token) (secret 
 	if err != nil {
 		return "", err
 	}
-	return secret, t.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(owner, token.ID), Content: content, If: storage.IfAbsent()}})
+	return secret, t.tokens.Apply(ctx, storage.Change{Key: keyOf(owner, token.ID), Content: content, If: storage.IfAbsent()})
 }
 
 // List returns the owner's tokens, the newest first, also those that have expired.
@@ -242,29 +231,11 @@ func (t *Tokens) Everybody(ctx context.Context, limit int) (all []Owned, more bo
 
 // list returns at most limit of the tokens below a prefix, and reports whether there are more.
 func (t *Tokens) list(ctx context.Context, prefix string, limit int) (all []Owned, more bool, err error) {
-	for info, err := range t.store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
-		if err != nil {
-			return nil, false, err
-		}
-		if !strings.HasPrefix(path.Base(info.Key), "token-") {
-			continue
-		}
-		if len(all) == limit {
-			return all, true, nil
-		}
-		content, _, err := storage.Read(ctx, t.store, info.Key, maxRecord)
-		if errors.Is(err, storage.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		var r record
-		if json.Unmarshal(content, &r) == nil && keyOf(r.Owner, r.ID) == info.Key {
-			all = append(all, Owned{r.Token, r.Owner})
-		}
+	records, more, err := t.tokens.List(ctx, prefix, func(key string) bool { return strings.HasPrefix(path.Base(key), "token-") }, limit)
+	for _, r := range records {
+		all = append(all, Owned{r.Token, r.Owner})
 	}
-	return all, false, nil
+	return all, more, err
 }
 
 // LastUsed is when the token was last used at this process, the zero time if it never was.
@@ -274,7 +245,7 @@ func (t *Tokens) LastUsed(id string) time.Time {
 	return used
 }
 
-// Revoke removes a token of the owner: it ends here immediately, and at other replicas within Fresh. The error is ErrUnknown if there is none.
+// Revoke removes a token of the owner: it ends here immediately, and at other replicas within document.Fresh. The error is ErrUnknown if there is none.
 func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 	if !validID(id) {
 		return ErrUnknown
@@ -285,30 +256,26 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 	} else if err != nil {
 		return err
 	}
-	err := t.store.Apply(ctx, nil, storage.Stage{{Key: key, Delete: true}})
-	t.known.Forget(key)
-	return err
+	return t.tokens.Apply(ctx, storage.Change{Key: key, Delete: true})
 }
 
 // SetGroups notes the groups that a person has by the login of now, for tokens; more reports whether
 // there may be others. subject is the provider's own name of the person.
 func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []string, more bool) error {
-	id := t.personID(subject)
-	content, err := json.Marshal(person{owner, id, t.source, groups, more})
-	for err == nil && len(content) > maxRecord {
-		groups = groups[:len(groups)/2]
-		content, err = json.Marshal(person{owner, id, t.source, groups, true})
+	p := person{owner, t.personID(subject), t.source, groups, more}
+	content, err := json.Marshal(p)
+	for err == nil && len(content) > document.MaxRecord {
+		p.Groups, p.More = p.Groups[:len(p.Groups)/2], true
+		content, err = json.Marshal(p)
 	}
 	if err != nil {
 		return err
 	}
 	key := personKey(owner)
-	if now, err := t.read(ctx, key); err == nil && string(now) == string(content) {
+	if now, err := t.people.Get(ctx, key); err == nil && reflect.DeepEqual(*now, p) {
 		return nil
 	}
-	err = t.store.Apply(ctx, nil, storage.Stage{{Key: key, Content: content}})
-	t.known.Forget(key)
-	return err
+	return t.people.Apply(ctx, storage.Change{Key: key, Content: content})
 }
 
 // Groups returns the groups that a person had at the last login, and whether there may be others.
@@ -326,14 +293,17 @@ func (t *Tokens) ID(ctx context.Context, owner string) (string, error) {
 }
 
 func (t *Tokens) person(ctx context.Context, owner string) (p person, err error) {
-	content, err := t.read(ctx, personKey(owner))
+	found, err := t.people.Get(ctx, personKey(owner))
+	if errors.Is(err, storage.ErrNotExist) {
+		return p, ErrUnknown
+	}
 	if err != nil {
 		return p, err
 	}
-	if content == nil || json.Unmarshal(content, &p) != nil || p.Owner != owner || t.source == "" || p.Source != t.source {
-		return person{}, ErrUnknown
+	if found.Owner != owner || t.source == "" || found.Source != t.source {
+		return p, ErrUnknown
 	}
-	return p, nil
+	return *found, nil
 }
 
 // personID is the ID of a person whom the provider calls subject.

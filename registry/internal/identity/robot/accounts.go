@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/document"
@@ -22,22 +19,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-const (
-	// Interval is how soon all replicas know of a change.
-	Interval = 2 * time.Second
-
-	// maxStale is how old the known robots may be before none is let in: one of them
-	// may have been revoked.
-	maxStale = 30 * time.Second
-
-	maxRobots = 10_000
-	maxRecord = 64 << 10 // bytes
-	maxReads  = 16       // at the same time
-
-	// Bounds of the reads of robots that aren't known.
-	lookPause   = 200 * time.Millisecond
-	lookTimeout = 2 * time.Second
-)
+const maxRobots = 10_000
 
 // Errors that callers distinguish.
 var (
@@ -45,28 +27,17 @@ var (
 	errExpired = fmt.Errorf("%w any more: it has expired", ErrUnknown)
 	ErrExists  = errors.New("there is a robot of that name; revoke it first")
 	ErrInvalid = errors.New("invalid robot")
-	ErrStale   = errors.New("the robots cannot be read from the storage")
 )
 
 // Accounts are all robots. Each is an object of its own, so that revoking one is a
-// deletion, which a full disk can't prevent.
+// deletion, which a full disk can't prevent. One is read when it logs in, and then trusted
+// for document.Fresh; a process without logins sends no requests for them.
 type Accounts struct {
-	store storage.Store
-	log   *zap.Logger
-
-	known atomic.Pointer[known]
-	used  sync.Map // name → time.Time of the last login here
-
-	// changing is held from the read of what is going to be known until it is, so that
-	// no older reading brings a robot back that was revoked here.
-	changing sync.Mutex
-	looked   time.Time // for a robot that wasn't known, under changing
-}
-
-// known are the robots at one moment. It never changes.
-type known struct {
-	byName map[string]*Account
-	at     time.Time
+	store    storage.Store
+	log      *zap.Logger
+	records  *document.Records[Account]
+	used     sync.Map // name → time.Time of the last login here
+	reported sync.Map // name → true: it can't be understood, which was logged
 }
 
 // Account is a robot that may log in.
@@ -74,137 +45,69 @@ type Account struct {
 	Robot
 	Own []access.Grant
 
-	hash    string
-	version string // of the object; "" = must be read again
-	broken  bool   // it can't be understood and may do nothing
+	hash   string
+	broken bool // it can't be understood and may do nothing
 }
 
 // New does no I/O.
-func New(store storage.Store, log *zap.Logger) *Accounts { return &Accounts{store: store, log: log} }
-
-// Open reads the robots for the first time.
-func Open(ctx context.Context, store storage.Store, log *zap.Logger) (*Accounts, error) {
-	a := New(store, log)
-	if err := a.refresh(ctx); err != nil {
-		return nil, fmt.Errorf("read the robots: %w", err)
-	}
-	return a, nil
-}
-
-// Watch keeps the known robots current until ctx ends.
-func (a *Accounts) Watch(ctx context.Context) {
-	document.Poll(ctx, Interval, a.log, "robots", a.refresh)
+func New(store storage.Store, log *zap.Logger) *Accounts {
+	a := &Accounts{store: store, log: log}
+	a.records = document.NewRecords(store, a.parse)
+	return a
 }
 
 func keyOf(name string) string { return layout.Robots + "/" + name }
 
-// refresh lists the robots and reads those that are new or have changed.
-func (a *Accounts) refresh(ctx context.Context) error {
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	next := &known{byName: map[string]*Account{}, at: time.Now()}
-	before := a.all()
-	var unread []string
-	for info, err := range a.store.List(ctx, layout.Robots, storage.ListOptions{}) {
-		if err != nil {
-			return err
-		}
-		name := strings.TrimPrefix(info.Key, layout.Robots+"/")
-		if info.Prefix || !nameForm.MatchString(name) {
-			continue
-		}
-		if old := before[name]; old != nil && old.version != "" && old.version == info.Version {
-			next.byName[name] = old
-		} else {
-			unread = append(unread, name)
-		}
+// nameOf returns the name of the robot at a key, "" if it is none.
+func nameOf(key string) string {
+	name := strings.TrimPrefix(key, layout.Robots+"/")
+	if !nameForm.MatchString(name) {
+		return ""
 	}
-	read, err := a.readAll(ctx, unread)
-	for _, account := range read {
-		if account != nil {
-			next.byName[account.Name] = account
-		}
-	}
-	if err == nil {
-		a.known.Store(next)
-	}
-	return err
+	return name
 }
 
-// readAll reads robots; those that are gone are nil.
-func (a *Accounts) readAll(ctx context.Context, robots []string) ([]*Account, error) {
-	accounts := make([]*Account, len(robots))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxReads)
-	for i, name := range robots {
-		group.Go(func() error {
-			account, err := a.read(ctx, name)
-			if accounts[i] = account; errors.Is(err, ErrUnknown) {
-				return nil
-			}
-			return err
-		})
-	}
-	return accounts, group.Wait()
-}
-
-// read reads one robot. ErrUnknown.
-func (a *Accounts) read(ctx context.Context, name string) (*Account, error) {
-	content, info, err := storage.Read(ctx, a.store, keyOf(name), maxRecord)
-	if errors.Is(err, storage.ErrNotExist) {
-		return nil, ErrUnknown
-	}
-	if err != nil {
-		return nil, err
-	}
+func (a *Accounts) parse(key string, content []byte) *Account {
 	var r record
-	err = json.Unmarshal(content, &r)
+	name := nameOf(key)
+	err := json.Unmarshal(content, &r)
 	if err == nil && r.Name != name {
 		err = fmt.Errorf("it is called %q inside", r.Name)
 	}
-	account := &Account{Robot: r.Robot, hash: r.Hash, version: info.Version}
+	account := &Account{Robot: r.Robot, hash: r.Hash}
 	if err == nil {
-		err = account.takeGrant()
+		var grant access.Grant
+		grant, err = account.Grant()
+		account.Own = []access.Grant{grant}
 	}
 	if err != nil {
-		if old := a.all()[name]; old == nil || !old.broken {
+		if _, known := a.reported.Swap(name, true); !known {
 			a.log.Error("a robot cannot be understood; it may do nothing", zap.String("robot", name), zap.Error(err))
 		}
 		account.Name, account.broken = name, true
 	}
-	return account, nil
+	return account
 }
 
-func (account *Account) takeGrant() error {
-	grant, err := account.Grant()
-	account.Own = []access.Grant{grant}
-	return err
+// read returns a robot from the storage. ErrUnknown.
+func (a *Accounts) read(ctx context.Context, name string) (account *Account, version string, err error) {
+	if !nameForm.MatchString(name) {
+		return nil, "", ErrUnknown
+	}
+	account, version, err = a.records.Read(ctx, keyOf(name))
+	if errors.Is(err, storage.ErrNotExist) {
+		err = ErrUnknown
+	}
+	return account, version, err
 }
 
-// all is the known robots by name; nobody changes it.
-func (a *Accounts) all() map[string]*Account {
-	if k := a.known.Load(); k != nil {
-		return k.byName
+// Read returns a robot as the storage has it now, also one that has expired. ErrUnknown.
+func (a *Accounts) Read(ctx context.Context, name string) (Robot, error) {
+	account, _, err := a.read(ctx, name)
+	if err != nil {
+		return Robot{}, err
 	}
-	return nil
-}
-
-// learn notes what is known of one robot; nil means that there is none. The caller holds
-// changing.
-func (a *Accounts) learn(name string, account *Account) {
-	next := &known{byName: maps.Clone(a.all())}
-	if next.byName == nil {
-		next.byName = map[string]*Account{}
-	}
-	if k := a.known.Load(); k != nil {
-		next.at = k.at
-	}
-	if account == nil {
-		delete(next.byName, name)
-	} else {
-		next.byName[name] = account
-	}
-	a.known.Store(next)
+	return account.Robot, nil
 }
 
 // Create adds a robot and returns its secret, which can't be read again. Errors:
@@ -214,10 +117,16 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 	if err := r.Check(now); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if len(a.all()) >= maxRobots {
+	n := 0
+	for _, err := range a.store.List(ctx, layout.Robots, storage.ListOptions{}) {
+		if n++; err != nil {
+			return "", err
+		}
+	}
+	if n >= maxRobots {
 		return "", fmt.Errorf("%w: there are %d robots already", ErrInvalid, maxRobots)
 	}
-	switch old, err := a.read(ctx, r.Name); {
+	switch old, _, err := a.read(ctx, r.Name); {
 	case errors.Is(err, ErrUnknown):
 	case err != nil:
 		return "", err
@@ -229,7 +138,8 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 		}
 	}
 	r.ID, r.Created = newID(), now
-	secret, err = a.put(ctx, r, storage.IfAbsent())
+	secret, hash := newSecret()
+	err = a.put(ctx, record{r, hash}, storage.IfAbsent())
 	if errors.Is(err, storage.ErrConflict) {
 		err = ErrExists
 	}
@@ -241,10 +151,7 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 // itself, which stays bounded by its maker. ErrUnknown, also for a robot that has changed at the same
 // moment.
 func (a *Accounts) Rotate(ctx context.Context, name string, by Maker) (secret string, err error) {
-	if !nameForm.MatchString(name) {
-		return "", ErrUnknown
-	}
-	old, err := a.read(ctx, name)
+	old, version, err := a.read(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -256,7 +163,8 @@ func (a *Accounts) Rotate(ctx context.Context, name string, by Maker) (secret st
 	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by.Name != self {
 		r.CreatedBy, r.MakerID, r.Token, r.Orphaned = by.Name, by.ID, by.Token, false
 	}
-	secret, err = a.put(ctx, r, storage.IfVersion(old.version))
+	secret, hash := newSecret()
+	err = a.put(ctx, record{r, hash}, storage.IfVersion(version))
 	if errors.Is(err, storage.ErrConflict) {
 		err = ErrUnknown
 	}
@@ -264,70 +172,36 @@ func (a *Accounts) Rotate(ctx context.Context, name string, by Maker) (secret st
 }
 
 // Orphan ends a robot whose maker has vanished, until it gets another secret. On a full disk it is
-// revoked.
-func (a *Accounts) Orphan(ctx context.Context, name string) error {
-	old, err := a.read(ctx, name)
-	if errors.Is(err, ErrUnknown) || err == nil && (old.broken || old.Orphaned || old.version == "") {
-		return nil // it is looked at again
-	}
-	if err != nil {
-		return err
+// revoked. ended is false if the robot is changing and must be looked at again.
+func (a *Accounts) Orphan(ctx context.Context, name string) (ended bool, err error) {
+	old, version, err := a.read(ctx, name)
+	switch {
+	case errors.Is(err, ErrUnknown) || err == nil && (old.broken || old.Orphaned):
+		return true, nil
+	case err != nil || version == "":
+		return false, err
 	}
 	r := old.Robot
 	r.Orphaned = true
-	content, err := json.Marshal(record{r, old.hash})
-	if err == nil {
-		err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(name), Content: content, If: storage.IfVersion(old.version)}})
-	}
+	err = a.put(ctx, record{r, old.hash}, storage.IfVersion(version))
 	switch {
 	case errors.Is(err, storage.ErrNoSpace):
-		return a.Revoke(ctx, name)
+		err = a.Revoke(ctx, name)
 	case errors.Is(err, storage.ErrConflict):
-		return nil
-	case err != nil:
-		return err
+		return false, nil
 	}
-	account := &Account{Robot: r, hash: old.hash}
-	if err := account.takeGrant(); err != nil {
-		return err
-	}
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	a.learn(name, account)
-	return nil
+	return err == nil, err
 }
 
-// Known are the robots that are known, without I/O.
-func (a *Accounts) Known() (list []Robot) {
-	for _, account := range a.all() {
-		if !account.broken {
-			list = append(list, account.Robot)
-		}
-	}
-	return list
-}
-
-// put stores a robot with a new secret, and returns that.
-func (a *Accounts) put(ctx context.Context, r Robot, condition storage.Condition) (secret string, err error) {
-	secret, hash := newSecret()
-	content, err := json.Marshal(record{r, hash})
+func (a *Accounts) put(ctx context.Context, r record, condition storage.Condition) error {
+	content, err := json.Marshal(r)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if len(content) > maxRecord {
-		return "", fmt.Errorf("%w: it would be larger than %d KiB", ErrInvalid, maxRecord>>10)
+	if len(content) > document.MaxRecord {
+		return fmt.Errorf("%w: it would be larger than %d KiB", ErrInvalid, document.MaxRecord>>10)
 	}
-	account := &Account{Robot: r, hash: hash}
-	if err := account.takeGrant(); err != nil {
-		return "", err
-	}
-	if err := a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(r.Name), Content: content, If: condition}}); err != nil {
-		return "", err
-	}
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	a.learn(r.Name, account)
-	return secret, nil
+	return a.records.Apply(ctx, storage.Change{Key: keyOf(r.Name), Content: content, If: condition})
 }
 
 // LastUsed is when the robot last logged in at this process, the zero time if it never did.
@@ -338,115 +212,74 @@ func (a *Accounts) LastUsed(name string) time.Time {
 }
 
 // Revoke removes a robot: its secret and its tokens end here at once, and at other
-// replicas within Interval. ErrUnknown.
+// replicas within document.Fresh. ErrUnknown.
 func (a *Accounts) Revoke(ctx context.Context, name string) error {
 	if !nameForm.MatchString(name) {
 		return ErrUnknown
 	}
 	_, err := a.store.Stat(ctx, keyOf(name))
+	if err == nil {
+		err = a.records.Apply(ctx, storage.Change{Key: keyOf(name), Delete: true})
+	}
 	if errors.Is(err, storage.ErrNotExist) {
 		err = ErrUnknown
-	} else if err == nil {
-		err = a.store.Apply(ctx, nil, storage.Stage{{Key: keyOf(name), Delete: true}})
 	}
-	if err != nil && !errors.Is(err, ErrUnknown) {
-		return err
-	}
-	a.changing.Lock()
-	defer a.changing.Unlock()
-	a.learn(name, nil)
 	return err
 }
 
 // List returns all robots, also those that have expired, by name, as the storage has
 // them now.
 func (a *Accounts) List(ctx context.Context) ([]Robot, error) {
-	if err := a.refresh(ctx); err != nil {
-		return nil, err
-	}
+	all, _, err := a.records.List(ctx, layout.Robots, func(key string) bool { return nameOf(key) != "" }, 2*maxRobots)
 	var list []Robot
-	for _, account := range a.all() {
+	for _, account := range all {
 		list = append(list, account.Robot)
 	}
 	slices.SortFunc(list, func(x, y Robot) int { return cmp.Compare(x.Name, y.Name) })
-	return list, nil
+	return list, err
 }
 
 // Login returns the robot with that name and secret. Errors: ErrUnknown, also for a wrong
-// secret, and ErrStale.
-func (a *Accounts) Login(name string, secret []byte) (*Account, error) {
-	account, err := a.lookUp(name, func(account *Account) bool { return account.accepts(secret) })
+// secret, document.ErrUnread, and the context's.
+func (a *Accounts) Login(ctx context.Context, name string, secret []byte) (*Account, error) {
+	account, err := a.find(ctx, name, func(account *Account) bool { return account.accepts(secret) })
 	if err == nil {
 		a.used.Store(account.Name, time.Now())
 	}
 	return account, err
 }
 
-// Current returns the robot with that name and id as it is now. Errors: ErrUnknown, also
-// if the name is another robot's by now, and ErrStale.
-func (a *Accounts) Current(name, id string) (*Account, error) {
-	return a.lookUp(name, func(account *Account) bool { return account.ID == id })
+// Current returns the robot with that name and id as it is now. Errors as with Login: ErrUnknown also
+// if the name is another robot's by now.
+func (a *Accounts) Current(ctx context.Context, name, id string) (*Account, error) {
+	return a.find(ctx, name, func(account *Account) bool { return account.ID == id })
 }
 
-// lookUp finds a robot that fits. A robot that isn't known may have been created a moment
-// ago, so it is read from the storage, within bounds.
-func (a *Accounts) lookUp(name string, fits func(*Account) bool) (*Account, error) {
-	account, err := a.Find(name)
-	if err == nil && fits(account) {
-		return account, nil
-	}
-	if !nameForm.MatchString(name) || !a.lookAgain(name) {
-		return nil, cmp.Or(err, ErrUnknown)
-	}
-	if account, err = a.Find(name); err == nil && !fits(account) {
-		err = ErrUnknown
-	}
-	return account, err
+// Find returns the robot of that name. Errors are those of Login.
+func (a *Accounts) Find(ctx context.Context, name string) (*Account, error) {
+	return a.find(ctx, name, func(*Account) bool { return true })
 }
 
-// lookAgain reads one robot, unless another read has just been made or is under way. It
-// reports whether it did.
-func (a *Accounts) lookAgain(name string) bool {
-	if !a.changing.TryLock() {
-		return false
+// find returns a robot that fits and may log in. One that doesn't may have changed a moment ago, so it is
+// read again, within bounds.
+func (a *Accounts) find(ctx context.Context, name string, fits func(*Account) bool) (account *Account, err error) {
+	if !nameForm.MatchString(name) {
+		return nil, ErrUnknown
 	}
-	defer a.changing.Unlock()
-	if time.Since(a.looked) < lookPause {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	account, err := a.read(ctx, name)
-	a.looked = time.Now()
-	if err != nil && !errors.Is(err, ErrUnknown) {
-		return false
-	}
-	a.learn(name, account)
-	return true
-}
-
-// Names are the names of the robots that may log in, without I/O.
-func (a *Accounts) Names() (names []string) {
-	for name := range a.all() {
-		if _, err := a.Find(name); err == nil {
-			names = append(names, name)
+	for _, get := range []func(context.Context, string) (*Account, error){a.records.Get, a.records.Renew} {
+		account, err = get(ctx, keyOf(name))
+		switch {
+		case errors.Is(err, storage.ErrNotExist):
+			return nil, ErrUnknown
+		case err != nil:
+			return nil, err
+		case account.Expired(time.Now()):
+			err = errExpired
+		case account.broken || !fits(account):
+			err = ErrUnknown
+		default:
+			return account, nil
 		}
 	}
-	return names
-}
-
-// Find returns the robot of that name without I/O. Errors: ErrUnknown, ErrStale.
-func (a *Accounts) Find(name string) (*Account, error) {
-	k, now := a.known.Load(), time.Now()
-	if k == nil || now.Sub(k.at) > maxStale {
-		return nil, ErrStale
-	}
-	account := k.byName[name]
-	switch {
-	case account == nil || account.broken:
-		return nil, ErrUnknown
-	case account.Expired(now):
-		return nil, errExpired
-	}
-	return account, nil
+	return nil, err
 }

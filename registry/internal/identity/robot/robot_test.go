@@ -11,19 +11,13 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
-func open(t testing.TB, store storage.Store) *Accounts {
-	t.Helper()
-	a, err := Open(t.Context(), store, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
+func open(store storage.Store) *Accounts { return New(store, zap.NewNop()) }
 
 func example(name string) Robot {
 	return Robot{Name: name, Repositories: []string{"team/**"}, Allow: []string{"push"}, Note: "for tests"}
@@ -31,7 +25,7 @@ func example(name string) Robot {
 
 func TestCreate_ShowsTheSecretOnceAndKeepsAHash(t *testing.T) {
 	store := memory.New()
-	a := open(t, store)
+	a := open(store)
 	secret, err := a.Create(t.Context(), example("ci"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +38,12 @@ func TestCreate_ShowsTheSecretOnceAndKeepsAHash(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Name != "ci" || list[0].Note != "for tests" || list[0].Created.IsZero() {
 		t.Errorf("list: %+v, %v", list, err)
 	}
-	account, err := a.Login("ci", []byte(secret))
+	account, err := a.Login(t.Context(), "ci", []byte(secret))
 	if err != nil || account.ID == "" || len(account.Own) != 1 || account.Own[0].Rights != access.Push|access.Pull {
 		t.Errorf("login: %+v, %v", account, err)
 	}
 	for name, wrong := range map[string]string{"ci": secret + "x", "other": secret} {
-		if _, err := a.Login(name, []byte(wrong)); !errors.Is(err, ErrUnknown) {
+		if _, err := a.Login(t.Context(), name, []byte(wrong)); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -68,7 +62,7 @@ func TestGrant_PatternThatMatchesNothing(t *testing.T) {
 	if err != nil || !grant.Repositories.Match("team/app") || grant.Repositories.Match("web/app") {
 		t.Errorf("%+v, %v", grant, err)
 	}
-	if _, err := open(t, memory.New()).Create(t.Context(), old); err == nil || !strings.Contains(err.Error(), "write web/**") {
+	if _, err := open(memory.New()).Create(t.Context(), old); err == nil || !strings.Contains(err.Error(), "write web/**") {
 		t.Errorf("a new one: %v", err)
 	}
 	old.Repositories = []string{"Web/**"}
@@ -78,7 +72,7 @@ func TestGrant_PatternThatMatchesNothing(t *testing.T) {
 }
 
 func TestCreate_Refuses(t *testing.T) {
-	a := open(t, memory.New())
+	a := open(memory.New())
 	for what, change := range map[string]func(*Robot){
 		"no name":              func(r *Robot) { r.Name = "" },
 		"capitals":             func(r *Robot) { r.Name = "CI" },
@@ -100,74 +94,68 @@ func TestCreate_Refuses(t *testing.T) {
 	}
 }
 
-// A robot is known, and a revoked one refused, at replicas that only watch.
-func TestWatch(t *testing.T) {
+// A robot is known, and a revoked one refused, at replicas that are told nothing; another secret counts at once.
+func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
-		one, two := open(t, store), open(t, store)
-		go two.Watch(t.Context())
-		secret, err := one.Create(t.Context(), example("ci"))
+		one, two := open(store), open(store)
+		login := func(a *Accounts, secret string) (*Account, error) { return a.Login(t.Context(), "ci", []byte(secret)) }
+		if _, err := login(two, "guess"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("before there is one: %v", err)
+		}
+		first, err := one.Create(t.Context(), example("ci"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		account, err := two.Login("ci", []byte(secret)) // is looked for at once
+		if _, err := login(two, first); err != nil {
+			t.Errorf("a new one at the other replica: %v", err)
+		}
+		time.Sleep(time.Second) // so long ago was it read
+		second, err := one.Rotate(t.Context(), "ci", Maker{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		account, err := login(two, second)
+		if err != nil {
+			t.Fatalf("another secret: %v", err)
+		}
+		if _, err := login(two, first); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the old secret: %v", err)
 		}
 		if err := one.Revoke(t.Context(), "ci"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := one.Current("ci", account.ID); !errors.Is(err, ErrUnknown) {
+		if _, err := one.Current(t.Context(), "ci", account.ID); !errors.Is(err, ErrUnknown) {
 			t.Errorf("where it was revoked: %v", err)
 		}
-		time.Sleep(Interval + time.Millisecond)
-		synctest.Wait()
-		if _, err := two.Current("ci", account.ID); !errors.Is(err, ErrUnknown) {
+		time.Sleep(document.Fresh)
+		if _, err := two.Current(t.Context(), "ci", account.ID); !errors.Is(err, ErrUnknown) {
 			t.Errorf("at the other replica: %v", err)
-		}
-	})
-}
-
-// While the storage cannot be read, no robot is let in: it may have been revoked.
-func TestStaleRobotsAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := open(t, memory.New())
-		secret, err := a.Create(t.Context(), example("ci"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(maxStale)
-		if _, err := a.Login("ci", []byte(secret)); err != nil {
-			t.Errorf("after %v: %v", maxStale, err)
-		}
-		time.Sleep(maxStale + time.Second)
-		if _, err := a.Login("ci", []byte(secret)); !errors.Is(err, ErrStale) {
-			t.Errorf("later: %v", err)
 		}
 	})
 }
 
 func TestExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := open(t, memory.New())
+		a := open(memory.New())
 		r := example("ci")
 		r.Expires = time.Now().Add(10 * time.Second)
 		secret, err := a.Create(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		account, err := a.Login("ci", []byte(secret))
+		account, err := a.Login(t.Context(), "ci", []byte(secret))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if _, err := a.Current("ci", account.ID); !errors.Is(err, ErrUnknown) {
+		if _, err := a.Current(t.Context(), "ci", account.ID); !errors.Is(err, ErrUnknown) {
 			t.Errorf("after its end: %v", err)
 		}
 		if _, err := a.Create(t.Context(), example("ci")); err != nil {
 			t.Errorf("another of the name of one that has expired: %v", err)
 		}
-		if _, err := a.Current("ci", account.ID); !errors.Is(err, ErrUnknown) {
+		if _, err := a.Current(t.Context(), "ci", account.ID); !errors.Is(err, ErrUnknown) {
 			t.Errorf("the old one after the new one: %v", err)
 		}
 	})
@@ -179,7 +167,7 @@ func TestCreate_Concurrently(t *testing.T) {
 	var group sync.WaitGroup
 	const each = 5
 	for _, prefix := range []string{"a", "b", "c", "d"} {
-		accounts := open(t, store)
+		accounts := open(store)
 		group.Go(func() {
 			for i := range each {
 				if _, err := accounts.Create(t.Context(), example(prefix+string(rune('0'+i)))); err != nil {
@@ -189,7 +177,7 @@ func TestCreate_Concurrently(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if list, err := open(t, store).List(t.Context()); err != nil || len(list) != 4*each {
+	if list, err := open(store).List(t.Context()); err != nil || len(list) != 4*each {
 		t.Errorf("%d robots, %v", len(list), err)
 	}
 }

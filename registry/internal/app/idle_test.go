@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+)
+
+// askedForRobots counts the requests for robots.
+type askedForRobots struct {
+	storage.Store
+	n atomic.Int64
+}
+
+func (s *askedForRobots) count(key string) {
+	if strings.HasPrefix(key, layout.Robots) {
+		s.n.Add(1)
+	}
+}
+
+func (s *askedForRobots) Stat(ctx context.Context, key string) (storage.Info, error) {
+	s.count(key)
+	return s.Store.Stat(ctx, key)
+}
+
+func (s *askedForRobots) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	s.count(key)
+	return s.Store.Open(ctx, key, offset, length)
+}
+
+func (s *askedForRobots) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	s.count(prefix)
+	return s.Store.List(ctx, prefix, o)
+}
+
+// A replica asks the storage for robots when one logs in, and for their makers when the password file has
+// changed: not while nobody comes.
+func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
+	t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
+	text := accessText(t, "access: {rules: [{who: [alice, 'robot:ci'], repositories: ['**'], allow: [pull]}]}\n")
+	cfg := loadText(t, strings.Replace(text, "auth: {", "auth: {service: {builtin: {}}, ", 1))
+	synctest.Test(t, func(t *testing.T) {
+		store := &askedForRobots{Store: memory.New()}
+		secret, err := robot.New(store.Store, zap.NewNop()).Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := openAuth(t.Context(), cfg, &Backend{Store: store}, nil, nil, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, watch := range g.watchers {
+			go watch(t.Context())
+		}
+		pull := func() {
+			t.Helper()
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.SetBasicAuth("robot+ci", secret)
+			if _, err := g.authorizer.Authorize(r, auth.Access{Action: auth.Pull, Repository: "a"}); err != nil {
+				t.Error(err)
+			}
+		}
+		asked := func(want int64, when string) {
+			t.Helper()
+			synctest.Wait()
+			if n := store.n.Swap(0); n != want {
+				t.Errorf("%d requests for robots %s, want %d", n, when, want)
+			}
+		}
+		asked(0, "at the start")
+		time.Sleep(time.Minute)
+		asked(2, "for their makers") // a list, and the only robot
+		for range 10 {
+			pull()
+		}
+		asked(1, "for ten pulls")
+		time.Sleep(time.Hour)
+		asked(0, "in an hour without requests")
+	})
+}
