@@ -33,67 +33,6 @@ func TestFirstMessage(t *testing.T) {
 	}
 }
 
-func TestPriorities(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	a := s.application("levels", "")
-	for priority, want := range map[int][2]string{
-		-2: {"m.notice", "map[]"}, -1: {"m.notice", "map[]"}, 0: {"m.text", "map[]"},
-		1: {"m.text", "map[user_ids:[" + s.owner.ID + "]]"},
-		2: {"m.text", "map[room:true user_ids:[" + s.owner.ID + "]]"},
-	} {
-		id := s.becomes(s.post(a, object{"message": fmt.Sprint("level ", priority), "priority": priority}), "sent").text("event_id")
-		for _, e := range s.events(a.room) {
-			if e.ID != id {
-				continue
-			}
-			var content object
-			s.must(json.Unmarshal(e.Content, &content))
-			if got := [2]string{content.text("msgtype"), fmt.Sprint(content["m.mentions"])}; got != want {
-				t.Errorf("priority %d: %q, want %q", priority, got, want)
-			}
-		}
-	}
-}
-
-func TestWaitForTheEvent(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	a := s.application("waiter", "")
-	status, out := s.request(http.MethodPost, "/message?wait=20s", object{"token": a.token, "message": "now"}, nil)
-	if status != http.StatusOK || out.text("status") != "sent" || !strings.HasPrefix(out.text("event_id"), "$") {
-		t.Errorf("%d %v", status, out)
-	}
-	s.proxy.Down()
-	status, out = s.request(http.MethodPost, "/message?wait=1s", object{"token": a.token, "message": "later"}, nil)
-	if status != http.StatusOK || out["success"] != true || out["event_id"] != nil {
-		t.Errorf("%d %v", status, out)
-	}
-	s.must(s.proxy.Up())
-	s.arrives(a.room, "now", "later")
-}
-
-func TestDeleteRedactsAndCancels(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	a := s.application("regret", "")
-	id := s.say(a, "a mistake")
-	s.becomes(id, "sent")
-	if status, out := s.ask(http.MethodDelete, fmt.Sprint("/message/", id), nil); status != http.StatusOK {
-		t.Fatalf("%d %v", status, out)
-	}
-	s.arrives(a.room, "")
-	s.proxy.Down()
-	id = s.say(a, "never")
-	if status, out := s.ask(http.MethodDelete, fmt.Sprint("/message/", id), nil); status != http.StatusOK {
-		t.Fatalf("%d %v", status, out)
-	}
-	s.must(s.proxy.Up())
-	s.becomes(id, "cancelled")
-	s.say(a, "after")
-	s.arrives(a.room, "", "after")
-}
-
 // TestLongMessage: it arrives in several formatted events, and what is too long for that as a file behind them.
 func TestLongMessage(t *testing.T) {
 	s := newSite(t)
@@ -146,19 +85,6 @@ func TestLongMessage(t *testing.T) {
 	s.must(err)
 	if want := "Log\n\n" + long; strings.TrimSpace(string(file)) != strings.TrimSpace(want) {
 		t.Errorf("the file has %d bytes, want %d", len(file), len(want))
-	}
-}
-
-func TestFull_SizesAroundTheLimit(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	a := s.application("sizes", "")
-	var last int64
-	for _, unit := range []string{"x", "é", "🦀", "\\\"", "<b>&"} {
-		for _, size := range []int{61_000, 65_535, 65_536, 65_537} {
-			last = s.say(a, strings.Repeat(unit, size/len(unit)))
-			s.becomes(last, "sent")
-		}
 	}
 }
 

@@ -84,48 +84,6 @@ func TestEncrypted_EverythingArrives(t *testing.T) {
 	}
 }
 
-// TestFull_Encrypted_LargeMarkup: messages that JSON could escape into many times their size reach an encrypted room with their
-// formatting, in as many events as the answer promised and as a plain room gets.
-func TestFull_Encrypted_LargeMarkup(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	room, reader := s.sealedRoom()
-	sealed, plain := s.application("sealed", room), s.application("plain", "")
-	table := "|a|b|\n|-|-|\n" + strings.Repeat("|**x**|`y`|\n", 1300)
-	seen := 0
-	for _, tt := range []struct {
-		name      string
-		fields    object
-		formatted string // part of each formatted body
-	}{
-		{"HTML", object{"message": "<table>" + strings.Repeat("<tr><td>x", 2200), "content_type": "text/html"}, "<table>"},
-		{"ampersands", object{"message": strings.Repeat("&", 9000)}, ""},
-		{"table", object{"message": table}, "<table>"},
-		{"long table", object{"message": table + strings.Repeat("|**x**|`y`|\n", 2000)}, "<table>"},
-	} {
-		m := s.becomes(s.post(sealed, tt.fields), "sent")
-		s.post(plain, tt.fields)
-		promised, _ := m["events"].(float64)
-		if m["file"] != nil {
-			t.Errorf("%s: it needs a file: %v", tt.name, m)
-		}
-		var got []encryptedtest.Event
-		s.eventually(tt.name+" is read", func() bool {
-			got = reader.Events(room)[seen:]
-			return len(got) >= int(promised) && len(s.events(plain.room)) >= seen+int(promised)
-		})
-		seen += len(got)
-		if len(got) != int(promised) || len(s.events(plain.room)) != seen {
-			t.Errorf("%s: %d events, %v promised; the plain room has %d, want %d", tt.name, len(got), promised, len(s.events(plain.room)), seen)
-		}
-		for i, e := range got {
-			if formatted, _ := e.Content["formatted_body"].(string); !strings.Contains(formatted, tt.formatted) {
-				t.Errorf("%s: event %d has no formatting: %.100s", tt.name, i, formatted)
-			}
-		}
-	}
-}
-
 // A room becomes encrypted while a message waits, and between two messages: what is sent from then on is encrypted.
 func TestEncrypted_RoomBecomesEncrypted(t *testing.T) {
 	s := newSite(t)

@@ -252,39 +252,6 @@ func TestFull_Encrypted_AwayForDays(t *testing.T) {
 	}
 }
 
-// The homeserver answers requests for keys with errors, or not at all: messages to encrypted rooms wait, others go on, and once
-// it answers all of them arrive once.
-func TestFull_Encrypted_KeysLateOrRefused(t *testing.T) {
-	t.Parallel()
-	for path, fault := range map[string]faultproxy.Fault{
-		"/keys/query":    faultproxy.Hang(),
-		"/keys/claim":    faultproxy.Matrix(http.StatusServiceUnavailable, "M_UNKNOWN"),
-		"/sendToDevice/": faultproxy.Hang(),
-	} {
-		t.Run(strings.Trim(path, "/"), func(t *testing.T) {
-			s := newSite(t)
-			s.timeout = "2s"
-			s.start()
-			room, reader := s.sealedRoom()
-			plain := s.application("plain", "")
-			s.becomes(s.say(plain, "before"), "sent")
-			a := s.application("sealed", room)
-			s.verified() // the faults are for the readers' keys, not for those of the bot's own device
-			s.proxy.Script(faultproxy.Rule{Path: path, Fault: fault})
-			waits := s.say(a, "one")
-			s.becomes(s.say(plain, "meanwhile"), "sent")
-			s.eventually("the message says what it waits for", func() bool {
-				m := s.message(waits)
-				return m.text("status") == "retry_wait" && strings.Contains(m.text("last_error"), "keys cannot be shared yet")
-			})
-			s.proxy.Script()
-			s.becomes(waits, "sent")
-			s.reads(reader, room, "one")
-			s.wantBodies(plain.room, "before", "meanwhile")
-		})
-	}
-}
-
 // The one-time keys of a member's device are used up: it gets the room's key by its fallback key. The bot uploads new ones of its own.
 func TestFull_Encrypted_OneTimeKeysUsedUp(t *testing.T) {
 	s := newSite(t)

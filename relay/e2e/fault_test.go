@@ -84,25 +84,6 @@ func TestHomeserverAwayAtStart(t *testing.T) {
 	s.arrives(a.room, "m0", "m1", "m2")
 }
 
-func TestHomeserverGoesAway(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	a := s.application("away", "")
-	var want []string
-	for i := range 30 {
-		want = append(want, fmt.Sprint("m", i))
-		switch i {
-		case 10:
-			s.proxy.Down()
-		case 20:
-			time.Sleep(time.Second)
-			s.must(s.proxy.Up())
-		}
-		s.say(a, want[i])
-	}
-	s.arrives(a.room, want...)
-}
-
 // The device is gone with the session: whether an attempt under it arrived is
 // settled by the room's history, both ways.
 func TestHardLogoutSettlesByHistory(t *testing.T) {

@@ -262,33 +262,6 @@ func TestFullOutbox_ShareOfAnOwner(t *testing.T) {
 	}
 }
 
-// TestFullDisk lets the database not grow any more for a while.
-func TestFullDisk(t *testing.T) {
-	r := relaytest.NewRig(t)
-	token := r.NewApp("a", "!a:hs").Token
-	r.Start()
-	r.Await(r.Post(token, "before"), outbox.StateSent)
-	r.FillDisk(true)
-	refused := 0
-	for range 3 {
-		if _, err := r.Accept(ctx, intake.Request{Token: token, Message: strings.Repeat("full ", 20_000)}); refusal.KindOf(err) == refusal.KindUnavailable {
-			refused++
-		}
-	}
-	if refused == 0 {
-		t.Fatal("nothing was refused though the disk is full")
-	}
-	r.FillDisk(false)
-	r.Await(r.Post(token, "after"), outbox.StateSent)
-	var texts []string
-	for _, body := range r.HS.Bodies("!a:hs") {
-		texts = append(texts, body[:4])
-	}
-	if len(texts) < 2 || texts[0] != "befo" || texts[len(texts)-1] != "afte" {
-		t.Errorf("events: %q", texts)
-	}
-}
-
 func TestWaitEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)

@@ -77,21 +77,6 @@ func TestFull_Encrypted_SessionsRotateAndRestart(t *testing.T) {
 	w.noSecrets("message-3", "bot-password")
 }
 
-// A room that is not known to be encrypted gets no plain text, whatever was known before.
-func TestFull_Encrypted_NoPlainText(t *testing.T) {
-	w, room, _ := encryptedWorld(t)
-	_, err := w.send(room, "t1", "secret")
-	if failed := w.wantClass(err, ClassEncrypted); !failed.Encrypt {
-		t.Error("the failure does not ask to encrypt")
-	}
-	plain := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.must(w.bot.Join(w.ctx, plain))
-	_, err = w.send(plain, "t2", "open")
-	w.must(err)
-	w.must(w.owner.SetState(w.ctx, plain, "m.room.encryption", map[string]any{"algorithm": "m.megolm.v1.aes-sha2"}))
-	w.eventually("the bot hears that the room is encrypted", func() bool { _, err := w.send(plain, "t3", "secret"); return err != nil })
-}
-
 func TestEncrypted_KeysCannotBeHad(t *testing.T) {
 	w, room, reader := encryptedWorld(t)
 	for name, fault := range map[string]faultproxy.Fault{

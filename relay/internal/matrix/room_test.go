@@ -51,56 +51,6 @@ func TestResolve(t *testing.T) {
 	w.wantBodies(room, "hello")
 }
 
-func TestFull_NotInTheRoom(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	room := w.ownersRoom(nil)
-	_, err := w.send(room, "t1", "one")
-	w.wantClass(err, ClassJoin)
-	failed := w.wantClass(w.bot.Join(w.ctx, room), ClassBlock)
-	if !strings.Contains(failed.Reason, "invite") {
-		t.Errorf("reason %q does not say what to do", failed.Reason)
-	}
-	info, err := w.bot.Info(w.ctx, room)
-	w.must(err)
-	if info.Joined || info.Invited {
-		t.Errorf("info = %+v", info)
-	}
-	w.must(w.owner.Invite(w.ctx, room, w.bot.UserID()))
-	w.must(w.bot.Join(w.ctx, room))
-	_, err = w.send(room, "t1", "one")
-	w.must(err)
-
-	// Kicked while the relay believes to be in the room.
-	w.must(w.owner.Kick(w.ctx, room, w.bot.UserID()))
-	_, err = w.send(room, "t2", "two")
-	w.wantClass(err, ClassJoin)
-	w.must(w.owner.Ban(w.ctx, room, w.bot.UserID()))
-	_, err = w.send(room, "t2", "two")
-	w.wantClass(err, ClassJoin)
-	w.wantClass(w.bot.Join(w.ctx, room), ClassBlock)
-	w.wantBodies(room, "one")
-}
-
-func TestFull_PowerLevelTooLow(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.must(w.bot.Join(w.ctx, room))
-	w.must(w.owner.SetState(w.ctx, room, "m.room.power_levels", map[string]any{"users": map[string]int{}, "events_default": 50}))
-	_, err := w.send(room, "t1", "one")
-	failed := w.wantClass(err, ClassBlock)
-	if !strings.Contains(failed.Reason, "power level") {
-		t.Errorf("reason %q", failed.Reason)
-	}
-	info, err := w.bot.Info(w.ctx, room)
-	w.must(err)
-	if !info.Joined || info.Writable {
-		t.Errorf("info = %+v", info)
-	}
-	w.wantBodies(room)
-}
-
 func TestInfo_MayNotifyTheRoom(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

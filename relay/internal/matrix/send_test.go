@@ -76,49 +76,6 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	w.wantClass(err, ClassAway)
 }
 
-// What a lost or broken answer leaves behind is one event, with the same id.
-func TestFull_LostAnswersMakeOneEvent(t *testing.T) {
-	w := newWorld(t)
-	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", Timeout: 3 * time.Second})
-	w.connect()
-	room := w.room()
-	for i, tt := range []struct {
-		name  string
-		fault faultproxy.Fault
-		class Class
-	}{
-		{"dropped answer", faultproxy.DropAnswer(), ClassRetry},
-		{"no answer", faultproxy.HangAfter(), ClassRetry},
-		{"truncated answer", faultproxy.Truncate(), ClassRetry},
-		{"cut JSON", faultproxy.Cut(), ClassRetry},
-		{"empty object", faultproxy.ReplaceAnswer(200, "{}"), ClassRetry},
-		{"web page with 200", faultproxy.ReplaceAnswer(200, "<html>welcome</html>"), ClassRetry},
-		{"web page with 502", faultproxy.ReplaceAnswer(502, "<html>bad gateway</html>"), ClassRetry},
-		{"500 after it worked", faultproxy.ReplaceAnswer(500, `{"errcode":"M_UNKNOWN"}`), ClassRetry},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := &world{T: t, ctx: w.ctx, server: w.server, proxy: w.proxy, owner: w.owner, db: w.db, heard: w.heard, bot: w.bot}
-			// Twice: the transport repeats a request once on a connection that broke while idle.
-			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault})
-			txn, body := fmt.Sprint("lost", i), fmt.Sprint("message ", i)
-			before := len(w.bodies(room))
-			_, err := w.send(room, txn, body)
-			w.wantClass(err, tt.class)
-			w.proxy.Script()
-			id, err := w.send(room, txn, body)
-			w.must(err)
-			if got := w.bodies(room); len(got) != before+1 || got[before] != body {
-				t.Errorf("in the room: %q", got)
-			}
-			found, err := w.bot.Find(w.ctx, room, txn, time.Now().Add(-time.Hour))
-			w.must(err)
-			if found.EventID != id {
-				t.Errorf("found %+v, want %s", found, id)
-			}
-		})
-	}
-}
-
 func TestRefusalsAreClassified(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
@@ -230,24 +187,6 @@ func TestOddIdentifiersReachTheHomeserver(t *testing.T) {
 		_, err := w.send(id, "t", "x")
 		w.wantClass(err, ClassJoin)
 		w.wantClass(w.bot.Join(w.ctx, id), ClassBlock)
-	}
-}
-
-func TestFull_RoomVersion12(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	room := w.ownersRoom(map[string]any{"room_version": "12", "invite": []string{w.bot.UserID()}})
-	if strings.Contains(room, ":") {
-		t.Fatalf("room id %s has a domain: the test proves nothing", room)
-	}
-	w.must(w.bot.Join(w.ctx, room))
-	_, err := w.send(room, "t1", "hello")
-	w.must(err)
-	w.wantBodies(room, "hello")
-	info, err := w.bot.Info(w.ctx, room)
-	w.must(err)
-	if !info.Joined || !info.Writable || info.Name != "owner's" {
-		t.Errorf("info = %+v", info)
 	}
 }
 

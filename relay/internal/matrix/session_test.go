@@ -24,34 +24,6 @@ func TestNewRefusesBadOptions(t *testing.T) {
 	}
 }
 
-func TestFull_SessionIsKeptOverRestarts(t *testing.T) {
-	w := newWorld(t)
-	if w.bot.Device() != "" {
-		t.Error("a device before the login")
-	}
-	_, err := w.send("!x:localhost", "t", "x")
-	w.wantClass(err, ClassRelogin)
-	w.connect()
-	device, room := w.bot.Device(), w.room()
-	first, err := w.send(room, "t1", "one")
-	w.must(err)
-
-	w.proxy.Forget()
-	w.bot = w.newBot(Options{Username: "@" + w.name + "bot:localhost", Password: "not needed"})
-	w.connect()
-	if w.bot.Device() != device || len(w.proxy.Records("/login")) != 0 {
-		t.Errorf("device %s, was %s; logins %d", w.bot.Device(), device, len(w.proxy.Records("/login")))
-	}
-	again, err := w.send(room, "t1", "one")
-	w.must(err)
-	if first != again {
-		t.Errorf("after a restart the same transaction made %s and %s", first, again)
-	}
-	if n := len(w.proxy.Records("/logout")); n != 0 {
-		t.Errorf("%d logouts", n)
-	}
-}
-
 func TestAnotherAccountIsAnotherSession(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
@@ -176,16 +148,6 @@ func TestAccessToken(t *testing.T) {
 	if !strings.Contains(failed.Reason, w.owner.ID) {
 		t.Errorf("reason %q does not name whose token it is", failed.Reason)
 	}
-}
-
-func TestFull_StartWithoutHomeserver(t *testing.T) {
-	w := newWorld(t)
-	w.proxy.Down()
-	w.run(w.bot)
-	w.eventually("a failed login", func() bool { return w.loginClass() == ClassAway })
-	w.must(w.proxy.Up())
-	w.eventually("a session", func() bool { return w.bot.session.Load() != nil })
-	w.eventually("the rules go on", w.heard.has("online"))
 }
 
 // loginClass is why there is no session, "" if there is one.

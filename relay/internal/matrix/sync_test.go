@@ -173,29 +173,6 @@ func TestFull_UnknownPositionBeginsAnew(t *testing.T) {
 	w.eventually("the rooms are known", w.heard.has("joined "+room))
 }
 
-func TestFull_RoomUpgradeIsFollowed(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	w.run(w.bot)
-	old := w.ownersRoom(map[string]any{"room_version": "11", "invite": []string{w.bot.UserID()}})
-	w.eventually("in the room", w.heard.has("joined "+old))
-	_, err := w.send(old, "t1", "one")
-	w.must(err)
-	now, err := w.owner.Upgrade(w.ctx, old, "12")
-	w.must(err)
-	// The new room is private too: its maker invites those who were in the old one.
-	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
-	w.eventually("in the new room", w.heard.has("replaced "+old+" "+now))
-	_, err = w.send(old, "t2", "two")
-	failed := w.wantClass(err, ClassReconcile)
-	if !strings.Contains(failed.Reason, now) || failed.Replaced == nil || *failed.Replaced != (Replaced{old, now}) {
-		t.Errorf("reason %q, replaced %v", failed.Reason, failed.Replaced)
-	}
-	_, err = w.send(now, "t2", "two")
-	w.must(err)
-	w.wantBodies(now, "two")
-}
-
 // A relay that was away during the upgrade finds it when it wants to send.
 func TestFull_RoomUpgradeWhileAway(t *testing.T) {
 	w := newWorld(t)
