@@ -89,35 +89,6 @@ func startConfigured(t *testing.T, command, path string) *harness.Process {
 	return harness.Start(t, addr, cmd)
 }
 
-// TestNoStart: what is wrong with a configuration is a sentence, and no
-// registry serves with it.
-func TestNoStart(t *testing.T) {
-	tests := []struct {
-		name string
-		file string
-		env  []string
-		want string
-	}{
-		{"nothing", "", nil, "no configuration: name a file, set REGISTRY_CONFIGURATION_PATH"},
-		{"unknown key", "version: 0.1\nstorage: {inmemory: }\nauht: {htpasswd: {}}", nil, "auht: is not a setting; did you mean auth?"},
-		{"unknown variable", "version: 0.1\nstorage: {inmemory: }", []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting"},
-		{"unsupported part", "version: 0.1\nstorage: {inmemory: }\nhttp: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt: is not supported"},
-		{"emptied section", "version: 0.1\nstorage: {inmemory: }\nauth:\n", nil, "auth: names nothing"},
-		{"no version", "storage: {inmemory: }", nil, "version: is missing"},
-		{"missing file", "", []string{"REGISTRY_CONFIGURATION_PATH=/nothing.yml"}, "the configuration file cannot be read"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, command := range [][]string{{"serve"}, {"config", "check"}, {"config", "show"}} {
-				out, code := runRegistry(t, tt.file, tt.env, command...)
-				if code == 0 || !strings.Contains(out, tt.want) || strings.Contains(out, "goroutine") {
-					t.Errorf("%v: got %d, %s", command, code, out)
-				}
-			}
-		})
-	}
-}
-
 // What keeps a configuration from starting is found by `config check`, all of it at
 // once.
 func TestConfigCheck_FindsWhatWouldNotStart(t *testing.T) {

@@ -14,15 +14,6 @@ import (
 	"slipway/shared/programtest"
 )
 
-// TestDeletionIsOffByDefault: the row that most depends on its absence.
-func TestDeletionIsOffByDefault(t *testing.T) {
-	addr := programtest.FreeAddr(t)
-	harness.Serve(t, addr, []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_PORT=tcp://10.0.0.1:5000"}) // as Kubernetes sets it
-	if resp, _ := harness.Fetch(t, http.MethodDelete, "http://"+addr+"/v2/a/manifests/"+harness.EmptyDigest, nil, nil); resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("got %d", resp.StatusCode)
-	}
-}
-
 // TestTLS: encryption by file and by variable, and HTTP/2 unless disabled.
 func TestTLS(t *testing.T) {
 	cert, key := programtest.Certificate(t)

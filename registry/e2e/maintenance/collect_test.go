@@ -1,7 +1,6 @@
 package maintenance
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -97,46 +96,6 @@ func wantKept(t testing.TB, root string, img *harness.Image, args []string) {
 		if d != img.Manifest && !harness.OnDisk(t, root, d) {
 			t.Errorf("%s was just pushed, and is gone", d)
 		}
-	}
-}
-
-// Beside a server, what a client has asked for recently stays.
-func TestPromiseHolds(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	p := harness.StartRegistry(t, root)
-	img := harness.NewImage(t, 210, 2, 10_000)
-	for d, b := range img.Blobs {
-		if d != img.Manifest {
-			harness.PushBlob(t, p.Addr, "gc/push", d, b)
-		}
-	}
-	harness.CollectGarbage(t, root, "-m")
-	harness.PushManifest(t, p.Addr, "gc/push", "v1", img.Blobs[img.Manifest])
-	img.Pulls(t, p.Addr, "gc/push", "v1")
-
-	// One push is over and its image deleted; another client has been told that the layer exists.
-	layer := func() string {
-		for d := range img.Blobs {
-			if d != img.Manifest {
-				return d
-			}
-		}
-		return ""
-	}()
-	letAge(t, root)
-	if resp, _ := harness.Fetch(t, "HEAD", "http://"+p.Addr+"/v2/gc/push/blobs/"+layer, nil, nil); resp.StatusCode != 200 {
-		t.Fatalf("HEAD: %s", resp.Status)
-	}
-	harness.DeleteReference(t, p.Addr, "gc/push", img.Manifest)
-	harness.CollectGarbage(t, root)
-	if resp, got := harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/gc/push/blobs/"+layer, nil, nil); resp.StatusCode != 200 || !bytes.Equal(got, img.Blobs[layer]) {
-		t.Errorf("a promised blob: %s", resp.Status)
-	}
-	harness.WantFreed(t, root, img, layer)
-	harness.CollectGarbage(t, root, "--age", "0s")
-	if harness.OnDisk(t, root, layer) {
-		t.Error("with --age 0s the promise still holds")
 	}
 }
 

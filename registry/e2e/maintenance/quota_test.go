@@ -3,10 +3,7 @@ package maintenance
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,56 +75,6 @@ func TestQuota(t *testing.T) {
 			return resp.StatusCode == http.StatusCreated
 		})
 	}
-}
-
-// Unfinished uploads count, and a cancelled one gives its bytes back.
-func TestQuota_UnfinishedUploads(t *testing.T) {
-	t.Parallel()
-	const limit, size = 5 << 20, 4 << 20
-	root := t.TempDir()
-	p := harness.StartRegistry(t, root, fmt.Sprintf("REGISTRY_SLIPWAY_QUOTAS=[{prefix: team, limit: %d}]", limit))
-	blob := bytes.Repeat([]byte("0123456789abcdef"), size/16)
-	var uploads []string
-	taken := 0
-	for i := range 10 {
-		resp, _ := harness.Fetch(t, "POST", "http://"+p.Addr+"/v2/team/a/blobs/uploads/", nil, nil)
-		uploads = append(uploads, harness.AbsoluteURL(t, p.Addr, resp.Header.Get("Location")))
-		src := io.Reader(bytes.NewReader(blob))
-		if i%2 > 0 { // without Content-Length
-			src = io.MultiReader(src)
-		}
-		resp, body := harness.Fetch(t, "PATCH", uploads[i], nil, src)
-		switch {
-		case resp.StatusCode == http.StatusAccepted:
-			taken++
-		case resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), "the quota of team does not allow"):
-			t.Errorf("upload %d: %s %s", i, resp.Status, body)
-		}
-	}
-	if taken != 1 {
-		t.Errorf("%d uploads were taken, want 1", taken)
-	}
-	stored := int64(0)
-	files, err := filepath.Glob(root + "/docker/registry/v2/repositories/team/a/_uploads/*/data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored += info.Size()
-	}
-	if stored < size || stored > limit {
-		t.Errorf("%d bytes are on the disk", stored)
-	}
-	for _, location := range uploads {
-		if resp, body := harness.Fetch(t, "DELETE", location, nil, nil); resp.StatusCode != http.StatusNoContent {
-			t.Errorf("%s %s", resp.Status, body)
-		}
-	}
-	harness.PushBlob(t, p.Addr, "team/a", harness.DigestOf(blob), blob)
 }
 
 // uploadBlob tries to push a blob.

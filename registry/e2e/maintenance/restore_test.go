@@ -1,12 +1,9 @@
 package maintenance
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/registry/e2e/harness"
 	"slipway/registry/internal/storage/s3/s3test"
@@ -96,67 +93,4 @@ func restoreDeleted(t *testing.T, stores map[string]s3test.Start) {
 			}
 		})
 	}
-}
-
-// kill -9 in the middle of a deletion loses nothing: each tag pulls, or can be restored.
-func TestKillDuringDeletion(t *testing.T) {
-	t.Parallel()
-	killDuringDeletion(t, 4)
-}
-
-func TestFull_KillDuringDeletion(t *testing.T) {
-	t.Parallel()
-	killDuringDeletion(t, 20)
-}
-
-func killDuringDeletion(t *testing.T, rounds int) {
-	root := t.TempDir()
-	addr := programtest.FreeAddr(t)
-	img := harness.NewImage(t, 310, 1, 2_000)
-	var tags []string
-	for i := range 40 {
-		tags = append(tags, fmt.Sprintf("v%d", i))
-	}
-	interrupted := 0
-	for round := range rounds {
-		p := harness.Start(t, addr, harness.RegistryCommand(addr, root, keepDeleted))
-		img.Push(t, addr, "killed", tags[0])
-		for _, tag := range tags[1:] {
-			harness.PushManifest(t, addr, "killed", tag, img.Blobs[img.Manifest])
-		}
-		done := make(chan error, 1)
-		go func() {
-			req, err := http.NewRequest("DELETE", "http://"+addr+"/v2/killed/manifests/"+img.Manifest, nil)
-			if round%2 == 1 {
-				req, err = http.NewRequest("DELETE", "http://"+addr+"/v2/killed/_slipway/repository", nil)
-			}
-			if err == nil {
-				var resp *http.Response
-				if resp, err = http.DefaultClient.Do(req); err == nil {
-					resp.Body.Close()
-				}
-			}
-			done <- err
-		}()
-		time.Sleep(time.Duration(rand.IntN(60_000)) * time.Microsecond)
-		p.Kill()
-		if <-done != nil {
-			interrupted++
-		}
-		harness.CollectGarbage(t, root, "-m")
-		p = harness.Start(t, addr, harness.RegistryCommand(addr, root, keepDeleted))
-		for _, tag := range tags {
-			resp, _ := harness.Fetch(t, "HEAD", "http://"+addr+"/v2/killed/manifests/"+tag, harness.AcceptAll, nil)
-			if resp.StatusCode == http.StatusOK {
-				continue
-			}
-			resp, body := harness.Fetch(t, "POST", "http://"+addr+"/v2/killed/_slipway/restore", nil, strings.NewReader(`{"tag": "`+tag+`"}`))
-			if resp.StatusCode != http.StatusOK {
-				t.Fatalf("round %d: %s can't be restored: %s %s", round, tag, resp.Status, body)
-			}
-		}
-		img.Pulls(t, addr, "killed", tags[39])
-		p.Kill()
-	}
-	t.Logf("%d of %d deletions were interrupted", interrupted, rounds)
 }

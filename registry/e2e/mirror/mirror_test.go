@@ -353,16 +353,3 @@ func writeConfig(t testing.TB, root string) string {
 	harness.WriteFile(t, path, []byte("version: 0.1\nstorage: {filesystem: {rootdirectory: "+root+"}}\n"))
 	return path
 }
-
-// A disk that is too small for an image does not keep clients from it.
-func TestMirror_FullDisk(t *testing.T) {
-	up := harness.StartRegistry(t, t.TempDir())
-	img := harness.NewImage(t, 15, 4, 3_000_000)
-	img.Push(t, up.Addr, "app", "v1")
-	mirror := startMirror(t, up.Addr, harness.SmallVolumes["tmpfs without bytes"](t))
-	var clients sync.WaitGroup
-	for range 3 {
-		clients.Go(func() { img.Pulls(t, mirror.Addr, "app", "v1") })
-	}
-	clients.Wait()
-}

@@ -1,15 +1,9 @@
 package mirror
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,46 +81,4 @@ func onBucket(t *testing.T, bucket object.Bucket, endpoint, upstream string) *pl
 		config: harness.WriteS3Config(t, "127.0.0.1:0", endpoint),
 		lease:  40 * time.Second,
 	}
-}
-
-// fullBucket stands before an S3 server and lets nothing be written while it is full.
-type fullBucket struct {
-	*httptest.Server
-	full atomic.Bool
-}
-
-func startFullBucket(t testing.TB, endpoint string) *fullBucket {
-	t.Helper()
-	to, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host }}
-	b := &fullBucket{}
-	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if b.full.Load() && (r.Method == http.MethodPut || r.Method == http.MethodPost) {
-			io.Copy(io.Discard, r.Body)
-			w.Header().Set("Content-Type", "application/xml")
-			w.WriteHeader(http.StatusInsufficientStorage)
-			io.WriteString(w, `<?xml version="1.0"?><Error><Code>XMinioStorageFull</Code><Message>full</Message></Error>`)
-			return
-		}
-		next.ServeHTTP(w, r)
-	}))
-	t.Cleanup(b.Close)
-	return b
-}
-
-// A bucket that takes nothing does not keep clients from an image.
-func TestMirror_FullBucket(t *testing.T) {
-	up := harness.StartRegistry(t, t.TempDir())
-	server, bucket := harness.S3Bucket(t, s3test.VersityGW)
-	front := startFullBucket(t, server.URL())
-	p := onBucket(t, bucket, front.URL, up.Addr).start(t)
-	img := harness.NewImage(t, 130, 2, 9_000_000)
-	img.Push(t, up.Addr, "app", "v1")
-	front.full.Store(true)
-	img.Pulls(t, p.Addr, "app", "v1")
-	front.full.Store(false)
-	img.Pulls(t, p.Addr, "app", "v1")
 }

@@ -2,15 +2,11 @@ package storage
 
 import (
 	"bytes"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -217,45 +213,5 @@ func breakVolume(t *testing.T, dir string) {
 	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error")
 	if err := os.WriteFile(trigger, []byte("test"), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Idle, slow and dripping connections do not keep others from their work.
-func TestSlowClients(t *testing.T) {
-	p := harness.StartRegistry(t, t.TempDir())
-	img := harness.NewImage(t, 51, 2, 1<<20)
-	img.Push(t, p.Addr, "busy", "v1")
-	var conns []net.Conn
-	defer func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}()
-	for i := range 500 {
-		c, err := net.Dial("tcp", p.Addr)
-		if err != nil {
-			t.Fatalf("connection %d: %v", i, err)
-		}
-		conns = append(conns, c)
-		switch i % 4 {
-		case 1: // half a request line
-			io.WriteString(c, "GET /v2/ HT")
-		case 2: // a body that does not come
-			fmt.Fprintf(c, "PUT /v2/busy/manifests/x HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n{", p.Addr, harness.TypeManifest)
-		case 3: // a large answer that nobody reads
-			for d := range img.Blobs {
-				fmt.Fprintf(c, "GET /v2/busy/blobs/%s HTTP/1.1\r\nHost: %s\r\n\r\n", d, p.Addr)
-			}
-		}
-	}
-	begun := time.Now()
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() { img.Pulls(t, p.Addr, "busy", "v1") })
-	}
-	wg.Wait()
-	harness.NewImage(t, 52, 2, 100_000).Push(t, p.Addr, "busy", "v2")
-	if d := time.Since(begun); d > 30*time.Second { // the others are cut off after a minute
-		t.Errorf("8 pulls and a push took %v beside 500 idle and slow connections", d)
 	}
 }

@@ -64,75 +64,57 @@ func fillBytes(t *testing.T, path string) {
 	}
 }
 
-// A volume that is full to the last byte or inode is served, and can be freed:
-// one that is new to this registry, and one that is not.
+// A volume of distribution that is full to the last byte or inode is served, and can be freed.
+// TestDelete_FullDisk of package registry has the same for volumes that this registry has written.
 func TestFullVolume(t *testing.T) {
 	t.Parallel()
 	for name, volume := range harness.SmallVolumes {
-		for _, writer := range []string{"docker-registry", "slipway"} {
-			t.Run(name+", written by "+writer, func(t *testing.T) {
-				t.Parallel()
-				dir := volume(t)
-				root := filepath.Join(dir, "root")
-				images := fillVolume(t, root, writer)
-				fill(t, dir, resource(name[strings.LastIndexByte(name, ' ')+1:]))
-				p := harness.StartRegistry(t, root, healthFast...)
-				wantHeldBack(t, p.Addr, root)
-				for tag, img := range images {
-					if tag != "gone" {
-						img.Pulls(t, p.Addr, "app", tag)
-					}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := volume(t)
+			root := filepath.Join(dir, "root")
+			images := fillVolume(t, root)
+			fill(t, dir, resource(name[strings.LastIndexByte(name, ' ')+1:]))
+			p := harness.StartRegistry(t, root, healthFast...)
+			wantHeldBack(t, p.Addr, root)
+			for tag, img := range images {
+				if tag != "gone" {
+					img.Pulls(t, p.Addr, "app", tag)
 				}
-				if writer != "slipway" {
-					// A collection beside a registry may need a file, which nobody has made before
-					// the volume was full.
-					out, err := harness.CollectCommand(root, nil).CombinedOutput()
-					if err != nil && !strings.Contains(string(out), "the storage is full: stop the registries") {
-						t.Errorf("a collection that has no room: %v %s", err, out)
-					}
-					_ = p.Stop(t)
-				}
-				t.Log(harness.CollectGarbage(t, root, "--age", "0s"))
-				harness.WantFreed(t, root, images["gone"])
-				if writer != "slipway" {
-					p = harness.StartRegistry(t, root, healthFast...)
-					for _, tag := range []string{"a", "b"} {
-						images[tag].Pulls(t, p.Addr, "app", tag)
-					}
-				}
-				for _, tag := range []string{"a", "b"} {
-					harness.DeleteReference(t, p.Addr, "app", images[tag].Manifest)
-				}
-				if got := harness.ListTags(t, p.Addr, "app"); got != "kept" {
-					t.Errorf("tags %q are left", got)
-				}
-				if writer != "slipway" {
-					_ = p.Stop(t)
-				}
-				harness.CollectGarbage(t, root, "--age", "0s")
-				if writer != "slipway" {
-					for i := range 150 { // for the lock files, which a registry makes that is new here
-						os.Remove(filepath.Join(dir, "filler", strconv.Itoa(i)))
-					}
-					p = harness.StartRegistry(t, root, healthFast...)
-				}
-				harness.NewImage(t, 309, 1, 20_000).Push(t, p.Addr, "app", "new")
-				images["kept"].Pulls(t, p.Addr, "app", "kept")
-				waitHealth(t, p.Addr, http.StatusOK)
-			})
-		}
+			}
+			// A collection beside a registry may need a file, which nobody has made before the volume was full.
+			out, err := harness.CollectCommand(root, nil).CombinedOutput()
+			if err != nil && !strings.Contains(string(out), "the storage is full: stop the registries") {
+				t.Errorf("a collection that has no room: %v %s", err, out)
+			}
+			_ = p.Stop(t)
+			t.Log(harness.CollectGarbage(t, root, "--age", "0s"))
+			harness.WantFreed(t, root, images["gone"])
+			p = harness.StartRegistry(t, root, healthFast...)
+			for _, tag := range []string{"a", "b"} {
+				images[tag].Pulls(t, p.Addr, "app", tag)
+				harness.DeleteReference(t, p.Addr, "app", images[tag].Manifest)
+			}
+			if got := harness.ListTags(t, p.Addr, "app"); got != "kept" {
+				t.Errorf("tags %q are left", got)
+			}
+			_ = p.Stop(t)
+			harness.CollectGarbage(t, root, "--age", "0s")
+			for i := range 150 { // for the lock files, which a registry makes that is new here
+				os.Remove(filepath.Join(dir, "filler", strconv.Itoa(i)))
+			}
+			p = harness.StartRegistry(t, root, healthFast...)
+			harness.NewImage(t, 309, 1, 20_000).Push(t, p.Addr, "app", "new")
+			images["kept"].Pulls(t, p.Addr, "app", "kept")
+			waitHealth(t, p.Addr, http.StatusOK)
+		})
 	}
 }
 
-// fillVolume pushes three images and one that is deleted again.
-func fillVolume(t *testing.T, root, writer string) map[string]*harness.Image {
+// fillVolume pushes three images to distribution, and one that is deleted again.
+func fillVolume(t *testing.T, root string) map[string]*harness.Image {
 	t.Helper()
-	var p *harness.Process
-	if writer == "slipway" {
-		p = harness.StartRegistry(t, root)
-	} else {
-		p = harness.StartPeer(t, writer, root)
-	}
+	p := harness.StartPeer(t, harness.Distribution2.Tool, root)
 	images := map[string]*harness.Image{}
 	for i, tag := range []string{"gone", "a", "b", "kept"} {
 		images[tag] = harness.NewImage(t, uint64(300+i), 2, 100_000)

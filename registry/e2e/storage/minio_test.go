@@ -10,12 +10,11 @@ import (
 // TestFull_MinIO repeats on MinIO what the other tests do on versitygw.
 func TestFull_MinIO(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, s3test.Start){
-		"replicas tag at the same moment": replicasTag,
-		"redirect":                        redirect,
-		"move from disk to bucket":        move,
-		"upload survives its replica":     uploadSurvives,
-		"bucket away":                     bucketAway,
-		"requests per operation":          requestsPerOperation,
+		"redirect":                    redirect,
+		"move from disk to bucket":    move,
+		"upload survives its replica": uploadSurvives,
+		"bucket away":                 bucketAway,
+		"requests per operation":      requestsPerOperation,
 		"exchange with distribution": func(t *testing.T, start s3test.Start) {
 			exchange(t, start, harness.Distribution2, harness.Distribution3)
 		},

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/validation"
 )
 
@@ -29,7 +31,8 @@ func TestDeterminingSupport(t *testing.T) {
 
 func TestPullOfWhatIsNotThere(t *testing.T) {
 	s := newServer(t)
-	s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x"))
+	image := s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x"))
+	s.pushBlob("only/blobs", []byte("x"))
 	missing := string(digestOf([]byte("missing")))
 	for _, method := range []string{"GET", "HEAD"} {
 		s.do(method, "/v2/a/manifests/absent", nil).wantError(t, 404, oci.CodeManifestUnknown)
@@ -43,6 +46,10 @@ func TestPullOfWhatIsNotThere(t *testing.T) {
 		s.do(method, "/v2/none/manifests/latest", nil).wantError(t, 404, oci.CodeNameUnknown)
 		s.do(method, "/v2/none/manifests/"+missing, nil).wantError(t, 404, oci.CodeNameUnknown)
 		s.do(method, "/v2/none/tags/list", nil).wantError(t, 404, oci.CodeNameUnknown)
+		s.do(method, "/v2/a/manifests/"+string(digestOf([]byte("layer of x"))), nil).wantError(t, 404, oci.CodeManifestUnknown)
+		s.do(method, "/v2/a/blobs/"+string(image), nil).wantError(t, 404, oci.CodeBlobUnknown)
+		s.do(method, "/v2/only/blobs/manifests/latest", nil).wantError(t, 404, oci.CodeManifestUnknown)
+		s.do(method, "/v2/only/manifests/latest", nil).wantError(t, 404, oci.CodeNameUnknown)
 	}
 }
 
@@ -150,7 +157,7 @@ func TestTagParameters(t *testing.T) {
 	s := newServer(t)
 	image := s.image("a", "x")
 	d := string(digestOf(image))
-	s.do("PUT", "/v2/a/manifests/"+d+"?tag=one&tag=two", image, "Content-Type", oci.MediaTypeManifest).want(t, 201, "Oci-Tag", "one, two", "Docker-Content-Digest", d)
+	s.do("PUT", "/v2/a/manifests/"+d+"?tag=one&tag=two&tag=one", image, "Content-Type", oci.MediaTypeManifest).want(t, 201, "Oci-Tag", "one, two", "Docker-Content-Digest", d)
 	s.do("GET", "/v2/a/manifests/two", nil).want(t, 200, "Docker-Content-Digest", d)
 	s.do("PUT", "/v2/a/manifests/"+d+"?tag=.bad", image, "Content-Type", oci.MediaTypeManifest).wantError(t, 400, oci.CodeTagInvalid)
 	many := "?tag=x" + strings.Repeat("&tag=x", maxTagsPerPut)
@@ -356,6 +363,10 @@ func TestSHA512(t *testing.T) {
 func TestListingTags(t *testing.T) {
 	s := newServer(t, func(s *setup) { s.options.TagsMax = 3 })
 	image := s.image("a", "x")
+	s.pushManifest("a", string(digestOf(image)), oci.MediaTypeManifest, image)
+	if got := s.do("GET", "/v2/a/tags/list", nil).want(t, 200); string(got.body) != "{\"name\":\"a\",\"tags\":[]}\n" {
+		t.Errorf("a repository without tags lists %s", got.body)
+	}
 	for _, tag := range []string{"b", "A", "c", "1.0", "_x"} {
 		s.pushManifest("a", tag, oci.MediaTypeManifest, image)
 	}
@@ -444,6 +455,8 @@ func TestReferrers(t *testing.T) {
 	dOwn := push("sbom", oci.MediaTypeManifest, own)
 	dPlain := push(string(digestOf(plain)), oci.MediaTypeManifest, plain)
 	dIndex := push("idx", oci.MediaTypeIndex, index)
+	s.pushManifest("a", "another", oci.MediaTypeManifest, s.image("a", "another", `"subject":`+describe(oci.MediaTypeManifest, dOwn, len(own))))
+	s.pushManifest("b", "elsewhere", oci.MediaTypeManifest, s.image("b", "elsewhere", about))
 	got := list("")
 	if len(got) != 3 {
 		t.Fatalf("%d referrers, want 3", len(got))
@@ -514,7 +527,9 @@ func TestDeleting(t *testing.T) {
 	s.do("DELETE", "/v2/none/manifests/"+d, nil).wantError(t, 404, oci.CodeNameUnknown)
 
 	blob := "/v2/a/blobs/" + string(s.pushBlob("a", []byte("gone soon")))
+	s.pushBlob("b", []byte("gone soon"))
 	s.do("DELETE", blob, nil).want(t, 202, "Content-Length", "0")
+	s.do("GET", strings.Replace(blob, "/a/", "/b/", 1), nil).want(t, 200)
 	s.do("GET", blob, nil).wantError(t, 404, oci.CodeBlobUnknown)
 	s.do("DELETE", blob, nil).wantError(t, 404, oci.CodeBlobUnknown)
 	s.do("DELETE", "/v2/a/blobs/sha256:1", nil).wantError(t, 400, oci.CodeDigestInvalid)
@@ -545,6 +560,22 @@ func TestReadOnly(t *testing.T) {
 		}
 	})
 	s.do("OPTIONS", "/v2/a/manifests/x", nil).want(t, 200, "Allow", "GET, HEAD")
+}
+
+func TestImmutableTags(t *testing.T) {
+	names, err := pattern.ParseNames([]string{"**"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags, err := pattern.ParseTags([]string{"v.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, func(s *setup) { s.rules.Immutable = []registry.TagRule{{Repositories: names, Tags: tags}} })
+	d := s.pushManifest("a", "v1", oci.MediaTypeManifest, s.image("a", "x"))
+	s.do("PUT", "/v2/a/manifests/v1", s.image("a", "y"), "Content-Type", oci.MediaTypeManifest).wantError(t, 409, oci.CodeDenied)
+	s.do("DELETE", "/v2/a/manifests/v1", nil).wantError(t, 409, oci.CodeDenied)
+	s.do("GET", "/v2/a/manifests/v1", nil).want(t, 200, "Docker-Content-Digest", string(d))
 }
 
 func TestSparseIndexes(t *testing.T) {

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"slipway/registry/internal/layout"
@@ -11,30 +10,6 @@ import (
 	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 )
-
-func TestBlobRoundTrip(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a/b")
-		for _, content := range []string{"", "x", strings.Repeat("layer", 1<<17)} {
-			for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
-				d := alg.FromBytes([]byte(content))
-				desc, err := tryPushBlob(repo, content, d)
-				check(t, err)
-				if desc.Digest != d || desc.Size != int64(len(content)) {
-					t.Errorf("commit answers %+v", desc)
-				}
-				desc, err = repo.StatBlob(ctx, d)
-				check(t, err)
-				if desc.Digest != d || desc.Size != int64(len(content)) || desc.MediaType != "application/octet-stream" {
-					t.Errorf("stat answers %+v", desc)
-				}
-				if got := readBlob(t, repo, d); got != content {
-					t.Errorf("%s comes back with %d bytes of %d", alg, len(got), len(content))
-				}
-			}
-		}
-	})
-}
 
 func TestBlobBelongsToItsRepository(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
@@ -67,29 +42,6 @@ func TestAliasOfDistributionIsFollowed(t *testing.T) {
 		check(t, err)
 		if got := readBlob(t, r.Repository("b"), alias); got != "content" {
 			t.Errorf("the mounted alias reads %q", got)
-		}
-	})
-}
-
-func TestDeleteBlob(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeBlobUnknown)
-		d := pushBlob(t, repo, "x").Digest
-		pushBlob(t, repo, "y")
-		pushBlob(t, r.Repository("b"), "x")
-		check(t, repo.DeleteBlob(ctx, d))
-		_, err := repo.StatBlob(ctx, d)
-		wantCode(t, err, oci.CodeBlobUnknown)
-		wantCode(t, repo.DeleteBlob(ctx, d), oci.CodeBlobUnknown)
-		check(t, repo.DeleteBlob(ctx, sum("y"))) // the last one
-		for _, gone := range []oci.Digest{d, sum("y")} {
-			_, err = repo.OpenBlob(ctx, gone)
-			wantCode(t, err, oci.CodeBlobUnknown)
-			wantCode(t, repo.DeleteBlob(ctx, gone), oci.CodeBlobUnknown)
-		}
-		if got := readBlob(t, r.Repository("b"), d); got != "x" {
-			t.Errorf("the other repository reads %q", got)
 		}
 	})
 }
@@ -208,45 +160,4 @@ func TestLyingManifestTakesNothingAway(t *testing.T) {
 			t.Errorf("reads %q", got)
 		}
 	})
-}
-
-func TestMount(t *testing.T) {
-	everything, nothing := func(oci.Name) bool { return true }, func(oci.Name) bool { return false }
-	tests := []struct {
-		name    string
-		from    oci.Name
-		digest  oci.Digest
-		canPull func(oci.Name) bool
-		restart bool
-		want    oci.Code
-	}{
-		{"from a repository", "a", sum("x"), nil, false, ""},
-		{"from a repository that may be read", "a", sum("x"), everything, true, ""},
-		{"from one that may not", "a", sum("x"), nothing, false, oci.CodeDenied},
-		{"from one without the blob", "empty", sum("x"), nil, false, oci.CodeBlobUnknown},
-		{"of no blob", "a", sum("nothing"), nil, false, oci.CodeBlobUnknown},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			onStores(t, func(t *testing.T, r *Registry) {
-				ctx := context.Background()
-				pushBlob(t, r.Repository("a"), "x")
-				if tt.restart {
-					r = again(r, Options{})
-				}
-				repo := r.Repository("b")
-				desc, err := repo.MountBlob(ctx, tt.digest, tt.from, tt.canPull)
-				if tt.want != "" {
-					wantCode(t, err, tt.want)
-					_, err = repo.StatBlob(ctx, tt.digest)
-					wantCode(t, err, oci.CodeBlobUnknown)
-					return
-				}
-				check(t, err)
-				if desc.Size != 1 || readBlob(t, repo, tt.digest) != "x" {
-					t.Errorf("mounted %+v", desc)
-				}
-			})
-		})
-	}
 }

@@ -193,26 +193,11 @@ func TestCollectionBetweenTwoSteps(t *testing.T) {
 							})
 							return err
 						}
-						first, second := write, run
+						var written, collected error
 						if stopped == "collector" {
-							first, second = run, write
-						}
-						done := make(chan error, 1)
-						s.meanwhile = func() {
-							go func() { done <- second() }()
-							select {
-							case err := <-done:
-								done <- err
-							case <-time.After(10 * time.Millisecond): // it waits for the other one
-							}
-						}
-						written := first()
-						var collected error
-						if more = s.step > at; more {
-							collected = <-done
-						}
-						if stopped == "collector" {
-							written, collected = collected, written
+							collected, written, more = s.interleave(run, write)
+						} else {
+							written, collected, more = s.interleave(write, run)
 						}
 						check(t, collected)
 						if tolerated := age == 0 || tt.unknown != "" && unknownTo(written, tt.unknown); written != nil && !tolerated {
@@ -230,6 +215,24 @@ func TestCollectionBetweenTwoSteps(t *testing.T) {
 			}
 		}
 	}
+}
+
+// interleave calls first, which works on s, and calls second when s stops it. more is false if first never got that far.
+func (s *stepping) interleave(first, second func() error) (one, other error, more bool) {
+	done := make(chan error, 1)
+	s.meanwhile = func() {
+		go func() { done <- second() }()
+		select {
+		case err := <-done:
+			done <- err
+		case <-time.After(10 * time.Millisecond): // it waits for the other one
+		}
+	}
+	one = first()
+	if more = s.step > s.at; more {
+		other = <-done
+	}
+	return one, other, more
 }
 
 // unknownTo reports whether the error is that the repository does not have something.

@@ -23,50 +23,6 @@ func settle(t *testing.T) {
 	}
 }
 
-func TestTags(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		_, _, err := repo.Tags(ctx, -1, "")
-		wantCode(t, err, oci.CodeNameUnknown)
-		_, _, err = repo.Tags(ctx, 0, "")
-		wantCode(t, err, oci.CodeNameUnknown)
-
-		m := simpleImage(t, repo, "x")
-		put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
-		tags, page, err := repo.Tags(ctx, -1, "")
-		check(t, err)
-		if tags == nil || len(tags) != 0 || page.Next != "" {
-			t.Errorf("a repository without tags lists %v, %v", tags, page)
-		}
-		for _, tag := range []string{"b", "B", "a-1", "a", "1", "_x"} {
-			put(t, repo, tagged(tag), m)
-		}
-		for _, tt := range []struct {
-			n    int
-			last string
-			want string
-			next string
-		}{
-			{-1, "", "1 B _x a a-1 b", ""},
-			{6, "", "1 B _x a a-1 b", ""},
-			{7, "", "1 B _x a a-1 b", ""},
-			{2, "", "1 B", "B"},
-			{0, "", "", ""},
-			{2, "B", "_x a", "a"},
-			{2, "a", "a-1 b", ""},
-			{-1, "aa", "b", ""},
-			{-1, "b", "", ""},
-			{5, "zzz", "", ""},
-		} {
-			tags, page, err := repo.Tags(ctx, tt.n, tt.last)
-			check(t, err)
-			if got := strings.Join(tags, " "); got != tt.want || page.Next != tt.next {
-				t.Errorf("Tags(%d, %q) = %q, next %q; want %q, %q", tt.n, tt.last, got, page.Next, tt.want, tt.next)
-			}
-		}
-	})
-}
-
 func TestTagListFollowsEveryChange(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo, foreign := context.Background(), r.Repository("a"), again(r, Options{DeleteEnabled: true}).Repository("a")

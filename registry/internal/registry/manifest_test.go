@@ -19,63 +19,6 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-func TestManifestRoundTrip(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a/b")
-		m := simpleImage(t, repo, "x")
-		index := func(mediaType string, child oci.Descriptor) image {
-			return image{MediaType: mediaType, Manifests: []oci.Descriptor{child}}
-		}
-		docker := m
-		docker.MediaType = oci.MediaTypeDockerManifest
-		child := put(t, repo, tagged("oci"), m).Descriptor
-		for tag, m := range map[string]image{
-			"oci": m, "docker": docker,
-			"list": index(oci.MediaTypeDockerList, child), "index": index(oci.MediaTypeIndex, child),
-		} {
-			res := put(t, repo, tagged(tag), m)
-			for range 2 { // from the storage and from memory
-				for _, ref := range []oci.Reference{tagged(tag), {Digest: res.Descriptor.Digest}} {
-					got, err := repo.Manifest(ctx, ref)
-					check(t, err)
-					if !bytes.Equal(got.Bytes, m.bytes()) || got.Digest != oci.SHA256.FromBytes(m.bytes()) {
-						t.Errorf("%s comes back as %s", tag, got.Bytes)
-					}
-					if want := m.MediaType; want != "" && got.MediaType != want {
-						t.Errorf("%s has type %s", tag, got.MediaType)
-					}
-				}
-				repo = again(r, Options{}).Repository(repo.name)
-			}
-		}
-	})
-}
-
-func TestManifestByDigest(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		m := simpleImage(t, repo, "x")
-		for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
-			d := alg.FromBytes(m.bytes())
-			tags := []oci.Tag{oci.Tag(alg), oci.Tag(alg), "shared"}
-			res, err := repo.PutManifest(ctx, oci.Reference{Digest: d}, oci.MediaTypeManifest, m.bytes(), tags)
-			check(t, err)
-			if res.Descriptor.Digest != d || !slices.Equal(res.Tags, []oci.Tag{oci.Tag(alg), "shared"}) {
-				t.Errorf("the push answers %+v", res)
-			}
-			for _, ref := range []oci.Reference{{Digest: d}, tagged(string(alg)), tagged("shared")} {
-				got, err := repo.Manifest(ctx, ref)
-				check(t, err)
-				if got.Digest != d {
-					t.Errorf("%s is %s", ref, got.Digest)
-				}
-			}
-		}
-		_, err := repo.PutManifest(ctx, oci.Reference{Digest: sum("other")}, oci.MediaTypeManifest, m.bytes(), nil)
-		wantCode(t, err, oci.CodeDigestInvalid)
-	})
-}
-
 // recorder keeps the stages of what is applied.
 type recorder struct {
 	both
@@ -117,32 +60,6 @@ func TestPointersComeLastAndGoFirst(t *testing.T) {
 	if got := fmt.Sprint(keys(rec.applied[0]), keys(rec.applied[1])); got != want || len(rec.applied) != 2 {
 		t.Errorf("deleted by %s", got)
 	}
-}
-
-func TestUnknownManifest(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx := context.Background()
-		d := pushImage(t, r.Repository("a"), "t", "x")
-		pushBlob(t, r.Repository("blobs/only"), "x")
-		for _, tt := range []struct {
-			repo oci.Name
-			ref  oci.Reference
-			want oci.Code
-		}{
-			{"a", tagged("other"), oci.CodeManifestUnknown},
-			{"a", oci.Reference{Digest: sum("other")}, oci.CodeManifestUnknown},
-			{"a", oci.Reference{Digest: sum("layer x")}, oci.CodeManifestUnknown},
-			{"b", tagged("t"), oci.CodeNameUnknown},
-			{"b", oci.Reference{Digest: d}, oci.CodeNameUnknown},
-			{"blobs/only", tagged("t"), oci.CodeManifestUnknown},
-			{"blobs", tagged("t"), oci.CodeNameUnknown},
-		} {
-			_, err := r.Repository(tt.repo).Manifest(ctx, tt.ref)
-			wantCode(t, err, tt.want)
-		}
-		_, err := r.Repository("a").StatBlob(ctx, d)
-		wantCode(t, err, oci.CodeBlobUnknown)
-	})
 }
 
 func TestPutManifestChecks(t *testing.T) {
@@ -461,21 +378,6 @@ func TestFailedDeletionCanBeRepeated(t *testing.T) {
 			check(t, err)
 		})
 	}
-}
-
-func TestDeleteTag(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		wantCode(t, deleteTag(ctx, repo, "t"), oci.CodeNameUnknown)
-		d := pushImage(t, repo, "t", "x")
-		pushImage(t, repo, "u", "x")
-		check(t, deleteTag(ctx, repo, "t"))
-		wantCode(t, deleteTag(ctx, repo, "t"), oci.CodeManifestUnknown)
-		for _, ref := range []oci.Reference{{Digest: d}, tagged("u")} {
-			_, err := repo.Manifest(ctx, ref)
-			check(t, err)
-		}
-	})
 }
 
 // The last push to a tag wins, and acknowledged content is there.

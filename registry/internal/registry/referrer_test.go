@@ -46,51 +46,6 @@ func digestsOf(descs []oci.Descriptor) []oci.Digest {
 	return ds
 }
 
-func TestReferrers(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		repo, subject := r.Repository("a"), sum("absent")
-		if got := listReferrers(t, repo, subject, ""); len(got) != 0 {
-			t.Errorf("an unknown repository lists %v", got)
-		}
-		own := refer(t, repo, subject, "own", func(m *image) {
-			m.ArtifactType, m.Annotations = "application/vnd.sig", map[string]string{"k": "v"}
-		})
-		byConfig := refer(t, repo, subject, "config", nil)
-		index := refer(t, repo, subject, "index", func(m *image) {
-			*m = image{MediaType: oci.MediaTypeIndex, Subject: m.Subject, Manifests: []oci.Descriptor{}}
-		})
-		refer(t, repo, sum("another"), "another", nil)
-		refer(t, r.Repository("b"), subject, "elsewhere", nil)
-
-		for _, repo := range []Repository{repo, again(r, Options{}).Repository("a")} {
-			got := listReferrers(t, repo, subject, "")
-			want := []oci.Digest{own, byConfig, index}
-			slices.Sort(want)
-			if !slices.Equal(digestsOf(got), want) {
-				t.Fatalf("listed %v, want %v", digestsOf(got), want)
-			}
-			for _, d := range got {
-				wantType, wantMedia := "application/vnd.oci.image.config.v1+json", oci.MediaTypeManifest
-				switch d.Digest {
-				case own:
-					wantType = "application/vnd.sig"
-				case index:
-					wantType, wantMedia = "", oci.MediaTypeIndex
-				}
-				if d.ArtifactType != wantType || d.MediaType != wantMedia || d.Size == 0 || (d.Annotations["k"] == "v") != (d.Digest == own) {
-					t.Errorf("listed as %+v", d)
-				}
-			}
-			if got := listReferrers(t, repo, subject, "application/vnd.sig"); !slices.Equal(digestsOf(got), []oci.Digest{own}) {
-				t.Errorf("filtered: %v", got)
-			}
-			if got := listReferrers(t, repo, subject, "application/vnd.none"); len(got) != 0 {
-				t.Errorf("filtered: %v", got)
-			}
-		}
-	})
-}
-
 func TestReferrersFollowEveryChange(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")

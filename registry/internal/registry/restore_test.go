@@ -325,26 +325,11 @@ func TestCollectionBetweenTwoStepsOfAnUndo(t *testing.T) {
 							_, err := collect.Run(ctx, collect.Options{Store: by["collector"], KeepAge: true, DeleteUntagged: true, PurgeDeleted: purge})
 							return err
 						}
-						first, second := write, run
+						var written, collected error
 						if stopped == "collector" {
-							first, second = run, write
-						}
-						done := make(chan error, 1)
-						s.meanwhile = func() {
-							go func() { done <- second() }()
-							select {
-							case err := <-done:
-								done <- err
-							case <-time.After(10 * time.Millisecond): // it waits for the other one
-							}
-						}
-						written := first()
-						var collected error
-						if more = s.step > at; more {
-							collected = <-done
-						}
-						if stopped == "collector" {
-							written, collected = collected, written
+							collected, written, more = s.interleave(run, write)
+						} else {
+							written, collected, more = s.interleave(write, run)
 						}
 						check(t, collected)
 						gone := unknownTo(written, oci.CodeManifestUnknown) || unknownTo(written, oci.CodeManifestBlobUnknown)

@@ -95,23 +95,6 @@ func TestUnknownUpload(t *testing.T) {
 	})
 }
 
-func TestCancel(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		for _, content := range []string{"", "some"} {
-			id := start(t, repo)
-			appendTo(t, repo, id, content)
-			u, err := repo.ResumeUpload(ctx, id, upload.Point{})
-			check(t, err)
-			check(t, u.Cancel(ctx))
-			check(t, u.Close())
-			_, err = repo.ResumeUpload(ctx, id, upload.Point{})
-			wantCode(t, err, oci.CodeBlobUploadUnknown)
-		}
-		noUploads(t, r)
-	})
-}
-
 // noRoom is a store without room for another upload.
 type noRoom struct{ both }
 
