@@ -101,7 +101,7 @@ func (e *Endpoint) validate(p *config.Problems, at string) {
 	if u, err := url.Parse(e.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		p.Addf(at+".url", "is not a URL such as https://example.org/events")
 	}
-	if why := weakness(e.Secret.Reveal()); why != "" && !e.Secret.Empty() {
+	if why := config.Weakness(e.Secret.Reveal()); why != "" && !e.Secret.Empty() {
 		p.Addf(at+".secret", "%s: openssl rand -hex 32 makes one", why)
 	}
 	headers(p, at+".headers", e.Header())

@@ -19,6 +19,9 @@ func TestWeakSecrets(t *testing.T) {
 		"<output of openssl rand -hex 32>": true,
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": true,
 		"123456789012345":                  true,
+		"changemechangemechangemechangeme": true,
+		"0123456789abcdef0123456789abcdef": true,
+		"deadbeefdeadbeefdeadbeefdeadbeef": true,
 	} {
 		_, report, err := loadText(t, strings.ReplaceAll(text, "%", secret))
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"slipway/registry/internal/pattern"
+
+	"slipway/shared/config"
 )
 
 // warnings returns sentences about values that are valid but probably a mistake.
@@ -30,7 +32,7 @@ func (c *Config) warnings() []string {
 	for i, image := range c.Proxy.Sync.Images {
 		globs(item("proxy.sync.images", i)+".tags", image.Tags)
 	}
-	if why := weakness(c.HTTP.Secret.Reveal()); why != "" && !c.HTTP.Secret.Empty() {
+	if why := config.Weakness(c.HTTP.Secret.Reveal()); why != "" && !c.HTTP.Secret.Empty() {
 		all = append(all, "http.secret: "+why+", so the state of uploads that clients carry can be forged: openssl rand -hex 32 makes one. Nothing else depends on it")
 	}
 	if c.Storage.Cache.BlobDescriptor == "redis" {

@@ -13,6 +13,7 @@ import (
 
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
+	"slipway/shared/config"
 )
 
 // Bounds of a secret, in characters and in bytes.
@@ -56,6 +57,8 @@ func (s secrets) set(row *store.Application, secret *string) error {
 		return nil
 	case n < minSecret || len(text) > maxSecret || strings.ContainsFunc(text, unicode.IsControl):
 		return refusal.Invalid("hook_secret", fmt.Sprintf("A secret has %d to %d characters, none of them a control character.", minSecret, maxSecret))
+	case config.Weakness(text) != "":
+		return refusal.Invalid("hook_secret", "Others would guess this secret: it "+config.Weakness(text)+".")
 	case s.aead == nil:
 		return refusal.Invalid("hook_secret", "Secrets are stored encrypted, and this relay has no key: an administrator must set matrix.pickle_key first.")
 	}

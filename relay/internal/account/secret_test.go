@@ -47,7 +47,7 @@ func TestSecret(t *testing.T) {
 	if err != nil || !a.HasSecret {
 		t.Errorf("another setting: has a secret %v, %v", a.HasSecret, err)
 	}
-	for _, bad := range []string{"short", strings.Repeat("x", 257), "with a control\x00character"} {
+	for _, bad := range []string{"short", strings.Repeat("x", 257), "with a control\x00character", strings.Repeat("changeme", 4)} {
 		if _, err := r.UpdateApplication(ctx, r.Admin, id, application.Input{Secret: &bad}); refused(err).Field != "hook_secret" {
 			t.Errorf("%.20q: %v", bad, err)
 		}

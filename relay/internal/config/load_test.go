@@ -131,6 +131,9 @@ func TestRefused(t *testing.T) {
 		{"hook: {registry: {secret: x}}", []string{"hook.registry.secret", "too short: 1 ", "at least 16", "openssl rand"}},
 		{"hook: {registry: {secret: '                    '}}", []string{"hook.registry.secret", "too short: 0 "}},
 		{"hook: {registry: {secret: '  fifteen-letters  '}}", []string{"hook.registry.secret", "too short: 15 "}},
+		{"hook: {registry: {secret: changemechangeme}}", []string{"hook.registry.secret", "repeats a few characters", "openssl rand"}},
+		{"hook: {registry: {secret: a-long-random-string}}", []string{"hook.registry.secret", "is an example"}},
+		{"matrix: {pickle_key: 0123456789abcdef0123456789abcdef}", []string{"matrix.pickle_key", "everybody tries", "openssl rand"}},
 		{"hook: {registry: {secret: sixteen-letters!}}", nil},
 		{"hook: {registry: {secret: ''}}", nil},
 	}
@@ -287,7 +290,7 @@ func TestPostgresWithoutPickleKey(t *testing.T) {
 	}{
 		{"", true},
 		{"RELAY_MATRIX_ENCRYPT_NEW_ROOMS=false", false},
-		{"RELAY_MATRIX_PICKLE_KEY=" + strings.Repeat("k", minPickleKey), false},
+		{"RELAY_MATRIX_PICKLE_KEY=" + "thirty-two characters, or a few more", false},
 		{"RELAY_DATABASE_DIALECT=sqlite3", false},
 	} {
 		_, report, err := Load("", []string{

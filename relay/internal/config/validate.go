@@ -120,6 +120,8 @@ func (m *Matrix) validate(p *config.Problems) {
 	}
 	if n := utf8.RuneCountInString(m.PickleKey.Reveal()); n > 0 && n < minPickleKey {
 		p.Addf("matrix.pickle_key", "is too short: %s; give it at least %d random ones, such as openssl rand -hex 32 makes", plural.Of(n, "character"), minPickleKey)
+	} else if why := config.Weakness(m.PickleKey.Reveal()); n > 0 && why != "" {
+		p.Addf("matrix.pickle_key", "%s: openssl rand -hex 32 makes one", why)
 	}
 	if m.Timeout <= 0 {
 		p.Addf("matrix.timeout", "must be more than 0")
@@ -166,6 +168,8 @@ func (h *Hook) validate(p *config.Problems) {
 	s := h.Registry.Secret
 	if n := utf8.RuneCountInString(strings.TrimSpace(s.Reveal())); !s.Empty() && n < minSecret {
 		p.Addf("hook.registry.secret", "is too short: %s without the white space around them; give it at least %d, random ones, such as openssl rand -hex 32 makes", plural.Of(n, "character"), minSecret)
+	} else if why := config.Weakness(s.Reveal()); !s.Empty() && why != "" {
+		p.Addf("hook.registry.secret", "%s: openssl rand -hex 32 makes one", why)
 	}
 }
 
