@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -135,5 +137,47 @@ func TestPeople_OfAReusedName(t *testing.T) {
 	second := logIn("2")
 	if !resumes(second) || resumes(first) || works("oidc+anna", token) || works("robot+ci", secret) {
 		t.Error("what belonged to somebody else of the same name works")
+	}
+}
+
+// late is a store to which each person is written just before another one of the same name.
+type late struct {
+	storage.Store
+	then func()
+}
+
+func (s *late) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	err := s.Store.Apply(ctx, a, stages...)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return err
+}
+
+// A session is of the person who logged in, even if another one of the name does at the same moment.
+func TestLogInPerson_AtTheSameMoment(t *testing.T) {
+	store := &late{Store: memory.New()}
+	rules := mustRules(t, allow("users", "**", "admin"))
+	a := NewAuthorizer(Options{Rules: func() *access.Rules { return rules }, Logins: &Logins{People: personal.New(store, "provider")}, Realm: "r"})
+	var second Session
+	store.then = func() {
+		var err error
+		if second, err = a.LogInPerson(t.Context(), "anna", "2", []string{"admins"}, false); err != nil {
+			t.Error(err)
+		}
+	}
+	first, err := a.LogInPerson(t.Context(), "anna", "1", nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Stamp == second.Stamp {
+		t.Error("two people share a session")
+	}
+	if _, err := a.Resume(basic("", ""), first); err == nil {
+		t.Error("the session of the first person is the second's")
+	}
+	if _, err := a.Resume(basic("", ""), second); err != nil {
+		t.Error(err)
 	}
 }

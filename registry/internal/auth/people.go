@@ -100,11 +100,11 @@ func tokenRefusal(who *access.Caller, err error) error {
 // somebody else who had the name before end.
 func (a *Authorizer) LogInPerson(ctx context.Context, name, subject string, groups []string, more bool) (Session, error) {
 	who := access.Caller{Kind: access.Person, Name: name}
-	err := a.opts.Logins.People.SetGroups(ctx, who.String(), subject, groups, more)
-	if err == nil {
-		err = a.opts.Logins.addGroups(ctx, &who)
+	id, err := a.opts.Logins.People.SetGroups(ctx, who.String(), subject, groups, more)
+	if err != nil {
+		err = tokenRefusal(&who, err)
 	}
-	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp + who.ID}, err
+	return Session{Kind: who.Kind, Name: name, Stamp: loginStamp + id}, err
 }
 
 // People are the personal access tokens, nil if there are none.

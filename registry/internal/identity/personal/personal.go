@@ -260,8 +260,9 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 }
 
 // SetGroups notes the groups that a person has by the login of now, for tokens; more reports whether
-// there may be others. subject is the provider's own name of the person.
-func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []string, more bool) error {
+// there may be others. subject is the provider's own name of the person. The ID that it returns is this
+// person's, even if somebody else of the name logs in at the same moment.
+func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []string, more bool) (id string, err error) {
 	p := person{owner, t.personID(subject), t.source, groups, more}
 	content, err := json.Marshal(p)
 	for err == nil && len(content) > document.MaxRecord {
@@ -269,13 +270,13 @@ func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []
 		content, err = json.Marshal(p)
 	}
 	if err != nil {
-		return err
+		return p.ID, err
 	}
 	key := personKey(owner)
 	if now, err := t.people.Get(ctx, key); err == nil && reflect.DeepEqual(*now, p) {
-		return nil
+		return p.ID, nil
 	}
-	return t.people.Apply(ctx, storage.Change{Key: key, Content: content})
+	return p.ID, t.people.Apply(ctx, storage.Change{Key: key, Content: content})
 }
 
 // Groups returns the groups that a person had at the last login, and whether there may be others.

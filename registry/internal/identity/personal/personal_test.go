@@ -98,7 +98,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups of nobody: %v", err)
 	}
 	for _, groups := range [][]string{{"dev", "ops"}, {"ops"}, nil} {
-		if err := tokens.SetGroups(t.Context(), "oidc:alice", "subject", groups, len(groups) == 1); err != nil {
+		if _, err := tokens.SetGroups(t.Context(), "oidc:alice", "subject", groups, len(groups) == 1); err != nil {
 			t.Fatal(err)
 		}
 		if got, more, err := tokens.Groups(t.Context(), "oidc:alice"); err != nil || !slices.Equal(got, groups) || more != (len(groups) == 1) {
@@ -106,7 +106,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	large := slices.Repeat([]string{strings.Repeat("<", 200)}, 1000)
-	if err := tokens.SetGroups(t.Context(), "oidc:alice", "subject", large, false); err != nil {
+	if _, err := tokens.SetGroups(t.Context(), "oidc:alice", "subject", large, false); err != nil {
 		t.Fatal(err)
 	}
 	if got, more, err := New(store, "provider").Groups(t.Context(), "oidc:alice"); err != nil || len(got) == 0 || !more {
@@ -147,7 +147,7 @@ func TestEverybody(t *testing.T) {
 	if all, more, err := tokens.Everybody(t.Context(), 10); err != nil || len(all) > 0 || more {
 		t.Errorf("of nobody: %v, %v, %v", all, more, err)
 	}
-	if err := tokens.SetGroups(t.Context(), "oidc:bob", "subject", []string{"dev"}, false); err != nil {
+	if _, err := tokens.SetGroups(t.Context(), "oidc:bob", "subject", []string{"dev"}, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, owner := range []string{"oidc:bob", "alice", "oidc:bob"} {
