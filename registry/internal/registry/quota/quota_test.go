@@ -410,3 +410,19 @@ func TestQuota_CountEnds(t *testing.T) {
 		t.Error("a push that could not be counted")
 	}
 }
+
+// A count that cannot be read is made anew: pushes go on, within the quota.
+func TestQuota_DamagedCount(t *testing.T) {
+	store := memory.New()
+	r := newReplica(t, store, quota.Quota{Prefix: "team", Limit: 250})
+	check(t, r.push(t, "team/a", content(1, 100)))
+	for i, garbage := range []string{"garbage", "", `{"bytes": "many"}`} {
+		check(t, store.Apply(t.Context(), nil, storage.Stage{{Key: layout.Quota("team"), Content: []byte(garbage)}}))
+		if i > 0 {
+			wantDenied(t, r.push(t, "team/b", content(3, 100)))
+			continue
+		}
+		check(t, r.push(t, "team/b", content(2, 100)))
+		r.wantBytes(t, 200)
+	}
+}
