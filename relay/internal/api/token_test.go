@@ -30,6 +30,8 @@ func TestTokenIsNotShown(t *testing.T) {
 		w.ask("POST", "/message", file, key, kind),
 		w.ask("POST", "/hook/generic/"+app.Token, `{"zen":"z","hook":{"url":"https://e.org/hook/generic/`+app.Token+`"}}`, isJSON),
 		w.ask("POST", "/hook/generic/"+templates.Token, `{"of":"`+templates.Token+`","hook":{"url":"https://e.org/`+templates.Token+`"}}`, isJSON),
+		w.ask("POST", "/message", `{"title":"to `+app.Token[:4]+`\u0000`+app.Token[4:]+`","message":"`+app.Token[:4]+`\u0001`+app.Token[4:]+`"}`, key, isJSON),
+		w.ask("POST", "/message", `{"message":"split **`+app.Token[:4]+`**`+app.Token[4:]+`","extras":{"client::display":{"contentType":"text/markdown"}}}`, key, isJSON),
 		w.ask("PUT", "/message/1", `{"message":"`+app.Token+`"}`, key, isJSON),
 	} {
 		if r.status != 200 {
@@ -37,6 +39,10 @@ func TestTokenIsNotShown(t *testing.T) {
 		}
 	}
 	all := w.manage("GET", "/message", "").body + w.manage("GET", "/alert", "").body
+	if !strings.Contains(all, `"split …"`) {
+		t.Error("markup joins the token")
+	}
+	all = strings.NewReplacer(`\u0000`, "", `\u0001`, "").Replace(all)
 	for _, a := range []int64{app.Application.ID, templates.Application.ID} {
 		payload, err := w.service.Payload(t.Context(), w.admin, a)
 		if err != nil {

@@ -87,6 +87,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 		if err != nil {
 			return nil, err
 		}
+		hideJoined(&e.Content, r.Token)
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle), Names: r.Names, Crowd: r.Crowd, CrowdKey: alert.CrowdKey(r.Group)}
 		if row.GroupThreads && r.Thread == "" {
 			stored[i].Group = r.Group

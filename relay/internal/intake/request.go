@@ -8,6 +8,7 @@ import (
 
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/application"
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
@@ -63,6 +64,17 @@ func (r *Request) hideToken() {
 	r.Extras = json.RawMessage(message.HideToken(string(r.Extras), r.Token))
 	for i := range r.Attachments {
 		r.Attachments[i].Name = message.HideToken(r.Attachments[i].Name, r.Token)
+	}
+}
+
+// hideJoined makes plain text of a body whose markup joins the parts of the request's own token.
+func hideJoined(c *outbox.Content, token string) {
+	if !message.MayJoin(c.Body, token) {
+		return
+	}
+	_, text := format.Body(c.ContentType, c.Body)
+	if hidden := message.HideToken(text, token); hidden != text {
+		c.Body, c.ContentType = hidden, format.Plain
 	}
 }
 

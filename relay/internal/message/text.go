@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,14 +19,47 @@ func Clean(s string) string {
 	return s
 }
 
-// HideToken returns a text without a token: the readers of a message may not send one.
+const shortestToken = 8 // an imported one that is shorter may be a word
+
+// HideToken returns a text without a token: the readers of a message may not send one. Characters that nobody sees
+// don't keep it apart: in a text that they do, none is left.
 func HideToken(text, token string) string {
-	const shortest = 8               // an imported one that is shorter may be a word
 	token = strings.TrimSpace(token) // security.checktoken may take white space around it
-	if len(token) < shortest {
+	if len(token) < shortestToken {
 		return text
 	}
-	return strings.ReplaceAll(text, token, "…")
+	text = strings.ReplaceAll(text, token, "…")
+	if !contains(text, token) {
+		return text
+	}
+	shown := strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsGraphic(r) {
+			return -1
+		}
+		return r
+	}, text)
+	if strings.Contains(shown, token) {
+		return strings.ReplaceAll(shown, token, "…")
+	}
+	return text
+}
+
+// MayJoin reports whether a token may appear in a text when its markup is rendered.
+func MayJoin(text, token string) bool {
+	token = strings.TrimSpace(token)
+	return len(token) >= shortestToken && (contains(text, token) || strings.Contains(text, "&#"))
+}
+
+// contains reports whether text has the bytes of token in their order, with anything between them.
+func contains(text, token string) bool {
+	for i := range len(token) {
+		at := strings.IndexByte(text, token[i])
+		if at < 0 {
+			return false
+		}
+		text = text[at+1:]
+	}
+	return true
 }
 
 // Printable reports whether s consists of printable ASCII characters.
