@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	driver "modernc.org/sqlite"
@@ -128,4 +129,17 @@ func dsn(path string, pragmas ...string) string {
 		"busy_timeout(5000)", "journal_mode(WAL)", "foreign_keys(1)", "temp_store(2)",
 	}, pragmas...)}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+// explainInodes makes a full disk of an error about a file system without inodes: SQLite says only that it cannot open a file.
+func explainInodes(err error, path string) error {
+	var fs unix.Statfs_t
+	var e *driver.Error
+	if !errors.Is(err, unix.ENOSPC) && !(errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_CANTOPEN) {
+		return err
+	}
+	if unix.Statfs(filepath.Dir(path), &fs) != nil || fs.Files == 0 || fs.Ffree > 0 {
+		return err
+	}
+	return fmt.Errorf("the file system of %s has no inodes left for new files: delete some (%w, %w)", path, unix.ENOSPC, err)
 }
