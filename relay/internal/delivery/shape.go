@@ -21,7 +21,7 @@ func Shape(ctx context.Context, s *store.Store, o format.Options, log *zap.Logge
 	if len(m.Body) <= shortBody && !strings.Contains(m.Body, "]:") {
 		return 1, false, nil
 	}
-	e, err := s.Entry(ctx, m.RoomRow, m.ID)
+	e, err := s.Entry(ctx, m.ID)
 	if err != nil {
 		return 0, false, err
 	}

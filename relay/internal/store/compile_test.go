@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	driver "modernc.org/sqlite"
@@ -77,5 +78,22 @@ func TestMessages_OnTheirWay_CompileNoStatements(t *testing.T) {
 	}
 	if *written != 0 || *read != 0 {
 		t.Errorf("compiled %d times to write, %d times to read, want never", *written, *read)
+	}
+}
+
+// The next message of a room is found by indexes alone, however many rooms, applications and messages there are.
+func TestPending_ScansNoTable(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	var steps []struct{ Detail string }
+	if err := s.rows.Raw("EXPLAIN QUERY PLAN "+pendingText(s.d), 1, 1).Scan(&steps).Error; err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		if strings.HasPrefix(step.Detail, "SCAN") {
+			t.Error(step.Detail)
+		}
+	}
+	if len(steps) == 0 {
+		t.Error("no plan")
 	}
 }

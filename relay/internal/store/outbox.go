@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"slipway/relay/internal/outbox"
 )
@@ -19,7 +18,7 @@ var besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coale
 	coalesce(CASE WHEN a.mention NOT IN ('auto', 'room') THEN a.mention WHEN ` + mayNotify + ` THEN a.mention ELSE 'owner' END, ''),
 	a.id IS NULL OR a.deleted_at > 0, coalesce(a.room_id = o.room AND ` + hasLost("a") + `, FALSE),
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
-		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom(`CAST(? AS BIGINT)`) + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
+		(SELECT a.name FROM ` + twins + ` JOIN applications b ON b.room_id = r.id WHERE own.id = o.room AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
 
 // withBesides joins what besides selects.
 const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target`
@@ -27,7 +26,7 @@ const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT J
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
 // up maxBytes. more says that it stopped early. Entries in skip are passed over.
 func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, skip map[int64]int64) (entries []*outbox.Entry, more bool, err error) {
-	rows, err := s.pending.QueryContext(s.read.bound(ctx), room, room, limit+1+len(skip))
+	rows, err := s.pending.QueryContext(s.read.bound(ctx), room, limit+1+len(skip))
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,9 +49,9 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	return entries, false, rows.Err()
 }
 
-// Entry returns an entry of a room as [Store.Pending] does.
-func (s *Store) Entry(ctx context.Context, room, id int64) (*outbox.Entry, error) {
-	return scanEntry(s.queryRow(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, room, id))
+// Entry returns an entry as [Store.Pending] does.
+func (s *Store) Entry(ctx context.Context, id int64) (*outbox.Entry, error) {
+	return scanEntry(s.queryRow(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, id))
 }
 
 func scanEntry(r row) (*outbox.Entry, error) {
@@ -60,11 +59,11 @@ func scanEntry(r row) (*outbox.Entry, error) {
 	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
 }
 
-// preparePending prepares the statement of [Store.Pending]. SQLite would compile it again for other values of plain parameters that
-// its plan depends on, in each call; it looks into no cast.
-func (d *database) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {
-	return db.PrepareContext(ctx, d.bind(`SELECT `+loadedColumns()+`,`+besides+` FROM outbox o `+d.use("outbox_pending")+withBesides+`
-		WHERE o.room = CAST(? AS BIGINT) AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT CAST(? AS BIGINT)`))
+// pendingText is the statement of [Store.Pending]. SQLite would compile it again for other values of plain parameters that its plan
+// depends on, in each call; it looks into no cast.
+func pendingText(d *database) string {
+	return d.bind(`SELECT ` + loadedColumns() + `,` + besides + ` FROM outbox o ` + d.use("outbox_pending") + withBesides + `
+		WHERE o.room = CAST(? AS BIGINT) AND o.final_at = 0` + isDue + ` ORDER BY ` + place + `, o.id LIMIT CAST(? AS BIGINT)`)
 }
 
 // Backlog is what waits for one room.

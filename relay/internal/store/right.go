@@ -6,10 +6,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// sameRoom returns the rows of the room with an id of rooms. Applications name a room differently, by its id and by its aliases.
-func sameRoom(id string) string {
-	return `(SELECT r.id FROM rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND own.room_id <> '' WHERE own.id = ` + id + `)`
-}
+// twins are the rows r of the room that a row own of rooms is about. Applications name a room differently, by its id and by its aliases.
+const twins = `rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND r.room_id <> ''`
+
+// sameRoom returns the rows of the room with an id of rooms.
+func sameRoom(id string) string { return `(SELECT r.id FROM ` + twins + ` WHERE own.id = ` + id + `)` }
 
 // hasLost is true for an application whose owner has lost the right to its room.
 func hasLost(application string) string {

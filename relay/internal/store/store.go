@@ -72,7 +72,7 @@ func (s *Store) attach(ctx context.Context) (err error) {
 	if s.rows, err = s.d.open(s.read); err != nil {
 		return err
 	}
-	if s.pending, err = s.d.preparePending(ctx, s.read.DB); err != nil {
+	if s.pending, err = s.read.PrepareContext(ctx, pendingText(s.d)); err != nil {
 		return err
 	}
 	s.w, err = newWriter(ctx, s.d, s.pools[0], conn, s.feed, s.Member)

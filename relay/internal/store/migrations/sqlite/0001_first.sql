@@ -34,6 +34,7 @@ CREATE TABLE rooms (
     notifies    INTEGER NOT NULL DEFAULT 0 -- the bot may notify everybody there (@room)
 );
 CREATE UNIQUE INDEX rooms_address ON rooms (address);
+CREATE INDEX rooms_room ON rooms (room_id) WHERE room_id <> '';
 
 CREATE TABLE applications (
     id                   INTEGER PRIMARY KEY AUTOINCREMENT,
