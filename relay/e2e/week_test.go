@@ -106,7 +106,7 @@ func TestFull_WeekOfATeam(t *testing.T) {
 	set(alerts, object{"rate_limit": 10000})
 	set(github, object{"rate_limit": 10000})
 	set(chatty, object{"rate_limit": 10000, "digest": "1h"})
-	set(cron, object{"heartbeat": "3s"})
+	set(cron, object{"heartbeat": "1m"})
 	const kinds, days, times = 5, 7, 4
 	began := time.Now().Add(-time.Hour)
 	for day := range days {

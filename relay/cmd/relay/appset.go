@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +25,7 @@ func newAppSetCommand() *cobra.Command {
 	settings.String("quiet-hours", "", "when priority 1 mentions nobody, such as 22:00-07:00")
 	settings.String("time-zone", "", "time zone of the quiet hours, such as Europe/Berlin; UTC if empty")
 	settings.Bool("quiet-summary", false, "list the messages that mentioned nobody when the quiet hours end")
-	settings.String("heartbeat", "", "longest silence before an alarm, such as 5m; 0 means no alarm")
+	settings.String("heartbeat", "", "longest silence before an alarm, such as 5m, at least 1m; 0 means no alarm")
 	settings.String("heartbeat-grace", "", "additional time before the alarm")
 	cmd.Flags().AddFlagSet(settings)
 	owner := cmd.Flags().String("owner", "", "name or id of the user who owns the application from now on; invite them to its room")
@@ -50,6 +53,31 @@ func newAppSetCommand() *cobra.Command {
 		if len(in) == 0 {
 			return errors.New("name the settings to change, see --help")
 		}
-		return r.change(cmd, http.MethodPut, "application", args[0], in, "changed")
+		return r.set(cmd, args[0], in)
 	})
+}
+
+// set changes settings of an application, and prints them as the relay has understood them.
+func (r *remote) set(cmd *cobra.Command, app string, in map[string]any) error {
+	path, err := r.find(cmd.Context(), "application", app)
+	if err != nil {
+		return err
+	}
+	var now map[string]any
+	if _, err := r.Do(cmd.Context(), http.MethodPut, path, in, &now); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "application %s: changed\n", app)
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if name == "owner_id" {
+			name = "owner"
+		}
+		value := fmt.Sprint(now[name])
+		if value == "" {
+			value = "none"
+		}
+		fmt.Fprintf(out, "%s: %s\n", strings.ReplaceAll(name, "_", "-"), value)
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ type messagesFilter struct{ app, state, search, since, until string }
 
 func (f *messagesFilter) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.app, "app", "", "of this application, by name or id")
-	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas")
+	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas: "+outbox.All(outbox.States))
 	cmd.Flags().StringVar(&f.search, "search", "", "with this text in title or message")
 	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
 	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")

@@ -242,7 +242,10 @@ func TestUsers(t *testing.T) {
 	d.does(1, "user update berta --config %", "nothing to change")
 	d.does(1, "user delete admin --config %", "last administrator")
 	d.does(0, "app create berrys --room !b:example.org -q --config %")
-	d.does(0, "app set berrys --owner berta --config %", "changed")
+	d.does(0, "app set berrys --owner berta --config %", "changed", "owner: berta")
+	d.does(0, "app set berrys --heartbeat 90m --heartbeat-grace 0 --digest 5m0s --config %", "heartbeat: 1h30m", "heartbeat-grace: none", "digest: 5m")
+	d.does(1, "app set berrys --heartbeat 5 --config %", "Field 'heartbeat' is \"5\"; it must be a duration with a unit, such as 5s, 5m or 5h.")
+	d.does(1, "app set berrys --heartbeat 5s --config %", "Field 'heartbeat' is 5s; it must be 0, or from 1m to 744 hours.")
 	d.does(0, "app list --config %", "berrys  berta")
 	d.does(1, "app set berrys --owner nobody --config %", `no user "nobody"`)
 	d.does(0, "user delete berta --config %", "user berta: deleted")
@@ -282,7 +285,7 @@ func TestMessages(t *testing.T) {
 	d.does(1, "messages retry --config %", "name messages by their ids")
 	d.does(1, "messages cancel --state sent --config %", "Name the states")
 	d.does(1, "messages list --since yesterday --config %", `"yesterday" is not a time`)
-	d.does(1, "messages list --state lost --config %", "There is no state")
+	d.does(1, "messages list --state delivered --config %", `There is no state "delivered". The states are queued, retry_wait, blocked, sent, ambiguous, dead, cancelled and redacted.`)
 	d.does(1, "messages show 99 --config %", "no such message")
 	resp, err := http.Post("http://"+d.addr+"/message?token="+os.Getenv("RELAY_TOKEN"), "application/json", strings.NewReader(
 		`{"message": "<b>bold</b> &amp; plain", "extras": {"client::display": {"contentType": "text/html"}}, "attachments": [{"filename": "log.txt", "mimetype": "text/plain", "base64": "aGVsbG8="}]}`,

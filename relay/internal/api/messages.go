@@ -19,6 +19,7 @@ import (
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
+	ui "slipway/shared/web"
 )
 
 // delivery is the JSON of a message with its outcome.
@@ -218,7 +219,7 @@ func setStates(f *intake.Filter, name, text string) error {
 	for _, word := range strings.Split(text, ",") {
 		s := outbox.State(strings.TrimSpace(word))
 		if !slices.Contains(outbox.States, s) {
-			return refusal.Invalid(name, fmt.Sprintf("There is no state %q.", word))
+			return refusal.Invalid(name, fmt.Sprintf("There is no state %q. The states are %s.", ui.Excerpt(40, word), outbox.All(outbox.States)))
 		}
 		f.States = append(f.States, s)
 	}

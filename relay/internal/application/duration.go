@@ -1,6 +1,7 @@
 package application
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -33,24 +34,33 @@ func (d Duration) String() string {
 	return text
 }
 
-// durationOf reads a duration such as 5m, or a number of seconds; an empty text is none.
+// durationOf reads a duration such as 5m; 0 and an empty text are none. A number needs a unit: people mean minutes by it as often as
+// seconds.
 func durationOf(name string, v fields.Value) (*time.Duration, error) {
-	n, err := v.Integer(name)
-	if n != nil {
-		d := time.Duration(min(max(*n, -1), 1<<31)) * time.Second
+	text, err := v.Words(name)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	d, trimmed := time.Duration(0), strings.TrimSpace(*text)
+	if trimmed == "" {
 		return &d, nil
 	}
-	text, textErr := v.Text(name)
-	if text == nil || textErr != nil {
-		return nil, textErr
+	if d, err = time.ParseDuration(trimmed); err == nil {
+		return &d, nil
 	}
-	d := time.Duration(0)
-	if trimmed := strings.TrimSpace(*text); trimmed != "" && err != nil {
-		if d, err = time.ParseDuration(trimmed); err != nil {
-			return nil, refusal.Invalid(name, "Field '"+name+"' must be a duration such as 5m or 1h30m, or a number of seconds.")
-		}
+	hint := "5m or 1h30m"
+	if _, numeric := strconv.ParseFloat(trimmed, 64); numeric == nil && len(trimmed) < 10 {
+		hint = trimmed + "s, " + trimmed + "m or " + trimmed + "h"
 	}
-	return &d, nil
+	return nil, refusal.Invalid(name, fmt.Sprintf("Field '%s' is %s; it must be a duration with a unit, such as %s.", name, quoted(trimmed), hint))
+}
+
+// quoted returns the beginning of a value for a message.
+func quoted(text string) string {
+	if r := []rune(text); len(r) > 20 {
+		text = string(r[:19]) + "…"
+	}
+	return strconv.Quote(text)
 }
 
 // DurationIn returns the duration of a number of milliseconds.
@@ -65,16 +75,19 @@ func setPeriod(to *int64, d *time.Duration, field string, least time.Duration) e
 		return nil
 	}
 	if *d != 0 && *d < least || *d > maxPeriod {
-		return refusal.Invalid(field, fmt.Sprintf("The duration must be 0, or from %s to %s hours.", Duration(least), strconv.Itoa(int(maxPeriod.Hours()))))
+		return refusal.Invalid(field, fmt.Sprintf("Field '%s' is %s; it must be 0, or from %s to %d hours.", field, *d, cmp.Or(Duration(least).String(), "0"), int(maxPeriod.Hours())))
 	}
 	*to = d.Milliseconds()
 	return nil
 }
 
+// minHeartbeat is the shortest interval of heartbeats: a job that runs more often has a monitor.
+const minHeartbeat = time.Minute
+
 // setHeartbeat sets when an application counts as silent. With another interval the first one begins now.
 func setHeartbeat(row *store.Application, in Input) error {
 	before := row.Heartbeat
-	if err := setPeriod(&row.Heartbeat, in.Heartbeat, "heartbeat", time.Second); err != nil {
+	if err := setPeriod(&row.Heartbeat, in.Heartbeat, "heartbeat", minHeartbeat); err != nil {
 		return err
 	}
 	if row.Heartbeat != before {

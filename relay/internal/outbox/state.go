@@ -60,12 +60,17 @@ func (s State) Redeliverable() bool { return slices.Contains(RedeliverableStates
 func (s State) Cancellable() bool { return slices.Contains(CancellableStates, s) }
 
 // OneOf returns the states as text, such as "queued, sent or dead".
-func OneOf(states []State) string {
+func OneOf(states []State) string { return list(states, "or") }
+
+// All returns the states as text, such as "queued, sent and dead".
+func All(states []State) string { return list(states, "and") }
+
+func list(states []State, word string) string {
 	var text strings.Builder
 	for i, s := range states {
 		switch {
 		case i > 0 && i == len(states)-1:
-			text.WriteString(" or ")
+			text.WriteString(" " + word + " ")
 		case i > 0:
 			text.WriteString(", ")
 		}

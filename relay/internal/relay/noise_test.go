@@ -210,7 +210,7 @@ func TestNoise_Refused(t *testing.T) {
 		"quiet_hours":     {QuietHours: text("22-7")},
 		"time_zone":       {TimeZone: text("Mars/Base")},
 		"digest":          {Digest: period(time.Millisecond)},
-		"heartbeat":       {Heartbeat: period(-time.Second)},
+		"heartbeat":       {Heartbeat: period(59 * time.Second)},
 		"heartbeat_grace": {HeartbeatGrace: period(1000 * time.Hour)},
 	} {
 		_, err := r.UpdateApplication(t.Context(), r.Admin, app.Application.ID, in)

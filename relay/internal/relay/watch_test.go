@@ -54,8 +54,8 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		r.Drained()
 		got := r.HS.Bodies("!a:hs")
-		if len(got) != 3 || !strings.Contains(got[1], "No heartbeat\n\nNo heartbeat since 2000-01-01 00:24:00 UTC; one is due every 5m.") ||
-			!strings.Contains(got[2], "* ✅ No heartbeat\n\n✅ Resolved after 1 h 5 min.\n\nThe heartbeat is back.") {
+		if len(got) != 3 || !strings.Contains(got[1], "No heartbeat from cron\n\nNo heartbeat since 2000-01-01 00:24:00 UTC; one is due every 5m.") ||
+			!strings.Contains(got[2], "* ✅ Heartbeat of cron\n\n✅ Resolved after 1 h 5 min.\n\nThe heartbeat is back.") {
 			t.Errorf("%q", got)
 		}
 	})

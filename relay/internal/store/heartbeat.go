@@ -9,6 +9,7 @@ import (
 // Watched is an application that must send heartbeats, or whose alarm is still open. Times are Unix milliseconds.
 type Watched struct {
 	ID             int64
+	Name           string
 	LastUsed       int64
 	Heartbeat      int64 // the longest time between two heartbeats
 	HeartbeatGrace int64
@@ -19,7 +20,7 @@ type Watched struct {
 
 // Watched returns the applications to watch. key is that of their alarms.
 func (s *Store) Watched(ctx context.Context, key string) (all []Watched, err error) {
-	err = s.rows.WithContext(ctx).Raw(`SELECT a.id, a.last_used, a.heartbeat, a.heartbeat_grace, a.heartbeat_since,
+	err = s.rows.WithContext(ctx).Raw(`SELECT a.id, a.name, a.last_used, a.heartbeat, a.heartbeat_grace, a.heartbeat_since,
 		coalesce(l.message_id, 0) AS alarm, coalesce(l.episode, 0) AS episode
 		FROM applications a LEFT JOIN alerts l ON l.application_id = a.id AND l.key = ? AND l.closed_at = 0
 			AND EXISTS (SELECT 1 FROM outbox o WHERE o.id = l.message_id AND o.source = ?)

@@ -33,7 +33,7 @@ func TestApplicationLife(t *testing.T) {
 	b.post("/ui/applications/new", "name", "x", "target", "other", "room_id", "", "priority_scale", "auto")
 	b.want(400, "Choose a room.", `<details class="more">`)
 	b.post("/ui/applications/new", "name", "x", "target", "new", "critical_retry", "1s")
-	b.want(400, "The duration must be 0, or from 30s to", `<details class="more" open>`)
+	b.want(400, "Field &#39;critical_retry&#39; is 1s; it must be 0, or from 30s to", `<details class="more" open>`)
 
 	b.get("/ui/applications/1")
 	b.want(200, "<h1>backup</h1>", "-"+token, b.base+"/hook/github/TOKEN", "authorization: {credentials: TOKEN}", "ntfy://:TOKEN@"+strings.TrimPrefix(b.base, "http://")+"/alerts?scheme=http")
