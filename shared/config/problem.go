@@ -56,7 +56,7 @@ func (l *loader) validate(target any) {
 	v.Validate(&found)
 	known := slices.Clone(l.problems.list)
 	for _, p := range found.list {
-		if slices.ContainsFunc(known, func(k *Problem) bool { return strings.HasPrefix(p.Key, k.Key) || strings.HasPrefix(k.Key, p.Key) }) {
+		if slices.ContainsFunc(known, func(k *Problem) bool { return within(p.Key, k.Key) || within(k.Key, p.Key) }) {
 			continue
 		}
 		for at := p.Key; p.Origin == "" && at != ""; at = at[:max(0, strings.LastIndexAny(at, ".["))] {
@@ -64,4 +64,10 @@ func (l *loader) validate(target any) {
 		}
 		l.problems.list = append(l.problems.list, p)
 	}
+}
+
+// within reports whether a setting is key, or in the section or list of that name.
+func within(setting, key string) bool {
+	rest, found := strings.CutPrefix(setting, key)
+	return found && (rest == "" || key == "" || rest[0] == '.' || rest[0] == '[')
 }

@@ -104,7 +104,7 @@ func TestConfigCheck_CallersThatDoNotExist(t *testing.T) {
 		return "{rules: [{who: [" + who + "], repositories: ['**'], allow: [pull]}]}\n"
 	}
 	newChecked(t, withPasswords+"access: "+rule("everyone"), users).refuses(
-		`access: rules[0]: "everyone" is not a caller; write anyone for everybody, with or without a login, or users for everybody who logs in`,
+		`access.rules[0]: "everyone" is not a caller; write anyone for everybody, with or without a login, or users for everybody who logs in`,
 	)
 	for name, machine := range map[string]string{"a rule": rule("alice, 'robot:ci'"), "a group": "{groups: {g: ['robot:ci']}, " + rule("'group:g'")[1:]} {
 		t.Run("robot in "+name, func(t *testing.T) {

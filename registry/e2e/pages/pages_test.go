@@ -151,6 +151,8 @@ func TestProvider(t *testing.T) {
 		t.Errorf("a token for pulls deletes: %d", got)
 	}
 	b.Click("form[action$=revoke] button")
+	b.Sees("Revoke the token")
+	b.Click("main button.bad")
 	b.Sees("Revoked.")
 	if got := status(http.MethodGet, "/v2/web/app/tags/list"); got != http.StatusUnauthorized {
 		t.Errorf("a revoked token: %d", got)

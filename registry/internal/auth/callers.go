@@ -18,6 +18,8 @@ const maxCallers = 500
 type Known struct {
 	access.Caller
 	Who string // as the rules write it
+	// NoPassword reports that a rule names a user who is not in the password file, and so cannot log in.
+	NoPassword bool
 }
 
 // AnyPerson stands for each person of the identity provider that no rule names.
@@ -66,16 +68,29 @@ func (a *Authorizer) Callers(ctx context.Context) (callers []Known, more bool, e
 			break
 		}
 		if l := a.opts.Logins; l == nil || l.Equip(ctx, &c) == nil {
-			callers = append(callers, Known{c, name})
+			callers = append(callers, Known{c, name, l != nil && c.Kind == access.User && !l.hasPassword(c.Name)})
 		}
 	}
 	if people := a.People(); people != nil && people.HasProvider() {
 		for _, group := range a.opts.Rules().Groups() {
-			callers = append(callers, Known{access.Caller{Kind: access.Person, Groups: []string{group}}, access.GroupWord + group})
+			callers = append(callers, Known{Caller: access.Caller{Kind: access.Person, Groups: []string{group}}, Who: access.GroupWord + group})
 		}
-		callers = append(callers, Known{access.Caller{Kind: access.Person}, AnyPerson})
+		callers = append(callers, Known{Caller: access.Caller{Kind: access.Person}, Who: AnyPerson})
 	}
 	return callers, more, nil
+}
+
+// hasPassword reports whether the password file has the user.
+func (l *Logins) hasPassword(name string) bool {
+	if l.Htpasswd == nil {
+		return false
+	}
+	users := l.Htpasswd.file.Get()
+	if users == nil {
+		return true // it cannot be read at the moment
+	}
+	_, has := users.byName[name]
+	return has
 }
 
 // sortKey puts anonymous callers first and users before all that have a kind.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net/url"
 	"strings"
 
@@ -38,9 +37,6 @@ func LoadAccess(name string, content []byte) (*access.Rules, error) {
 	if _, err := config.Load(&f, config.Options{File: name, Source: content}); err != nil {
 		return nil, err
 	}
-	if len(f.Rules) == 0 {
-		return nil, errors.New("has no rules, which would let nobody in")
-	}
 	return compileRules(f.Groups, f.Rules)
 }
 
@@ -65,10 +61,35 @@ func (a *Access) validate(p *config.Problems) {
 	if len(a.Rules) == 0 {
 		p.Addf("access", "has no rules, which would let nobody in; write rules or file")
 	}
-	if _, err := a.Compile(); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			p.Addf("access", "%s", line)
+	_, err := a.Compile()
+	addRuleErrors(p, "access.", err)
+}
+
+// Validate adds everything that is wrong with the groups and rules.
+func (f *AccessFile) Validate(p *config.Problems) {
+	if len(f.Rules) == 0 {
+		p.Addf("", "has no rules, which would let nobody in")
+	}
+	_, err := compileRules(f.Groups, f.Rules)
+	addRuleErrors(p, "", err)
+}
+
+// addRuleErrors adds each line of an error of [access.New] to the rule or group that it begins with, or that a line before it began
+// with.
+func addRuleErrors(p *config.Problems, section string, err error) {
+	if err == nil {
+		return
+	}
+	key := strings.TrimSuffix(section, ".")
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if at, rest, found := strings.Cut(line, ": "); found && (strings.HasPrefix(at, "rules[") || strings.HasPrefix(at, "groups.")) {
+			key, line = section+at, rest
 		}
+		at := key
+		if field, rest, found := strings.Cut(line, " is required"); found && (field == "who" || field == "repositories") {
+			at, line = key+"."+field, "is required"+rest
+		}
+		p.Addf(at, "%s", line)
 	}
 }
 

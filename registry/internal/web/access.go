@@ -22,8 +22,9 @@ type cell struct {
 }
 
 type callerRow struct {
-	Who   string
-	Cells []cell
+	Who     string
+	Cells   []cell
+	NoLogin bool // the caller cannot log in
 }
 
 type accessPage struct {
@@ -89,7 +90,7 @@ func (web *Web) getAccess(w http.ResponseWriter, v *visit) error {
 }
 
 func (web *Web) callerRow(c *auth.Known, name oci.Name) callerRow {
-	row := callerRow{Who: c.Who}
+	row := callerRow{Who: c.Who, NoLogin: c.NoPassword}
 	for _, right := range rightColumns {
 		d := web.o.Auth.Explain(&c.Caller, right, name)
 		row.Cells = append(row.Cells, cell{Right: right.String(), Allowed: d.Allowed, Why: ui.Sentence(d.Part())})

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,6 +116,12 @@ func (web *Web) postRevokeToken(w http.ResponseWriter, v *visit) error {
 		return errNoPage
 	}
 	id := mux.Vars(v.Request)["token"]
+	if !slices.ContainsFunc(p.Tokens, func(row ownedRow) bool { return row.ID == id }) {
+		return errHidden
+	}
+	if sure, err := web.confirmed(w, v, confirmPage{frame: p.frame, Heading: "Revoke the token " + id + "?", Text: "What logs in with it can no longer do so.", Button: "Revoke", Cancel: web.base + "/account"}); !sure {
+		return err
+	}
 	err = web.o.Auth.People().Revoke(v.Context(), v.user(), id)
 	if errors.Is(err, personal.ErrUnknown) {
 		return errHidden

@@ -36,6 +36,19 @@ type act struct {
 	Uploads int // 0 = this isn't an upload
 }
 
+// Where is the repository with the tag or digest, as clients write it, or what else the line is about.
+func (a act) Where() string {
+	switch {
+	case a.Uploads > 0 || a.Reference == "":
+		return a.Repository
+	case a.Repository == "":
+		return a.Reference
+	case strings.Contains(a.Reference, ":"):
+		return a.Repository + "@" + a.Reference
+	}
+	return a.Repository + ":" + a.Reference
+}
+
 // uploadID is how the log names an upload, in the place of a tag or digest.
 var uploadID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 

@@ -183,6 +183,9 @@ func TestNothingChanges(t *testing.T) {
 // TestOpen_Forms: also where nobody logs in, a form needs the token of its page.
 func TestOpen_Forms(t *testing.T) {
 	s := newSite(t, open)
+	administrator := s.browser()
+	administrator.get("/ui/")
+	administrator.want(200, ">State</a>", ">Maintenance</a>", "->Audit</a>")
 	s.image("a", "v1", nil, "x")
 	b := s.browser()
 	b.post("/ui/delete/a:v1")

@@ -25,14 +25,14 @@ func TestSizesInLists(t *testing.T) {
 	s.image("web/db", "v1", nil, strings.Repeat("y", 70_000), "shared")
 	b := s.browser()
 	b.get("/ui/?in=web/")
-	b.want(200, "web/app", "-Only here")
+	b.want(200, "web/app", "-Only here", "Sizes and dates are being read")
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(b.page, "Only here"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no sizes appear")
 		}
 		b.get("/ui/?in=web/")
 	}
-	b.want(200, "Last push", "69.2 KiB")
+	b.want(200, "Last push", "69.2 KiB", "-being read")
 	b.get("/ui/repository/web/db")
 	b.want(200, "69.2 KiB in 4 blobs and manifests")
 	b.get("/ui/usage")

@@ -49,10 +49,10 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	if web.managesTokens(v) {
 		link("tokens", "/tokens", "Tokens")
 	}
-	if v.grant != nil && f.Name != "" && web.administers(v) {
+	if web.o.Auth == nil || f.Name != "" && web.administers(v) {
 		link("state", "/state", "State")
 		link("maintenance", "/maintenance", "Maintenance")
-		if web.o.AuditFile != "" {
+		if web.o.AuditFile != "" && v.grant != nil {
 			link("acts", "/audit", "Audit")
 		}
 	}

@@ -95,6 +95,9 @@ func TestAccess_NamesNobodyElse(t *testing.T) {
 		b = s.as(user)
 		b.get("/ui/access?repository=web/app")
 		b.want(200, why, "-secret/", "-dave, ", "-, erin")
+		if user == "lead" { // who has a password, unlike erin
+			b.want(200, `erin</a> <span class="state odd"`, `lead</a></th>`, `anonymous</a></th>`)
+		}
 	}
 }
 
@@ -157,6 +160,14 @@ func TestRobots(t *testing.T) {
 	lead.get("/ui/robots")
 	lead.want(200, "-"+first, "-not since the start")
 	lead.post("/ui/robots/ci/secret")
+	lead.want(200, "Give another secret to the robot ci?", "-robot-secret", `name="sure" value="yes"`, `href="/ui/robots" autofocus>Cancel`)
+	if got := status(first); got != 200 {
+		t.Errorf("before the answer: %d", got)
+	}
+	lead.post("/ui/robots/none/revoke")
+	lead.want(404)
+	lead.page = page
+	lead.post("/ui/robots/ci/secret", "sure", "yes")
 	second := secretShown.FindStringSubmatch(lead.page)[1]
 	if got := []int{status(first), status(second)}; got[0] != 401 || got[1] != 200 {
 		t.Errorf("after another secret: %v", got)
@@ -164,16 +175,21 @@ func TestRobots(t *testing.T) {
 	for _, path := range []string{"/ui/robots/all/secret", "/ui/robots/all/revoke"} {
 		lead.page = page
 		lead.post(path)
+		lead.want(404, "-all?")
+		lead.page = page
+		lead.post(path, "sure", "yes")
 		lead.want(403, "do not administer")
 	}
 	lead.page = page
 	lead.post("/ui/robots/ci/revoke")
+	lead.want(200, "Revoke the robot ci?")
+	lead.post("/ui/robots/ci/revoke", "sure", "yes")
 	lead.want(200, "Revoked.", "->ci<")
 	if got := status(second); got != 401 {
 		t.Errorf("a revoked robot: %d", got)
 	}
 	lead.page = page
-	lead.post("/ui/robots/ci/secret")
+	lead.post("/ui/robots/ci/secret", "sure", "yes")
 	lead.want(404, "not here")
 }
 
@@ -239,10 +255,15 @@ func TestPersonalTokens(t *testing.T) {
 	bob := s.as("bob")
 	bob.get("/ui/account")
 	id := strings.Split(secret, "_")[2]
-	bob.post("/ui/account/tokens/" + id + "/revoke")
+	bob.post("/ui/account/tokens/"+id+"/revoke", "sure", "yes")
 	bob.want(404)
 	b.get("/ui/account")
 	b.post("/ui/account/tokens/" + id + "/revoke")
+	b.want(200, "Revoke the token "+id+"?")
+	if got := client("GET", "/v2/"); got != 200 {
+		t.Errorf("before the answer: %d", got)
+	}
+	b.post("/ui/account/tokens/"+id+"/revoke", "sure", "yes")
 	b.want(200, "Revoked.", "-laptop &lt;")
 	if got := client("GET", "/v2/"); got != 401 {
 		t.Errorf("a revoked token: %d", got)

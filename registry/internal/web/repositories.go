@@ -69,6 +69,7 @@ type repositoriesPage struct {
 	Next     string
 	LoginFor bool // logging in may show more
 	Indexed  bool // sizes and dates are known
+	Reading  bool // they are being read for the first time
 	Whole    bool // the visitor may see all repositories
 	Host     string
 }
@@ -109,6 +110,7 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 	p.Entries = slices.Clone(p.Entries) // without the others
 	room.Shrink(0)
 	p.Indexed = web.o.Index.Want()
+	p.Reading = web.o.Index != nil && !p.Indexed
 	for i := range p.Entries {
 		if err := web.describe(v, &p.Entries[i]); err != nil {
 			return err

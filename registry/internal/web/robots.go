@@ -77,7 +77,24 @@ func (web *Web) postRobots(w http.ResponseWriter, v *visit) error {
 	return web.showSecret(w, v, answer, err)
 }
 
+// confirmedRobot asks before a change of a robot that is logged in somewhere.
+func (web *Web) confirmedRobot(w http.ResponseWriter, v *visit, heading, text, button string) (bool, error) {
+	p, err := web.robotsPage(v)
+	if err != nil {
+		return false, err
+	}
+	name := mux.Vars(v.Request)["robot"]
+	if v.PostForm.Get("sure") == "" && !slices.ContainsFunc(p.Robots, func(r robotRow) bool { return r.Name == name }) {
+		return false, errHidden
+	}
+	return web.confirmed(w, v, confirmPage{frame: web.frame(v, "robots", button), Heading: heading + " " + name + "?", Text: text, Button: button, Cancel: web.base + "/robots"})
+}
+
 func (web *Web) postRotateRobot(w http.ResponseWriter, v *visit) error {
+	sure, err := web.confirmedRobot(w, v, "Give another secret to the robot", "Its present secret stops working at once, wherever it is in use. The new one is shown once.", "New secret")
+	if !sure {
+		return err
+	}
 	_, answer, err := web.act(v, http.MethodPost, robotsPath+"/"+mux.Vars(v.Request)["robot"]+"/secret", "", nil)
 	return web.showSecret(w, v, answer, err)
 }
@@ -113,6 +130,10 @@ func (web *Web) showSecret(w http.ResponseWriter, v *visit, answer []byte, faile
 }
 
 func (web *Web) postRevokeRobot(w http.ResponseWriter, v *visit) error {
+	sure, err := web.confirmedRobot(w, v, "Revoke the robot", "It can no longer log in, and cannot be brought back: another robot of this name has another secret.", "Revoke")
+	if !sure {
+		return err
+	}
 	if _, _, err := web.act(v, http.MethodDelete, robotsPath+"/"+mux.Vars(v.Request)["robot"], "", nil); err != nil {
 		return err
 	}

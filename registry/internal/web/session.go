@@ -24,6 +24,9 @@ const (
 	sessionCookie = "registry_session"
 	// clockSkew is how much further ahead the clock of another replica may be.
 	clockSkew = 5 * time.Minute
+	// cookieLasts is how long a browser keeps the cookie of a session that has expired, which tells it from a
+	// visitor who never logged in.
+	cookieLasts = 30 * 24 * time.Hour
 )
 
 // visit is a request of a page with what its sender may do.
@@ -32,6 +35,7 @@ type visit struct {
 	grant *auth.Grant // nil = everybody may do everything
 	csrf  string      // "" without a session
 	nonce []byte      // of the session
+	ended bool        // the browser has a session that has ended
 }
 
 // may reports whether the visitor has the right in a repository.
@@ -81,7 +85,7 @@ func (s *visitSession) csrf() string {
 }
 
 // open identifies the visitor, and requires the session's CSRF token with forms. A visitor whose
-// session has ended is not logged in.
+// session has ended is not logged in, and is sent to the login where that would be refused.
 func (web *Web) open(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ui.BoundForm(w, r)
@@ -93,17 +97,23 @@ func (web *Web) open(h handler) http.Handler {
 		if err == nil {
 			err = h(w, v)
 		}
-		if err != nil {
-			web.fail(w, v, err)
+		if err == nil {
+			return
 		}
+		if status, _ := problem(err); v.ended && web.canLogIn() && (status == http.StatusNotFound || status == http.StatusForbidden) {
+			http.Redirect(w, r, web.base+"/login"+ui.NextQuery(web.outside(r), web.base), http.StatusSeeOther)
+			return
+		}
+		web.fail(w, v, err)
 	})
 }
 
 func (web *Web) identify(w http.ResponseWriter, v *visit) error {
 	var s visitSession
 	known := false
-	if cookie, err := v.Cookie(sessionCookie); err == nil {
+	if cookie, err := v.Cookie(sessionCookie); err == nil && cookie.Value != "" {
 		s, known = web.unseal(cookie.Value)
+		v.ended = !known
 	}
 	if web.o.Auth == nil {
 		if !known { // forms need a token also without logins
@@ -121,7 +131,7 @@ func (web *Web) identify(w http.ResponseWriter, v *visit) error {
 			return err
 		}
 		if ended {
-			s, known = visitSession{}, false
+			s, known, v.ended = visitSession{}, false, true
 		}
 	}
 	grant, err := web.o.Auth.Resume(v.Request, s.Session)
@@ -130,7 +140,7 @@ func (web *Web) identify(w http.ResponseWriter, v *visit) error {
 		if !errors.As(err, &refused) || refused.RetryAfter > 0 {
 			return err
 		}
-		s, known = visitSession{}, false
+		s, known, v.ended = visitSession{}, false, v.ended || known
 		if grant, err = web.o.Auth.Resume(v.Request, s.Session); err != nil {
 			return err
 		}
@@ -152,7 +162,7 @@ func newSession(who auth.Session) visitSession {
 func (web *Web) keep(w http.ResponseWriter, r *http.Request, s visitSession) error {
 	value, err := web.seal(s)
 	if err == nil {
-		ui.SetCookie(w, http.Cookie{Name: sessionCookie, Value: value, Path: web.base, Expires: s.Expires, Secure: web.secure(r)})
+		ui.SetCookie(w, http.Cookie{Name: sessionCookie, Value: value, Path: web.base, Expires: s.Expires.Add(cookieLasts), Secure: web.secure(r)})
 	}
 	return err
 }

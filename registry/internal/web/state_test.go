@@ -62,7 +62,7 @@ not json
 	b.want(200, "2 uploads with 8 B; the one that has waited longest")
 	b.want(200, "storage", "hub", "1\u202f234", ">State<", ">Audit<")
 	b.get("/ui/audit")
-	b.want(200, "alice", "web/app", "&lt;b&gt;v1", "-<b>v1", "403", "upload of 2 blobs", "upload of 1 blob", "-fa6e90d")
+	b.want(200, "alice", "web/app:&lt;b&gt;v1", "-<b>v1", "403", "upload of 2 blobs", "upload of 1 blob", "-fa6e90d")
 	b.get("/ui/audit?q=web/db")
 	b.want(200, "bob", "-web/app")
 }

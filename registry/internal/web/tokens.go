@@ -69,6 +69,13 @@ func (web *Web) postRevokeOwned(w http.ResponseWriter, v *visit) error {
 	}
 	people := web.o.Auth.People()
 	owner, id := v.PostForm.Get("owner"), v.PostForm.Get("token")
+	ask := confirmPage{frame: web.frame(v, "tokens", "Revoke"), Heading: "Revoke the token " + id + " of " + owner + "?", Text: "What logs in with it can no longer do so.", Button: "Revoke", Cancel: web.base + "/tokens"}
+	if id == "" {
+		ask.Heading, ask.Text = "Revoke all tokens of "+owner+"?", "What logs in with them can no longer do so."
+	}
+	if sure, err := web.confirmed(w, v, ask); !sure {
+		return err
+	}
 	revoke := []personal.Token{{ID: id}}
 	if id == "" {
 		var err error

@@ -53,7 +53,7 @@ func TestTokens(t *testing.T) {
 	b.get("/ui/tokens")
 	b.want(200, "oidc:gone", "oidc:&lt;b&gt;", "-<b>", ">alice</th>", id("alice"), "-"+secrets["alice"], "-Revoke all")
 	page := b.page
-	b.post("/ui/tokens/revoke", "owner", "alice", "token", id("oidc:gone"))
+	b.post("/ui/tokens/revoke", "owner", "alice", "token", id("oidc:gone"), "sure", "yes")
 	b.want(404)
 	b.page = ""
 	b.post("/ui/tokens/revoke", "owner", "alice", "token", id("alice"))
@@ -63,10 +63,17 @@ func TestTokens(t *testing.T) {
 	}
 	b.page = page
 	b.post("/ui/tokens/revoke", "owner", "alice", "token", id("alice"))
+	b.want(200, "Revoke the token "+id("alice")+" of alice?", `name="owner" value="alice"`, `name="token" value="`+id("alice")+`"`)
+	if !works("alice") {
+		t.Error("a token is revoked before the answer")
+	}
+	b.post("/ui/tokens/revoke", "owner", "alice", "token", id("alice"), "sure", "yes")
 	b.want(200, "Revoked.", "-"+id("alice"), ">alice</th>")
 	b.get("/ui/tokens?owner=oidc:gone")
 	b.want(200, "->alice</th>", "Revoke all of oidc:gone")
 	b.post("/ui/tokens/revoke", "owner", "oidc:gone")
+	b.want(200, "Revoke all tokens of oidc:gone?")
+	b.post("/ui/tokens/revoke", "owner", "oidc:gone", "sure", "yes")
 	b.want(200, "-oidc:gone", ">alice</th>")
 	b.get("/ui/tokens?owner=oidc:gone")
 	b.want(200, "oidc:gone has no tokens.")

@@ -31,7 +31,7 @@ func TestUndo(t *testing.T) {
 	b.post("/ui/delete/web/app")
 	b.want(200, "The whole repository", "Restore all", "v1", "v2")
 	b.get("/ui/trash")
-	b.want(200, `href="/ui/trash/web/app">web/app</a>`)
+	b.want(200, `href="/ui/trash/web/app">web/app</a>`, `action="/ui/restore/web/app"`)
 	for _, who := range []string{"bob", "nobody", ""} {
 		other := s.browser()
 		if who != "" {

@@ -33,7 +33,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {

@@ -82,6 +82,8 @@ func TestMessagePages(t *testing.T) {
 	blocked := b.send(held, "Stuck", "two")
 	b.get("/ui/messages")
 	b.want(200, "Broken", "Stuck", "given up", "blocked", "The bot may not write in the room.")
+	b.get("/ui/applications")
+	b.want(200, `<span class="state blocked">blocked</span><p class="hint">the bot may not write in the room</p>`)
 	b.get("/ui/messages?state=dead")
 	b.want(200, "Broken", "-Stuck")
 	b.get("/ui/messages?state=waiting")
