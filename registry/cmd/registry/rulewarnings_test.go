@@ -41,7 +41,7 @@ func TestConfigCheck_RulesWithoutEffect(t *testing.T) {
 		"access: rules name robot:cy, which the storage does not have",
 		"access: rules name workload:wep, which is not in auth.service.builtin.workloads",
 		"access: rules name cert:build, but client certificates count only if http.tls.clientcas is set",
-		"access.rules[2] (bob in secret/**: deny pull) never denies pull, because rules[1] (users in **: allow pull) allows it before: move it up",
+		"access: rules[2] (bob in secret/**: deny pull) never denies pull, because rules[1] (users in **: allow pull) allows it before: move it up",
 	} {
 		if !strings.Contains(got, "warning: "+want) {
 			t.Errorf("no warning %q in\n%s", want, got)
