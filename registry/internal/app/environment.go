@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/storage"

@@ -1,7 +1,7 @@
 package app
 
 import (
-	"slipway/registry/internal/maintenance/pulls"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/storage"
 )
 

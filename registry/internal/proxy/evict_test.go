@@ -12,9 +12,9 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/collect"
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/pulls"
 )
 
 // TestRetention: those who administer the registry see what retention would delete, and nothing is deleted.

@@ -9,7 +9,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
-	"slipway/registry/internal/maintenance/pulls"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
 )

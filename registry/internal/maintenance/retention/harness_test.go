@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/layout/tree"
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 )

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/storage"
 )
 
