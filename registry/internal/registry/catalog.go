@@ -79,27 +79,33 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	if len(after) > 0 {
 		start, _ = slices.BinarySearch(children, after[0])
 	}
-	var names []string
-	for _, child := range children[start:] {
-		if full, ok := childName(name, child); ok {
-			names = append(names, full)
+	var ahead []childList
+	for next := start; ; {
+		// Of a page nothing is looked at that it can't hold.
+		for ; next < len(children) && len(ahead) < min(view.AtOnce, p.limit-len(p.names)); next++ {
+			if full, ok := childName(name, children[next]); ok {
+				ahead = append(ahead, childList{full, p.list(ctx, full)})
+			}
 		}
-	}
-	lists := make([]func() (*view.Listing, error), 0, len(names))
-	for i, full := range names {
-		for j := len(lists); j < min(len(names), i+view.AtOnce, i+p.limit-len(p.names)); j++ {
-			lists = append(lists, p.list(ctx, names[j]))
+		if len(ahead) == 0 {
+			return nil
 		}
+		child := ahead[0]
+		ahead = ahead[1:]
 		var rest []string
-		if len(after) > 0 && full[strings.LastIndexByte(full, '/')+1:] == after[0] {
+		if len(after) > 0 && child.name[strings.LastIndexByte(child.name, '/')+1:] == after[0] {
 			rest = append([]string{}, after[1:]...)
 		}
-		if err := p.walk(ctx, full, rest, lists[i]); err != nil {
+		if err := p.walk(ctx, child.name, rest, child.list); err != nil {
 			return err
 		}
-		lists[i] = nil
 	}
-	return nil
+}
+
+// childList is a repository and the listing of what is below it, perhaps on its way.
+type childList struct {
+	name string
+	list func() (*view.Listing, error)
 }
 
 // repositoryPrefix returns the prefix of a repository; "" stands for all of them.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -109,6 +110,53 @@ func TestCatalog(t *testing.T) {
 			t.Errorf("a page of nothing holds %q", got)
 		}
 	})
+}
+
+// listed counts listings, and the looks at prefixes that save some.
+type listed struct {
+	both
+	lists, looks int
+}
+
+func (l *listed) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	l.lists++
+	return l.both.List(ctx, prefix, o)
+}
+
+func (l *listed) Stat(ctx context.Context, key string) (storage.Info, error) {
+	l.looks++
+	return l.both.Stat(ctx, key)
+}
+
+// Page by page, each directory is read once, and a page looks at none but those of its own repositories,
+// those above them, and the next.
+func TestCatalog_ReadsEachDirectoryOnce(t *testing.T) {
+	store := &listed{both: stores["memory"](t)}
+	for i := range 40 {
+		pushImage(t, newRegistry(store.both, Options{}).Repository(oci.Name(fmt.Sprintf("team-%d/app-%d", i/10, i%10))), "t", "x")
+	}
+	r := newRegistry(store, Options{})
+	pass := func(wantLists, maxLooks int) {
+		t.Helper()
+		store.lists = 0
+		last, n := "", 0
+		for more := true; more; {
+			store.looks = 0
+			var names []string
+			var err error
+			names, more, err = r.Catalog(t.Context(), 5, last, nil)
+			check(t, err)
+			n, last = n+len(names), names[len(names)-1]
+			if store.looks > maxLooks {
+				t.Errorf("the page that ends with %s looks at %d directories, want at most %d", last, store.looks, maxLooks)
+			}
+		}
+		if n != 40 || store.lists != wantLists {
+			t.Errorf("%d repositories by reading %d directories, want 40 and %d", n, store.lists, wantLists)
+		}
+	}
+	pass(1+4+40, 5) // known already: the root, two teams, the last repository of the page before, the first of this one
+	pass(0, 5+5)
 }
 
 func TestCatalogFollowsEveryChange(t *testing.T) {

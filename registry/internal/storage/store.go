@@ -127,6 +127,9 @@ type ListOptions struct {
 	// Max is how many entries the caller needs at most; 0 = all. It saves the
 	// store work, and changes nothing else.
 	Max int
+	// Version, if not nil, is set to the version of the prefix that Stat would have given, before
+	// an entry is yielded. It stays as it is where the store can't tell.
+	Version *string
 }
 
 // Object is an open object. If it is a file, the embedded reader leads to it

@@ -46,20 +46,22 @@ func (l *Listing) Has(name string) bool {
 // Below lists the prefixes directly below prefix; none if there is nothing. While nothing
 // changes there, and the store can tell, the same pointer comes back.
 func (v *View) Below(ctx context.Context, prefix string) (*Listing, error) {
-	// The version comes first: a change while the listing is read makes the next call read again.
-	info, err := v.Stat(ctx, prefix+"/")
-	if errors.Is(err, storage.ErrNotExist) {
-		return &Listing{}, nil
+	if kept, ok := v.listings.Get(prefix); ok {
+		info, err := v.Stat(ctx, prefix+"/")
+		if errors.Is(err, storage.ErrNotExist) {
+			return &Listing{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if kept.version == info.Version {
+			return kept, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	l := &Listing{version: info.Version}
-	if kept, ok := v.listings.Get(prefix); ok && l.version != "" && kept.version == l.version {
-		return kept, nil
-	}
+	l := &Listing{}
 	weight := int64(len(prefix)) + 200
-	for info, err := range v.List(ctx, prefix, storage.ListOptions{Names: true}) {
+	// The version comes first: a change while the listing is read makes the next call read again.
+	for info, err := range v.List(ctx, prefix, storage.ListOptions{Names: true, Version: &l.version}) {
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 			yield(storage.Info{}, err)
 			return
 		}
-		l := &listing{s: s, ctx: ctx, o: o, yield: yield}
+		l := &listing{s: s, ctx: ctx, o: o, yield: yield, version: o.Version}
 		err = l.dir(prefix, name)
 		if err == nil || err == errStopped || isNotExist(err) && !s.vanished() { //nolint:errorlint // itself
 			return
@@ -42,6 +42,8 @@ type listing struct {
 	ctx   context.Context //nolint:containedctx // of the call
 	o     storage.ListOptions
 	yield func(storage.Info, error) bool
+
+	version *string // of the directory that is read next; nil = not needed
 }
 
 // dir yields the entries of the directory at name in the order of their keys, where those of
@@ -51,6 +53,11 @@ func (l *listing) dir(prefix, name string) error {
 	if err != nil {
 		return err
 	}
+	var st unix.Stat_t
+	if l.version != nil && l.s.local() && unix.Fstat(fd, &st) == nil {
+		*l.version = version(&st)
+	}
+	l.version = nil
 	f := os.NewFile(uintptr(fd), prefix)
 	all, err := f.ReadDir(-1)
 	f.Close()
@@ -79,21 +86,22 @@ func (l *listing) dir(prefix, name string) error {
 		if err := l.ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.entry(prefix+"/"+e, name+"/"+e); err != nil {
+		if err := l.entry(prefix+"/"+e, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry yields an entry of a directory, or what is below it.
+// entry yields an entry of the directory at name, or what is below it.
 func (l *listing) entry(key, name string) error {
 	dir, isPrefix := strings.CutSuffix(key, "/")
+	path := func() string { return name + dir[strings.LastIndexByte(dir, '/'):] }
 	if isPrefix && l.o.Flat {
 		if key < l.o.After && !strings.HasPrefix(l.o.After, key) {
 			return nil
 		}
-		return ignoreNotExist(l.dir(dir, strings.TrimSuffix(name, "/")))
+		return ignoreNotExist(l.dir(dir, path()))
 	}
 	if key <= l.o.After {
 		return nil
@@ -101,7 +109,7 @@ func (l *listing) entry(key, name string) error {
 	info := storage.Info{Key: key, Prefix: isPrefix}
 	if !isPrefix && !l.o.Names {
 		var st unix.Stat_t
-		if err := l.s.look(name, &st); err != nil {
+		if err := l.s.look(path(), &st); err != nil {
 			return ignoreNotExist(err)
 		}
 		info = l.s.info(key, &st)

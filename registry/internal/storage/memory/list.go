@@ -18,6 +18,9 @@ func (m *Memory) List(_ context.Context, prefix string, o storage.ListOptions) i
 			yield(storage.Info{}, err)
 			return
 		}
+		if info, err := m.statPrefix(prefix); err == nil && o.Version != nil {
+			*o.Version = info.Version
+		}
 		for _, info := range m.list(prefix+"/", o) {
 			if !yield(info, nil) {
 				return
