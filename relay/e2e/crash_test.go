@@ -132,19 +132,6 @@ func (s *site) anyIn(states []outbox.State) bool {
 	return false
 }
 
-func TestSecondRelayOnOneDatabaseIsRefused(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	second := s.command("serve", "--config", s.configure())
-	second.Env = append(second.Env, "RELAY_HTTP_LISTENADDRESS=127.0.0.1:0")
-	out, err := second.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "another relay") {
-		t.Errorf("error %v, output %s", err, out)
-	}
-	a := s.application("first", "")
-	s.becomes(s.say(a, "still here"), "sent")
-}
-
 // A database that cannot be written to answers 503, and nothing that was
 // answered with 200 is lost.
 func TestDiskFull(t *testing.T) {

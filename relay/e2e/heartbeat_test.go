@@ -33,32 +33,3 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-// Of three relays the one that delivers dies while a cron job is silent: there is still one alarm, and one edit.
-func TestFull_Heartbeat_SeveralRelays(t *testing.T) {
-	stub := newStub(t)
-	f := newFleet(t, stub.url, 3)
-	for _, m := range f.relays {
-		m.start()
-	}
-	leader := f.delivers(nil)
-	a := f.application("cron", "")
-	if status, out := f.ask(http.MethodPut, fmt.Sprint("/application/", a.id), object{"heartbeat": "1m"}); status != http.StatusOK {
-		t.Fatalf("%d %v", status, out)
-	}
-	f.eventually("an alarm", func() bool { return len(stub.bodies(a.room)) == 1 })
-	leader.kill()
-	f.delivers(leader)
-	time.Sleep(70 * time.Second) // longer than the interval: another alarm would come
-	if got := stub.bodies(a.room); len(got) != 1 {
-		t.Errorf("after a failover: %q", got)
-	}
-	f.eventually("a heartbeat", func() bool {
-		status, _, err := f.try(http.MethodPost, "/heartbeat/"+a.token, nil, nil)
-		return err == nil && status == http.StatusOK
-	})
-	f.eventually("an edit", func() bool { return len(stub.bodies(a.room)) >= 2 })
-	if got := stub.bodies(a.room); !strings.Contains(got[1], "The heartbeat is back.") {
-		t.Errorf("%q", got)
-	}
-}

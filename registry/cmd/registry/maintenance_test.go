@@ -61,6 +61,15 @@ func TestCollectGarbage_MissingRoot(t *testing.T) {
 	}
 }
 
+// Who asks for quiet gets no report, for example a cron job.
+func TestCollectGarbage_Quiet(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	v.push(0)
+	if code, stdout, stderr := v.command("garbage-collect", "-m", "-q"); code != 0 || stdout != "" {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+}
+
 // A negative age would reach into the future: it is refused, and nothing is removed.
 func TestNegativeDurationsAreRefused(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}

@@ -5,11 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -18,7 +15,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,31 +27,21 @@ import (
 )
 
 // tokenServer gives out tokens as the token servers of distribution's users do: ada may
-// do everything, everybody else may pull. It signs by ECDSA with its certificate in the token
-// or, as docker_auth does, by RSA with libtrust's id of its key.
+// do everything, everybody else may pull. It signs by ECDSA with its certificate in the token.
 type tokenServer struct {
 	*httptest.Server
 	t    *testing.T
-	keys keyType
 	cert atomic.Pointer[signingCert]
 }
-
-// keyType is the algorithm of a token server's keys.
-type keyType int
-
-const (
-	ecdsaKey keyType = iota
-	rsaKey
-)
 
 type signingCert struct {
 	der []byte
 	key crypto.Signer
 }
 
-func newTokenServer(t *testing.T, keys keyType) *tokenServer {
+func newTokenServer(t *testing.T) *tokenServer {
 	t.Helper()
-	s := &tokenServer{t: t, keys: keys}
+	s := &tokenServer{t: t}
 	s.newCert()
 	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
 	t.Cleanup(s.Close)
@@ -64,7 +50,7 @@ func newTokenServer(t *testing.T, keys keyType) *tokenServer {
 
 func (s *tokenServer) newCert() {
 	s.t.Helper()
-	key, err := s.newKey()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -74,13 +60,6 @@ func (s *tokenServer) newCert() {
 		s.t.Fatal(err)
 	}
 	s.cert.Store(&signingCert{der, key})
-}
-
-func (s *tokenServer) newKey() (crypto.Signer, error) {
-	if s.keys == rsaKey {
-		return rsa.GenerateKey(rand.Reader, 2048)
-	}
-	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
 func (s *tokenServer) bundle() []byte {
@@ -123,15 +102,8 @@ func (s *tokenServer) answer(w http.ResponseWriter, r *http.Request) {
 
 func (s *tokenServer) sign(user, service string, access []map[string]any) (string, error) {
 	cert := s.cert.Load()
-	options := (&jose.SignerOptions{}).WithType("JWT")
-	algorithm := jose.ES256
-	if s.keys == rsaKey {
-		algorithm = jose.RS256
-		options.WithHeader("kid", fingerprint(s.t, cert.key.Public()))
-	} else {
-		options.WithHeader("x5c", []string{base64.StdEncoding.EncodeToString(cert.der)})
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: cert.key}, options)
+	options := (&jose.SignerOptions{}).WithType("JWT").WithHeader("x5c", []string{base64.StdEncoding.EncodeToString(cert.der)})
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: cert.key}, options)
 	if err != nil {
 		return "", err
 	}
@@ -156,30 +128,9 @@ func (s *tokenServer) token(t *testing.T, user, scopes string) http.Header {
 	return harness.Bearer(issued.Token)
 }
 
-// fingerprint is libtrust's id of a key: base32 of a part of its hash, in groups of four.
-func fingerprint(t *testing.T, key crypto.PublicKey) string {
-	t.Helper()
-	der, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		t.Error(err)
-	}
-	sum := sha256.Sum256(der)
-	text := base32.StdEncoding.EncodeToString(sum[:30])
-	var groups []string
-	for group := range slices.Chunk([]byte(text), 4) {
-		groups = append(groups, string(group))
-	}
-	return strings.Join(groups, ":")
-}
-
 // The registry in the place of a distribution with a token server.
 func TestTokenServer(t *testing.T) {
-	for name, keys := range map[string]keyType{"certificate in the token": ecdsaKey, "key id, as docker_auth": rsaKey} {
-		t.Run(name, func(t *testing.T) { onTokenServer(t, newTokenServer(t, keys)) })
-	}
-}
-
-func onTokenServer(t *testing.T, s *tokenServer) {
+	s := newTokenServer(t)
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	harness.WriteFile(t, bundle, s.bundle())
 	p := harness.StartRegistry(t, t.TempDir(), s.env(bundle)...)

@@ -1,7 +1,6 @@
 package maintenance
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -96,43 +95,6 @@ func wantKept(t testing.TB, root string, img *harness.Image, args []string) {
 		if d != img.Manifest && !harness.OnDisk(t, root, d) {
 			t.Errorf("%s was just pushed, and is gone", d)
 		}
-	}
-}
-
-// Nobody runs two collections at once, the flags are distribution's, and reports
-// can be read by machines.
-func TestGarbageCollectCommand(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	p := harness.StartRegistry(t, root)
-	img := harness.NewImage(t, 220, 1, 10_000)
-	img.Push(t, p.Addr, "gc/cli", "v1")
-	harness.DeleteReference(t, p.Addr, "gc/cli", "v1")
-	letAge(t, root)
-	if out := harness.CollectGarbage(t, root, "-d", "-m", "-q"); out != "" {
-		t.Errorf("-q writes %q", out)
-	}
-	harness.WantStored(t, root, img)
-	var dry, real struct {
-		DryRun bool
-		Blobs  struct{ Found, Freed, Kept int }
-		Bytes  struct{ Found, Freed, Kept int }
-	}
-	if err := json.Unmarshal([]byte(harness.CollectGarbage(t, root, "--json", "--dry-run", "--delete-untagged")), &dry); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(harness.CollectGarbage(t, root, "--json", "-m")), &real); err != nil {
-		t.Fatal(err)
-	}
-	harness.WantFreed(t, root, img)
-	if !dry.DryRun || real.DryRun || dry.Blobs != real.Blobs || dry.Bytes != real.Bytes || real.Blobs.Freed != len(img.Blobs) {
-		t.Errorf("dry %+v, real %+v", dry, real)
-	}
-	if out, err := harness.CollectCommand(filepath.Join(root, "missing"), nil).CombinedOutput(); err == nil || !strings.Contains(string(out), "does not exist") {
-		t.Errorf("a storage that does not exist: %v: %s", err, out)
-	}
-	if _, err := os.Stat(filepath.Join(root, "missing")); err == nil {
-		t.Error("it was made")
 	}
 }
 

@@ -128,20 +128,11 @@ type counter struct {
 
 	mu   sync.Mutex
 	gets map[string]int
-	held func(*http.Response) // may hold an answer; nil holds none
 }
 
 func startCounter(t testing.TB, upstream string) *counter {
 	t.Helper()
 	c := &counter{next: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: upstream}), gets: map[string]int{}}
-	c.next.ModifyResponse = func(resp *http.Response) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.held != nil {
-			c.held(resp)
-		}
-		return nil
-	}
 	c.next.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
@@ -157,98 +148,7 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.next.ServeHTTP(w, r)
 }
 
-// hold gives only so much of answers above a size, until they are let go.
-func (c *counter) hold(above int64, free int, until chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = func(resp *http.Response) {
-		if resp.ContentLength > above {
-			resp.Body = &holding{ReadCloser: resp.Body, free: free, held: until}
-		}
-	}
-}
-
 func (c *counter) addr() string { return c.Listener.Addr().String() }
-
-// The upstream dies in the middle of a blob: clients see a broken transfer, nothing is
-// stored, and the next pull completes.
-func TestMirror_UpstreamKilled(t *testing.T) {
-	t.Parallel() // the mirror tries for a minute to resume
-	upstreamKilled(t, onFilesystem)
-}
-
-func TestFull_Mirror_UpstreamKilled(t *testing.T) {
-	t.Parallel()
-	for name, on := range allPlaces {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // the mirror tries for a minute to resume
-			upstreamKilled(t, on)
-		})
-	}
-}
-
-func upstreamKilled(t *testing.T, on func(*testing.T, string) *place) {
-	upRoot, addr := t.TempDir(), programtest.FreeAddr(t)
-	up := harness.Start(t, addr, harness.RegistryCommand(addr, upRoot))
-	img := harness.NewImage(t, 12, 1, 30_000_000) // more than sockets hold of it
-	img.Push(t, up.Addr, "app", "v1")
-	seen := startCounter(t, up.Addr)
-	held := make(chan struct{})
-	seen.hold(1_000_000, 500_000, held)
-	place := on(t, seen.addr())
-	mirror := place.start(t)
-	harness.Fetch(t, "GET", "http://"+mirror.Addr+"/v2/app/manifests/v1", harness.AcceptAll, nil)
-	layer := largest(img)
-	begun, broken := make(chan struct{}, 3), make(chan error, 3)
-	for range 3 {
-		go func() {
-			resp, err := http.Get("http://" + mirror.Addr + "/v2/app/blobs/" + layer)
-			if err == nil {
-				io.CopyN(io.Discard, resp.Body, 100_000)
-				begun <- struct{}{}
-				_, err = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-			broken <- err
-		}()
-	}
-	for range 3 {
-		<-begun
-	}
-	up.Kill()
-	close(held)
-	for range 3 {
-		if err := <-broken; err == nil {
-			t.Error("a client took a part of the blob for all of it")
-		}
-	}
-	if place.holds(layer) {
-		t.Error("a part of the blob was stored")
-	}
-	harness.Start(t, addr, harness.RegistryCommand(addr, upRoot))
-	img.Pulls(t, mirror.Addr, "app", "v1")
-	mirror.Stop(t) // the last upload is cleared after its client has the blob
-	if left := place.uploads(); len(left) > 0 {
-		t.Errorf("%v is left", left)
-	}
-}
-
-// holding gives some bytes, and the rest when it is let go.
-type holding struct {
-	io.ReadCloser
-	free int
-	held chan struct{}
-}
-
-func (h *holding) Read(p []byte) (int, error) {
-	if h.free == 0 {
-		<-h.held
-		return h.ReadCloser.Read(p)
-	}
-	n, err := h.ReadCloser.Read(p[:min(len(p), h.free)])
-	h.free -= n
-	return n, err
-}
 
 func largest(img *harness.Image) (d string) {
 	for digest, b := range img.Blobs {

@@ -375,19 +375,23 @@ func TestStorageFaults(t *testing.T) {
 		{storage.ErrNoSpace, "no space left", 500, oci.CodeUnknown},
 		{storage.ErrReadOnly, "read-only", 503, oci.CodeUnavailable},
 		{storage.ErrDenied, "permission denied", 500, oci.CodeUnknown},
+		{storage.ErrTemporary, storage.ErrTemporary.Error(), 503, oci.CodeUnavailable},
 		{storage.ErrUnavailable, "I/O error on the storage; see the log", 500, oci.CodeUnknown},
 	} {
 		broken.err = fmt.Errorf("open /secret/path: %w", c.err)
 		for _, r := range [][2]string{{"GET", "/v2/a/manifests/latest"}, {"GET", "/v2/a/blobs/" + d}, {"HEAD", "/v2/a/blobs/" + d}, {"POST", "/v2/a/blobs/uploads/"}, {"GET", "/v2/a/tags/list"}, {"GET", "/v2/_catalog"}, {"DELETE", "/v2/a/manifests/latest"}} {
 			got := s.do(r[0], r[1], nil).wantError(t, c.status, c.code)
+			if (got.Header.Get("Retry-After") != "") != errors.Is(c.err, storage.ErrTemporary) {
+				t.Errorf("%s %s after %v: Retry-After is %q", r[0], r[1], c.err, got.Header.Get("Retry-After"))
+			}
 			if bytes.Contains(got.body, []byte("secret")) || r[0] != "HEAD" && !bytes.Contains(got.body, []byte(c.sentence)) {
 				t.Errorf("%s %s: %s, want %q", r[0], r[1], got.body, c.sentence)
 			}
 		}
 	}
 	lines := s.logged("response completed with error")
-	if n := len(lines); n != 28 {
-		t.Errorf("%d lines, want one for each of 28 requests", n)
+	if n := len(lines); n != 35 {
+		t.Errorf("%d lines, want one for each of 35 requests", n)
 	}
 	if cause := fmt.Sprint(lines[0]["err.cause"]); !strings.Contains(cause, "/secret/path") || lines[0]["http.request.id"] == "" {
 		t.Errorf("the log does not tell the cause: %v", lines[0])

@@ -36,6 +36,7 @@ var hostile = []struct{ name, head, unit string }{
 	{"empty items", "", "-\n"},
 	{"headings", "", "a\n-\n"},
 	{"links", "", "[a]("},
+	{"links with long addresses", "", "<a href='https://x/" + strings.Repeat("y", 500) + "'>"},
 	{"images", "", "![a](b"},
 	{"link destinations", "", "[a](<"},
 	{"links in paragraphs", "", strings.Repeat("[a](", 250) + "\n\n"},
@@ -83,8 +84,8 @@ func checkCost(t *testing.T, source string) {
 			t.Errorf("%s: %d events", kind, len(events))
 		}
 		for i, e := range events {
-			if len(e.Content) > DefaultBudget {
-				t.Errorf("%s: event %d has %d bytes", kind, i, len(e.Content))
+			if open := unbalanced(decode(t, e.Content).Formatted); len(e.Content) > DefaultBudget || open != "" {
+				t.Errorf("%s: event %d has %d bytes, unbalanced %q", kind, i, len(e.Content), open)
 			}
 		}
 	}

@@ -52,10 +52,7 @@ func (b *browser) until(path, text string) {
 
 // TestLooksOfAnApplication: description, format, sender and image.
 
-// TestManyMessages: all messages that a filter selects are delivered again or withdrawn, after a question.
-
 // A warning of the checks is neither passed nor failed.
-
 func TestCheck_Warning_IsShownAsOne(t *testing.T) {
 	b := newBrowserWith(t, func(o *Options) {
 		o.Doctor.NewRooms = func() (bool, string) { return false, "there is no pickle key" }
@@ -87,12 +84,7 @@ func TestRoomsAreSaid(t *testing.T) {
 	b.want(200, "Room lookup failed")
 }
 
-// TestLongMessage: the page describes how a message too long for one event was sent.
-
-// A dead message never promises that it was sent.
-
 // Messages that wait for the homeserver's rate limit are no good state.
-
 func TestRateLimited(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -105,7 +97,6 @@ func TestRateLimited(t *testing.T) {
 }
 
 // The room of an application that lost its right to it isn't shown as OK.
-
 func TestRooms_OwnerAbsent(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -134,12 +125,7 @@ func TestRooms_OwnerAbsent(t *testing.T) {
 	b.want(200, "Messages of backup are refused.", "action required")
 }
 
-// TestRemovalThatFails: the page of a message that stays in its room has the reason.
-
-// TestRemovalThatWaits: the page says that it is under way, does not offer it again, and says that the text is kept here.
-
 // TestReplacedRoom: its application's page shows the problem while it lasts.
-
 func TestReplacedRoom(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -156,8 +142,6 @@ func TestReplacedRoom(t *testing.T) {
 	b.get(page)
 	b.want(200, "Messages wait: The other room does not follow it.")
 }
-
-// TestDeliveredAtLast: the page of a delivered message does not show earlier failures.
 
 func TestRetryRoom(t *testing.T) {
 	b := newBrowser(t)
@@ -235,7 +219,6 @@ func TestPausedIsSaid(t *testing.T) {
 }
 
 // TestUnheard: where messages of priority 2 alert nobody, the rooms say so.
-
 func TestUnheard(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
