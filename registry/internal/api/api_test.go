@@ -381,7 +381,7 @@ func TestStorageFaults(t *testing.T) {
 		broken.err = fmt.Errorf("open /secret/path: %w", c.err)
 		for _, r := range [][2]string{{"GET", "/v2/a/manifests/latest"}, {"GET", "/v2/a/blobs/" + d}, {"HEAD", "/v2/a/blobs/" + d}, {"POST", "/v2/a/blobs/uploads/"}, {"GET", "/v2/a/tags/list"}, {"GET", "/v2/_catalog"}, {"DELETE", "/v2/a/manifests/latest"}} {
 			got := s.do(r[0], r[1], nil).wantError(t, c.status, c.code)
-			if (got.Header.Get("Retry-After") != "") != errors.Is(c.err, storage.ErrTemporary) {
+			if (got.Header.Get("Retry-After") != "") != (c.status == http.StatusServiceUnavailable) {
 				t.Errorf("%s %s after %v: Retry-After is %q", r[0], r[1], c.err, got.Header.Get("Retry-After"))
 			}
 			if bytes.Contains(got.body, []byte("secret")) || r[0] != "HEAD" && !bytes.Contains(got.body, []byte(c.sentence)) {
