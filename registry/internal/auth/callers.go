@@ -106,7 +106,7 @@ func sortKey(name string) string {
 }
 
 // Equip gives a caller the rights that it has by itself, and a robot the maker who bounds it, as a login of
-// the caller would. The error says why nobody can log in as that caller.
+// the caller would. It returns an error that explains why nobody can log in as that caller.
 func (l *Logins) Equip(ctx context.Context, c *access.Caller) error {
 	switch {
 	case c.Kind == access.Robot && l.Robots != nil:

@@ -142,7 +142,8 @@ redis:
   dialtimeout: 10ms
   pool: {maxidle: 16, maxactive: 64, idletimeout: 300s}
 `,
-			[]string{"redis", "storage.cache.blobdescriptor"}, func(*Config) []any { return nil }, nil,
+			[]string{"redis", "storage.cache.blobdescriptor"},
+			func(*Config) []any { return nil }, nil,
 		},
 		"redis of 3": {
 			`storage: {inmemory: {}, cache: {blobdescriptor: redis, blobdescriptorsize: 10000}}
@@ -154,7 +155,8 @@ redis:
   poolfifo: true
   tls: {certificate: /c, key: /k, rootcas: [/r]}
 `,
-			[]string{"blobdescriptorsize", "redis", "storage.cache.blobdescriptor"}, func(*Config) []any { return nil }, nil,
+			[]string{"blobdescriptorsize", "redis", "storage.cache.blobdescriptor"},
+			func(*Config) []any { return nil }, nil,
 		},
 		"cloudfront": {
 			`storage: {s3: {bucket: b, region: r}}

@@ -60,7 +60,7 @@ func NewRecords[T any](store storage.Store, parse func(key string, content []byt
 }
 
 // Get returns a record as it was at most Fresh ago. Errors: storage.ErrNotExist; ErrUnread, if the storage
-// can't be read and what is known is older than half a minute; the context's.
+// can't be read and the last reading is older than half a minute; the context's.
 func (r *Records[T]) Get(ctx context.Context, key string) (*T, error) {
 	return r.get(ctx, key, Fresh)
 }
@@ -79,7 +79,7 @@ func (r *Records[T]) get(ctx context.Context, key string, age time.Duration) (*T
 	r.mu.Lock()
 	changes := r.changes
 	r.mu.Unlock()
-	// A read that began before a change must not answer a caller who comes after it.
+	// A read that began before a change must not answer a later call.
 	return r.reads.Do(ctx, strconv.FormatUint(changes, 10)+" "+key, func() (*T, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 		defer cancel()

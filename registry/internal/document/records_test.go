@@ -117,7 +117,7 @@ func TestRecords_OfAStoreThatIsAway(t *testing.T) {
 	})
 }
 
-// A read that began before a change neither answers a caller who comes after it, nor is kept.
+// A read that began before a change neither answers a later call, nor is kept.
 func TestRecords_ChangeDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &observed{Store: memory.New()}
