@@ -131,15 +131,29 @@ func dsn(path string, pragmas ...string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// explainInodes makes a full disk of an error about a file system without inodes: SQLite says only that it cannot open a file.
-func explainInodes(err error, path string) error {
-	var fs unix.Statfs_t
+// explainFull makes a full disk of what SQLite only calls a file that it cannot open or write: of a file system without inodes, and
+// of a quota.
+func explainFull(err error, path string) error {
+	folder := filepath.Dir(path)
 	var e *driver.Error
-	if !errors.Is(err, unix.ENOSPC) && !(errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_CANTOPEN) {
+	if errors.As(err, &e) && (e.Code()&0xff == lib.SQLITE_CANTOPEN || e.Code()&0xff == lib.SQLITE_IOERR) {
+		if full := probe(folder); errors.Is(full, unix.ENOSPC) || errors.Is(full, unix.EDQUOT) {
+			err = fmt.Errorf("%w (%w)", full, err)
+		}
+	}
+	var fs unix.Statfs_t
+	if errors.Is(err, unix.ENOSPC) && unix.Statfs(folder, &fs) == nil && fs.Files > 0 && fs.Ffree == 0 {
+		return fmt.Errorf("the file system of %s has no inodes left for new files: delete some (%w)", path, err)
+	}
+	return err
+}
+
+// probe writes a file as large as SQLite's first writes and removes it.
+func probe(folder string) error {
+	f, err := os.CreateTemp(folder, ".room-*")
+	if err != nil {
 		return err
 	}
-	if unix.Statfs(filepath.Dir(path), &fs) != nil || fs.Files == 0 || fs.Ffree > 0 {
-		return err
-	}
-	return fmt.Errorf("the file system of %s has no inodes left for new files: delete some (%w, %w)", path, unix.ENOSPC, err)
+	_, err = f.Write(make([]byte, 64<<10))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }

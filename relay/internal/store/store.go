@@ -40,7 +40,7 @@ func newStore(d *database) *Store {
 func Open(ctx context.Context, path string) (*Store, error) {
 	held, err := lockFile(path)
 	if err != nil {
-		return nil, explainInodes(err, path)
+		return nil, explainFull(err, path)
 	}
 	s := newStore(sqliteDatabase)
 	s.lock = held
@@ -49,7 +49,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	if err != nil {
 		_ = s.Close()
-		return nil, explainInodes(err, path)
+		return nil, explainFull(err, path)
 	}
 	return s, nil
 }
