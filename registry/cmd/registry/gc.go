@@ -66,7 +66,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&flags.dryRun, "dry-run", "d", false, "only show what would be freed; nothing on the storage is changed")
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
-	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what could still be restored")
+	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what could still be restored, unless it is recent")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
 	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for with HEAD (default: see above)")
@@ -237,7 +237,10 @@ func reasons(kept *collect.Reasons, o collect.Options) string {
 		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", bytesize.Text(kept.Untagged.Bytes))
 	}
 	all := []string{inUse}
-	if kept.Restorable.Blobs > 0 {
+	switch {
+	case kept.Restorable.Blobs > 0 && o.PurgeDeleted:
+		all = append(all, bytesize.Text(kept.Restorable.Bytes)+" deleted, but recent and restorable (a run with --purge-deleted frees them later, or with --age 0; then pushes in progress may fail)")
+	case kept.Restorable.Blobs > 0:
 		all = append(all, bytesize.Text(kept.Restorable.Bytes)+" deleted but restorable (--purge-deleted frees them)")
 	}
 	if kept.Recent.Blobs > 0 {

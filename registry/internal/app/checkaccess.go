@@ -86,6 +86,12 @@ func ruleWarnings(cfg *config.Config) []string {
 		}
 	}
 	var warnings []string
+	if groups := rules.Groups(); len(groups) > 0 && (cfg.Auth.OIDC == nil || cfg.Auth.OIDC.GroupsClaim == "") {
+		for i := range groups {
+			groups[i] = access.GroupWord + groups[i]
+		}
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but only auth.oidc with a groupsclaim gives people groups", strings.Join(some(groups), ", ")))
+	}
 	for _, text := range some(rules.Unreachable()) {
 		warnings = append(warnings, "access: "+text)
 	}

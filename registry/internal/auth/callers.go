@@ -128,6 +128,11 @@ func (l *Logins) Equip(ctx context.Context, c *access.Caller) error {
 	return nil
 }
 
+// LacksGroups reports whether rules are for groups of the identity provider, and it has named none of the caller's.
+func (a *Authorizer) LacksGroups(c *access.Caller) bool {
+	return c.Kind == access.Person && len(c.Groups) == 0 && len(a.opts.Rules().Groups()) > 0
+}
+
 // Explain decides on a right of another caller, as a request of that caller would be decided.
 func (a *Authorizer) Explain(c *access.Caller, right access.Rights, name oci.Name) access.Decision {
 	return a.opts.Rules().Explain(c, right, name)

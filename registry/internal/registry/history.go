@@ -87,6 +87,25 @@ func (r Repository) targets(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	return all[:min(len(all), maxHistory)], nil
 }
 
+// PushedAt returns when each of the tags was last pushed, as retention counts it; zero for those that don't exist.
+func (r Repository) PushedAt(ctx context.Context, all []oci.Tag) ([]time.Time, error) {
+	times := make([]time.Time, len(all))
+	err := r.reg.store.Each(len(all), func(i int) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		link, ok := tree.ReadLink(ctx, r.reg.store, layout.TagCurrent(r.name, all[i]), "")
+		if !ok {
+			return nil
+		}
+		tag := tree.Tag{Name: all[i], Link: link}
+		var err error
+		times[i], _, err = tag.Pushed(ctx, r.reg.store, r.name)
+		return err
+	})
+	return times, fault(err)
+}
+
 // pushRecords returns the changes that record that the tags are pointed at d.
 func (r Repository) pushRecords(ctx context.Context, d oci.Digest, to []oci.Tag) (storage.Stage, error) {
 	if r.filler || len(to) == 0 { // the age of a cached tag is when it was last confirmed upstream

@@ -167,6 +167,27 @@ func TestPurgeDeleted(t *testing.T) {
 	})
 }
 
+// Bytes within the grace period stay, and so does the undo of their deletion.
+func TestPurgeDeleted_Recent(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		d := pushImage(t, repo, "v1", "one")
+		check(t, repo.Delete(t.Context()))
+		purge := func(age time.Duration) collect.Report {
+			report, err := collect.Run(t.Context(), collect.Options{Store: r.opts.Store, Age: age, KeepAge: true, DeleteUntagged: true, PurgeDeleted: true, Remote: r.store.Remote})
+			check(t, err)
+			return report
+		}
+		if report := purge(24 * time.Hour); report.Blobs.Freed != 0 || report.Kept.Restorable.Blobs != 3 {
+			t.Errorf("collected with %+v", report)
+		}
+		wantDeletions(t, repo, 1)
+		_, err := repo.Restore(t.Context(), Selection{Digest: d})
+		check(t, err)
+		wantImages(t, "restored", repo)
+	})
+}
+
 // When its time is over a deletion can't be undone, and a collection frees the bytes.
 func TestDeletionExpires(t *testing.T) {
 	s := memory.New()

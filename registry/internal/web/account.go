@@ -20,6 +20,7 @@ import (
 type accountPage struct {
 	frame
 	Groups    []string
+	NoGroups  bool   // although rules are for groups
 	Unsure    bool   // the identity provider may know more groups
 	LoginName string // for docker login
 	Host      string
@@ -53,6 +54,7 @@ func (web *Web) accountPage(v *visit) (p accountPage, err error) {
 	}
 	caller := v.grant.Caller
 	p.Groups, p.Unsure, p.LoginName = caller.Groups, caller.MoreGroups, auth.LoginName(&caller)
+	p.NoGroups = web.o.Auth.LacksGroups(&caller)
 	tokens := web.o.Auth.People()
 	if p.CanMake = tokens != nil; !p.CanMake {
 		return p, nil

@@ -125,10 +125,21 @@ func TestRepository(t *testing.T) {
 			at += i
 		}
 	}
+	b.want(200, ">Pushed</th>", `data-label="Pushed"`)
+	b.get("/ui/repository/web/app?sort=name")
+	order("1.0", "2.0", "arm", "kept-1", "multi")
 	b.get("/ui/repository/web/app?sort=size")
 	order("multi", "2.0", "1.0")
 	b.get("/ui/repository/web/app?sort=-name")
 	order("multi", "kept-1", "arm", "2.0", "1.0")
+	s.image("web/versions", "v1.10", nil, "x")
+	for _, tag := range []oci.Tag{"v1.9", "v1.2", "v1.10"} { // the last push counts, also of the same image
+		s.image("web/versions", tag, nil, "x")
+	}
+	b.get("/ui/repository/web/versions")
+	order("v1.10", "v1.2", "v1.9")
+	b.get("/ui/repository/web/versions?sort=name")
+	order("v1.2", "v1.9", "v1.10")
 
 	host := strings.TrimPrefix(s.url, "http://")
 	b.get("/ui/image/web/app:multi")

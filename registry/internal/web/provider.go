@@ -80,6 +80,10 @@ func (web *Web) getCallback(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
+	if web.o.Auth.LacksGroups(&access.Caller{Kind: access.Person, Groups: who.Groups}) {
+		web.o.Log.Warn("the identity provider names no group of a person, and rules are for groups: look at auth.oidc.groupsclaim and auth.oidc.scopes",
+			zap.String("auth.user.name", who.Name))
+	}
 	if err := web.keep(w, v.Request, newSession(s)); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -17,13 +18,25 @@ import (
 	"slipway/registry/internal/web/image"
 )
 
-// maxSorted is how many tags can be sorted by what their images say.
+// The orders of tags: the last push first, unless the address names another.
+const (
+	byPush         = ""
+	byName         = "name"
+	byNameReversed = "-name"
+	byCreated      = "created"
+	bySize         = "size"
+)
+
+var tagSorts = []string{byPush, byName, byNameReversed, byCreated, bySize}
+
+// maxSorted is how many tags can be sorted by anything but their names.
 const maxSorted = 1000
 
 // tagRow is a tag in the list of a repository.
 type tagRow struct {
 	Tag       string
 	Digest    oci.Digest
+	Pushed    time.Time      // zero = unknown
 	Image     *image.Summary // nil if the manifest can't be read
 	Protected bool           // neither moved nor deleted
 	Referrers []string       // what is attached to the image
@@ -129,18 +142,26 @@ func (web *Web) addRows(v *visit, repo registry.Repository, p *repositoryPage, a
 		}
 	}
 	p.Matching = len(rows)
-	if len(rows) > maxSorted && p.Sort != "-name" {
-		p.Sort = ""
+	if !slices.Contains(tagSorts, p.Sort) {
+		p.Sort = byPush
 	}
+	if len(rows) > maxSorted && p.Sort != byNameReversed {
+		p.Sort = byName
+	}
+	slices.SortFunc(rows, func(a, b tagRow) int { return natural(a.Tag, b.Tag) })
 	byImage := map[string]func(a, b *image.Summary) int{
-		"created": func(a, b *image.Summary) int { return b.Created.Compare(a.Created) },
-		"size":    func(a, b *image.Summary) int { return cmp.Compare(b.Size, a.Size) },
+		byCreated: func(a, b *image.Summary) int { return b.Created.Compare(a.Created) },
+		bySize:    func(a, b *image.Summary) int { return cmp.Compare(b.Size, a.Size) },
 	}[p.Sort]
 	switch {
-	case p.Sort == "-name":
+	case p.Sort == byNameReversed:
 		slices.Reverse(rows)
+	case p.Sort == byPush:
+		if err := addPushes(v, repo, rows); err != nil {
+			return err
+		}
+		slices.SortStableFunc(rows, func(a, b tagRow) int { return b.Pushed.Compare(a.Pushed) })
 	case byImage != nil:
-		rows = slices.Clone(rows)
 		room.Shrink(0) // images need room, too
 		for i := range rows {
 			if err := web.addImage(v, repo, &rows[i]); err != nil {
@@ -149,11 +170,51 @@ func (web *Web) addRows(v *visit, repo registry.Repository, p *repositoryPage, a
 		}
 		none := &image.Summary{}
 		slices.SortStableFunc(rows, func(a, b tagRow) int { return byImage(cmp.Or(a.Image, none), cmp.Or(b.Image, none)) })
-	default:
-		p.Sort = ""
 	}
 	p.page(rows, web.base+"/repository/"+string(p.Repository), number)
-	return nil
+	if p.Sort == byPush {
+		return nil
+	}
+	return addPushes(v, repo, p.Rows)
+}
+
+// addPushes adds when the tags were pushed.
+func addPushes(v *visit, repo registry.Repository, rows []tagRow) error {
+	all := make([]oci.Tag, len(rows))
+	for i := range rows {
+		all[i] = oci.Tag(rows[i].Tag)
+	}
+	times, err := repo.PushedAt(v.Context(), all)
+	for i := range times {
+		rows[i].Pushed = times[i]
+	}
+	return err
+}
+
+// natural compares names in which numbers count by their value, so that v1.9 comes before v1.10.
+func natural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		n, m := digits(x), digits(y)
+		if n == 0 || m == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		p, q := strings.TrimLeft(x[:n], "0"), strings.TrimLeft(y[:m], "0")
+		if c := cmp.Or(cmp.Compare(len(p), len(q)), cmp.Compare(p, q)); c != 0 {
+			return c
+		}
+		x, y = x[n:], y[m:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+}
+
+// digits returns the length of the number that s begins with.
+func digits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }
 
 // page takes the rows of one page.
@@ -161,8 +222,8 @@ func (p *repositoryPage) page(rows []tagRow, path, number string) {
 	link := func(sort, page string) string {
 		return address(path, map[string]string{"q": p.Query, "sort": sort, "page": page})
 	}
-	for _, s := range [][2]string{{"", "Name"}, {"-name", "Name, last first"}, {"created", "Newest"}, {"size", "Largest"}} {
-		if p.Matching <= maxSorted || s[0] == "" || s[0] == "-name" {
+	for _, s := range [][2]string{{byPush, "Newest"}, {byName, "Name"}, {byNameReversed, "Name, last first"}, {byCreated, "Created"}, {bySize, "Largest"}} {
+		if p.Matching <= maxSorted || s[0] == byName || s[0] == byNameReversed {
 			p.Sorts = append(p.Sorts, sortLink{Name: s[0], Text: s[1], Href: link(s[0], ""), On: p.Sort == s[0]})
 		}
 	}

@@ -50,7 +50,7 @@ type Options struct {
 	// KeepUntagged selects repositories whose untagged manifests always stay: caches
 	// of what was pulled by digest. Nil selects none.
 	KeepUntagged func(oci.Name) bool
-	// PurgeDeleted gives up what was deleted and could still be restored.
+	// PurgeDeleted gives up what was deleted and could still be restored, unless the grace period keeps its bytes.
 	PurgeDeleted bool
 	DryRun       bool               // changes nothing
 	Tell         func(Event)        // nil = no callback; one call at a time

@@ -3,8 +3,10 @@ package collect
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
@@ -15,6 +17,7 @@ import (
 // then is in a record by now.
 func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 	now := time.Now()
+	cutoff := r.cutoffOf(ctx, repo.name)
 	g := r.group(ctx)
 	for d, err := range tree.Deletions(ctx, r.Store, repo.name) {
 		if err == nil {
@@ -25,13 +28,52 @@ func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 			return err
 		}
 		g.do(func(ctx context.Context) error {
-			if r.PurgeDeleted || !now.Before(d.Until) {
+			if !now.Before(d.Until) {
 				return r.forget(ctx, d)
+			}
+			if r.PurgeDeleted {
+				stays, err := r.staysRecent(ctx, repo, d, cutoff)
+				if err != nil {
+					return err
+				}
+				if !stays {
+					return r.forget(ctx, d)
+				}
 			}
 			return r.readDeletion(ctx, repo, d)
 		})
 	}
 	return g.Wait()
+}
+
+// staysRecent reports whether anything of a deletion is within the grace period. Its bytes stay, so nothing would be gained by giving up
+// the deletion, which can be undone until a later run.
+func (r *run) staysRecent(ctx context.Context, repo *repository, d tree.Deletion, cutoff func() (time.Time, error)) (bool, error) {
+	deleted, err := d.Read(ctx, r.Store)
+	if err != nil {
+		return false, ctx.Err() // a record that can't be read undoes nothing
+	}
+	manifests := slices.Clone(deleted.Manifests)
+	for _, target := range deleted.Tags {
+		manifests = append(manifests, target)
+	}
+	for _, m := range manifests {
+		keys := []string{layout.RevisionLink(repo.name, m)}
+		rev := &revision{link: link{digest: m, target: m}}
+		if err := r.readManifest(ctx, rev); ctx.Err() != nil {
+			return false, ctx.Err()
+		} else if err == nil {
+			for _, need := range rev.needs {
+				keys = append(keys, layout.LayerLink(repo.name, need), layout.RevisionLink(repo.name, need))
+			}
+		}
+		for _, key := range keys {
+			if young, err := r.young(ctx, &link{info: storage.Info{Key: key}}, cutoff); young || err != nil {
+				return young, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // forget removes the record of a deletion.
