@@ -15,6 +15,7 @@ func TestConfigCheck_RulesWithoutEffect(t *testing.T) {
   - {who: ['robot:ci', 'robot:cy', 'workload:web', 'workload:wep', 'cert:build'], repositories: ['**'], allow: [push]}
   - {who: [users], repositories: ['**'], allow: [pull]}
   - {who: [bob], repositories: ['secret/**'], deny: [pull]}
+  - {who: ['oidc-group:devs'], repositories: ['**'], allow: [push]}
 `)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -41,6 +42,7 @@ func TestConfigCheck_RulesWithoutEffect(t *testing.T) {
 		"access: rules name robot:cy, which the storage does not have",
 		"access: rules name workload:wep, which is not in auth.service.builtin.workloads",
 		"access: rules name cert:build, but client certificates count only if http.tls.clientcas is set",
+		"access: rules name oidc-group:devs, but only auth.oidc with a groupsclaim gives people groups",
 		"access: rules[2] (bob in secret/**: deny pull) never denies pull, because rules[1] (users in **: allow pull) allows it before: move it up",
 	} {
 		if !strings.Contains(got, "warning: "+want) {

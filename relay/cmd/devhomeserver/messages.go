@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"maunium.net/go/mautrix"
@@ -48,8 +49,10 @@ func newMessagesCommand() *cobra.Command {
 	return cmd
 }
 
-// shown is how many of a room's last events are shown.
-const shown = 20
+const (
+	shown  = 20        // messages of a room, the last ones
+	looked = 5 * shown // events among which these are: edits replace messages
+)
 
 // print shows the last messages of each room.
 func (d *device) print(ctx context.Context, out io.Writer) error {
@@ -60,7 +63,15 @@ func (d *device) print(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	names := map[id.RoomID]string{}
 	for _, room := range joined.JoinedRooms {
+		var name event.RoomNameEventContent
+		_ = d.client.StateEvent(ctx, room, event.StateRoomName, "", &name) // it may have none
+		names[room] = cmp.Or(name.Name, room.String())
+	}
+	slices.SortFunc(joined.JoinedRooms, func(a, b id.RoomID) int { return cmp.Or(cmp.Compare(names[a], names[b]), cmp.Compare(a, b)) })
+	for _, room := range joined.JoinedRooms {
+		fmt.Fprintln(out, names[room])
 		if err := d.printRoom(ctx, out, room); err != nil {
 			return err
 		}
@@ -69,10 +80,7 @@ func (d *device) print(ctx context.Context, out io.Writer) error {
 }
 
 func (d *device) printRoom(ctx context.Context, out io.Writer, room id.RoomID) error {
-	var name event.RoomNameEventContent
-	_ = d.client.StateEvent(ctx, room, event.StateRoomName, "", &name) // it may have none
-	fmt.Fprintln(out, cmp.Or(name.Name, room.String()))
-	page, err := d.client.Messages(ctx, room, "", "", mautrix.DirectionBackward, nil, shown)
+	page, err := d.client.Messages(ctx, room, "", "", mautrix.DirectionBackward, nil, looked)
 	if err != nil {
 		return err
 	}
@@ -84,7 +92,7 @@ func (d *device) printRoom(ctx context.Context, out io.Writer, room id.RoomID) e
 		if !ok {
 			continue
 		}
-		line := fmt.Sprintf("  %s: %s", e.Sender, strings.ReplaceAll(text, "\n", "\n    "))
+		line := fmt.Sprintf("  %s %s: %s", time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Sender, strings.ReplaceAll(text, "\n", "\n    "))
 		if edited != "" {
 			line += " (edited)"
 		}
@@ -96,7 +104,7 @@ func (d *device) printRoom(ctx context.Context, out io.Writer, room id.RoomID) e
 		byEvent[shown] = len(lines)
 		lines = append(lines, line)
 	}
-	for _, line := range lines {
+	for _, line := range lines[max(0, len(lines)-shown):] {
 		fmt.Fprintln(out, line)
 	}
 	return nil

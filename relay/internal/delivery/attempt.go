@@ -122,8 +122,12 @@ func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
 		return nil, errNotRendered
 	}
 	if root != "" {
+		to := root
+		if len(events) == 1 { // parts are compared with how the first event would be rendered again
+			to = d.latest(q, e, root)
+		}
 		for i := range events {
-			if events[i].Content, err = related(events[i].Content, inThread(root, root)); err != nil {
+			if events[i].Content, err = related(events[i].Content, inThread(root, to)); err != nil {
 				return nil, err
 			}
 		}
@@ -274,7 +278,7 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.
 	wire := format.FileContent(f)
 	root, err := d.threadRoot(q, e)
 	if err == nil && root != "" {
-		wire, err = related(wire, inThread(root, root))
+		wire, err = related(wire, inThread(root, d.latest(q, e, root)))
 	}
 	if err != nil {
 		return "", err

@@ -112,7 +112,17 @@ func (d *Delivery) renderReply(q *queue, e *outbox.Entry) ([]byte, error) {
 	if e.TargetRoom != 0 && e.TargetRoom != e.Room {
 		return events[0].Content, nil // a copy for the people of another room
 	}
-	return related(events[0].Content, inThread(cmp.Or(root, e.TargetEvent), e.TargetEvent))
+	return related(events[0].Content, inThread(cmp.Or(root, e.TargetEvent), d.latest(q, e, e.TargetEvent)))
+}
+
+// latest returns the newest event of an entry's thread that is known to be sent, or else another one: clients without threads show the
+// entry as a reply to it.
+func (d *Delivery) latest(q *queue, e *outbox.Entry, other string) string {
+	found, err := d.store.LatestInThread(d.ctx, e, q.Room().ReplacedAt)
+	if err != nil {
+		return other
+	}
+	return cmp.Or(found, other)
 }
 
 // spare returns the budget of a content that gets a relation.

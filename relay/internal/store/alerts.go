@@ -227,6 +227,20 @@ func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string
 	return eventID, err
 }
 
+// LatestInThread returns the newest event before an entry that is in its thread, or that answers the same message; "" if none was sent
+// after a time.
+func (s *Store) LatestInThread(ctx context.Context, e *outbox.Entry, after int64) (eventID string, err error) {
+	const rest = ` AND room = ? AND id < ? AND event_id <> '' AND final_at > ? ORDER BY id DESC LIMIT 1), '')`
+	if e.Thread == "" {
+		err = s.queryRow(ctx, `SELECT coalesce((SELECT event_id FROM outbox WHERE target = ? AND target > 0 AND kind = `+number(outbox.Reply)+` AND state = `+isSent+rest,
+			e.Target, e.Room, e.ID, after).Scan(&eventID)
+		return eventID, err
+	}
+	err = s.queryRow(ctx, `SELECT coalesce((SELECT event_id FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
+		AND kind`+among(outbox.Message, outbox.Reply)+` AND state = `+isSent+rest, e.ApplicationID, e.Thread, e.Room, e.ID, after).Scan(&eventID)
+	return eventID, err
+}
+
 // changeAlert changes the message of an alert, and adds a reply that rings if the message itself doesn't.
 func (tx *Tx) changeAlert(a *Accept, t *outbox.Entry, ring bool) error {
 	edited, err := tx.change(a, t)
