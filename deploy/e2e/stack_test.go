@@ -4,8 +4,6 @@
 package e2e
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"os"
@@ -126,11 +124,12 @@ func TestFull_Stack(t *testing.T) {
 	youRead(t, "hello:waiting")
 	t.Run("down and up with TLS", func(t *testing.T) { checkTLS(t, s, youRead) })
 	all := youRead(t, "hello:tls")
-	for _, text := range []string{"hello:first", "hello:waiting", "hello:tls"} {
+	for _, text := range []string{"hello:first", "hello:waiting", "hello:tls", "sent beside TLS"} {
 		if n := strings.Count(all, text); n != 1 {
 			t.Errorf("%d messages about %s:\n%s", n, text, all)
 		}
 	}
+	t.Run("down and up with two registries", func(t *testing.T) { checkReplicas(t, s, youRead) })
 }
 
 // Secrets are in files of their owner and nowhere else, and who has the token but
@@ -140,7 +139,7 @@ func checkSecrets(t *testing.T, s *stack) {
 	for _, service := range []string{"registry", "relay", "synapse", "setup"} {
 		said += s.docker(t, "inspect", "slipway_"+service+"_1")
 	}
-	volumes := filepath.Join(s.dir, "data", "volumes")
+	volumes := s.volume("")
 	names := strings.Fields(harness.Run(t, "find", volumes, "-type", "f", "(", "-path", "*-secrets/_data/*", "-o", "-name", "registration.secret", "-o", "-name", "signing.key", ")"))
 	others := harness.Run(t, "find", append(names, "-not", "(", "-perm", "600", "-uid", "65532", ")")...)
 	if len(names) < 8 || others != "" {
@@ -152,60 +151,9 @@ func checkSecrets(t *testing.T, s *stack) {
 			t.Errorf("%s holds %d bytes, or they are in a log or a container's settings", name, len(secret))
 		}
 	}
-	token := harness.Read(t, filepath.Join(volumes, "slipway_relay-secrets/_data/relay_token"))
+	token := harness.Read(t, s.volume("relay-secrets/_data/relay_token"))
 	resp, body := harness.Ask(t, nil, http.MethodPost, "http://127.0.0.1:8080/hook/registry", strings.NewReader(`{"events":[]}`), harness.Header("Authorization", "Bearer "+strings.TrimSpace(token)))
 	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("an envelope that nobody signed is answered with %s %s", resp.Status, body)
-	}
-}
-
-// A stack that was taken down has its secrets and images when it is up again, and
-// docker-compose.tls.yml puts it behind HTTPS and a login.
-func checkTLS(t *testing.T, s *stack, youRead func(*testing.T, string) string) {
-	const password = "correct horse"
-	secrets := func() string {
-		return harness.Run(t, "sh", "-c", `cat "$0"/slipway_*-secrets/_data/*`, filepath.Join(s.dir, "data", "volumes"))
-	}
-	before := secrets()
-	s.compose(t, "", "down")
-	over := &stack{engine: s.engine, override: "tls", env: s.env}
-	over.compose(t, password+"\n", "run", "--rm", "--no-deps", "-T", "registry", "htpasswd", "--password-stdin", "/etc/docker/registry/auth/htpasswd", "alice")
-	over.compose(t, "", "up", "-d")
-	if secrets() != before {
-		t.Error("the secrets changed")
-	}
-	var authority []byte // that Caddy makes for names of this machine alone
-	harness.Wait(t, func() (err error) {
-		authority, err = os.ReadFile(filepath.Join(s.dir, "data/volumes/slipway_proxy-data/_data/caddy/pki/authorities/local/root.crt"))
-		return err
-	})
-	trusted, pool := filepath.Join("/etc/docker/certs.d", names[0]), x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority)
-	if err := os.MkdirAll(trusted, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	harness.Write(t, filepath.Join(trusted, "ca.crt"), string(authority))
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	waitAnswer(t, client, "https://"+names[0]+"/v2/")
-	for url, want := range map[string]int{
-		"https://" + names[1] + "/health":                  http.StatusOK,
-		"https://" + names[1] + "/metrics":                 http.StatusNotFound,
-		"https://" + names[0] + "/debug/health":            http.StatusNotFound,
-		"https://" + names[2] + "/_matrix/client/versions": http.StatusOK,
-		"https://" + names[2] + "/_synapse/admin/v1/rooms": http.StatusNotFound,
-		"https://" + names[0] + "/v2/":                     http.StatusUnauthorized,
-	} {
-		if resp, _ := harness.Ask(t, client, http.MethodGet, url, nil); resp.StatusCode != want {
-			t.Errorf("%s: %s, want %d", url, resp.Status, want)
-		}
-	}
-	s.docker(t, "login", "-u", "alice", "-p", password, names[0])
-	s.push(t, names[0]+"/hello:tls")
-	s.docker(t, "rmi", "-f", "localhost:5000/hello:first")
-	s.docker(t, "pull", names[0]+"/hello:first")
-	youRead(t, "hello:tls")
-	resp, _ := harness.Ask(t, client, http.MethodPost, "https://alice:correct%20horse@"+names[0]+"/v2/hello/blobs/uploads/", nil, harness.Header("Forwarded", "host=elsewhere.example;proto=http"))
-	if at := resp.Header.Get("Location"); !strings.HasPrefix(at, "https://"+names[0]+"/v2/hello/blobs/uploads/") {
-		t.Errorf("an upload starts with %s at %q", resp.Status, at)
 	}
 }
