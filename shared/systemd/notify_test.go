@@ -35,7 +35,7 @@ func TestReady(t *testing.T) {
 	if logged.Len() > 0 {
 		t.Errorf("logged: %v", logged.All())
 	}
-	// Nobody listens: the service runs all the same.
+	// Nobody listens. The service runs anyway.
 	t.Setenv("NOTIFY_SOCKET", socket+"2")
 	Ready(t.Context(), zap.New(core))
 	if logged.Len() != 1 {
