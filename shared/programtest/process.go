@@ -100,19 +100,7 @@ func (p *Process) Kill() {
 // error. The test fails if that takes longer than limit.
 func (p *Process) Stop(t testing.TB, limit time.Duration) error {
 	t.Helper()
-	return p.stop(t, p.ID(), limit)
-}
-
-// StopGroup is [Process.Stop] for a server below a program that passes on no
-// signal, such as strace: the whole group is told.
-func (p *Process) StopGroup(t testing.TB, limit time.Duration) error {
-	t.Helper()
-	return p.stop(t, -p.ID(), limit)
-}
-
-func (p *Process) stop(t testing.TB, pid int, limit time.Duration) error {
-	t.Helper()
-	_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+	_ = syscall.Kill(p.ID(), syscall.SIGTERM) // it may have ended
 	select {
 	case <-p.done:
 		return p.err

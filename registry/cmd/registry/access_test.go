@@ -130,20 +130,6 @@ func TestExplain_RobotByItsUserName(t *testing.T) {
 	}
 }
 
-func TestRobotCommands_WithoutStorage_SayWhatToDo(t *testing.T) {
-	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n")
-	missing := filepath.Join(t.TempDir(), "none")
-	t.Setenv("REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", missing)
-	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"robot", "create", "ci", path}, nil, &out, &errs)
-	if want := "storage.filesystem.rootdirectory: " + missing + " does not exist: "; code != 1 || !strings.Contains(errs.String(), want) {
-		t.Errorf("%d, %s%s; want %s", code, &out, &errs, want)
-	}
-	if _, err := os.Stat(missing); err == nil {
-		t.Error("it was made")
-	}
-}
-
 func TestRobotCommands(t *testing.T) {
 	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n")
 	do := func(want int, args ...string) string {

@@ -1,33 +1,13 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"slipway/shared/programtest"
 )
-
-// fill writes files until nothing more fits.
-func fill(t *testing.T, dir string) {
-	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for size := 1 << 20; size > 0; size /= 2 {
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, size))
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-	}
-}
 
 // Users and robots can be removed where nothing can be written, the audit log neither.
 func TestRevoke_FullDisk(t *testing.T) {
@@ -54,8 +34,8 @@ func TestRevoke_FullDisk(t *testing.T) {
 	if err := os.Truncate(acts, 0); err != nil { // the next line needs a page
 		t.Fatal(err)
 	}
-	fill(t, dir)
-	fill(t, filepath.Dir(acts))
+	programtest.Fill(t, filepath.Join(dir, "filler"))
+	programtest.Fill(t, filepath.Join(filepath.Dir(acts), "filler"))
 	if code, out := do("robot", "create", "more", "--repositories", "a", "--allow", "push"); code == 0 {
 		t.Fatalf("the disk is not full: %s", out)
 	}

@@ -56,7 +56,7 @@ func startSite(t *testing.T, start s3test.Start) *site {
 	cert, key := programtest.Certificate(t, "0.0.0.0")
 	server, _ := harness.S3Bucket(t, start)
 	// Clients take the bytes from the bucket only if that has TLS, too, and is no private address.
-	_, bucket, _ := net.SplitHostPort(harness.StartBalancer(t, cert, key, server.Addr).Addr)
+	_, bucket, _ := net.SplitHostPort(harness.StartBalancer(t, cert, key, server.Addr))
 	storage := fmt.Sprintf(
 		"{s3: {bucket: images, region: us-east-1, regionendpoint: %q, redirectendpoint: 'https://localhost:%s', secure: false, accesskey: %s, secretkey: %s}}",
 		server.URL(), bucket, s3test.AccessKey, s3test.SecretKey,
@@ -68,7 +68,7 @@ func startSite(t *testing.T, start s3test.Start) *site {
 	harness.CopyFile(t, cert, filepath.Join(s.certs, "ca.crt"))
 	s.ca = filepath.Join(s.certs, "ca.crt")
 	for name, backends := range map[string][]string{"one": {s.alone.Addr}, "two": {s.replicas[0].Addr, s.replicas[1].Addr}} {
-		_, port, _ := net.SplitHostPort(harness.StartBalancer(t, cert, key, backends...).Addr)
+		_, port, _ := net.SplitHostPort(harness.StartBalancer(t, cert, key, backends...))
 		s.fronts[name] = "0.0.0.0:" + port
 	}
 	return s

@@ -66,6 +66,15 @@ func TestClientsRoundTrip(t *testing.T) {
 	}
 }
 
+// An image of as many layers as nobody should have.
+func TestManyLayers(t *testing.T) {
+	addr := harness.StartRegistry(t, t.TempDir()).Addr
+	img := harness.NewImage(t, 61, 200, 5_000)
+	harness.RunTool(t, "crane", "--insecure", "push", img.Layout(t, "v1"), addr+"/layers:v1")
+	harness.RunTool(t, "crane", "--insecure", "validate", "--remote", addr+"/layers:v1")
+	img.Pulls(t, addr, "layers", "v1")
+}
+
 // regctl keeps its settings in a file; say there that the registry has no TLS.
 func regctlHome(t *testing.T, addr string) []string {
 	t.Helper()

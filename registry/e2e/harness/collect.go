@@ -68,16 +68,6 @@ func OnDisk(t testing.TB, root, digest string) bool {
 	return found
 }
 
-// WantStored fails the test if the storage lacks one of the image's blobs.
-func WantStored(t testing.TB, root string, img *Image, except ...string) {
-	t.Helper()
-	for d := range img.Blobs {
-		if !slices.Contains(except, d) && !OnDisk(t, root, d) {
-			t.Errorf("%s is not on disk", d)
-		}
-	}
-}
-
 // WantFreed fails the test if the storage has one of the image's blobs.
 func WantFreed(t testing.TB, root string, img *Image, except ...string) {
 	t.Helper()

@@ -70,9 +70,9 @@ func TestDiskFull(t *testing.T) {
 	if !strings.Contains(string(last), "no space left") || strings.Contains(string(last), root) {
 		t.Errorf("the answer on a full disk is %q; want a sentence about space, and no path", last)
 	}
-	fillBytes(t, filepath.Join(filepath.Dir(root), "filler")) // the request that failed has given its room back
-	ballast := filepath.Join(volume, "ballast")               // a request that failed has left nothing
-	fillBytes(t, ballast)
+	programtest.Fill(t, filepath.Join(filepath.Dir(root), "filler")) // the request that failed has given its room back
+	ballast := filepath.Join(volume, "ballast")                      // a request that failed has left nothing
+	programtest.Fill(t, ballast)
 	if page := waitHealth(t, debug, http.StatusServiceUnavailable); !strings.Contains(page, `"disk full"`) {
 		t.Errorf("/debug/health says %s", page)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway/registry/e2e/harness"
+	"slipway/shared/programtest"
 )
 
 // resource is what a full volume lacks.
@@ -29,7 +30,7 @@ func fill(t *testing.T, dir string, what resource) {
 		t.Fatal(err)
 	}
 	if what == space {
-		fillBytes(t, filepath.Join(filler, "bytes"))
+		programtest.Fill(t, filepath.Join(filler, "bytes"))
 	}
 	for i := range 100_000 {
 		f, err := os.Create(filepath.Join(filler, strconv.Itoa(i)))
@@ -45,23 +46,6 @@ func fill(t *testing.T, dir string, what resource) {
 		}
 	}
 	t.Fatal("the volume does not become full")
-}
-
-func fillBytes(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for size := 1 << 20; size > 0; size /= 2 {
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, size))
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-	}
 }
 
 // A volume of distribution that is full to the last byte or inode is served, and can be freed.

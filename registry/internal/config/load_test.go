@@ -118,31 +118,18 @@ func TestDescribedDefaults(t *testing.T) {
 	}
 }
 
-// TestVariables holds each described variable, over the file and without one,
-// and the forms that make distribution panic.
+// TestVariables holds aliases, choices and the forms that make distribution panic, over the file and without one.
+// TestEveryLeafByVariable has the others.
 func TestVariables(t *testing.T) {
 	tests := []struct {
 		environ []string
 		got     func(*Config) any
 		want    any
 	}{
-		{[]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/x"}, func(c *Config) any { return c.Storage.Filesystem.RootDirectory }, "/x"},
-		{[]string{"REGISTRY_HTTP_ADDR=127.0.0.1:9"}, func(c *Config) any { return c.HTTP.Addr }, "127.0.0.1:9"},
-		{[]string{"REGISTRY_HTTP_SECRET=0123"}, func(c *Config) any { return c.HTTP.Secret.Reveal() }, "0123"},
-		{[]string{"REGISTRY_STORAGE_DELETE_ENABLED=true"}, func(c *Config) any { return c.Storage.Delete.Enabled }, true},
-		{[]string{`REGISTRY_STORAGE_DELETE_ENABLED="true"`}, func(c *Config) any { return c.Storage.Delete.Enabled }, true},
 		{[]string{"REGISTRY_LOG_LEVEL=DEBUG"}, func(c *Config) any { return c.Log.Level }, "debug"},
 		{[]string{"REGISTRY_LOGLEVEL=error"}, func(c *Config) any { return c.Log.Level }, "error"},
-		{[]string{"REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/p"}, func(c *Config) any { return *c.Auth.HTPasswd }, HTPasswd{Realm: "r", Path: "/p", CacheTTL: time.Minute}},
 		{[]string{"REGISTRY_AUTH=htpasswd", "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/p"}, func(c *Config) any { return c.Auth.HTPasswd.Realm }, "r"},
-		{[]string{"REGISTRY_AUTH=none"}, func(c *Config) any { return c.Auth.None != nil }, true},
-		{[]string{"REGISTRY_STORAGE_MAINTENANCE_READONLY_ENABLED=true"}, func(c *Config) any { return c.Storage.Maintenance.ReadOnly.Enabled }, true},
 		{[]string{`REGISTRY_STORAGE_MAINTENANCE_READONLY={"enabled":true}`}, func(c *Config) any { return c.Storage.Maintenance.ReadOnly.Enabled }, true},
-		{[]string{"REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}, func(c *Config) any { return c.Storage.Maintenance.UploadPurging.Enabled }, false},
-		{[]string{"REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_AGE=1h"}, func(c *Config) any { return c.Storage.Maintenance.UploadPurging }, UploadPurging{true, time.Hour, 24 * time.Hour, false}},
-		{[]string{"REGISTRY_HTTP_HEADERS={X-A: [b]}"}, func(c *Config) any { return c.HTTP.Headers }, map[string][]string{"X-A": {"b"}}},
-		{[]string{"REGISTRY_HTTP_HEADERS_X-Foo=[bar]"}, func(c *Config) any { return c.HTTP.Headers["X-Foo"] }, []string{"bar"}},
-		{[]string{"REGISTRY_HTTP_TLS_CERTIFICATE=/c", "REGISTRY_HTTP_TLS_KEY=/k"}, func(c *Config) any { return []string{c.HTTP.TLS.Certificate, c.HTTP.TLS.MinimumTLS} }, []string{"/c", "tls1.2"}},
 		{[]string{"REGISTRY_HTTP_TLS_CERTIFICATE=/c", "REGISTRY_HTTP_TLS_KEY=/k", "REGISTRY_HTTP_TLS_CLIENTCAS_0=/a", "REGISTRY_HTTP_TLS_CLIENTCAS_1=/b"}, func(c *Config) any { return c.HTTP.TLS.ClientCAs }, []string{"/a", "/b"}},
 		{[]string{"REGISTRY_HTTP_DEBUG_ADDR=:5001", "REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED=true"}, func(c *Config) any { return c.HTTP.Debug.Prometheus }, Prometheus{true, "/metrics"}},
 		{[]string{"REGISTRY_HEALTH_TCP_0_ADDR=h:1"}, func(c *Config) any { return c.Health.TCP }, []TCPCheck{{Addr: "h:1", Interval: 10 * time.Second}}},
@@ -152,9 +139,7 @@ func TestVariables(t *testing.T) {
 		{[]string{"REGISTRY_VALIDATION_MANIFESTS_URLS_DENY=[x]"}, func(c *Config) any { return c.Validation.Manifests.URLs.Deny }, []string{"x"}},
 		{[]string{"REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS=None"}, func(c *Config) any { return c.Validation.Manifests.Indexes.Platforms }, "none"},
 		{[]string{"REGISTRY_POLICY_REPOSITORY_CLASSES=[image]"}, func(c *Config) any { return c.Policy.Repository.Classes }, []string{"image"}},
-		{[]string{"REGISTRY_CATALOG_MAXENTRIES=5"}, func(c *Config) any { return c.Catalog.MaxEntries }, 5},
 		{[]string{"REGISTRY_STORAGE_CACHE_LAYERINFO=inmemory"}, func(c *Config) any { return c.Storage.Cache.BlobDescriptor }, "inmemory"},
-		{[]string{"REGISTRY_SLIPWAY_MANIFESTS_CACHE=1MiB"}, func(c *Config) any { return c.Slipway.Manifests.Cache }, config.Size(1 << 20)},
 	}
 	for _, tt := range tests {
 		for name, base := range map[string]string{"file": "version: 0.1\nstorage: {filesystem: {rootdirectory: /f}}\nhttp: {addr: h:1, secret: s}\nlog: {fields: {a: b}}", "none": ""} {

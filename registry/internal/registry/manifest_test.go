@@ -172,26 +172,6 @@ func TestRestore_ClassesOfAToken(t *testing.T) {
 	check(t, err)
 }
 
-func TestEachMissingBlobIsTold(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		m := simpleImage(t, repo, "x")
-		for i := range 3 {
-			m.Layers = append(m.Layers, oci.Descriptor{MediaType: "l", Digest: sum(fmt.Sprint(i)), Size: 1})
-		}
-		_, err := repo.PutManifest(context.Background(), tagged("t"), "", m.bytes(), nil)
-		var es oci.Errors
-		if !errors.As(err, &es) || len(es) != 3 {
-			t.Fatalf("got %v, want three errors", err)
-		}
-		for i, e := range es {
-			if e.Code != oci.CodeManifestBlobUnknown || e.Detail != string(sum(fmt.Sprint(i))) {
-				t.Errorf("error %d is %v", i, e)
-			}
-		}
-	})
-}
-
 func TestIndexChildren(t *testing.T) {
 	linux, windows := oci.Platform{Architecture: "amd64", OS: "linux"}, oci.Platform{Architecture: "amd64", OS: "windows"}
 	absent := func(p *oci.Platform) oci.Descriptor {
@@ -233,15 +213,6 @@ func TestIndexChildren(t *testing.T) {
 				t.Error("a child of another size is accepted")
 			}
 		})
-	}
-}
-
-func TestOversizeManifest(t *testing.T) {
-	repo := newRegistry(stores["memory"](t), Options{MaxManifestSize: 1000}).Repository("a")
-	_, err := repo.PutManifest(context.Background(), tagged("t"), oci.MediaTypeManifest, make([]byte, 1001), nil)
-	wantCode(t, err, oci.CodeManifestInvalid)
-	if !errors.Is(err, ErrManifestTooLarge) {
-		t.Errorf("got %v, want ErrManifestTooLarge", err)
 	}
 }
 

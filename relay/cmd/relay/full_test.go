@@ -1,36 +1,17 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"slipway/shared/programtest"
 )
-
-// fill takes all room of a file system.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
-			size /= 2
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // A relay that starts on a full disk says so until there is room.
 func TestServe_DiskIsFull(t *testing.T) {
@@ -44,7 +25,7 @@ func TestServe_DiskIsFull(t *testing.T) {
 				d.serve()()
 			}
 			filler := filepath.Join(dir, "filler")
-			fill(t, filler)
+			programtest.Fill(t, filler)
 			stop := d.serve()
 			ask := func(path string) (status int, text string) {
 				resp, err := http.Get("http://" + d.addr + path) //nolint:noctx // it answers at once

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/relay/internal/encryptedtest"
 	"slipway/relay/internal/faultproxy"
@@ -47,34 +46,6 @@ func (w *world) reads(reader *encryptedtest.Reader, room string, want ...string)
 	if n := reader.Unread(room); n != 0 {
 		w.Errorf("%d events cannot be read", n)
 	}
-}
-
-func TestFull_Encrypted_SessionsRotateAndRestart(t *testing.T) {
-	w, room, reader := encryptedWorld(t)
-	var want []string
-	send := func(n int) {
-		for range n {
-			body := fmt.Sprintf("message-%d", len(want))
-			_, err := w.sendEncrypted(room, "t"+body, body)
-			w.must(err)
-			want = append(want, body)
-		}
-	}
-	send(12) // over two rotations
-	w.reads(reader, room, want...)
-	second := encryptedtest.New(t, w.server.URL, w.name+"owner", w.name+"owner-password") // a second device of the owner
-	before := len(want)
-	w.eventually("the bot hears of the new device", func() bool {
-		send(1)
-		return slices.ContainsFunc(second.Bodies(room), func(body string) bool { return slices.Contains(want[before:], body) })
-	})
-	w.reads(reader, room, want...)
-	found, err := w.bot.Find(w.ctx, room, "tmessage-3", time.Now().Add(-time.Hour))
-	w.must(err)
-	if found.EventID == "" {
-		t.Error("an encrypted event is not found by its marker")
-	}
-	w.noSecrets("message-3", "bot-password")
 }
 
 func TestEncrypted_KeysCannotBeHad(t *testing.T) {

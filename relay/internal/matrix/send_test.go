@@ -94,6 +94,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 		{"429 neither", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED"), ClassWait, defaultWait},
 		{"429 a day", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "86400"), ClassWait, maxWait},
 		{"429 negative", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":-5}`, "Retry-After", "-3"), ClassWait, defaultWait},
+		{"429 nonsense", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":"soon"}`, "Retry-After", "1"), ClassWait, time.Second},
 		{"429 web page", faultproxy.Answer(429, "<html>slow down</html>", "Retry-After", "3"), ClassWait, 3 * time.Second},
 		{"500", faultproxy.Matrix(500, "M_UNKNOWN"), ClassRetry, 0},
 		{"503", faultproxy.Matrix(503, "M_UNKNOWN"), ClassAway, 0},

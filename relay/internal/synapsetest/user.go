@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"maunium.net/go/mautrix"
-	"maunium.net/go/mautrix/id"
 	"maunium.net/go/mautrix/synapseadmin"
 )
 
@@ -58,12 +57,6 @@ func (s *Server) NewUser(ctx context.Context, name string, admin bool) (*User, e
 		return nil, err
 	}
 	return &User{ID: made.UserID.String(), Token: made.AccessToken, DeviceID: made.DeviceID.String(), Password: password, server: s}, nil
-}
-
-// LiftRateLimit exempts a user from the message rate limit; the caller must be
-// the token of an administrator.
-func (s *Server) LiftRateLimit(ctx context.Context, adminToken, userID string) error {
-	return s.api(adminToken).SetUserRatelimit(ctx, id.UserID(userID), synapseadmin.ReqSetRatelimit{})
 }
 
 // Call makes a request with a JSON body (nil for none) and decodes the answer
