@@ -76,7 +76,7 @@ func TestKilledRepair(t *testing.T) {
 			}
 		}
 		for key, gone := range map[string]bool{
-			layout.BlobData(damaged[2]): true, layout.RevisionLink("a", lost[0]): true, layout.TagCurrent("a", "lost"): true,
+			layout.BlobData(damaged[2]): true, layout.RevisionLink("a", lost[0]): true, layout.TagCurrent("a", "lost"): true, layout.TagIndex("a", "lost", lost[0]): true,
 			layout.TagCurrent("a", "empty"): true, layout.BlobData(healthy[2]): false, layout.TagCurrent("a", "healthy"): false,
 		} {
 			if _, err := s.Stat(t.Context(), key); (err != nil) != gone {
