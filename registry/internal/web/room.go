@@ -20,7 +20,7 @@ const (
 	heldManifest = 128 << 10 // bytes of a manifest that is held while its page waits for room
 
 	nameBytes     = 200      // of a repository in a list
-	tagBytes      = 160      // of a tag in a list
+	tagBytes      = 200      // of a tag in a list
 	rawFactor     = 64       // times as large is a manifest with line breaks, at most
 	referrerBytes = 4 << 20  // of the list of an image
 	scanBytes     = 32 << 20 // of a page that reads a whole index, or the records of deletions
