@@ -41,12 +41,6 @@ func (v *volume) write(path, content string) {
 	v.want[path] = content
 }
 
-func (v *volume) remove(path string) {
-	v.t.Helper()
-	ok(v.t, os.Remove(v.root+path))
-	delete(v.want, path)
-}
-
 // picture is an image: its repository and tag, and its digests.
 type picture struct {
 	repo                    oci.Name
