@@ -44,7 +44,7 @@ type counter struct {
 
 func (c *counter) take(ctx context.Context, h *Hold, n int64, recount bool) error {
 	stale, err := c.change(ctx, h, n)
-	if err == nil || !(stale && recount) && !errors.Is(err, document.ErrDamaged) {
+	if err == nil || (!stale || !recount) && !errors.Is(err, document.ErrDamaged) {
 		return err
 	}
 	if err := c.count(ctx); err != nil {
@@ -112,7 +112,7 @@ func (c *counter) recount() error {
 	c.mu.Lock()
 	err := c.doc.Refresh(ctx)
 	if errors.Is(err, document.ErrDamaged) {
-		c.log.Error("the count of a quota is damaged; counting anew", zap.String("prefix", string(c.Prefix)), zap.Error(err))
+		c.log.Error("the count of a quota is damaged; counting again", zap.String("prefix", string(c.Prefix)), zap.Error(err))
 		if err = c.doc.Discard(ctx); err == nil {
 			err = c.doc.Refresh(ctx)
 		}

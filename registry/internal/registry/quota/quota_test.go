@@ -411,7 +411,7 @@ func TestQuota_CountEnds(t *testing.T) {
 	}
 }
 
-// A count that cannot be read is made anew: pushes go on, within the quota.
+// A count that cannot be read is replaced: pushes go on, within the quota.
 func TestQuota_DamagedCount(t *testing.T) {
 	store := memory.New()
 	r := newReplica(t, store, quota.Quota{Prefix: "team", Limit: 250})
