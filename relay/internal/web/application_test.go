@@ -37,6 +37,9 @@ func TestApplicationLife(t *testing.T) {
 
 	b.get("/ui/applications/1")
 	b.want(200, "<h1>backup</h1>", "-"+token, b.base+"/hook/github/TOKEN", "authorization: {credentials: TOKEN}", "ntfy://:TOKEN@"+strings.TrimPrefix(b.base, "http://")+"/alerts?scheme=http")
+	if strings.Index(b.page, `id="token"`) > strings.Index(b.page, `id="recent"`) {
+		t.Error("the token is not on top of the page")
+	}
 	b.post("/ui/applications/1", "name", "renamed", "room_id", room, "default_priority", "-1", "priority_scale", "gotify", "rate_limit", "30", "strict_compatibility", "true")
 	b.want(200, "Saved.", "<h1>renamed</h1>", `value="30"`)
 	b.post("/ui/applications/1", "name", "renamed", "rate_limit", "many", "priority_scale", "auto")
