@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -61,10 +62,27 @@ func (r *Request) hideToken() {
 	for _, text := range []*string{&r.Title, &r.Message, &r.Note, &r.Thread, &r.Key} {
 		*text = message.HideToken(*text, r.Token)
 	}
-	r.Extras = json.RawMessage(message.HideToken(string(r.Extras), r.Token))
+	r.Extras = json.RawMessage(message.HideToken(string(unescaped(r.Extras)), r.Token))
 	for i := range r.Attachments {
 		r.Attachments[i].Name = message.HideToken(r.Attachments[i].Name, r.Token)
 	}
+}
+
+// unescaped returns JSON without escapes of letters and digits; what is no JSON stays as it is.
+func unescaped(text json.RawMessage) json.RawMessage {
+	if !bytes.Contains(text, []byte(`\u`)) {
+		return text
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // keeps large numbers
+	if d.Decode(&v) != nil {
+		return text
+	}
+	if plain, err := json.Marshal(v); err == nil {
+		return plain
+	}
+	return text
 }
 
 // hideJoined makes plain text of a body whose markup joins the parts of the request's own token.
