@@ -61,7 +61,7 @@ func TestCollectGarbage_MissingRoot(t *testing.T) {
 	}
 }
 
-// Who asks for quiet gets no report, for example a cron job.
+// A quiet collection, such as that of a cron job, reports nothing.
 func TestCollectGarbage_Quiet(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
 	v.push(0)
