@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -65,11 +66,22 @@ type slowNames struct {
 	held atomic.Pointer[chan struct{}]
 }
 
-func (s *slowNames) Stat(ctx context.Context, key string) (storage.Info, error) {
-	if held := s.held.Load(); held != nil && key == layout.Repositories+"/" {
+func (s *slowNames) wait(prefix string) {
+	if held := s.held.Load(); held != nil && prefix == layout.Repositories {
 		<-*held
 	}
+}
+
+func (s *slowNames) Stat(ctx context.Context, key string) (storage.Info, error) {
+	s.wait(strings.TrimSuffix(key, "/"))
 	return s.Store.Stat(ctx, key)
+}
+
+func (s *slowNames) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	if o.Version != nil { // not the index, which remembers no listings
+		s.wait(prefix)
+	}
+	return s.Store.List(ctx, prefix, o)
 }
 
 // hold holds the catalog until the function is called.
