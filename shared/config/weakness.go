@@ -47,9 +47,9 @@ func Weakness(secret string) string {
 }
 
 // repeats reports whether a text has too few different characters, or groups of three, as a short text
-// said again and again has. Of 16 random hexadecimal digits one in a million does.
+// said again and again has. Of two million times 16 random hexadecimal digits, one did.
 func repeats(s string) bool {
-	const fewest, fewestGroups = 5, 12
+	const fewest, fewestGroups = 5, 10
 	runes := []rune(s)
 	distinct, groups := map[rune]bool{}, map[[3]rune]bool{}
 	for i, r := range runes {

@@ -5,25 +5,40 @@ import (
 	"context"
 	"net"
 	"os"
+	"time"
 
 	"go.uber.org/zap"
 )
 
-// Ready reports that the service answers, and, once ctx is done, that it stops. Without NOTIFY_SOCKET in the environment
-// it does nothing.
-func Ready(ctx context.Context, log *zap.Logger) {
+// patience is how long a manager that reads nothing is waited for.
+const patience = 5 * time.Second
+
+// Ready reports that the service answers, and, once ctx is done, that it stops. The caller calls wait before the process
+// ends: it waits until that is sent. Without NOTIFY_SOCKET in the environment Ready does nothing.
+func Ready(ctx context.Context, log *zap.Logger) (wait func()) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
-		return
+		return func() {}
 	}
 	send(socket, "READY=1", log)
-	context.AfterFunc(ctx, func() { send(socket, "STOPPING=1", log) })
+	sent := make(chan struct{})
+	withdraw := context.AfterFunc(ctx, func() {
+		defer close(sent)
+		send(socket, "STOPPING=1", log)
+	})
+	return func() {
+		if !withdraw() {
+			<-sent
+		}
+	}
 }
 
 func send(socket, state string, log *zap.Logger) {
-	conn, err := net.Dial("unixgram", socket) //nolint:noctx // a datagram waits for nobody
+	conn, err := net.Dial("unixgram", socket) //nolint:noctx // a local socket answers at once
 	if err == nil {
-		_, err = conn.Write([]byte(state))
+		if err = conn.SetWriteDeadline(time.Now().Add(patience)); err == nil {
+			_, err = conn.Write([]byte(state))
+		}
 		_ = conn.Close() // what was sent has been sent
 	}
 	if err != nil {

@@ -28,16 +28,17 @@ func TestReady(t *testing.T) {
 			t.Errorf("the manager reads %q, want %q (%v)", got, want, err)
 		}
 	}
-	Ready(ctx, zap.New(core))
+	wait := Ready(ctx, zap.New(core))
 	says("READY=1")
 	cancel()
+	wait()
 	says("STOPPING=1")
 	if logged.Len() > 0 {
 		t.Errorf("logged: %v", logged.All())
 	}
 	// Nobody listens. The service runs anyway.
 	t.Setenv("NOTIFY_SOCKET", socket+"2")
-	Ready(t.Context(), zap.New(core))
+	Ready(t.Context(), zap.New(core))()
 	if logged.Len() != 1 {
 		t.Errorf("%d lines say that nobody listens", logged.Len())
 	}

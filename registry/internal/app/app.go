@@ -101,7 +101,7 @@ func (a *App) Run(ctx context.Context) error {
 		group.Go(func() { work(working) })
 	}
 	a.Log.Info("registry started", zap.String("version", a.Build.Version), zap.String("storage", a.Store.driver), zap.Stringer("address", a.servers[0].Addr()))
-	systemd.Ready(ctx, a.Log)
+	defer systemd.Ready(ctx, a.Log)()
 	err := server.Run(ctx, a.Config.HTTP.DrainTimeout, a.servers...)
 	a.Log.Info("registry stopped")
 	return err

@@ -2,12 +2,14 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/document"
 	"slipway/registry/internal/oci"
 )
 
@@ -67,9 +69,15 @@ func (a *Authorizer) Callers(ctx context.Context) (callers []Known, more bool, e
 		if more = len(callers) == maxCallers; more {
 			break
 		}
-		if l := a.opts.Logins; l == nil || l.Equip(ctx, &c) == nil {
-			callers = append(callers, Known{c, name, l != nil && c.Kind == access.User && !l.hasPassword(c.Name)})
+		l := a.opts.Logins
+		if l != nil {
+			if err := l.Equip(ctx, &c); errors.Is(err, document.ErrUnread) {
+				return nil, false, err
+			} else if err != nil {
+				continue
+			}
 		}
+		callers = append(callers, Known{c, name, l != nil && c.Kind == access.User && !l.hasPassword(c.Name)})
 	}
 	if people := a.People(); people != nil && people.HasProvider() {
 		for _, group := range a.opts.Rules().Groups() {

@@ -49,9 +49,9 @@ type jobs struct {
 	Options
 	slot      schedule.Slot // held by jobs that delete
 	collected *collect.Metrics
-	successes map[string]success // by job; of those that are shown
-	searched  bool               // the caches were searched since the start
-	collectAt time.Time          // when to collect once more after an eviction; zero = not planned
+	successes map[string]*success // by job; of those that are shown
+	searched  bool                // the caches were searched since the start
+	collectAt time.Time           // when to collect once more after an eviction; zero = not planned
 }
 
 // Start starts the jobs that the configuration turns on and those that can be requested on the
@@ -64,7 +64,7 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	if o.Board == nil {
 		o.Board = &schedule.Board{}
 	}
-	j := &jobs{Options: o, slot: schedule.NewSlot(), successes: map[string]success{}}
+	j := &jobs{Options: o, slot: schedule.NewSlot(), successes: map[string]*success{}}
 	if p := work.UploadPurging; p.Enabled {
 		j.start(ctx, group, schedule.UploadPurge, "purge", p.Interval, j.slot, j.audited(schedule.UploadPurge, p.DryRun, j.purge))
 	}
@@ -122,6 +122,9 @@ func (j *jobs) start(ctx context.Context, group *sync.WaitGroup, name, lock stri
 			err := j.oneReplica(lock, every, func(ctx context.Context) { job(ctx, by) })(ctx)
 			if err != nil && by != "" {
 				j.Board.Refuse(name, "did not start: "+err.Error())
+			}
+			if by == "" {
+				j.recall(ctx, name)
 			}
 			j.Board.Plan(name, max(0, interval))
 		})

@@ -16,6 +16,12 @@ import (
 type success struct {
 	key  string
 	last prometheus.Gauge
+	at   int64 // what last shows
+}
+
+func (s *success) note(at time.Time) {
+	s.at = max(s.at, at.Unix())
+	s.last.Set(float64(s.at))
 }
 
 // show adds the metric of a job's last success, registry_SUBSYSTEM_last_success_timestamp_seconds.
@@ -25,10 +31,10 @@ func (j *jobs) show(name, subsystem, help string) {
 	}
 	last := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "registry", Subsystem: subsystem, Name: "last_success_timestamp_seconds", Help: help})
 	j.Metrics.MustRegister(last)
-	j.successes[name] = success{layout.Own + "/schedule/" + subsystem + "-succeeded", last}
+	j.successes[name] = &success{key: layout.Own + "/schedule/" + subsystem + "-succeeded", last: last}
 }
 
-// recall reads when the job last succeeded.
+// recall reads when the job last succeeded, here or elsewhere.
 func (j *jobs) recall(ctx context.Context, name string) {
 	s, shown := j.successes[name]
 	if !shown {
@@ -37,7 +43,7 @@ func (j *jobs) recall(ctx context.Context, name string) {
 	info, err := j.Store.Stat(ctx, s.key)
 	switch {
 	case err == nil:
-		s.last.Set(float64(info.Modified.Unix()))
+		s.note(info.Modified)
 	case !errors.Is(err, storage.ErrNotExist) && ctx.Err() == nil:
 		j.Log.Warn("cannot find out when a job last succeeded", zap.String("job", name), zap.Error(err))
 	}
@@ -49,7 +55,7 @@ func (j *jobs) succeeded(ctx context.Context, name string) {
 	if !shown {
 		return
 	}
-	s.last.Set(float64(time.Now().Unix()))
+	s.note(time.Now())
 	if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: s.key}}); err != nil {
 		j.Log.Warn("cannot record that a job has succeeded", zap.String("job", name), zap.Error(err))
 	}

@@ -18,7 +18,7 @@ import (
 func TestLastSuccess_AfterRestart(t *testing.T) {
 	store := memory.New()
 	start := func() *jobs {
-		j := &jobs{Options: Options{Log: zap.NewNop(), Store: store, Metrics: prometheus.NewRegistry()}, successes: map[string]success{}}
+		j := &jobs{Options: Options{Log: zap.NewNop(), Store: store, Metrics: prometheus.NewRegistry()}, successes: map[string]*success{}}
 		j.show("garbage-collect", "gc", "When it succeeded.")
 		j.recall(t.Context(), "garbage-collect")
 		return j

@@ -32,6 +32,9 @@ var tagSorts = []string{byPush, byName, byNameReversed, byCreated, bySize}
 // maxSorted is how many tags can be sorted by anything but their names.
 const maxSorted = 1000
 
+// maxPushed is how many tags can be sorted by their last push, which is in the storage alone.
+const maxPushed = 200
+
 // tagRow is a tag in the list of a repository.
 type tagRow struct {
 	Tag       string
@@ -145,7 +148,7 @@ func (web *Web) addRows(v *visit, repo registry.Repository, p *repositoryPage, a
 	if !slices.Contains(tagSorts, p.Sort) {
 		p.Sort = byPush
 	}
-	if len(rows) > maxSorted && p.Sort != byNameReversed {
+	if len(rows) > maxSorted && p.Sort != byNameReversed || len(rows) > maxPushed && p.Sort == byPush {
 		p.Sort = byName
 	}
 	slices.SortFunc(rows, func(a, b tagRow) int { return natural(a.Tag, b.Tag) })
@@ -223,7 +226,7 @@ func (p *repositoryPage) page(rows []tagRow, path, number string) {
 		return address(path, map[string]string{"q": p.Query, "sort": sort, "page": page})
 	}
 	for _, s := range [][2]string{{byPush, "Newest"}, {byName, "Name"}, {byNameReversed, "Name, last first"}, {byCreated, "Created"}, {bySize, "Largest"}} {
-		if p.Matching <= maxSorted || s[0] == byName || s[0] == byNameReversed {
+		if p.Matching <= maxSorted && (s[0] != byPush || p.Matching <= maxPushed) || s[0] == byName || s[0] == byNameReversed {
 			p.Sorts = append(p.Sorts, sortLink{Name: s[0], Text: s[1], Href: link(s[0], ""), On: p.Sort == s[0]})
 		}
 	}

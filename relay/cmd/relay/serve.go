@@ -74,7 +74,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	stop := p.start(ctx)
 	defer stop()
 	log.Info("relay started", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
-	systemd.Ready(ctx, log)
+	defer systemd.Ready(ctx, log)()
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	err = errors.Join(err, stopSMTP())
 	log.Info("relay stopped", zap.Error(err))

@@ -79,10 +79,13 @@ func unescaped(text json.RawMessage) json.RawMessage {
 	if d.Decode(&v) != nil {
 		return text
 	}
-	if plain, err := json.Marshal(v); err == nil {
-		return plain
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false) // which would make it longer
+	if e.Encode(v) != nil {
+		return text
 	}
-	return text
+	return bytes.TrimSpace(plain.Bytes())
 }
 
 // hideJoined makes plain text of a body whose markup joins the parts of the request's own token.

@@ -85,6 +85,8 @@ func (a *Accounts) parse(key string, content []byte) *Account {
 			a.log.Error("a robot cannot be understood; it may do nothing", zap.String("robot", name), zap.Error(err))
 		}
 		account.Name, account.broken = name, true
+	} else {
+		a.reported.Delete(name)
 	}
 	return account
 }

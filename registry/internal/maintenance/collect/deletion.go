@@ -51,7 +51,7 @@ func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 func (r *run) staysRecent(ctx context.Context, repo *repository, d tree.Deletion, cutoff func() (time.Time, error)) (bool, error) {
 	deleted, err := d.Read(ctx, r.Store)
 	if err != nil {
-		return false, ctx.Err() // a record that can't be read undoes nothing
+		return false, err
 	}
 	manifests := slices.Clone(deleted.Manifests)
 	for _, target := range deleted.Tags {
@@ -60,12 +60,11 @@ func (r *run) staysRecent(ctx context.Context, repo *repository, d tree.Deletion
 	for _, m := range manifests {
 		keys := []string{layout.RevisionLink(repo.name, m)}
 		rev := &revision{link: link{digest: m, target: m}}
-		if err := r.readManifest(ctx, rev); ctx.Err() != nil {
-			return false, ctx.Err()
-		} else if err == nil {
-			for _, need := range rev.needs {
-				keys = append(keys, layout.LayerLink(repo.name, need), layout.RevisionLink(repo.name, need))
-			}
+		if err := r.readManifest(ctx, rev); err != nil && !errors.Is(err, errMissing) && !errors.Is(err, errDamaged) {
+			return true, ctx.Err() // what it needs isn't known
+		}
+		for _, need := range rev.needs {
+			keys = append(keys, layout.LayerLink(repo.name, need), layout.RevisionLink(repo.name, need))
 		}
 		for _, key := range keys {
 			if young, err := r.young(ctx, &link{info: storage.Info{Key: key}}, cutoff); young || err != nil {
