@@ -41,7 +41,7 @@ type Records[T any] struct {
 	parse func(key string, content []byte) *T
 	known *cache.Cache[string, record[T]]
 	reads cache.Group[*T]
-	slots chan struct{} // of reads in progress: whoever guesses names can't pile them up
+	slots chan struct{} // of reads in progress: guesses of names can't pile them up
 
 	mu      sync.Mutex
 	changes uint64 // made here: a read that began before a change is not kept
