@@ -77,6 +77,9 @@ func (s *sample) Validate(p *Problems) {
 	if s.HTTP.Addr == "bad" {
 		p.Addf("http.addr", "is bad")
 	}
+	if s.HTTP.Addr == "signs" && s.HTTP.Secret.Empty() {
+		p.Addf("http.secret", "is missing")
+	}
 }
 
 func defaults() sample {
@@ -245,7 +248,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"endless alias", "a: &a [*a]", nil, []string{"anchor 'a' value contains itself"}},
 		{"list as key", "[a]: b", nil, []string{"invalid map key"}},
 		{"both twins", "http: {secret: a, secret_file: b}", nil, []string{"http.secret_file: is given beside http.secret; keep one (c.yml:1)"}},
-		{"missing secret file", "http: {secret_file: /nothing}", nil, []string{"http.secret_file: cannot be read"}},
+		{"missing secret", "http: {addr: signs}", nil, []string{"http.secret: is missing"}},
+		{"missing secret file", "http: {addr: signs, secret_file: /nothing}", nil, []string{"http.secret_file: cannot be read"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

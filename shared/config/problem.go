@@ -66,8 +66,8 @@ func (l *loader) validate(target any) {
 	}
 }
 
-// within reports whether a setting is key, or in the section or list of that name.
+// within reports whether a setting is key, is in the section or list of that name, or names the file of that secret.
 func within(setting, key string) bool {
 	rest, found := strings.CutPrefix(setting, key)
-	return found && (rest == "" || key == "" || rest[0] == '.' || rest[0] == '[')
+	return found && (rest == "" || rest == "_file" || key == "" || rest[0] == '.' || rest[0] == '[')
 }
