@@ -27,7 +27,7 @@ const (
 
 	renewPause  = 200 * time.Millisecond // between two reads of a record that didn't fit
 	readTimeout = 5 * time.Second
-	maxReads    = 16 // at the same time, of one list, and of all that isn't known
+	maxReads    = 16 // at the same time, of one list, and of what isn't known
 	maxKnown    = 10_000
 )
 
@@ -41,7 +41,7 @@ type Records[T any] struct {
 	parse func(key string, content []byte) *T
 	known *cache.Cache[string, record[T]]
 	reads cache.Group[*T]
-	slots chan struct{} // of reads in progress: guesses of names can't pile them up
+	slots chan struct{} // of reads of what isn't known: guesses of names can't pile them up
 
 	mu      sync.Mutex
 	changes uint64 // made here: a read that began before a change is not kept
@@ -84,11 +84,13 @@ func (r *Records[T]) get(ctx context.Context, key string, age time.Duration) (*T
 	return r.reads.Do(ctx, strconv.FormatUint(changes, 10)+" "+key, func() (*T, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 		defer cancel()
-		select {
-		case r.slots <- struct{}{}:
-			defer func() { <-r.slots }()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: too many reads at once", ErrUnread)
+		if !known { // what is used must not wait for guesses
+			select {
+			case r.slots <- struct{}{}:
+				defer func() { <-r.slots }()
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%w: too many reads at once", ErrUnread)
+			}
 		}
 		began := time.Now()
 		value, version, err := r.Read(ctx, key)
