@@ -96,8 +96,8 @@ func (s *site) insist(a app, text string) {
 	}
 }
 
-// killUntil kills and starts the relay until enough, and leaves it running. The first life is about as long as given, and each
-// is a little longer than the one before: on a machine where starting alone takes that long, it still gets there.
+// killUntil kills and restarts the relay until enough returns true, and leaves it running. The first run lasts about life, each
+// later one 5 % longer, so that the test ends on a machine where starting alone takes that long.
 func (s *site) killUntil(life time.Duration, enough func() bool) (kills int) {
 	for s.ctx.Err() == nil {
 		time.Sleep(life/2 + rand.N(life))

@@ -66,7 +66,7 @@ func (l *loader) validate(target any) {
 	}
 }
 
-// within reports whether a setting is key, is in the section or list of that name, or names the file of that secret.
+// within reports whether setting is key, a part of the section or list key, or the file of the secret key.
 func within(setting, key string) bool {
 	rest, found := strings.CutPrefix(setting, key)
 	return found && (rest == "" || rest == "_file" || key == "" || rest[0] == '.' || rest[0] == '[')

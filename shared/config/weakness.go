@@ -17,8 +17,7 @@ var examples = []string{
 	"registry-http-secret", "registry_http_secret", "averylongrandomstring", "randomsecret", "mysupersecretkey", "yoursecrethere", "your-secret-here",
 }
 
-// obvious counts the words and rows of keys that obvious secrets are made of as one character each, and what separates
-// them not at all.
+// obvious replaces common words and keyboard rows by one character each and removes separators.
 var obvious = strings.NewReplacer(func() (pairs []string) {
 	for _, word := range []string{
 		"changeme", "change-me", "change_me", "changeit", "placeholder", "supersecret", "mysecret", "secret", "password", "passw0rd", "passwort", "letmein",
@@ -46,8 +45,8 @@ func Weakness(secret string) string {
 	return ""
 }
 
-// repeats reports whether a text has too few different characters, or groups of three, as a short text
-// said again and again has. Of two million times 16 random hexadecimal digits, one did.
+// repeats reports whether a text has fewer than 5 different characters or 10 different groups of three. Of two million
+// random texts of 16 hexadecimal digits, one had.
 func repeats(s string) bool {
 	const fewest, fewestGroups = 5, 10
 	runes := []rune(s)

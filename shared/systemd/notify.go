@@ -10,11 +10,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// patience is how long a manager that reads nothing is waited for.
+// patience bounds the wait for a manager that doesn't read its socket.
 const patience = 5 * time.Second
 
-// Ready reports that the service answers, and, once ctx is done, that it stops. The caller calls wait before the process
-// ends: it waits until that is sent. Without NOTIFY_SOCKET in the environment Ready does nothing.
+// Ready sends READY=1, and STOPPING=1 once ctx is done. The caller must call wait before the process ends; wait blocks
+// until STOPPING=1 was sent if ctx is done. Without NOTIFY_SOCKET in the environment Ready does nothing.
 func Ready(ctx context.Context, log *zap.Logger) (wait func()) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

@@ -156,7 +156,7 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backe
 	}
 }
 
-// openPeople returns the personal access tokens, nil if nobody can have one.
+// openPeople returns the personal access tokens, or nil if the configuration allows none.
 func openPeople(cfg *config.Config, store storage.Store) *personal.Tokens {
 	switch a := cfg.Auth; {
 	case a != nil && a.OIDC != nil:

@@ -19,7 +19,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// OpenStore calls do with the storage, where the robots are.
+// OpenStore opens the storage, calls do with it and closes it.
 type OpenStore func(do func(storage.Store) error) error
 
 // Explain reports whether a caller has a right in a repository, and which rule decides. groups are a
@@ -111,7 +111,7 @@ func loadRules(cfg *config.Config, cache *proxy.Registry) (*access.Rules, error)
 	return g.current(), nil
 }
 
-// equip gives a robot or a workload the rights that it has at the server. open is called for robots.
+// equip sets the rights that a robot or workload has at the server. It calls open for robots only.
 func equip(ctx context.Context, cfg *config.Config, who *access.Caller, open OpenStore) error {
 	logins := &auth.Logins{Workloads: auth.NewWorkloads(workloads(workloadsOf(cfg)))}
 	switch who.Kind {

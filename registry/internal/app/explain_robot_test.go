@@ -19,7 +19,7 @@ import (
 	"slipway/registry/internal/storage/memory"
 )
 
-// What `registry access explain` says of a robot is what the server decides, also after its maker is gone.
+// `registry access explain` agrees with the server about robots, also after their makers were removed.
 func TestExplain_RobotUnderItsMaker(t *testing.T) {
 	t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
 	text := accessText(t, "access: {rules: [{who: [alice], repositories: ['web/**'], allow: [admin]}, {who: [bob], repositories: ['**'], allow: [pull]}]}\n")

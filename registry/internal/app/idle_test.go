@@ -47,8 +47,8 @@ func (s *askedForRobots) List(ctx context.Context, prefix string, o storage.List
 	return s.Store.List(ctx, prefix, o)
 }
 
-// A replica asks the storage for robots when one logs in, and for their makers when the password file has
-// changed: not while nobody comes.
+// An idle replica sends no requests for robots. It reads one at its login, and lists them after a change of the
+// password file.
 func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
 	t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
 	text := accessText(t, "access: {rules: [{who: [alice, 'robot:ci'], repositories: ['**'], allow: [pull]}]}\n")

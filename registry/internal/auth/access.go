@@ -166,7 +166,7 @@ const (
 	ForeignPage       Reason = "sent by a page of another site"
 )
 
-// FailedLogins are the reasons that mean a wrong or revoked credential. Tokens that expire, as all do, aren't among them.
+// FailedLogins lists the reasons of refusals caused by a wrong or revoked credential. An expired token is not one.
 func FailedLogins() []Reason {
 	return []Reason{UnknownUser, WrongPassword, RevokedToken, UnknownRobot, MakerGone, UnknownWorkload, ProviderRefused}
 }

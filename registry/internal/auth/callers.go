@@ -20,7 +20,7 @@ const maxCallers = 500
 type Known struct {
 	access.Caller
 	Who string // as the rules write it
-	// NoPassword reports that a rule names a user who is not in the password file, and so cannot log in.
+	// NoPassword reports whether the caller is a user without a line in the password file; such a user can't log in.
 	NoPassword bool
 }
 
@@ -113,8 +113,8 @@ func sortKey(name string) string {
 	}
 }
 
-// Equip gives a caller the rights that it has by itself, and a robot the maker who bounds it, as a login of
-// the caller would. It returns an error that explains why nobody can log in as that caller.
+// Equip sets the rights that a login as c would have: its own grants and, for a robot, its maker's rights as an
+// upper bound. The error explains why such a login fails.
 func (l *Logins) Equip(ctx context.Context, c *access.Caller) error {
 	switch {
 	case c.Kind == access.Robot && l.Robots != nil:
@@ -136,7 +136,7 @@ func (l *Logins) Equip(ctx context.Context, c *access.Caller) error {
 	return nil
 }
 
-// LacksGroups reports whether rules are for groups of the identity provider, and it has named none of the caller's.
+// LacksGroups reports whether rules name groups of the identity provider but c, a person, has none.
 func (a *Authorizer) LacksGroups(c *access.Caller) bool {
 	return c.Kind == access.Person && len(c.Groups) == 0 && len(a.opts.Rules().Groups()) > 0
 }

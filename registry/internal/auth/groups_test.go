@@ -11,17 +11,17 @@ func TestLacksGroups(t *testing.T) {
 	person := access.Caller{Kind: access.Person, Name: "dora"}
 	member := access.Caller{Kind: access.Person, Name: "dora", Groups: []string{"others"}}
 	user := access.Caller{Kind: access.User, Name: "dora"}
-	for who, want := range map[string]bool{"oidc-group:devs": true, "oidc:dora": false} {
-		rules, err := access.New(nil, []access.Rule{{Who: []string{who}, Repositories: []string{"**"}, Allow: []string{"pull"}}})
+	for caller, want := range map[string]bool{"oidc-group:devs": true, "oidc:dora": false} {
+		rules, err := access.New(nil, []access.Rule{{Who: []string{caller}, Repositories: []string{"**"}, Allow: []string{"pull"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		a := NewAuthorizer(Options{Rules: func() *access.Rules { return rules }})
 		if got := a.LacksGroups(&person); got != want {
-			t.Errorf("rules for %s: %t", who, got)
+			t.Errorf("rules for %s: %t", caller, got)
 		}
 		if a.LacksGroups(&member) || a.LacksGroups(&user) {
-			t.Errorf("rules for %s: a member of a group, or a user, lacks groups", who)
+			t.Errorf("rules for %s: a member of a group, or a user, lacks groups", caller)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestPeople_OfAReusedName(t *testing.T) {
 	}
 }
 
-// late is a store to which each person is written just before another one of the same name.
+// late writes another person of the same name right after each person.
 type late struct {
 	storage.Store
 	then func()
@@ -155,7 +155,7 @@ func (s *late) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.
 	return err
 }
 
-// A session is of the person who logged in, even if another one of the name does at the same moment.
+// Two people of one name who log in at the same moment get sessions of their own.
 func TestLogInPerson_AtTheSameMoment(t *testing.T) {
 	store := &late{Store: memory.New()}
 	rules := mustRules(t, allow("users", "**", "admin"))

@@ -31,7 +31,7 @@ const (
 	maxKnown    = 10_000
 )
 
-// ErrUnread is inside the error of a record that can't be read now.
+// ErrUnread is wrapped by the error for a record that can't be read at present.
 var ErrUnread = errors.New("the storage cannot be read")
 
 // Records are small values of T, each an object of its own, that several processes change, and read
@@ -47,7 +47,7 @@ type Records[T any] struct {
 	changes uint64 // made here: a read that began before a change is not kept
 }
 
-// record is what was read at a key.
+// record is the last reading of a key.
 type record[T any] struct {
 	value   *T
 	version string

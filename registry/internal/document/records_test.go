@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/storage/memory"
 )
 
-// observed counts the objects that are opened, fails as told, and calls reading before an answer.
+// observed counts opened objects, fails while fails is set, and calls reading before each answer.
 type observed struct {
 	storage.Store
 	opened  atomic.Int64

@@ -12,7 +12,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// success shows when a job last succeeded, on any replica. An object in the store keeps that over a restart: its date.
+// success exports the time of a job's last success on any replica. The date of an object in the store preserves it
+// across restarts.
 type success struct {
 	key  string
 	last prometheus.Gauge
@@ -34,7 +35,7 @@ func (j *jobs) show(name, subsystem, help string) {
 	j.successes[name] = &success{key: layout.Own + "/schedule/" + subsystem + "-succeeded", last: last}
 }
 
-// recall reads when the job last succeeded, here or elsewhere.
+// recall updates the metric from the store, where any replica may have recorded a success.
 func (j *jobs) recall(ctx context.Context, name string) {
 	s, shown := j.successes[name]
 	if !shown {

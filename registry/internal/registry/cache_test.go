@@ -6,7 +6,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// What one process deletes is gone for another at once, though that one has the manifest in memory.
+// A deletion by one process takes effect in another at once, even if that one has cached the manifest.
 func TestManifest_CacheNeverDecidesThatSomethingExists(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {

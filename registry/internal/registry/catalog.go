@@ -81,7 +81,7 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	}
 	var ahead []childList
 	for next := start; ; {
-		// Of a page nothing is looked at that it can't hold.
+		// A page reads nothing beyond its last entry.
 		for ; next < len(children) && len(ahead) < min(view.AtOnce, p.limit-len(p.names)); next++ {
 			if full, ok := childName(name, children[next]); ok {
 				ahead = append(ahead, childList{full, p.list(ctx, full)})
@@ -102,7 +102,7 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	}
 }
 
-// childList is a repository and the listing of what is below it, perhaps on its way.
+// childList is a repository and the listing of its children, which may still be in progress.
 type childList struct {
 	name string
 	list func() (*view.Listing, error)

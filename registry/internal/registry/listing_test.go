@@ -112,7 +112,7 @@ func TestCatalog(t *testing.T) {
 	})
 }
 
-// listed counts listings, and the looks at prefixes that save some.
+// listed counts listings and the Stats of prefixes that avoid them.
 type listed struct {
 	both
 	lists, looks int

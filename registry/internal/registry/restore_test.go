@@ -167,7 +167,7 @@ func TestPurgeDeleted(t *testing.T) {
 	})
 }
 
-// Bytes within the grace period stay, and so does the undo of their deletion.
+// A deletion whose bytes are within the grace period can still be undone.
 func TestPurgeDeleted_Recent(t *testing.T) {
 	undoing(t, func(t *testing.T, r *Registry) {
 		repo := r.Repository("a")

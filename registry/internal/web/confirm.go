@@ -2,7 +2,7 @@ package web
 
 import "net/http"
 
-// confirmPage asks whether the visitor means a form whose effect cannot be undone.
+// confirmPage asks the visitor to confirm a form whose effect can't be undone.
 type confirmPage struct {
 	frame
 	Heading, Text, Button string

@@ -95,7 +95,7 @@ func TestAccess_NamesNobodyElse(t *testing.T) {
 		b = s.as(user)
 		b.get("/ui/access?repository=web/app")
 		b.want(200, why, "-secret/", "-dave, ", "-, erin")
-		if user == "lead" { // who has a password, unlike erin
+		if user == "lead" { // erin has no password
 			b.want(200, `erin</a> <span class="state odd"`, `lead</a></th>`, `anonymous</a></th>`)
 		}
 	}

@@ -194,7 +194,7 @@ func addPushes(v *visit, repo registry.Repository, rows []tagRow) error {
 	return err
 }
 
-// natural compares names in which numbers count by their value, so that v1.9 comes before v1.10.
+// natural compares names with embedded numbers by value: v1.9 before v1.10.
 func natural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {

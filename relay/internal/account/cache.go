@@ -129,7 +129,7 @@ func (c *cache) putApp(row store.Application) *App {
 	return a
 }
 
-// dropApp removes an application. A request that has found it before sees that it is deleted.
+// dropApp removes an application and marks it as deleted for requests that already hold it.
 func (c *cache) dropApp(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,13 +44,13 @@ func HideToken(text, token string) string {
 	return text
 }
 
-// MayJoin reports whether a token may appear in a text when its markup is rendered.
+// MayJoin reports whether rendering a text's markup could make a token appear.
 func MayJoin(text, token string) bool {
 	token = strings.TrimSpace(token)
 	return len(token) >= shortestToken && (contains(text, token) || strings.Contains(text, "&#"))
 }
 
-// contains reports whether text has the bytes of token in their order, with anything between them.
+// contains reports whether token is a subsequence of text.
 func contains(text, token string) bool {
 	for i := range len(token) {
 		at := strings.IndexByte(text, token[i])

@@ -59,8 +59,8 @@ func scanEntry(r row) (*outbox.Entry, error) {
 	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
 }
 
-// pendingText is the statement of [Store.Pending]. SQLite would compile it again for other values of plain parameters that its plan
-// depends on, in each call; it looks into no cast.
+// pendingText is the statement of [Store.Pending]. A plan that depends on a bound value makes SQLite compile the statement
+// again in each call; a cast hides the value from the planner.
 func pendingText(d *database) string {
 	return d.bind(`SELECT ` + loadedColumns() + `,` + besides + ` FROM outbox o ` + d.use("outbox_pending") + withBesides + `
 		WHERE o.room = CAST(? AS BIGINT) AND o.final_at = 0` + isDue + ` ORDER BY ` + place + `, o.id LIMIT CAST(? AS BIGINT)`)

@@ -6,7 +6,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// twins are the rows r of the room that a row own of rooms is about. Applications name a room differently, by its id and by its aliases.
+// twins selects the rows r of rooms that stand for the same Matrix room as the row own: applications name a room by
+// its ID or by an alias.
 const twins = `rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND r.room_id <> ''`
 
 // sameRoom returns the rows of the room with an id of rooms.

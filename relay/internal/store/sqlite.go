@@ -131,8 +131,8 @@ func dsn(path string, pragmas ...string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// explainFull makes a full disk of what SQLite only calls a file that it cannot open or write: of a file system without inodes, and
-// of a quota.
+// explainFull returns the full-disk error for SQLite's generic open and write errors if the file system is out of inodes
+// or over its quota.
 func explainFull(err error, path string) error {
 	folder := filepath.Dir(path)
 	var e *driver.Error

@@ -94,7 +94,7 @@ func TestCreate_Refuses(t *testing.T) {
 	}
 }
 
-// A robot is known, and a revoked one refused, at replicas that are told nothing; another secret counts at once.
+// A replica finds a new robot, refuses a revoked one and accepts a new secret without any notification.
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
