@@ -122,11 +122,11 @@ func TestPeople_OfAReusedName(t *testing.T) {
 	resumes := func(s Session) bool { _, err := a.Resume(basic("", ""), s); return err == nil }
 	first := logIn("1")
 	token = create(anna)
-	id, err := people.ID(t.Context(), anna.String())
+	person, err := people.Person(t.Context(), anna.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: anna.String(), MakerID: id, Repositories: []string{"**"}, Allow: []string{"push"}})
+	secret, err := robots.Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: anna.String(), MakerID: person.ID, Repositories: []string{"**"}, Allow: []string{"push"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,14 +74,13 @@ func (a *Authorizer) Bond(ctx context.Context, who access.Caller) (string, error
 	return a.opts.Logins.bond(ctx, &who)
 }
 
-// addGroups gives a person the groups and the ID of the last login.
-func (l *Logins) addGroups(ctx context.Context, who *access.Caller) (err error) {
-	if who.ID, err = l.People.ID(ctx, who.String()); err == nil {
-		who.Groups, who.MoreGroups, err = l.People.Groups(ctx, who.String())
-	}
+// addGroups sets the ID and groups of a person from the last login.
+func (l *Logins) addGroups(ctx context.Context, who *access.Caller) error {
+	p, err := l.People.Person(ctx, who.String())
 	if err != nil {
 		return tokenRefusal(who, err)
 	}
+	who.ID, who.Groups, who.MoreGroups = p.ID, p.Groups, p.More
 	return nil
 }
 

@@ -75,8 +75,8 @@ type record struct {
 	Hash  string `json:"hash"` // of the secret, which is random: SHA-256 is enough
 }
 
-// person is what the last login showed about a user.
-type person struct {
+// Person holds what the identity provider said of a person at the last login.
+type Person struct {
 	Owner  string   `json:"owner"`
 	ID     string   `json:"id,omitempty"` // another one's if the name was given to somebody else
 	Source string   `json:"source"`
@@ -89,7 +89,7 @@ type Tokens struct {
 	store  storage.Store
 	source string
 	tokens *document.Records[record]
-	people *document.Records[person]
+	people *document.Records[Person]
 	used   sync.Map // id → time.Time of the last use here
 }
 
@@ -107,8 +107,8 @@ func parseToken(key string, content []byte) *record {
 	return &r
 }
 
-func parsePerson(key string, content []byte) *person {
-	var p person
+func parsePerson(key string, content []byte) *Person {
+	var p Person
 	if json.Unmarshal(content, &p) != nil || personKey(p.Owner) != key {
 		return nil
 	}
@@ -263,7 +263,7 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 // there may be others. subject is the provider's own name of the person. The ID that it returns is this
 // person's, even if somebody else of the name logs in at the same moment.
 func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []string, more bool) (id string, err error) {
-	p := person{owner, t.personID(subject), t.source, groups, more}
+	p := Person{owner, t.personID(subject), t.source, groups, more}
 	content, err := json.Marshal(p)
 	for err == nil && len(content) > document.MaxRecord {
 		p.Groups, p.More = p.Groups[:len(p.Groups)/2], true
@@ -279,21 +279,9 @@ func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []
 	return p.ID, t.people.Apply(ctx, storage.Change{Key: key, Content: content})
 }
 
-// Groups returns the groups that a person had at the last login, and whether there may be others.
-// ErrUnknown if there was no login at the provider of now.
-func (t *Tokens) Groups(ctx context.Context, owner string) (groups []string, more bool, err error) {
-	p, err := t.person(ctx, owner)
-	return p.Groups, p.More, err
-}
-
-// ID tells the person whose login was the last from others that had or will have the name. Errors are
-// those of Groups.
-func (t *Tokens) ID(ctx context.Context, owner string) (string, error) {
-	p, err := t.person(ctx, owner)
-	return p.ID, err
-}
-
-func (t *Tokens) person(ctx context.Context, owner string) (p person, err error) {
+// Person returns what is known of the person with that name. Its ID differs from those of others who had the name
+// before or get it later. ErrUnknown if there was no login at the present provider.
+func (t *Tokens) Person(ctx context.Context, owner string) (p Person, err error) {
 	found, err := t.people.Get(ctx, personKey(owner))
 	if errors.Is(err, storage.ErrNotExist) {
 		return p, ErrUnknown

@@ -94,26 +94,26 @@ func TestCreate_Refuses(t *testing.T) {
 func TestGroups(t *testing.T) {
 	store := memory.New()
 	tokens := New(store, "provider")
-	if _, _, err := tokens.Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
+	if _, err := tokens.Person(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("groups of nobody: %v", err)
 	}
 	for _, groups := range [][]string{{"dev", "ops"}, {"ops"}, nil} {
 		if _, err := tokens.SetGroups(t.Context(), "oidc:alice", "subject", groups, len(groups) == 1); err != nil {
 			t.Fatal(err)
 		}
-		if got, more, err := tokens.Groups(t.Context(), "oidc:alice"); err != nil || !slices.Equal(got, groups) || more != (len(groups) == 1) {
-			t.Errorf("groups are %v, %v, want %v", got, err, groups)
+		if got, err := tokens.Person(t.Context(), "oidc:alice"); err != nil || !slices.Equal(got.Groups, groups) || got.More != (len(groups) == 1) {
+			t.Errorf("groups are %v, %v, want %v", got.Groups, err, groups)
 		}
 	}
 	large := slices.Repeat([]string{strings.Repeat("<", 200)}, 1000)
 	if _, err := tokens.SetGroups(t.Context(), "oidc:alice", "subject", large, false); err != nil {
 		t.Fatal(err)
 	}
-	if got, more, err := New(store, "provider").Groups(t.Context(), "oidc:alice"); err != nil || len(got) == 0 || !more {
-		t.Errorf("of groups that don't fit into a record, %d are left, others may exist: %v, %v", len(got), more, err)
+	if got, err := New(store, "provider").Person(t.Context(), "oidc:alice"); err != nil || len(got.Groups) == 0 || !got.More {
+		t.Errorf("of groups that don't fit into a record, %d are left, others may exist: %v, %v", len(got.Groups), got.More, err)
 	}
 	for _, source := range []string{"another provider", ""} {
-		if _, _, err := New(store, source).Groups(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
+		if _, err := New(store, source).Person(t.Context(), "oidc:alice"); !errors.Is(err, ErrUnknown) {
 			t.Errorf("the provider is now %q: %v", source, err)
 		}
 	}
