@@ -132,6 +132,12 @@ func TestRepository(t *testing.T) {
 	order("multi", "2.0", "1.0")
 	b.get("/ui/repository/web/app?sort=-name")
 	order("multi", "kept-1", "arm", "2.0", "1.0")
+	for i := range maxPushed + 1 { // too many to be dated
+		s.image("web/many", oci.Tag(fmt.Sprintf("t%03d", i)), nil, "x")
+	}
+	b.get("/ui/repository/web/many")
+	b.want(200, "201 tags", "->Newest</a>", ">Created</a>")
+	order("t000", "t001", "t002")
 	s.image("web/versions", "v1.10", nil, "x")
 	for _, tag := range []oci.Tag{"v1.9", "v1.2", "v1.10"} { // the last push counts, also of the same image
 		s.image("web/versions", tag, nil, "x")

@@ -12,6 +12,7 @@ import (
 	"slipway/relay/internal/quiet"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
+	ui "slipway/shared/web"
 )
 
 // Duration is a length of time in JSON: 5m, 1h30m; "" for none.
@@ -52,15 +53,7 @@ func durationOf(name string, v fields.Value) (*time.Duration, error) {
 	if _, numeric := strconv.ParseFloat(trimmed, 64); numeric == nil && len(trimmed) < 10 {
 		hint = trimmed + "s, " + trimmed + "m or " + trimmed + "h"
 	}
-	return nil, refusal.Invalid(name, fmt.Sprintf("Field '%s' is %s; it must be a duration with a unit, such as %s.", name, quoted(trimmed), hint))
-}
-
-// quoted returns the beginning of a value for a message.
-func quoted(text string) string {
-	if r := []rune(text); len(r) > 20 {
-		text = string(r[:19]) + "…"
-	}
-	return strconv.Quote(text)
+	return nil, refusal.Invalid(name, fmt.Sprintf("Field '%s' is %s; it must be a duration with a unit, such as %s.", name, strconv.Quote(ui.Excerpt(20, trimmed)), hint))
 }
 
 // DurationIn returns the duration of a number of milliseconds.

@@ -2,6 +2,7 @@ package message
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -44,10 +45,19 @@ func HideToken(text, token string) string {
 	return text
 }
 
+// markupBetween matches what rendering may take out from between two parts of a word.
+var markupBetween = regexp.MustCompile(`<[^<>]*>|&[A-Za-z0-9]+;|[^A-Za-z0-9]+`)
+
 // MayJoin reports whether rendering a text's markup could make a token appear.
 func MayJoin(text, token string) bool {
 	token = strings.TrimSpace(token)
-	return len(token) >= shortestToken && (contains(text, token) || strings.Contains(text, "&#"))
+	if len(token) < shortestToken {
+		return false
+	}
+	if strings.Contains(text, "&#") { // may stand for any character
+		return true
+	}
+	return contains(text, token) && strings.Contains(markupBetween.ReplaceAllString(text, ""), markupBetween.ReplaceAllString(token, ""))
 }
 
 // contains reports whether token is a subsequence of text.

@@ -15,7 +15,10 @@ func TestHideToken(t *testing.T) {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
-	for text, want := range map[string]bool{"**secr**et-token": true, "&#115;ecret-token": true, "secret": false, "token-secret": false} {
+	for text, want := range map[string]bool{
+		"**secr**et-token": true, "&#115;ecret-token": true, "secret": false, "token-secret": false,
+		"<b>secr</b>et-token": true, "secr&shy;et-token": true, "see care let - to keen": false,
+	} {
 		if MayJoin(text, "secret-token") != want {
 			t.Errorf("%q: %v", text, !want)
 		}
