@@ -35,18 +35,23 @@ endif
 BUILT  = SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_E2E_RELAY=$(CURDIR)/bin/relay
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 UNITS  = $$($(TESTED) $(MODULES) | grep -v /e2e)
+# In CI a test that failed is run once more, and named at the end all the same: one of a thousand must not cost an hour.
+AGAIN  = $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=5)
+CHECK  = gotestsum --format standard-quiet --hide-summary skipped $(AGAIN)
 # golangci-lint vets.
-CHECK  = go test -vet=off
+ARGS   = -- -vet=off
 
 test: ## linters, unit tests, each capability once end to end with real parts
+	@rm -rf bin/failed
 	@tools/step tools $(MAKE) -s tools-test
 	@tools/step build $(MAKE) -s build
-	@$(MAKE) -s -k -j2 test-registry test-relay test-units test-lint
+	@$(MAKE) -s -k -j2 test-registry test-relay test-units test-lint || { tools/step --failed; exit 1; }
 
 test-full: ## beside that: the race detector, loads, kills, long faults, the clients and peers that are large
+	@rm -rf bin/failed
 	@tools/step tools $(MAKE) -s tools
 	@tools/step build $(MAKE) -s build
-	@$(MAKE) -s -k -j2 test-race test-registry-full test-relay-full
+	@$(MAKE) -s -k -j2 test-race test-registry-full test-relay-full || { tools/step --failed; exit 1; }
 
 test-unit: tools-test ## unit tests, without those that need a homeserver or a database
 	@go test -short -skip '^TestFull_' $$(go list $(MODULES) | grep -v /e2e)
@@ -57,26 +62,26 @@ test-lint:
 	@tools/step lint $(MAKE) -s lint-all
 
 test-units:
-	@tools/step unit $(CHECK) -timeout 20m -p 3 -skip '^TestFull_' $(UNITS)
+	@tools/step unit $(CHECK) --packages "$(UNITS)" $(ARGS) -timeout 20m -p 3 -skip '^TestFull_'
 
 test-registry:
-	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 30m -p 3 -parallel 4 -skip '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+	@$(BUILT) tools/step registry $(CHECK) --packages "$$($(TESTED) ./registry/e2e/...)" $(ARGS) -count=1 -timeout 30m -p 3 -parallel 4 -skip '^TestFull_'
 
 test-relay:
-	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -skip '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/... ./tools/...)
+	@$(BUILT) tools/step relay $(CHECK) --packages "$$($(TESTED) ./relay/e2e/... ./deploy/... ./tools/...)" $(ARGS) -count=1 -timeout 30m -p 2 -skip '^TestFull_'
 
 # SQLite, translated from C, runs three times as long when its own reads and writes are watched; ours and the driver's are.
 UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=false)
 
 test-race:
-	@CGO_ENABLED=1 tools/step race $(CHECK) -race -timeout 30m -p 3 -skip '^TestFull_Model_' $(UNWATCHED) $(UNITS)
-	@tools/step model $(CHECK) -timeout 30m -run '^TestFull_Model_' ./registry/internal/maintenance/collect
+	@CGO_ENABLED=1 tools/step race $(CHECK) --packages "$(UNITS)" $(ARGS) -race -timeout 30m -p 3 -skip '^TestFull_Model_' $(UNWATCHED)
+	@tools/step model $(CHECK) --packages ./registry/internal/maintenance/collect $(ARGS) -timeout 30m -run '^TestFull_Model_'
 
 test-registry-full:
-	@$(BUILT) tools/step registry $(CHECK) -count=1 -timeout 30m -p 3 -parallel 4 -run '^TestFull_' $$($(TESTED) ./registry/e2e/...)
+	@$(BUILT) tools/step registry $(CHECK) --packages "$$($(TESTED) ./registry/e2e/...)" $(ARGS) -count=1 -timeout 30m -p 3 -parallel 4 -run '^TestFull_'
 
 test-relay-full:
-	@$(BUILT) tools/step relay $(CHECK) -count=1 -timeout 30m -p 2 -run '^TestFull_' $$($(TESTED) ./relay/e2e/... ./deploy/... ./tools/...)
+	@$(BUILT) tools/step relay $(CHECK) --packages "$$($(TESTED) ./relay/e2e/... ./deploy/... ./tools/...)" $(ARGS) -count=1 -timeout 30m -p 2 -run '^TestFull_'
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
 	@$(BUILT) SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run '^TestFull_(Kill|HugeBlob|Memory|CollectUnderLoad|S3_ReplicasUnderFaults)' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
