@@ -92,7 +92,8 @@ func (s *stack) volume(name string) string {
 // docker-compose.replicas.yml serves from a bucket, with two registries of which one may be gone.
 func checkReplicas(t *testing.T, s *stack, youRead func(*testing.T, string) string) {
 	const image = "localhost:5080/hello:replicas"
-	s.makeStores(t)
+	s.makeNginx(t, "replicas", "balancer")
+	s.makeGateway(t)
 	s.change(t, "replicas")
 	s.compose(t, "", "up", "-d")
 	waitAnswer(t, http.DefaultClient, "http://127.0.0.1:5080/v2/")
@@ -112,19 +113,24 @@ func checkReplicas(t *testing.T, s *stack, youRead func(*testing.T, string) stri
 	youRead(t, "hello:both")
 }
 
-// makeStores gives the engine look-alikes of nginx and versitygw.
-func (e *engine) makeStores(t *testing.T) {
+// makeNginx gives the engine a look-alike of nginx, under the name that a service of an override has for it.
+func (e *engine) makeNginx(t *testing.T, override, service string) {
 	t.Helper()
-	project, root := load(t, "replicas", overrides["replicas"]), programtest.Root(t)
-	debian := filepath.Join(root, ".tools", "images", "bookworm")
-	e.importImage(t, project.Services["balancer"].Image, `CMD ["nginx", "-e", "stderr", "-c", "/etc/nginx/nginx.conf", "-g", "daemon off;"]`,
-		"--transform=s,^nginx.conf$,etc/nginx/nginx.conf,", "-C", debian, ".", "-C", filepath.Join(root, "deploy", "e2e", "testdata"), "nginx.conf", "-C", "/", strings.TrimPrefix(programtest.Tool(t, "nginx"), "/"))
+	root := programtest.Root(t)
+	e.importImage(t, load(t, override, overrides[override]).Services[service].Image, `CMD ["nginx", "-e", "stderr", "-c", "/etc/nginx/nginx.conf", "-g", "daemon off;"]`,
+		"--transform=s,^nginx.conf$,etc/nginx/nginx.conf,", "-C", filepath.Join(root, ".tools", "images", "bookworm"), ".",
+		"-C", filepath.Join(root, "deploy", "e2e", "testdata"), "nginx.conf", "-C", "/", strings.TrimPrefix(programtest.Tool(t, "nginx"), "/"))
+}
+
+// makeGateway gives the engine a look-alike of versitygw.
+func (e *engine) makeGateway(t *testing.T) {
+	t.Helper()
 	gateway, err := filepath.EvalSymlinks(programtest.Tool(t, "versitygw"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The real image is Alpine, whose wget is busybox.
-	e.importImage(t, project.Services["store"].Image, `CMD ["versitygw"]`,
+	e.importImage(t, load(t, "replicas", overrides["replicas"]).Services["store"].Image, `CMD ["versitygw"]`,
 		"--transform=s,^"+filepath.Base(gateway)+"$,usr/local/bin/versitygw,", "--transform=s,^busybox$,usr/bin/wget,",
-		"-C", debian, ".", "-C", filepath.Dir(gateway), filepath.Base(gateway), "-C", "/usr/bin", "busybox")
+		"-C", filepath.Join(programtest.Root(t), ".tools", "images", "bookworm"), ".", "-C", filepath.Dir(gateway), filepath.Base(gateway), "-C", "/usr/bin", "busybox")
 }

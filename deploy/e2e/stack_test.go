@@ -130,6 +130,7 @@ func TestFull_Stack(t *testing.T) {
 		}
 	}
 	t.Run("down and up with two registries", func(t *testing.T) { checkReplicas(t, s, youRead) })
+	t.Run("down and up with two relays", func(t *testing.T) { checkRelays(t, s) })
 }
 
 // Secrets are in files of their owner and nowhere else, and who has the token but
