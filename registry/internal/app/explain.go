@@ -116,14 +116,17 @@ func equip(ctx context.Context, cfg *config.Config, who *access.Caller, open Ope
 	logins := &auth.Logins{Workloads: auth.NewWorkloads(workloads(workloadsOf(cfg)))}
 	switch who.Kind {
 	case access.Robot:
-		return open(func(store storage.Store) (err error) {
+		return open(func(store storage.Store) error {
 			logins.Robots, logins.People = robot.New(store, zap.NewNop()), openPeople(cfg, store)
+			var unread error // which matters only if the maker is a user
 			if cfg.Auth != nil && cfg.Auth.HTPasswd != nil {
-				if logins.Htpasswd, err = auth.NewHtpasswd(auth.HtpasswdOptions{Path: cfg.Auth.HTPasswd.Path, Log: zap.NewNop()}); err != nil {
-					return err
-				}
+				logins.Htpasswd, unread = auth.NewHtpasswd(auth.HtpasswdOptions{Path: cfg.Auth.HTPasswd.Path, Log: zap.NewNop()})
 			}
-			return logins.Equip(ctx, who)
+			err := logins.Equip(ctx, who)
+			if err != nil && unread != nil {
+				return unread
+			}
+			return err
 		})
 	case access.Workload:
 		return logins.Equip(ctx, who)
