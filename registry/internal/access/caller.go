@@ -27,7 +27,7 @@ var kindNames = [...]string{"anonymous", "user", "robot", "workload", "cert", "o
 type Caller struct {
 	Kind Kind
 	Name string  // "" for Anonymous
-	ID   string  // of a person: another one's if the name was given to somebody else; else ""
+	ID   string  // of a person or robot: another one if the name was given to somebody else; else ""
 	Own  []Grant // rights that come with a robot or a workload, in addition to those of the rules
 
 	// Maker is the caller who made this robot and whose rights bound it; nil = not bounded.

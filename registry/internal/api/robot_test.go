@@ -35,6 +35,13 @@ func TestRotateRobot_ByARobot(t *testing.T) {
 		headers[name] = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("robot+"+name+":"+secret))}
 	}
 	for _, r := range []robot.Robot{{Name: "one"}, {Name: "two"}, {Name: "child", CreatedBy: "robot:one"}} {
+		if r.CreatedBy != "" {
+			maker, err := robots.Read(t.Context(), "one")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.MakerID = maker.Tenure
+		}
 		r.Repositories, r.Allow = []string{"**"}, []string{"admin"}
 		secret, err := robots.Create(t.Context(), r)
 		if err != nil {

@@ -52,7 +52,11 @@ func TestExplain_RobotUnderItsMaker(t *testing.T) {
 	create(robot.Robot{Name: "of-bob", CreatedBy: "bob"})
 	create(robot.Robot{Name: "by-token", CreatedBy: "alice", Token: token})
 	create(robot.Robot{Name: "parent", CreatedBy: "alice"})
-	create(robot.Robot{Name: "child", CreatedBy: "robot:parent"})
+	parent, err := g.robots.Read(t.Context(), "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(robot.Robot{Name: "child", CreatedBy: "robot:parent", MakerID: parent.Tenure})
 	create(robot.Robot{Name: "orphan", CreatedBy: "bob"})
 	create(robot.Robot{Name: "stranger", CreatedBy: "carol"})
 	create(robot.Robot{Name: "of-person", CreatedBy: "oidc:anna", MakerID: "1"})
@@ -96,6 +100,13 @@ func TestExplain_RobotUnderItsMaker(t *testing.T) {
 	}
 	if err := g.users.Reload(); err != nil {
 		t.Fatal(err)
+	}
+	agree("free")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.users.Reload(); err == nil {
+		t.Fatal("the password file is still there")
 	}
 	agree("free")
 }

@@ -109,10 +109,10 @@ func gone(account *robot.Account, why string) error {
 	return fmt.Errorf("%w: %s %s", errMakerGone, account.CreatedBy, why)
 }
 
-// empower gives who the rights of its account, bounded by those of its maker, who must
+// empower gives who the ID and the rights of its account, bounded by those of its maker, who must
 // still exist. depth counts the robots that the account has made, directly or not.
 func (l *Logins) empower(ctx context.Context, who *access.Caller, account *robot.Account, depth int) error {
-	who.Own = account.Own
+	who.Own, who.ID = account.Own, account.Tenure
 	if account.CreatedBy == "" {
 		return nil
 	}
@@ -136,8 +136,8 @@ func (l *Logins) empower(ctx context.Context, who *access.Caller, account *robot
 			return gone(account, "was revoked or has expired")
 		case err != nil:
 			return err
-		case parent.Created.After(account.Created):
-			return gone(account, "is another robot, which took the name later")
+		case parent.Tenure != account.MakerID:
+			return gone(account, "is another robot or has another maker by now")
 		case depth == maxMakers:
 			return gone(account, "is one of too many robots that made each other")
 		}

@@ -22,7 +22,7 @@ func TestRobot_IsBoundedByItsMaker(t *testing.T) {
 	secrets := map[string]string{}
 	create := func(name, maker string, words ...string) {
 		t.Helper()
-		r := robot.Robot{Name: name, CreatedBy: maker}
+		r := robot.Robot{Name: name, CreatedBy: maker, MakerID: tenure(t, s, maker)}
 		if len(words) > 0 {
 			r.Repositories, r.Allow = []string{"**"}, words
 		}
@@ -87,6 +87,87 @@ func TestRobot_IsBoundedByItsMaker(t *testing.T) {
 		_, err := s.Authorize(basic("robot+"+name, secrets[name]), Access{Action: Ping})
 		if got := refusal(t, err); got.Reason != MakerGone || !strings.Contains(got.Error(), "maker") {
 			t.Errorf("the robot %s after its maker was removed: %v", name, err)
+		}
+	}
+}
+
+// tenure returns the ID of a maker that is a robot, "" for others.
+func tenure(t *testing.T, s *service, maker string) string {
+	t.Helper()
+	name, ok := strings.CutPrefix(maker, "robot:")
+	if !ok {
+		return ""
+	}
+	r, err := s.robots.Read(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Tenure
+}
+
+// The robots that a robot made don't pass to its next maker.
+func TestRobot_MadeForAnEarlierMaker(t *testing.T) {
+	s := newService(t, allow("users", "**", "admin"))
+	admin := robot.Robot{Repositories: []string{"**"}, Allow: []string{"admin"}}
+	create := func(name, maker string) string {
+		t.Helper()
+		r := admin
+		r.Name, r.CreatedBy, r.MakerID = name, maker, tenure(t, s, maker)
+		secret, err := s.robots.Create(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	rotate := func(name, maker, token string) string {
+		t.Helper()
+		secret, err := s.robots.Rotate(t.Context(), name, robot.Maker{Name: maker, ID: tenure(t, s, maker), Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	works := func(name, secret string) bool {
+		_, err := s.Authorize(basic("robot+"+name, secret), Access{Action: Ping})
+		return err == nil
+	}
+	for name, change := range map[string]func(){
+		"another maker": func() { rotate("parent", "bob", "") },
+		"another alice": func() {
+			if ended, err := s.robots.Orphan(t.Context(), "parent"); err != nil || !ended {
+				t.Fatal(ended, err)
+			}
+			rotate("parent", "alice", "")
+		},
+		"another token": func() {
+			rotate("parent", "alice", "another")
+			rotate("parent", "alice", "")
+		},
+		"another robot": func() {
+			if err := s.robots.Revoke(t.Context(), "parent"); err != nil {
+				t.Fatal(err)
+			}
+			create("parent", "alice")
+		},
+	} {
+		create("parent", "alice")
+		child := create("child", "robot:parent")
+		rotate("parent", "alice", "")
+		rotate("parent", "robot:parent", "")
+		if !works("child", child) {
+			t.Errorf("%s: the child stops although its maker has the same maker", name)
+		}
+		change()
+		if works("child", child) {
+			t.Errorf("%s: the child goes on", name)
+		}
+		if !works("child", rotate("child", "robot:parent", "")) {
+			t.Errorf("%s: the child doesn't work with another secret of its maker", name)
+		}
+		for _, r := range []string{"parent", "child"} {
+			if err := s.robots.Revoke(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

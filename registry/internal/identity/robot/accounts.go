@@ -139,7 +139,7 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 			return "", err
 		}
 	}
-	r.ID, r.Created = newID(), now
+	r.ID, r.Tenure, r.Created = newID(), newID(), now
 	secret, hash := newSecret()
 	err = a.put(ctx, record{r, hash}, storage.IfAbsent())
 	if errors.Is(err, storage.ErrConflict) {
@@ -150,8 +150,8 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 
 // Rotate gives a robot another secret, which can't be read again; the old one and its tokens end
 // as with Revoke. From then on the rights of by bound those of the robot, unless by is the robot
-// itself, which stays bounded by its maker. ErrUnknown, also for a robot that has changed at the same
-// moment.
+// itself, which stays bounded by its maker. The robots that it made for another maker end. ErrUnknown,
+// also for a robot that has changed at the same moment.
 func (a *Accounts) Rotate(ctx context.Context, name string, by Maker) (secret string, err error) {
 	old, version, err := a.read(ctx, name)
 	if err != nil {
@@ -163,6 +163,9 @@ func (a *Accounts) Rotate(ctx context.Context, name string, by Maker) (secret st
 	r := old.Robot
 	r.ID = newID()
 	if self := (&access.Caller{Kind: access.Robot, Name: name}).String(); by.Name != self {
+		if r.Orphaned || by != (Maker{r.CreatedBy, r.MakerID, r.Token}) {
+			r.Tenure = newID()
+		}
 		r.CreatedBy, r.MakerID, r.Token, r.Orphaned = by.Name, by.ID, by.Token, false
 	}
 	secret, hash := newSecret()

@@ -44,10 +44,11 @@ type Robot struct {
 	// bound those of the robot, and without it the robot stops. "" is an operator at the
 	// command line, who isn't bounded.
 	CreatedBy string `json:"created_by,omitempty"`
-	MakerID   string `json:"maker_id,omitempty"` // the maker's ID: the name may be somebody else's by now
+	MakerID   string `json:"maker_id,omitempty"` // the maker's Caller.ID: the name may be somebody else's by now
 	// Token is the ID of the personal access token by which the maker was known. The robot stops with it.
 	Token    string    `json:"token,omitempty"`
 	Orphaned bool      `json:"orphaned,omitempty"` // the maker has vanished, and doesn't come back with the name
+	Tenure   string    `json:"tenure,omitempty"`   // another one with each maker, who doesn't get the robots that this one made before
 	Expires  time.Time `json:"expires,omitzero"`   // zero = never
 }
 
