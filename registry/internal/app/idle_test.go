@@ -83,7 +83,7 @@ func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
 		}
 		asked(0, "at the start")
 		time.Sleep(time.Minute)
-		asked(2, "for their makers") // a list, and the only robot
+		asked(3, "for their makers") // two lists, and the only robot
 		for range 10 {
 			pull()
 		}

@@ -3,19 +3,25 @@ package auth
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/document"
 )
 
-// orphanInterval is how often the makers of robots are looked for. Those that are missing twice have
-// vanished: a program may have been writing the password file.
-const orphanInterval = time.Second
+const (
+	// orphanInterval is how often the makers of robots are looked for. Those that are missing twice have
+	// vanished: a program may have been writing the password file.
+	orphanInterval = time.Second
+
+	// settle is how long after a change of the password file a removed user may still create robots, in a
+	// request that began before.
+	settle = 5 * time.Second
+)
 
 // WatchMakers ends the robots of users who vanish from the password file, until ctx ends: the next
 // owner of the name must not get them.
@@ -25,29 +31,34 @@ func (l *Logins) WatchMakers(ctx context.Context, log *zap.Logger) {
 }
 
 // makers remembers which password file the makers of robots were looked for in: nothing is read while
-// it stays the same. A maker who can create a robot is in the file of that replica, which looks for them
+// it stays the same, except once more after settle. A maker who can create a robot is in the file of that replica, which looks for them
 // itself when that file changes.
 type makers struct {
 	logins *Logins
 	log    *zap.Logger
 
-	users    *users
-	modified time.Time
-	missing  map[string]bool
+	users   *users
+	changed time.Time // by the file's own times
+	seen    time.Time // when the change was noticed
+	due     time.Time // when to look next; zero means after the next change
+	missing map[string]bool
 }
 
 // endOrphans ends the robots whose makers are missing and were before.
 func (m *makers) endOrphans(ctx context.Context) (failed error) {
 	l := m.logins
 	users := l.Htpasswd.file.Get()
-	if users == nil || len(users.byName) == 0 {
+	if users == nil {
 		return nil
 	}
-	info, err := os.Stat(l.Htpasswd.path)
+	changed, err := changeTime(l.Htpasswd.path)
 	if err != nil {
 		return nil //nolint:nilerr // reading the file says so
 	}
-	if users == m.users && info.ModTime().Equal(m.modified) {
+	if users != m.users || !changed.Equal(m.changed) {
+		m.users, m.changed, m.seen, m.due = users, changed, time.Now(), time.Now()
+	}
+	if m.due.IsZero() || time.Now().Before(m.due) {
 		return nil
 	}
 	robots, err := l.Robots.List(ctx)
@@ -60,7 +71,7 @@ func (m *makers) endOrphans(ctx context.Context) (failed error) {
 		if maker.Kind != access.User || r.CreatedBy == "" || r.Orphaned || users.names(maker.Name) {
 			continue
 		}
-		if r.Created.After(info.ModTime()) {
+		if r.Created.After(changed.Add(settle)) {
 			continue // this copy of the file may be older than the maker
 		}
 		if missing[maker.Name] = true; !m.missing[maker.Name] {
@@ -74,10 +85,28 @@ func (m *makers) endOrphans(ctx context.Context) (failed error) {
 				zap.String("robot", r.Name), zap.String("maker", r.CreatedBy))
 		}
 	}
-	if m.missing = missing; !again {
-		m.users, m.modified = users, info.ModTime()
+	m.missing = missing
+	switch {
+	case again:
+	case time.Since(m.seen) < settle:
+		m.due = m.seen.Add(settle)
+	default:
+		m.due = time.Time{}
 	}
 	return failed
+}
+
+// changeTime returns when a file was changed or put in its place: a copy may keep an old modification time.
+func changeTime(path string) (time.Time, error) {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return time.Time{}, err
+	}
+	modified, put := time.Unix(s.Mtim.Unix()), time.Unix(s.Ctim.Unix())
+	if put.After(modified) {
+		return put, nil
+	}
+	return modified, nil
 }
 
 // names reports whether the file has a line of that user, also one that gives no access.

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -49,23 +50,48 @@ func TestRobots_OfAReusedName(t *testing.T) {
 	look()
 	set("alice:broken", line(t, "bob", "hidden"))
 	look()
-	set()
-	look()
+	set() // a program is writing the file
+	if err := m.endOrphans(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	set(line(t, "alice", "secret"))
+	look()
 	if !works() {
 		t.Fatal("a robot has stopped, although its maker is there")
 	}
-	set(line(t, "bob", "hidden"))
-	if works() {
-		t.Error("a robot outlives its maker")
-	}
-	look()
-	set(line(t, "alice", "of another alice"))
-	if works() {
-		t.Error("a robot works again with another maker of the same name")
-	}
-	if secret, err = s.robots.Rotate(t.Context(), "ci", robot.Maker{Name: "alice"}); err != nil || !works() {
-		t.Errorf("with another secret it doesn't work: %v", err)
+	for name, remove := range map[string]func(){
+		"among others": func() { set(line(t, "bob", "hidden")) },
+		"the last":     func() { set() },
+		"by a copy with an old time": func() {
+			set(line(t, "bob", "hidden"))
+			if err := os.Chtimes(s.users.path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		remove()
+		if works() {
+			t.Errorf("removed %s: a robot outlives its maker", name)
+		}
+		look()
+		if _, err := s.robots.Create(t.Context(), robot.Robot{Name: "late", CreatedBy: "alice"}); err != nil {
+			t.Fatal(err)
+		}
+		m.seen, m.due = m.seen.Add(-settle), m.due.Add(-settle) // as if that time had passed
+		look()
+		set(line(t, "alice", "of another alice"))
+		if works() {
+			t.Errorf("removed %s: a robot works again with another maker of the same name", name)
+		}
+		if late, err := s.robots.Read(t.Context(), "late"); err != nil || !late.Orphaned {
+			t.Errorf("removed %s: a robot that its maker created at that moment goes on: %v", name, err)
+		}
+		if err := s.robots.Revoke(t.Context(), "late"); err != nil {
+			t.Fatal(err)
+		}
+		if secret, err = s.robots.Rotate(t.Context(), "ci", robot.Maker{Name: "alice"}); err != nil || !works() {
+			t.Errorf("removed %s: with another secret it doesn't work: %v", name, err)
+		}
 	}
 }
 
