@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/application"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -71,12 +72,12 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 	owner, _ := s.cache.user(r.OwnerID)
 	app := Application{
 		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
-		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
+		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: outbox.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: lost(r), Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: application.Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: application.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: application.DurationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: application.DurationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: application.DurationIn(r.Heartbeat), HeartbeatGrace: application.DurationIn(r.HeartbeatGrace), HeartbeatSince: store.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: application.Format(r.DefaultFormat), ShowSender: application.ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
-		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
-		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
+		RateLimit: r.RateLimit, Lifecycle: application.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: application.DurationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: application.DurationIn(r.Digest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: application.DurationIn(r.Heartbeat), HeartbeatGrace: application.DurationIn(r.HeartbeatGrace), HeartbeatSince: outbox.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: application.Format(r.DefaultFormat), ShowSender: application.ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		CreatedAt: outbox.Time(r.CreatedAt), TokenCreatedAt: outbox.Time(r.TokenCreatedAt), OldTokenUntil: outbox.Time(r.OldTokenUntil),
+		LastUsed: outbox.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}
 	if !room.ToMake() {
 		app.Room = room.Address

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/application"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -40,7 +41,7 @@ type client struct {
 }
 
 func showClient(r store.Client) Client {
-	return Client{ID: r.ID, Name: r.Name, CreatedAt: store.Time(r.CreatedAt), LastUsed: store.Time(r.LastUsed)}
+	return Client{ID: r.ID, Name: r.Name, CreatedAt: outbox.Time(r.CreatedAt), LastUsed: outbox.Time(r.LastUsed)}
 }
 
 // Clients lists the clients of the user v.

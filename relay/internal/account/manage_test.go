@@ -177,7 +177,7 @@ func TestAliasIsLookedUp(t *testing.T) {
 		app := r.NewApp("a", "#room:hs")
 		id := r.Post(app.Token, "x")
 		r.Start()
-		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent || m.RoomID != "!resolved-room:hs" || m.Room != "#room:hs" {
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent || m.RoomID != "!resolved-room:hs" || m.Address != "#room:hs" {
 			t.Errorf("%+v", m)
 		}
 	})

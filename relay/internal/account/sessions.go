@@ -10,6 +10,7 @@ import (
 
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/limit"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/password"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -130,7 +131,7 @@ func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, 
 	if !ok {
 		return Principal{}, Session{}, ended
 	}
-	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: store.Time(row.ExpiresAt)}, nil
+	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: outbox.Time(row.ExpiresAt)}, nil
 }
 
 // Logout ends a session. An unknown token is no error.

@@ -23,19 +23,11 @@ type alertState struct {
 	Reminders      int        `json:"reminders"`
 }
 
-// moment returns a time that is stored in Unix milliseconds; 0 is the zero time.
-func moment(millis int64) time.Time {
-	if millis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis).UTC()
-}
-
 func showAlert(a *alert.Alert) *alertState {
 	return &alertState{
-		Key: a.Key, Open: a.ClosedAt == 0, Since: moment(a.BeganAt), ClosedAt: timeOrNull(moment(a.ClosedAt)), Times: a.Times,
-		AcknowledgedBy: textOrNull(a.AcknowledgedBy), AcknowledgedAt: timeOrNull(moment(a.AcknowledgedAt)),
-		NextReminder: timeOrNull(moment(a.NextAt)), Reminders: a.Repeats,
+		Key: a.Key, Open: a.ClosedAt == 0, Since: outbox.Time(a.BeganAt), ClosedAt: timeOrNull(a.ClosedAt), Times: a.Times,
+		AcknowledgedBy: textOrNull(a.AcknowledgedBy), AcknowledgedAt: timeOrNull(a.AcknowledgedAt),
+		NextReminder: timeOrNull(a.NextAt), Reminders: a.Repeats,
 	}
 }
 
@@ -55,7 +47,7 @@ func showChange(e outbox.Entry) change {
 	if e.Kind == outbox.Reply {
 		kind = "reply"
 	}
-	return change{kind, e.Title, e.Body, e.Note, moment(e.QueuedAt), e.State, textOrNull(e.EventID)}
+	return change{kind, e.Title, e.Body, e.Note, outbox.Time(e.QueuedAt), e.State, textOrNull(e.EventID)}
 }
 
 const maxOpenAlerts = 500

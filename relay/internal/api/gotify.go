@@ -14,6 +14,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
 
@@ -31,9 +32,9 @@ type gotifyMessage struct {
 // gotifyPriorities are Gotify's priorities for −2 to 2: its clients are silent at 0, and alert from 8 on.
 var gotifyPriorities = [...]int{1, 3, 5, 8, 10}
 
-func showGotify(m message.Message) gotifyMessage {
+func showGotify(m outbox.View) gotifyMessage {
 	out := gotifyMessage{
-		ID: m.ID, AppID: m.ApplicationID, Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(), Title: m.Title, Extras: m.Extras, Date: m.AcceptedAt.UTC(),
+		ID: m.ID, AppID: m.ApplicationID, Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(), Title: m.Title, Extras: json.RawMessage(m.Extras), Date: outbox.Time(m.AcceptedAt),
 		Priority: gotifyPriorities[min(max(m.Priority, message.MinPriority), message.MaxPriority)-message.MinPriority],
 	}
 	if m.GotifyScale > 0 {
@@ -44,7 +45,7 @@ func showGotify(m message.Message) gotifyMessage {
 	case format.HTML: // which they don't show
 		_, out.Message = format.Body(m.ContentType, out.Message)
 	default:
-		out.Extras = asMarkdown(m.Extras)
+		out.Extras = asMarkdown(out.Extras)
 	}
 	return out
 }
@@ -147,7 +148,7 @@ func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account
 	apps, err := a.service.Applications(r.Context(), v)
 	list := shown(apps, func(app account.Application) gotifyApplication {
 		out := gotifyApplication{
-			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(app.LastUsed),
+			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(outbox.Millis(app.LastUsed)),
 			DefaultPriority: gotifyPriorities[app.DefaultPriority-message.MinPriority],
 		}
 		if app.HasImage {

@@ -16,7 +16,6 @@ import (
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	ui "slipway/shared/web"
@@ -41,11 +40,11 @@ type delivery struct {
 	History []change    `json:"history,omitempty"` // in the answer for a single message only
 }
 
-func showMessage(m message.Message) delivery {
+func showMessage(m outbox.View) delivery {
 	d := delivery{
 		Message: inbound.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
-		NextAttempt: timeOrNull(m.NextAttempt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.ErrorCode),
-		RoomID: cmp.Or(m.RoomID, m.Room), SentAt: timeOrNull(m.SentAt),
+		NextAttempt: timeOrNull(m.NextAt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.Code),
+		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(outbox.Millis(m.SentAt())),
 	}
 	if m.Removing {
 		d.Removal = "pending"
@@ -53,11 +52,12 @@ func showMessage(m message.Message) delivery {
 	return d
 }
 
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
+// timeOrNull returns a stored time, nil for 0.
+func timeOrNull(millis int64) *time.Time {
+	if millis == 0 {
 		return nil
 	}
-	t = t.UTC()
+	t := outbox.Time(millis)
 	return &t
 }
 

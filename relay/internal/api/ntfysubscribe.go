@@ -13,7 +13,6 @@ import (
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
@@ -194,7 +193,7 @@ func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 		if err := s.readers[i].check(ctx); err != nil && refusal.KindOf(err) != refusal.KindUnavailable {
 			return false, err
 		}
-		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []message.Message) error {
+		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []outbox.View) error {
 			for _, m := range all {
 				if s.hold(i, m) {
 					continue
@@ -214,12 +213,13 @@ func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 }
 
 // hold keeps a delayed message for later. It reports whether m is one.
-func (s *subscription) hold(reader int, m message.Message) bool {
-	if !m.QueuedAt.After(time.Now()) {
+func (s *subscription) hold(reader int, m outbox.View) bool {
+	due := outbox.Time(m.QueuedAt)
+	if !due.After(time.Now()) {
 		return false
 	}
 	if len(s.held) < maxHeld && m.Target == 0 {
-		s.held[m.ID] = heldMessage{reader, m.QueuedAt}
+		s.held[m.ID] = heldMessage{reader, due}
 	}
 	return true
 }
@@ -264,7 +264,7 @@ func (s *subscription) sendHeld(ctx context.Context) error {
 func (s *subscription) sendOld(ctx context.Context) error {
 	type found struct {
 		reader int
-		m      message.Message
+		m      outbox.View
 	}
 	release, err := s.a.hold(ctx, s.readers[0].v)
 	if err != nil {
@@ -291,11 +291,12 @@ func (s *subscription) sendOld(ctx context.Context) error {
 }
 
 // old returns the messages of a reader that the query asks for and that the stream leaves out because it begins after them.
-func (s *subscription) old(ctx context.Context, i int) (all []message.Message, err error) {
+func (s *subscription) old(ctx context.Context, i int) (all []outbox.View, err error) {
 	if s.q.since == "none" {
 		return nil, nil
 	}
-	reader, before, now := s.readers[i], s.streams[i].Position()+1, time.Now()
+	reader, before := s.readers[i], s.streams[i].Position()+1
+	now, from := time.Now().UnixMilli(), outbox.Millis(s.q.from)
 	for len(all) < maxOld {
 		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, inbox.MaxPage)
 		if err != nil {
@@ -305,14 +306,14 @@ func (s *subscription) old(ctx context.Context, i int) (all []message.Message, e
 			switch {
 			case m.ID <= s.q.after:
 				return all, nil
-			case m.QueuedAt.After(now) && !s.q.scheduled, m.QueuedAt.Before(s.q.from):
+			case m.QueuedAt > now && !s.q.scheduled, m.QueuedAt < from:
 				continue
 			}
 			if all = append(all, m); s.q.since == "latest" || len(all) == maxOld {
 				return all, nil
 			}
 		}
-		if !page.More || page.Messages[len(page.Messages)-1].AcceptedAt.Before(s.q.from.Add(-longestDelay)) {
+		if !page.More || page.Messages[len(page.Messages)-1].AcceptedAt < from-longestDelay.Milliseconds() {
 			return all, nil
 		}
 		before = page.Messages[len(page.Messages)-1].ID
@@ -324,7 +325,7 @@ func (s *subscription) old(ctx context.Context, i int) (all []message.Message, e
 const longestDelay = 4 * 24 * time.Hour
 
 // send sends a message, unless the query filters it out.
-func (s *subscription) send(reader int, m message.Message) error {
+func (s *subscription) send(reader int, m outbox.View) error {
 	e := inbound.ShowNtfy(m, s.readers[reader].topic, s.base)
 	if !s.q.passes(e) {
 		return nil

@@ -64,8 +64,8 @@ func TestAttachments_FollowTheirMessage(t *testing.T) {
 			} else if !slices.Equal(kinds, want) || files != "a.png,b.txt" {
 				t.Errorf("the room has %q; uploaded %s", kinds, files)
 			}
-			if m := r.Stored(id); m.Error != "" || len(m.Attachments) != 2 || m.Attachments[0].Name != "a.png" {
-				t.Errorf("the message: %q, %+v", m.Error, m.Attachments)
+			if m := r.Stored(id); m.Error != "" || len(m.Files()) != 2 || m.Files()[0].Name != "a.png" {
+				t.Errorf("the message: %q, %+v", m.Error, m.Files())
 			}
 			r.Eventually("nothing is kept", func() bool { return kept(r) == 0 })
 		})

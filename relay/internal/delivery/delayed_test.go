@@ -39,7 +39,7 @@ func TestDelayed(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		want("in ten seconds", "now")
 		m, err := r.Message(ctx, account.Principal{ApplicationID: app.Application.ID}, id)
-		if err != nil || m.State != outbox.StateQueued || time.Until(m.NextAttempt) != 30*time.Minute {
+		if err != nil || m.State != outbox.StateQueued || time.Until(outbox.Time(m.NextAt)) != 30*time.Minute {
 			t.Errorf("%+v, %v", m, err)
 		}
 		if s := r.Status(ctx); s.OldestAge != 0 {

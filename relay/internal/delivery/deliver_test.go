@@ -31,7 +31,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	}
 	for i, room := range []string{"!a:hs", "!b:hs"} {
 		m := r.Await(last[i], outbox.StateSent)
-		if m.EventID == "" || m.Attempts != 1 || m.SentAt.IsZero() {
+		if m.EventID == "" || m.Attempts != 1 || m.SentAt().IsZero() {
 			t.Errorf("sent message: %+v", m)
 		}
 		if got := r.HS.Bodies(room); !slices.Equal(got, want[i]) {

@@ -53,8 +53,8 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 					}
 					return
 				}
-				if err != nil || next.State != outbox.StateSent || r.Status(ctx).Blocked != 0 || next.SentAt.Sub(next.AcceptedAt) > tt.within {
-					t.Errorf("the next one is %s after %v, %q; %d rooms are blocked", next.State, next.SentAt.Sub(next.AcceptedAt), next.Error, r.Status(ctx).Blocked)
+				if err != nil || next.State != outbox.StateSent || r.Status(ctx).Blocked != 0 || next.SentAt().Sub(outbox.Time(next.AcceptedAt)) > tt.within {
+					t.Errorf("the next one is %s after %v, %q; %d rooms are blocked", next.State, next.SentAt().Sub(outbox.Time(next.AcceptedAt)), next.Error, r.Status(ctx).Blocked)
 				}
 				if m := r.Stored(first); m.State != outbox.StateSent || !strings.Contains(m.Error, tt.err.Reason) {
 					t.Errorf("the first one is %s and says %q", m.State, m.Error)
@@ -78,8 +78,8 @@ func TestWithdrawnWithoutItsFile(t *testing.T) {
 		if m := r.Stored(id); m.State != outbox.StateSent || r.Waiting() != 1 {
 			t.Fatalf("it is %s, %q; %d wait", m.State, m.Error, r.Waiting())
 		}
-		if m, err := r.Cancel(ctx, r.Admin, id); err != nil || m.State != outbox.StateSent || m.Error != "" || m.ErrorCode != "" {
-			t.Errorf("it is %s, %q %q, %v", m.State, m.Error, m.ErrorCode, err)
+		if m, err := r.Cancel(ctx, r.Admin, id); err != nil || m.State != outbox.StateSent || m.Error != "" || m.Code != "" {
+			t.Errorf("it is %s, %q %q, %v", m.State, m.Error, m.Code, err)
 		}
 		time.Sleep(time.Second)       // until it is counted again
 		if n := r.Waiting(); n != 2 { // its removal, and that of its file should it be there

@@ -11,7 +11,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
 
@@ -74,7 +74,7 @@ func replied(p Protocol, b Batch) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	res := Result{Batch: b}
 	for range b.Drafts {
-		res.Messages = append(res.Messages, intake.Accepted{Message: message.Message{ID: 42, ApplicationID: 7, Body: "m", AcceptedAt: time.Unix(1_800_000_000, 0)}})
+		res.Messages = append(res.Messages, intake.Accepted{View: outbox.View{Entry: outbox.Entry{ID: 42, Origin: outbox.Origin{ApplicationID: 7, AcceptedAt: 1_800_000_000_000}, Content: outbox.Content{Body: "m"}}}})
 	}
 	p.Reply(w, res)
 	return w

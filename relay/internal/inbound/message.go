@@ -10,7 +10,6 @@ import (
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
@@ -184,12 +183,12 @@ type Attachment struct {
 }
 
 // Show returns the JSON of a message.
-func Show(m message.Message) Message {
+func Show(m outbox.View) Message {
 	out := Message{
-		ID: m.ID, AppID: m.ApplicationID, Title: m.Title, Message: m.Body, Priority: m.Priority, Extras: m.Extras,
-		Date: m.AcceptedAt.UTC(), Status: m.State, StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
+		ID: m.ID, AppID: m.ApplicationID, Title: m.Title, Message: m.Body, Priority: m.Priority, Extras: json.RawMessage(m.Extras),
+		Date: outbox.Time(m.AcceptedAt), Status: m.State, StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
 	}
-	for _, a := range m.Attachments {
+	for _, a := range m.Files() {
 		out.Attachments = append(out.Attachments, Attachment{a.Name, a.Type, a.Size})
 	}
 	if m.EventID != "" {
@@ -209,8 +208,8 @@ type reply struct {
 // replyMessage answers for a single message.
 func replyMessage(w http.ResponseWriter, res Result) {
 	m := res.Messages[0]
-	m.Extras = res.Drafts[0].Extras
-	out := reply{Success: m.State != outbox.StateDead, Message: Show(m.Message)}
+	m.Extras = string(res.Drafts[0].Extras)
+	out := reply{Success: m.State != outbox.StateDead, Message: Show(m.View)}
 	if m.State != outbox.StateSent {
 		out.LastError = m.Error
 	}

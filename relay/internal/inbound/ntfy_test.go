@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
 
@@ -176,7 +176,7 @@ func TestNtfy_FileAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	Ntfy().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{Message: message.Message{ID: 42, Attachments: r.Files}}}})
+	Ntfy().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{View: outbox.View{Entry: outbox.Entry{ID: 42, Content: outbox.Content{Attachments: outbox.EncodeAttachments(r.Files)}}}}}})
 	var answer struct{ Attachment ntfyAttachment }
 	if want := (ntfyAttachment{"a.png", "image/png", 7, "https://relay.example.org/ui/messages/42"}); json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Attachment != want {
 		t.Errorf("%s", w.Body)

@@ -11,7 +11,6 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
@@ -97,10 +96,10 @@ func (m *ntfyMessage) extras() json.RawMessage {
 
 // ShowNtfy returns a message as ntfy's subscribers read it, with a topic of theirs. Attachments have the address of the message's page
 // below base.
-func ShowNtfy(m message.Message, topic, base string) NtfyEvent {
-	at := m.QueuedAt
+func ShowNtfy(m outbox.View, topic, base string) NtfyEvent {
+	at := outbox.Time(m.QueuedAt)
 	if at.IsZero() {
-		at = m.AcceptedAt
+		at = outbox.Time(m.AcceptedAt)
 	}
 	e := NtfyEvent{
 		ID: NtfyID(m.ID), Time: at.Unix(), Expires: at.Add(ntfyExpiry).Unix(), Event: "message", Topic: topic, Title: m.Title,
@@ -124,10 +123,10 @@ func ShowNtfy(m message.Message, topic, base string) NtfyEvent {
 	}
 	var extras map[string]json.RawMessage
 	var k kept
-	if json.Unmarshal(m.Extras, &extras) == nil && json.Unmarshal(extras[ntfyExtras], &k) == nil {
+	if json.Unmarshal([]byte(m.Extras), &extras) == nil && json.Unmarshal(extras[ntfyExtras], &k) == nil {
 		e.keep(k)
 	}
-	e.attach(m.Attachments, base, m.ID)
+	e.attach(m.Files(), base, m.ID)
 	return e
 }
 
@@ -174,15 +173,15 @@ func replyNtfy(w http.ResponseWriter, res Result) {
 		out = NewNtfyEvent(m.event, m.Topic, time.Now())
 		out.Sequence = m.Sequence
 	} else {
-		accepted := res.Messages[0].Message
-		accepted.Key, accepted.QueuedAt = m.Sequence, m.due
+		accepted := res.Messages[0].View
+		accepted.Key, accepted.QueuedAt = m.Sequence, outbox.Millis(m.due)
 		out = ShowNtfy(accepted, m.Topic, m.base)
 		out.Title, out.Message, out.Priority, out.ContentType = m.Title, m.shownText(), m.Priority, ""
 		if m.Markdown {
 			out.ContentType = "text/markdown"
 		}
 		out.keep(kept{Title: m.Title, Tags: m.Tags, Click: m.Click, Icon: m.Icon, Actions: m.actions, Attach: m.Attach, Name: m.Filename})
-		out.attach(accepted.Attachments, m.base, accepted.ID)
+		out.attach(accepted.Files(), m.base, accepted.ID)
 	}
 	allowAllPages(w.Header())
 	httprequest.WriteJSON(w, http.StatusOK, out)

@@ -10,7 +10,7 @@ import (
 
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 func TestPushover(t *testing.T) {
@@ -67,7 +67,7 @@ func TestPushoverReceipts(t *testing.T) {
 		t.Fatalf("%+v, %v", b.Drafts, err)
 	}
 	w := httptest.NewRecorder()
-	Pushover().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{Message: message.Message{ID: 42}}}})
+	Pushover().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{View: outbox.View{Entry: outbox.Entry{ID: 42}}}}})
 	var answer map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -115,10 +114,8 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 			continue
 		}
 		e := &a.Entry
-		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, Message: message.Message{
-			ID: e.MessageID(), ApplicationID: e.ApplicationID, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-			AcceptedAt: store.Time(e.AcceptedAt), State: outbox.StateQueued, Attachments: outbox.DecodeAttachments(e.Attachments),
-		}}
+		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, View: outbox.View{Entry: *e}}
+		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", outbox.StateQueued // as it was posted
 		switch {
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")

@@ -20,7 +20,7 @@ func reportOf(r Request, e *outbox.Entry) *alert.Report {
 		return nil
 	}
 	return &alert.Report{
-		Own: e.Source == outbox.Relay, Resolves: e.Resolves, Began: store.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
+		Own: e.Source == outbox.Relay, Resolves: e.Resolves, Began: outbox.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
 		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
 	}
 }
@@ -54,11 +54,11 @@ func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*ale
 // OpenAlert is an alert that isn't over, with its message.
 type OpenAlert struct {
 	alert.Alert
-	Message message.Message
+	Message outbox.View
 }
 
 // Since returns when the alert began.
-func (a OpenAlert) Since() time.Time { return store.Time(a.BeganAt) }
+func (a OpenAlert) Since() time.Time { return outbox.Time(a.BeganAt) }
 
 // OpenAlerts lists the alerts that v may see and that aren't over, newest first, at most limit.
 func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int) ([]OpenAlert, error) {
@@ -101,7 +101,7 @@ func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]
 
 // Acknowledge records that v acknowledged the alert of a message. It is a conflict if the message is not an alert, or if
 // the alert is closed or already acknowledged.
-func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {
 		return m, err
@@ -118,7 +118,7 @@ func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64)
 		return err
 	})
 	if err != nil {
-		return message.Message{}, refusal.Unwritable(err)
+		return outbox.View{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }
@@ -151,7 +151,7 @@ func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room i
 	case m.Source == outbox.Digest && flood.Several(m.Title):
 		return 0, errDigest
 	}
-	return m.RoomRow, s.accounts.MaySendTo(ctx, m.ApplicationID, m.RoomRow)
+	return m.Room, s.accounts.MaySendTo(ctx, m.ApplicationID, m.Room)
 }
 
 var (

@@ -29,7 +29,7 @@ func TestAttachments(t *testing.T) {
 	}
 	all[1].Name = "../a.txt"
 	m := r.Send(intake.Request{Token: app.Token, Message: "m", Attachments: all})
-	got := m.Attachments
+	got := m.Files()
 	if len(got) != 2 || got[0].Name != "a.txt" || got[0].Type != "text/plain" || got[0].Size != 4 || got[1].Name != "attachment.pdf" || got[1].Type != "application/pdf" {
 		t.Errorf("attachments: %+v", got)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
@@ -46,7 +45,7 @@ func (s *Intake) CancelAll(ctx context.Context, v account.Principal, f Filter) (
 }
 
 // bulk changes messages one by one and skips those whose state changed meanwhile, or that may not be changed.
-func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (message.Message, error)) (b Bulk, err error) {
+func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (outbox.View, error)) (b Bulk, err error) {
 	for f.Limit = MaxPage; ; {
 		page, err := s.Messages(ctx, v, f)
 		if err != nil {

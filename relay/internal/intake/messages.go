@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -14,7 +13,7 @@ import (
 const defaultPage = 50
 
 // Message returns one message that v may see.
-func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
 	m, err := s.store.Message(ctx, id)
 	if store.IsMissing(err) {
 		return m, refusal.NotFound("message")
@@ -23,13 +22,13 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (me
 		return m, refusal.Unreadable(err)
 	}
 	if app := s.accounts.App(m.ApplicationID); app == nil || !v.Sees(app.Row()) {
-		return message.Message{}, refusal.NotFound("message")
+		return outbox.View{}, refusal.NotFound("message")
 	}
 	return s.explain(m), nil
 }
 
 // explain sets the error of a message that waits only because all sending is paused.
-func (s *Intake) explain(m message.Message) message.Message {
+func (s *Intake) explain(m outbox.View) outbox.View {
 	if (m.State.Pending() || m.Removing) && m.Error == "" {
 		m.Error = s.o.Paused()
 	}
@@ -76,7 +75,7 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 	if err != nil {
 		return Page{}, refusal.Unreadable(err)
 	}
-	p := Page{Messages: make([]message.Message, 0, min(limit, len(all)))}
+	p := Page{Messages: make([]outbox.View, 0, min(limit, len(all)))}
 	for i, m := range all {
 		if i == limit {
 			p.Next = all[i-1].ID
@@ -88,7 +87,7 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 }
 
 // Wait blocks until the message is final, d has passed or the relay stops, and returns its current state.
-func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (message.Message, error) {
+func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (outbox.View, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for over := false; ; {
@@ -129,17 +128,17 @@ const lookAgain = 2 * time.Second
 
 // Redeliver queues a final message again if its state is [outbox.State.Redeliverable]. For a pending one it triggers an
 // attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.
-func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {
 		return m, err
 	}
 	if m.State.Pending() {
-		s.store.Retry(m.RoomRow)
+		s.store.Retry(m.Room)
 		return m, nil
 	}
-	if err := s.accounts.MaySendTo(ctx, m.ApplicationID, m.RoomRow); err != nil {
-		return message.Message{}, err
+	if err := s.accounts.MaySendTo(ctx, m.ApplicationID, m.Room); err != nil {
+		return outbox.View{}, err
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		ok, err := tx.Requeue(id, time.Now().UnixMilli())
@@ -149,7 +148,7 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 		return err
 	})
 	if err != nil {
-		return message.Message{}, refusal.Unwritable(err)
+		return outbox.View{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }
@@ -158,9 +157,9 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 // attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
 // there; until the room has been asked, the message's error says so. One that is withdrawn already is left alone. An application may
 // not withdraw a digest of several messages: it means one of them.
-func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
-		return message.Message{}, err
+		return outbox.View{}, err
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		if v.ApplicationID != 0 {
@@ -174,7 +173,7 @@ func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (mes
 		return tx.Withdraw(id, time.Now().UnixMilli())
 	})
 	if err != nil {
-		return message.Message{}, refusal.Unwritable(err)
+		return outbox.View{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }

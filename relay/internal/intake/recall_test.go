@@ -34,7 +34,7 @@ func TestCancel(t *testing.T) {
 		if m, _ := r.Wait(ctx, r.Admin, third, time.Minute); m.State != outbox.StateSent {
 			t.Errorf("the third: %+v", m)
 		}
-		if m := r.Await(first, outbox.StateRedacted); m.EventID == "" || m.SentAt.IsZero() || m.Error != "" {
+		if m := r.Await(first, outbox.StateRedacted); m.EventID == "" || m.SentAt().IsZero() || m.Error != "" {
 			t.Errorf("redacted: %+v", m)
 		}
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"three"}) {

@@ -24,7 +24,7 @@ const MaxPage = 200
 
 // Page is a page of messages, newest first.
 type Page struct {
-	Messages []message.Message
+	Messages []outbox.View
 	Next     int64 // Before of the next page, 0 at the end
 }
 
@@ -162,7 +162,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	}
 	return outbox.Entry{
 		Kind: kind, Target: r.Edits,
-		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
+		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: outbox.Millis(r.EventAt)},
 		Content: outbox.Content{
 			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: application.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments, Note: r.Note,
 		},
@@ -172,7 +172,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 
 // Accepted is a message that is durably in the outbox, as it was stored: without the outcome, unless Replay.
 type Accepted struct {
-	message.Message
+	outbox.View
 	Replay   bool // the idempotency key was known: this is the first answer again, with the present state
 	Conflict bool // the key was known for another message: nothing was stored
 }

@@ -23,15 +23,15 @@ func (k Kind) Completes() bool { return k == File || k == Part || k == Media }
 // Content is what an entry says. Each entry has its own. Hashes of its JSON are stored, see intake.digest: a new field needs omitempty,
 // or all of them change.
 type Content struct {
-	Title       string `json:",omitempty"`
-	Body        string `json:",omitempty"`
-	ContentType string `json:",omitempty"` // "" means Markdown
-	Extras      string `json:",omitempty"` // JSON, as it was posted
-	Priority    int    `json:",omitempty"`
-	GotifyScale int    `json:",omitempty"` // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
-	Mentions    string `json:",omitempty"` // recipients of mentions, overriding Origin.Choice unless empty
-	Note        string `json:",omitempty"` // a line of the relay's own above the body
-	Attachments string `json:",omitempty"` // JSON of []Attachment; a Media has one
+	Title       string `json:",omitempty" written:"insert,edit"`
+	Body        string `json:",omitempty" written:"insert,edit"`
+	ContentType string `json:",omitempty" written:"insert,edit"` // "" means Markdown
+	Extras      string `json:",omitempty" written:"insert,edit"` // JSON, as it was posted
+	Priority    int    `json:",omitempty" written:"insert,edit"`
+	GotifyScale int    `json:",omitempty" written:"insert,edit"` // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
+	Mentions    string `json:",omitempty" written:"insert,edit"` // recipients of mentions, overriding Origin.Choice unless empty
+	Note        string `json:",omitempty" written:"insert,edit"` // a line of the relay's own above the body
+	Attachments string `json:",omitempty" written:"insert,edit"` // JSON of []Attachment; a Media has one
 }
 
 // Rendered is the content type of a Part: its body is the JSON of an event's content.
@@ -45,55 +45,57 @@ const Digest = "digest"
 
 // Origin is where an entry comes from. Follow-ups have their target's; a reminder has a source and a time of its own, and may go to another room.
 type Origin struct {
-	Room          int64 // rooms.id
-	ApplicationID int64
-	AcceptedAt    int64
-	Source        string
-	Thread        string // the conversation within the application; "" for none
-	Key           string // names what the message is about: later drafts with it update or resolve the message; "" for none
-	Resolves      bool   // what the message is about is over: a later draft with its key is a new message
-	EventAt       int64  // when it happened, by the sender's clock; 0 if that is unknown
+	Room          int64  `written:"insert"` // rooms.id
+	ApplicationID int64  `written:"insert"`
+	AcceptedAt    int64  `written:"insert"`
+	Source        string `written:"insert"`
+	Thread        string `written:"insert"`      // the conversation within the application; "" for none
+	Key           string `written:"insert"`      // names what the message is about: later drafts with it update or resolve the message; "" for none
+	Resolves      bool   `written:"insert,edit"` // what the message is about is over: a later draft with its key is a new message
+	EventAt       int64  `written:"insert"`      // when it happened, by the sender's clock; 0 if that is unknown
 }
 
-// Entry is an entry of the outbox. Times are Unix milliseconds; 0 means never.
+// Entry is an entry of the outbox. Times are Unix milliseconds; 0 means never. Each field is a column of the table, named as the
+// field is. The tag written lists when the store writes it: with a new entry (insert; else the column has its default), with the
+// result of each step (step), and with a changed content (edit).
 type Entry struct {
 	ID     int64
-	Kind   Kind
-	Target int64 // the message that an entry completes, edits, reacts to or removes; 0 for a Message
-	Place  int64 // ID of the entry in whose turn it is sent; 0 for its own turn
+	Kind   Kind  `written:"insert"`
+	Target int64 `written:"insert"` // the message that an entry completes, edits, reacts to or removes; 0 for a Message
+	Place  int64 `written:"insert"` // ID of the entry in whose turn it is sent; 0 for its own turn
 	Origin
 	Content
-	Txn      string
-	QueuedAt int64 // accepted, delivered again or, if it was delayed, due: age counts from here
+	Txn      string `written:"insert,step"`
+	QueuedAt int64  `written:"insert,step"` // accepted, delivered again or, if it was delayed, due: age counts from here
 
-	State          State
-	Attempts       int
-	NextAt         int64 // the time of the next attempt, or when a delayed entry, which is queued, is due
-	FirstAttemptAt int64 // the earliest time at which a copy may have reached the homeserver
-	FinalAt        int64
-	Device         string // the device of the first attempt
-	EventType      string
-	Wire           []byte // the event as it was first sent; nil if it may be rendered again
-	Cut            bool   // Wire doesn't hold the whole message
-	Root           string // the first event of the thread that a Message replies in; "" without one
-	RevisedAt      int64  // when the content was replaced while the entry waited; strictly increasing
-	Error          string // a sentence
-	Code           string
-	EventID        string // for a Redaction the event to remove, "" if it must be searched for
-	Marker         string // the transaction id of the event that a Redaction without EventID removes
+	State          State  `written:"insert,step"`
+	Attempts       int    `written:"step"`
+	NextAt         int64  `written:"insert,step"` // the time of the next attempt, or when a delayed entry, which is queued, is due
+	FirstAttemptAt int64  `written:"step"`        // the earliest time at which a copy may have reached the homeserver
+	FinalAt        int64  `written:"step"`
+	Device         string `written:"step"` // the device of the first attempt
+	EventType      string `written:"step"`
+	Wire           []byte `written:"step"`        // the event as it was first sent; nil if it may be rendered again
+	Cut            bool   `written:"step"`        // Wire doesn't hold the whole message
+	Root           string `written:"step"`        // the first event of the thread that a Message replies in; "" without one
+	RevisedAt      int64  `written:"insert,edit"` // when the content was replaced while the entry waited; strictly increasing
+	Error          string `written:"step"`        // a sentence
+	Code           string `written:"step"`
+	EventID        string `written:"insert,step"` // for a Redaction the event to remove, "" if it must be searched for
+	Marker         string `written:"insert"`      // the transaction id of the event that a Redaction without EventID removes
 
 	// Not stored.
 
-	Plain       []byte // the content that Wire encrypts
-	Shrunk      Size   // the event was too large and is rendered smaller
-	TargetEvent string // the target's EventID
-	TargetAt    int64  // the target's FirstAttemptAt
-	TargetRoom  int64  // the target's Room
-	Sender      string // the application's name, if it precedes the title
-	Mention     string // the Matrix ID of the application's owner
-	Choice      string // recipients of mentions that the application is set to, as in format.Message.Mentions
-	Deleted     bool   // the application was deleted
-	Barred      bool   // it may not send to its room any more
+	Plain       []byte `gorm:"-"` // the content that Wire encrypts
+	Shrunk      Size   `gorm:"-"` // the event was too large and is rendered smaller
+	TargetEvent string `gorm:"-"` // the target's EventID
+	TargetAt    int64  `gorm:"-"` // the target's FirstAttemptAt
+	TargetRoom  int64  `gorm:"-"` // the target's Room
+	Sender      string `gorm:"-"` // the application's name, if it precedes the title
+	Mention     string `gorm:"-"` // the Matrix ID of the application's owner
+	Choice      string `gorm:"-"` // recipients of mentions that the application is set to, as in format.Message.Mentions
+	Deleted     bool   `gorm:"-"` // the application was deleted
+	Barred      bool   `gorm:"-"` // it may not send to its room any more
 }
 
 // MessageID returns the id of the message that an entry belongs to.

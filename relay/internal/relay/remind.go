@@ -10,6 +10,7 @@ import (
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
@@ -49,7 +50,7 @@ func whenDue(ctx context.Context, next func(context.Context) (int64, error), do 
 	if err != nil || at == 0 {
 		return remindAgain, err
 	}
-	if wait := time.Until(store.Time(at)); wait > 0 {
+	if wait := time.Until(outbox.Time(at)); wait > 0 {
 		return wait, nil
 	}
 	return time.Second, do(ctx, time.Now().UnixMilli())

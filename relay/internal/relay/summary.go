@@ -78,7 +78,7 @@ func summaryReport(muted []outbox.Entry, to time.Time) intake.Request {
 		if e.Resolves {
 			text = "✅ " + text
 		}
-		lines = append(lines, store.Time(e.AcceptedAt).In(to.Location()).Format("15:04 ")+markup.Line(text, 200))
+		lines = append(lines, outbox.Time(e.AcceptedAt).In(to.Location()).Format("15:04 ")+markup.Line(text, 200))
 	}
 	return intake.Request{
 		Title: "Quiet hours", Message: strings.Join(lines, "\n"), ContentType: format.Plain, Priority: &priority,

@@ -144,7 +144,7 @@ func (w *world) messages() (all []string) {
 	}
 	for _, m := range page.Messages {
 		names := ""
-		for _, a := range m.Attachments {
+		for _, a := range m.Files() {
 			names += " +" + a.Name
 		}
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s: %s (%s, %d, %s)%s", m.Title, m.Body, m.Source, m.Priority, m.ContentType, names)))

@@ -176,7 +176,7 @@ func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error
 }
 
 var insertText = many{
-	before: `INSERT INTO outbox (` + strings.Join(columnsWritten(atFirst), ", ") + `) VALUES `, row: placeholders(len(columnsWritten(atFirst))), after: ` RETURNING id, txn`,
+	before: `INSERT INTO outbox (` + strings.Join(columnsWritten(onInsert), ", ") + `) VALUES `, row: placeholders(len(columnsWritten(onInsert))), after: ` RETURNING id, txn`,
 }
 
 // insertEntries writes entries and gives them their ids, in order. Their transaction ids tell which id is whose.
@@ -187,7 +187,7 @@ func (s *statements) insertEntries(ctx context.Context, entries ...*outbox.Entry
 			e.Txn = message.NewTxn()
 		}
 		e.State = outbox.StateQueued
-		byTxn[e.Txn], rows[i] = e, valuesWritten(e, atFirst)
+		byTxn[e.Txn], rows[i] = e, valuesWritten(e, onInsert)
 	}
 	return s.query(ctx, s.insert, rows, func(r *sql.Rows) error {
 		var id int64

@@ -303,5 +303,5 @@ func (tx *Tx) reply(e, t *outbox.Entry, ring bool) error {
 
 // saveContent stores the content of an entry that was changed.
 func (tx *Tx) saveContent(e *outbox.Entry) error {
-	return tx.exec(contentText, append(valuesWritten(e, byChanges), e.ID)...)
+	return tx.exec(contentText, append(valuesWritten(e, onEdit), e.ID)...)
 }

@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"encoding/json"
+	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -21,16 +21,20 @@ type Filter struct {
 	Limit         int
 }
 
-// Message returns a message by its id, and its application's owner.
-func (s *Store) Message(ctx context.Context, id int64) (message.Message, error) {
-	return scanMessage(s.queryRow(ctx, selectMessages+around+` WHERE o.kind`+isMessage+` AND o.id = ?`, id))
+// Message returns a message by its id; without it, the error [IsMissing].
+func (s *Store) Message(ctx context.Context, id int64) (m outbox.View, err error) {
+	err = s.views(ctx, func(found outbox.View) bool { m = found; return true }, "", ` WHERE o.kind`+isMessage+` AND o.id = ?`, id)
+	if err == nil && m.ID == 0 {
+		err = sql.ErrNoRows
+	}
+	return m, err
 }
 
 // Messages returns the messages that f selects, of an owner's applications or, at 0, of all.
-func (s *Store) Messages(ctx context.Context, owner int64, f Filter) ([]message.Message, error) {
+func (s *Store) Messages(ctx context.Context, owner int64, f Filter) (all []outbox.View, err error) {
 	where, args := f.where(owner)
 	index, _ := f.few()
-	return s.messages(ctx, s.d.use(index)+around+where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
+	return all, s.views(ctx, func(m outbox.View) bool { all = append(all, m); return true }, index, where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
 }
 
 const around = ` JOIN rooms r ON r.id = o.room LEFT JOIN applications a ON a.id = o.application_id`
@@ -60,50 +64,39 @@ func (f Filter) few() (index, term string) {
 // removing is true if a removal follows the message of a row o of the outbox.
 var removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.target > 0 AND f.kind` + isRedaction + ` AND f.final_at = 0)`
 
-// selectMessages selects what scanMessage scans.
-var selectMessages = `SELECT o.id, o.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), o.title, o.body, o.content_type, o.extras, o.attachments,
-	o.priority, o.source, r.id, r.address, r.room_id, r.blocked, o.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, o.target, o.note, o.gotify_scale, o.key, o.queued_at, ` + removing + ` FROM outbox o `
+// selectViews selects what views scans: of an entry all but its bytes, which only the delivery needs.
+var selectViews = `SELECT ` + loadedColumns("wire") + `, coalesce(a.name, '') AS application_name, coalesce(a.owner_id, 0) AS owner_id,
+	r.address, r.room_id, r.blocked, ` + removing + ` AS removing FROM outbox o`
 
-func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
-	rows, err := s.query(ctx, selectMessages+tail, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var all []message.Message
-	for rows.Next() {
-		m, err := scanMessage(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	return all, rows.Err()
+// viewRow is what selectViews selects.
+type viewRow struct {
+	outbox.View
+	Blocked string // the reason why its room is blocked
 }
 
-func scanMessage(r row) (m message.Message, err error) {
-	var extras, attachments string
-	var room Room
-	var accepted, next, final, queued int64
-	err = r.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras, &attachments,
-		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
-		&m.EventID, &final, &m.Target, &m.Note, &m.GotifyScale, &m.Key, &queued, &m.Removing)
-	m.AcceptedAt, m.NextAttempt, m.QueuedAt, m.RoomID = Time(accepted), Time(next), Time(queued), room.RoomID
-	m.Attachments = outbox.DecodeAttachments(attachments)
-	if extras != "" {
-		m.Extras = json.RawMessage(extras)
+// views calls each with what the rest of a query selects, by an index if one is named, until each returns false.
+func (s *Store) views(ctx context.Context, each func(outbox.View) bool, index, tail string, args ...any) error {
+	rows, err := s.rows.WithContext(ctx).Raw(selectViews+` `+s.d.use(index)+around+tail, args...).Rows()
+	if err != nil {
+		return err
 	}
-	if !room.ToMake() {
-		m.Room = room.Address
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var row viewRow
+		if err := s.rows.ScanRows(rows, &row); err != nil {
+			return err
+		}
+		if (Room{Address: row.Address, RoomID: row.RoomID}).ToMake() {
+			row.Address = ""
+		}
+		if row.State.Pending() && row.Blocked != "" {
+			row.State, row.Error = outbox.StateBlocked, row.Blocked
+		}
+		if !each(row.View) {
+			break
+		}
 	}
-	if m.State.Delivered() {
-		m.SentAt = Time(final)
-	}
-	if m.State.Pending() && room.Blocked != "" {
-		m.State, m.Error = outbox.StateBlocked, room.Blocked
-	}
-	m.RoomRow = room.ID
-	return m, err
+	return rows.Err()
 }
 
 // where spells the filter as SQL.
@@ -127,10 +120,10 @@ func (f Filter) where(owner int64) (string, []any) {
 		c.add(`o.id < ?`, f.Before)
 	}
 	if !f.Since.IsZero() {
-		c.add(`o.accepted_at >= ?`, Millis(f.Since))
+		c.add(`o.accepted_at >= ?`, outbox.Millis(f.Since))
 	}
 	if !f.Until.IsZero() {
-		c.add(`o.accepted_at < ?`, Millis(f.Until))
+		c.add(`o.accepted_at < ?`, outbox.Millis(f.Until))
 	}
 	if f.Text != "" {
 		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(message.Clean(f.Text)) + "%"

@@ -1,7 +1,5 @@
 package store
 
-import "time"
-
 // Times are Unix milliseconds in all tables; 0 means never.
 
 // User is a row of users.
@@ -108,20 +106,4 @@ type Stat struct {
 	Accepted      int64
 	Sent          int64
 	Dead          int64
-}
-
-// Time turns a stored time into a time; 0 is the zero time.
-func Time(millis int64) time.Time {
-	if millis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis).UTC()
-}
-
-// Millis turns a time into a stored time; the zero time is 0.
-func Millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

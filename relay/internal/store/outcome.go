@@ -243,7 +243,7 @@ func (tx *Tx) followUps(id int64) (all []outbox.Entry, err error) {
 func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
 	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)
-	values := append(valuesWritten(e, bySteps), e.ID, string(was.State), was.Attempts, was.RevisedAt)
+	values := append(valuesWritten(e, onStep), e.ID, string(was.State), was.Attempts, was.RevisedAt)
 	r, err := tx.sql.outcome.ExecContext(tx.ctx, values...)
 	if err != nil {
 		return false, err

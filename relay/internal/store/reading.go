@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // Reading selects what reached a reader: messages, their edits and the replies about them, of which only the newest counts. What was
@@ -33,7 +33,7 @@ var (
 )
 
 // Read returns what r selects. more says that it stopped because of Bytes or Limit.
-func (s *Store) Read(ctx context.Context, r Reading) (all []message.Message, more bool, err error) {
+func (s *Store) Read(ctx context.Context, r Reading) (all []outbox.View, more bool, err error) {
 	if r.HiddenFrom != 0 {
 		through, err := s.hiddenThrough(ctx, r.HiddenFrom)
 		if err != nil {
@@ -42,24 +42,16 @@ func (s *Store) Read(ctx context.Context, r Reading) (all []message.Message, mor
 		r.After = max(r.After, through)
 	}
 	where, args := r.where()
-	rows, err := s.query(ctx, selectMessages+around+where, append(args, r.Limit+1)...)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { _ = rows.Close() }()
 	size := 0
-	for rows.Next() {
-		if len(all) == r.Limit || r.Bytes > 0 && size >= r.Bytes {
-			return all, true, nil
-		}
-		m, err := scanMessage(rows)
-		if err != nil {
-			return nil, false, err
+	err = s.views(ctx, func(m outbox.View) bool {
+		if more = len(all) == r.Limit || r.Bytes > 0 && size >= r.Bytes; more {
+			return false
 		}
 		size += len(m.Title) + len(m.Body) + len(m.Extras)
 		all = append(all, m)
-	}
-	return all, false, rows.Err()
+		return true
+	}, "", where, append(args, r.Limit+1)...)
+	return all, more, err
 }
 
 func (r Reading) where() (string, []any) {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
@@ -27,17 +26,9 @@ func (web *Web) history(v *sessionRequest, id int64) (events []event, err error)
 		if e.Kind == outbox.Reply {
 			what = "Replied"
 		}
-		events = append(events, event{what, time.UnixMilli(e.QueuedAt), e.State, e.Title, e.Note, preview(100, message.Message{Body: e.Body, ContentType: e.ContentType})})
+		events = append(events, event{what, outbox.Time(e.QueuedAt), e.State, e.Title, e.Note, preview(100, e.Content)})
 	}
 	return events, err
-}
-
-// moment returns a time that is stored in Unix milliseconds.
-func moment(millis int64) time.Time {
-	if millis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis)
 }
 
 func (web *Web) postAcknowledge(w http.ResponseWriter, v *sessionRequest) error {

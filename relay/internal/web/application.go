@@ -22,7 +22,7 @@ import (
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	ui "slipway/shared/web"
 )
@@ -288,7 +288,7 @@ type applicationPage struct {
 	App    account.Application
 	Form   url.Values // fields named as in the API
 	Room   *standing
-	Recent []message.Message
+	Recent []outbox.View
 
 	Current string         // address of the application's room, "" if there is none yet
 	Others  []account.Room // rooms of other applications

@@ -7,7 +7,6 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
@@ -19,10 +18,10 @@ type dashboardPage struct {
 	Sent     int64
 	Dead     int64
 	Chart    chart
-	Troubled []message.Message
+	Troubled []outbox.View
 	Alerts   []intake.OpenAlert
 	Held     []account.Room
-	Recent   []message.Message
+	Recent   []outbox.View
 }
 
 const (

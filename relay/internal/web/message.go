@@ -14,7 +14,6 @@ import (
 	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 	ui "slipway/shared/web"
 )
@@ -31,7 +30,7 @@ type messagesPage struct {
 	frame
 	messagesFilter
 	Applications []account.Application
-	Messages     []message.Message
+	Messages     []outbox.View
 	Filtered     bool
 	Next, First  string
 	Retry        string // address that delivers all of them again; "" if their state does not allow it
@@ -162,7 +161,7 @@ func statesOf(word string) []outbox.State {
 
 type messagePage struct {
 	frame
-	Message      message.Message
+	Message      outbox.View
 	Body         template.HTML // sanitized by format
 	CanRedeliver bool
 	CanCancel    bool

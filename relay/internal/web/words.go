@@ -27,7 +27,7 @@ var words = template.FuncMap{
 	"preview":         preview,
 	"outcome":         outcome,
 	"size":            markup.Size,
-	"moment":          moment,
+	"moment":          outbox.Time,
 }
 
 var stateWords = map[outbox.State]string{
@@ -67,12 +67,12 @@ func outcome(note string) string {
 }
 
 // preview returns the beginning of a message as readers see it.
-func preview(n int, m message.Message) string {
-	kind := m.ContentType
+func preview(n int, c outbox.Content) string {
+	kind := c.ContentType
 	if kind == "" {
 		kind = format.Markdown
 	}
-	page, _ := format.Body(kind, strings.ToValidUTF8(m.Body[:min(len(m.Body), 8*n)], ""))
+	page, _ := format.Body(kind, strings.ToValidUTF8(c.Body[:min(len(c.Body), 8*n)], ""))
 	return ui.Excerpt(n, html.UnescapeString(block.ReplaceAllString(inline.ReplaceAllString(page, ""), " ")))
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
 )
 
@@ -28,11 +27,11 @@ func TestPreview(t *testing.T) {
 		"one\ntwo\n\nthree":             "one two three",
 		"![door](mxc://e.org/1) opened": "door opened",
 	} {
-		if got := preview(140, message.Message{Body: body}); got != want {
+		if got := preview(140, outbox.Content{Body: body}); got != want {
 			t.Errorf("%q: %q, want %q", body, got, want)
 		}
 	}
-	if got := preview(140, message.Message{Body: "a <b> [c](https://e.org)", ContentType: "text/plain"}); got != "a <b> [c](https://e.org)" {
+	if got := preview(140, outbox.Content{Body: "a <b> [c](https://e.org)", ContentType: "text/plain"}); got != "a <b> [c](https://e.org)" {
 		t.Errorf("plain text: %q", got)
 	}
 }

@@ -27,7 +27,7 @@ func PushBits() inbound.Protocol {
 		Reply: func(w http.ResponseWriter, res inbound.Result) {
 			list := make([]inbound.Message, len(res.Messages))
 			for i, m := range res.Messages {
-				list[i] = inbound.Show(m.Message)
+				list[i] = inbound.Show(m.View)
 			}
 			httprequest.WriteJSON(w, http.StatusOK, list)
 		},
