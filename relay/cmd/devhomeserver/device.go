@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.mau.fi/util/dbutil"
@@ -41,7 +42,12 @@ type device struct {
 	machine *crypto.OlmMachine
 	store   *crypto.SQLCryptoStore
 	db      *sql.DB
+
+	patience time.Duration // how long to wait, in all, for keys that have not come yet
 }
+
+// maxPatience suffices for a homeserver under load, which may hand out an event before the key that was sent ahead of it.
+const maxPatience = 20 * time.Second
 
 // openDevice takes the device in the folder, or makes one. Where the homeserver has forgotten it, it logs in again under its name.
 func openDevice(ctx context.Context, l login) (*device, error) {
@@ -62,7 +68,7 @@ func openDevice(ctx context.Context, l login) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{client: client, db: db}
+	d := &device{client: client, db: db, patience: maxPatience}
 	if err := d.load(ctx, fresh); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -144,14 +150,14 @@ func (d *device) load(ctx context.Context, fresh bool) error {
 	return d.machine.ShareKeys(ctx, 0)
 }
 
-// sync takes the keys that were sent to the device, and accepts invitations.
-func (d *device) sync(ctx context.Context) error {
+// sync takes the keys that were sent to the device, and accepts invitations. It waits that long for anything new.
+func (d *device) sync(ctx context.Context, wait time.Duration) error {
 	since, err := d.store.GetNextBatch(ctx)
 	if err != nil {
 		return err
 	}
 	for more := true; more; {
-		answer, err := d.client.SyncRequest(ctx, 0, since, "", false, event.PresenceOffline)
+		answer, err := d.client.SyncRequest(ctx, int(wait.Milliseconds()), since, "", false, event.PresenceOffline)
 		if err != nil {
 			return err
 		}
@@ -161,6 +167,7 @@ func (d *device) sync(ctx context.Context) error {
 				return err
 			}
 		}
+		wait = 0
 		since, more = answer.NextBatch, len(answer.ToDevice.Events) > 0 // of which an answer has a hundred
 		if err := d.store.PutNextBatch(ctx, since); err != nil {
 			return err
@@ -169,17 +176,19 @@ func (d *device) sync(ctx context.Context) error {
 	return nil
 }
 
-// decrypt decrypts an event. Its key may have come since the last sync.
+// decrypt decrypts an event. Its key may not have come yet.
 func (d *device) decrypt(ctx context.Context, e *event.Event) (*event.Event, error) {
 	e.Type.Class = event.MessageEventType
 	if err := e.Content.ParseRaw(e.Type); err != nil {
 		return nil, err
 	}
 	plain, err := d.machine.DecryptMegolmEvent(ctx, e)
-	if errors.Is(err, crypto.ErrNoSessionFound) {
-		if err := d.sync(ctx); err != nil {
+	for errors.Is(err, crypto.ErrNoSessionFound) && d.patience > 0 {
+		begun := time.Now()
+		if err := d.sync(ctx, d.patience); err != nil {
 			return nil, err
 		}
+		d.patience -= time.Since(begun)
 		plain, err = d.machine.DecryptMegolmEvent(ctx, e)
 	}
 	return plain, err

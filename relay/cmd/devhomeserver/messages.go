@@ -56,7 +56,7 @@ const (
 
 // print shows the last messages of each room.
 func (d *device) print(ctx context.Context, out io.Writer) error {
-	if err := d.sync(ctx); err != nil {
+	if err := d.sync(ctx, 0); err != nil {
 		return err
 	}
 	joined, err := d.client.JoinedRooms(ctx)
