@@ -30,9 +30,9 @@ type Options struct {
 // Pages are the templates of a service, each a set of its own with the frame, and what the
 // frame loads.
 type Pages struct {
-	o                   Options
-	sets                map[string]*template.Template
-	style, icon, script Asset
+	o                          Options
+	sets                       map[string]*template.Template
+	style, icon, script, theme Asset
 }
 
 // New parses the templates.
@@ -58,6 +58,10 @@ func New(o Options) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
+	theme, err := files.ReadFile("static/theme.js")
+	if err != nil {
+		return nil, err
+	}
 	extra, err := fs.ReadFile(o.Files, "static/extra.css")
 	if err != nil {
 		return nil, err
@@ -68,6 +72,7 @@ func New(o Options) (*Pages, error) {
 	}
 	p.style = newAsset("style.css", "text/css; charset=utf-8", shared, extra)
 	p.script = newAsset("web.js", "text/javascript; charset=utf-8", script)
+	p.theme = newAsset("theme.js", "text/javascript; charset=utf-8", theme)
 	p.icon = newAsset("icon.svg", "image/svg+xml", icon)
 	return p, nil
 }
@@ -92,7 +97,7 @@ type Frame struct {
 	Problem        string // what went wrong
 	Field          string // where
 
-	Style, Icon, Script string
+	Style, Icon, Script, Theme string
 }
 
 // Frame returns the frame of a page.
@@ -100,13 +105,13 @@ func (p *Pages) Frame(section, title string) Frame {
 	path := func(a Asset) string { return p.o.Base + "/static/" + a.Name }
 	return Frame{
 		Brand: p.o.Brand, Version: p.o.Version, Base: p.o.Base, Section: section, Title: title,
-		Style: path(p.style), Icon: path(p.icon), Script: path(p.script),
+		Style: path(p.style), Icon: path(p.icon), Script: path(p.script), Theme: path(p.theme),
 	}
 }
 
 // Asset returns the file of that name.
 func (p *Pages) Asset(name string) (Asset, bool) {
-	for _, a := range []Asset{p.style, p.icon, p.script} {
+	for _, a := range []Asset{p.style, p.icon, p.script, p.theme} {
 		if a.Name == name {
 			return a, true
 		}

@@ -206,7 +206,7 @@ func TestForEverybody(t *testing.T) {
 	}
 }
 
-// TestScript: the script copies, under the policy of the pages, and nothing else needs it.
+// TestScript: the scripts copy and remember light or dark, under the policy of the pages, and nothing else needs them.
 func TestScript(t *testing.T) {
 	x := start(t, files(t), nothing)
 	stock(t, x)
@@ -215,4 +215,16 @@ func TestScript(t *testing.T) {
 	b.Get("/ui/image/web/app:1.0")
 	b.Click("button[data-copy=pull-docker]")
 	b.Sees("Copied")
+	b.Window(1280, 800, "light")
+	before := background(b)
+	browsertest.In(b.Browser, chromedp.Evaluate[bool](`(select => { select.value = "dark"; return select.dispatchEvent(new Event("change")) })(document.querySelector(".theme select"))`))
+	dark := background(b)
+	b.Get("/ui/")
+	if dark == before || background(b) != dark {
+		t.Errorf("the background is %s, chosen as dark %s, on the next page %s", before, dark, background(b))
+	}
+}
+
+func background(b visitor) string {
+	return browsertest.In(b.Browser, chromedp.Evaluate[string]("getComputedStyle(document.body).backgroundColor"))
 }

@@ -147,7 +147,7 @@ func TestStatic(t *testing.T) {
 	_, rest, _ := strings.Cut(b.page, `rel="stylesheet" href="`)
 	path, _, _ := strings.Cut(rest, `"`)
 	b.get(path)
-	b.want(200, "prefers-color-scheme: dark")
+	b.want(200, "light-dark(")
 	if b.header.Get("ETag") == "" || !strings.Contains(b.header.Get("Cache-Control"), "immutable") || b.header.Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Errorf("headers %v", b.header)
 	}
