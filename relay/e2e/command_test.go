@@ -45,7 +45,7 @@ func TestCommands(t *testing.T) {
 	s.start()
 	lines := strings.Split(strings.TrimSpace(s.says(0, nil, "app", "create", "shell", "-q", "--config", file)), "\n")
 	token := lines[len(lines)-1] // a warning may be above it, if the homeserver is slow
-	s.says(0, []string{" sent $"}, "send", "--url", s.url, "--token", token, "--wait", "30s", "-t", "Title", "from the **shell**")
+	s.says(0, []string{" sent $"}, "send", "--url", s.url, "--token", token, "--wait", "5m", "-t", "Title", "from the **shell**")
 	s.says(0, []string{"The database can be written to.", "(shell), which is not encrypted, and may write there."}, "doctor", "--config", file)
 	s.says(0, []string{"green (database green, matrix green)"}, "health", "--config", file)
 

@@ -29,22 +29,25 @@ func TestFaultsOfSendingEndWithOneEventEach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stub := newStub(t)
 			s := newSiteAt(t, stub.url)
-			s.timeout = "1s"
-			s.sendsDespite(fault, func(a app) []string { return stub.bodies(a.room) })
+			s.sendsDespite(fault, "1s", func(a app) []string { return stub.bodies(a.room) })
 		})
 	}
 	t.Run("no answer of Synapse", func(t *testing.T) {
 		s := newSite(t)
-		s.timeout = "2s"
-		s.sendsDespite(faultproxy.HangAfter(), func(a app) []string { return s.bodies(a.room) })
+		s.sendsDespite(faultproxy.HangAfter(), "2s", func(a app) []string { return s.bodies(a.room) })
 	})
 }
 
-func (s *site) sendsDespite(fault faultproxy.Fault, bodies func(app) []string) {
+// sendsDespite sends five messages, and two of the sends meet the fault. The timeout holds for these requests; making the room may
+// take longer.
+func (s *site) sendsDespite(fault faultproxy.Fault, timeout string, bodies func(app) []string) {
 	s.Helper()
 	s.start()
 	a := s.application("faulty", "")
 	s.becomes(s.say(a, "m0"), "sent")
+	s.stop()
+	s.timeout = timeout
+	s.start()
 	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Times: 2, Fault: fault})
 	want := []string{"m0"}
 	for i := range 5 {

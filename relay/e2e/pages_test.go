@@ -82,7 +82,7 @@ func (s *site) runExample(a app, e example) {
 	case strings.HasPrefix(e.text, "#!"): // a script for others to call
 		args = []string{"bash", "-c", "./report ls /nowhere; [ $? = 2 ]"}
 	default:
-		local := strings.NewReplacer("gotifys://relay.example.org", "gotify://"+s.addr, "--wait 10s", "--wait 30s") // a busy machine takes longer
+		local := strings.NewReplacer("gotifys://relay.example.org", "gotify://"+s.addr, "--wait 10s", "--wait 5m") // a busy machine takes longer
 		args = []string{"bash", "-euo", "pipefail", "-c", local.Replace(e.text)}
 	}
 	s.must(os.Symlink(relayBinary, filepath.Join(dir, "relay")))

@@ -73,7 +73,7 @@ func (g *ground) setupFile() string {
 	g.Helper()
 	file := filepath.Join(g.dir, "setup.yml")
 	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {connection: %q}\nmatrix: {homeserver: %q, username: %q, password_file: %q, encrypt_new_rooms: false}\n"+
-		"admin: {password_file: %q, matrixid: %q}\nhook: {registry: {secret_file: %q}}\n", g.addr, filepath.Join(g.dir, "data", "relay.db"), g.hs.URL, "@"+g.bot+":localhost",
+		"admin: {password_file: %q, matrixid: %q}\nhook: {registry: {secret_file: %q}}\nlimits: {wait: 5m}\n", g.addr, filepath.Join(g.dir, "data", "relay.db"), g.hs.URL, "@"+g.bot+":localhost",
 		filepath.Join(g.secrets, "matrix_password"), filepath.Join(g.secrets, "admin_password"), "@"+g.person+":localhost", filepath.Join(g.secrets, "hook_secret"))
 	g.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
@@ -141,7 +141,7 @@ func (g *ground) works(text string) {
 	if len(joined.Rooms) != 1 {
 		g.Fatalf("%s is in the rooms %v, want one", g.person, joined.Rooms)
 	}
-	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", g.secret("relay_token"), "--wait", "30s", text)
+	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", g.secret("relay_token"), "--wait", "5m", text)
 	events, err := person.Messages(g.ctx, joined.Rooms[0], "m.room.message")
 	g.must(err)
 	if len(events) == 0 || events[len(events)-1].Field("body") != text {
@@ -204,7 +204,7 @@ func TestSetup(t *testing.T) {
 	for i := range 29 { // of another account the homeserver would take 10 at once, and then one in 5 seconds
 		g.say(app{token: token}, fmt.Sprint("message ", i))
 	}
-	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", token, "--wait", "30s", "the last one")
+	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", token, "--wait", "5m", "the last one")
 }
 
 // TestSetupAgain: a setup is killed, parts of what it made are lost, or were never ours, or a relay runs. The homeserver is one

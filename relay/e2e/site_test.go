@@ -123,6 +123,8 @@ security:
   checktoken: true
 formatting:
   coloredtitle: true
+limits:
+  wait: 5m # a busy machine takes longer
 logging:
   level: info
 `, s.addr, database, s.proxy.URL, s.botID, timeout, s.encryptNew, "@"+s.name+"owner:localhost")
