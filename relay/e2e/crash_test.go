@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/shared/programtest"
 )
 
@@ -113,15 +113,15 @@ func (s *site) killUntil(life time.Duration, enough func() bool) (kills int) {
 }
 
 // pending reports whether any message is still on its way. A relay that does not answer counts as pending.
-func (s *site) pending() bool { return s.anyIn(outbox.PendingStates) }
+func (s *site) pending() bool { return s.anyIn(post.PendingStates) }
 
 // undelivered reports whether any message is on its way or in trouble.
 func (s *site) undelivered() bool {
-	return s.anyIn(slices.Concat(outbox.PendingStates, outbox.TroubledStates))
+	return s.anyIn(slices.Concat(post.PendingStates, post.TroubledStates))
 }
 
 // anyIn reports whether any message is in one of the states, or the relay does not answer.
-func (s *site) anyIn(states []outbox.State) bool {
+func (s *site) anyIn(states []post.State) bool {
 	for _, state := range states {
 		status, page, err := s.try(http.MethodGet, "/message?limit=1&state="+string(state), nil, asAdmin)
 		waiting, _ := page["messages"].([]any)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/shared/command"
 	"slipway/shared/web"
 )
@@ -26,8 +26,8 @@ func newMessagesCommand() *cobra.Command {
 		"messages", "List and show messages, withdraw them or deliver them again",
 		"Shows and changes messages as the configured administrator, through the running relay or, if none runs, in its database.",
 		newMessagesListCommand(), newMessagesShowCommand(),
-		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", outbox.CancellableStates, http.MethodDelete, "", "withdrawn"),
-		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", outbox.RedeliverableStates, http.MethodPost, "/redeliver", "queued again"),
+		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", post.CancellableStates, http.MethodDelete, "", "withdrawn"),
+		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", post.RedeliverableStates, http.MethodPost, "/redeliver", "queued again"),
 	)
 }
 
@@ -36,7 +36,7 @@ type messagesFilter struct{ app, state, search, since, until string }
 
 func (f *messagesFilter) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.app, "app", "", "of this application, by name or id")
-	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas: "+outbox.All(outbox.States))
+	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas: "+post.AllOf(post.States))
 	cmd.Flags().StringVar(&f.search, "search", "", "with this text in title or message")
 	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
 	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
@@ -85,21 +85,21 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 
 // delivery is the part of the API's message object that the commands use.
 type delivery struct {
-	ID          int64        `json:"id"`
-	Application string       `json:"application"`
-	Title       string       `json:"title"`
-	Message     string       `json:"message"`
-	ContentType string       `json:"content_type"`
-	Priority    int          `json:"priority"`
-	Date        time.Time    `json:"date"`
-	Status      outbox.State `json:"status"`
-	Attempts    int          `json:"attempts"`
-	Next        string       `json:"next_attempt_at"`
-	Error       string       `json:"last_error"`
-	Room        string       `json:"room_id"`
-	Event       string       `json:"event_id"`
-	Sent        string       `json:"sent_at"`
-	Removal     string       `json:"removal"`
+	ID          int64      `json:"id"`
+	Application string     `json:"application"`
+	Title       string     `json:"title"`
+	Message     string     `json:"message"`
+	ContentType string     `json:"content_type"`
+	Priority    int        `json:"priority"`
+	Date        time.Time  `json:"date"`
+	Status      post.State `json:"status"`
+	Attempts    int        `json:"attempts"`
+	Next        string     `json:"next_attempt_at"`
+	Error       string     `json:"last_error"`
+	Room        string     `json:"room_id"`
+	Event       string     `json:"event_id"`
+	Sent        string     `json:"sent_at"`
+	Removal     string     `json:"removal"`
 	Attachments []struct {
 		Name string `json:"name"`
 		Type string `json:"type"`
@@ -186,12 +186,12 @@ func newMessagesShowCommand() *cobra.Command {
 }
 
 // newMessagesChangeCommand returns a command that changes the messages given by id, or all that the filter selects.
-func newMessagesChangeCommand(name, short string, states []outbox.State, method, suffix, done string) *cobra.Command {
+func newMessagesChangeCommand(name, short string, states []post.State, method, suffix, done string) *cobra.Command {
 	var f messagesFilter
 	cmd := &cobra.Command{
 		Use:   name + " [ID]…",
 		Short: short,
-		Long:  short + ". Give their IDs, or select them by --state " + outbox.OneOf(states) + " and the other filters.",
+		Long:  short + ". Give their IDs, or select them by --state " + post.OneOf(states) + " and the other filters.",
 	}
 	f.addFlags(cmd)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
@@ -210,9 +210,9 @@ func newMessagesChangeCommand(name, short string, states []outbox.State, method,
 				return fmt.Errorf("message %s: %w", id, err)
 			}
 			switch {
-			case m.Status == outbox.StateRedacted:
+			case m.Status == post.StateRedacted:
 				fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
-			case m.Status == outbox.StateSent && m.Removal != "":
+			case m.Status == post.StateSent && m.Removal != "":
 				fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
 			default:
 				n++

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/application"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -117,7 +117,7 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in applic
 	switch a := &issued.Application; {
 	case right != rightOwn || a.RoomProblem != "":
 	case a.OwnerMatrixID == "":
-		a.RoomProblem = message.NobodyInvited(a.OwnerName)
+		a.RoomProblem = post.NobodyInvited(a.OwnerName)
 	case a.RoomID == "":
 		a.RoomProblem = "The room does not exist yet: the bot creates it with the first message, or within 10 minutes after the homeserver responds again. Messages wait until then."
 	}

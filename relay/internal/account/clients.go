@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/application"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -41,7 +41,7 @@ type client struct {
 }
 
 func showClient(r store.Client) Client {
-	return Client{ID: r.ID, Name: r.Name, CreatedAt: outbox.Time(r.CreatedAt), LastUsed: outbox.Time(r.LastUsed)}
+	return Client{ID: r.ID, Name: r.Name, CreatedAt: post.Time(r.CreatedAt), LastUsed: post.Time(r.LastUsed)}
 }
 
 // Clients lists the clients of the user v.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/application"
-	"slipway/relay/internal/message"
 	"slipway/relay/internal/password"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -139,7 +139,7 @@ func (im *importer) complete(row *store.User, u pushbits.User) (remark string) {
 }
 
 func (im *importer) application(a pushbits.Application) error {
-	if a.Token == "" || len(a.Token) > maxToken || !message.Printable(a.Token) {
+	if a.Token == "" || len(a.Token) > maxToken || !post.Printable(a.Token) {
 		im.add("application", a.Name, false, "its token is not valid")
 		return nil
 	}
@@ -208,7 +208,7 @@ func (im *importer) free(owner int64, name string) (string, error) {
 		if taken, err := im.tx.HasApplication(owner, try); err != nil || !taken {
 			return try, err
 		}
-		try = message.Clean(name[:min(len(name), application.MaxName-10)]) + " " + strconv.Itoa(n)
+		try = post.Clean(name[:min(len(name), application.MaxName-10)]) + " " + strconv.Itoa(n)
 	}
 }
 

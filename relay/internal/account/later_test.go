@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -38,16 +38,16 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 				anna := r.NewUser("anna")
 				app := appOf(t, r, anna, "a", "!a:hs")
 				r.Start()
-				post := func(in intake.Request) int64 {
+				submit := func(in intake.Request) int64 {
 					in.Token, in.Message = app.Token, "x"
 					return r.Send(in).ID
 				}
-				sent := post(intake.Request{})
-				alarm := post(intake.Request{Priority: p(2), Retry: time.Minute, Expire: time.Hour})
-				delayed := post(intake.Request{Later: time.Now().Add(time.Hour)})
-				cancelled := post(intake.Request{Later: time.Now().Add(time.Hour)})
+				sent := submit(intake.Request{})
+				alarm := submit(intake.Request{Priority: p(2), Retry: time.Minute, Expire: time.Hour})
+				delayed := submit(intake.Request{Later: time.Now().Add(time.Hour)})
+				cancelled := submit(intake.Request{Later: time.Now().Add(time.Hour)})
 				r.Withdraw(cancelled)
-				r.Await(alarm, outbox.StateSent)
+				r.Await(alarm, post.StateSent)
 				time.Sleep(time.Second)
 
 				r.HS.SetMembership("!a:hs", "@anna:hs", "leave")
@@ -69,7 +69,7 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 						t.Errorf("redeliver: %v", err)
 					}
 				}
-				all := intake.Filter{States: []outbox.State{outbox.StateCancelled}}
+				all := intake.Filter{States: []post.State{post.StateCancelled}}
 				if b, err := r.RedeliverAll(ctx, r.Admin, all); err != nil || b.Done != 0 {
 					t.Errorf("redeliver all: %+v, %v", b, err)
 				}
@@ -77,7 +77,7 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 				if after := r.HS.Bodies("!a:hs"); len(after) != before {
 					t.Errorf("sent later: %q", after[before:])
 				}
-				if m := r.Stored(delayed); m.State != outbox.StateDead || !strings.Contains(m.Error, "may not send to this room any more") {
+				if m := r.Stored(delayed); m.State != post.StateDead || !strings.Contains(m.Error, "may not send to this room any more") {
 					t.Errorf("the delayed one: %+v", m)
 				}
 				if got, err := r.Application(ctx, r.Admin, app.Application.ID); err != nil || got.Dead != 1 {
@@ -86,7 +86,7 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 				if m, err := r.Cancel(ctx, anna, sent); err != nil || !m.Removing {
 					t.Errorf("withdraw: %+v, %v", m, err)
 				}
-				r.Await(sent, outbox.StateRedacted)
+				r.Await(sent, post.StateRedacted)
 			})
 		})
 	}
@@ -103,7 +103,7 @@ func TestRight_LostWhileMessagesWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Start()
-		r.Await(id, outbox.StateDead)
+		r.Await(id, post.StateDead)
 		if _, err := r.Redeliver(ctx, r.Admin, id); refusal.KindOf(err) != refusal.KindForbidden {
 			t.Errorf("without the right: %v", err)
 		}
@@ -113,7 +113,7 @@ func TestRight_LostWhileMessagesWait(t *testing.T) {
 		if _, err := r.Redeliver(ctx, r.Admin, id); err != nil {
 			t.Error(err)
 		}
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestRight_OfTheRoomThatIsEscalatedTo(t *testing.T) {
 		}
 		r.Start()
 		alarm := r.Send(intake.Request{Token: app.Token, Message: "x", Priority: p(2), Retry: time.Minute, Expire: time.Hour})
-		r.Await(alarm.ID, outbox.StateSent)
+		r.Await(alarm.ID, post.StateSent)
 		time.Sleep(150 * time.Second)
 		synctest.Wait()
 		if there, escalated := wholeRoom["!night:hs"]; !escalated || there || !wholeRoom["!a:hs"] {

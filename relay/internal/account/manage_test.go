@@ -14,7 +14,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -42,7 +42,7 @@ func TestApplicationFields(t *testing.T) {
 		{"room with a space", application.Input{Name: p("u"), Room: p("!a b:hs")}, refusal.KindInvalid, "room_id"},
 		{"alias without server", application.Input{Name: p("u"), Room: p("#room")}, refusal.KindInvalid, "room_id"},
 		{"priority", application.Input{Name: p("u"), DefaultPriority: p(3)}, refusal.KindInvalid, "default_priority"},
-		{"scale", application.Input{Name: p("u"), PriorityScale: p(application.Scale("ntfy"))}, refusal.KindInvalid, "priority_scale"},
+		{"scale", application.Input{Name: p("u"), PriorityScale: p(post.Scale("ntfy"))}, refusal.KindInvalid, "priority_scale"},
 		{"rate", application.Input{Name: p("u"), RateLimit: p(-1)}, refusal.KindInvalid, "rate_limit"},
 		{"owner", application.Input{Name: p("u"), OwnerID: p(int64(99))}, refusal.KindInvalid, "owner_id"},
 	}
@@ -134,7 +134,7 @@ func TestDeletedApplicationIsGone(t *testing.T) {
 	}
 	r.HS.ComeBack()
 	r.Delivery().Handle(matrix.Online{})
-	r.Await(ids[99], outbox.StateSent)
+	r.Await(ids[99], post.StateSent)
 	if got := r.HS.Bodies("!a:hs"); len(got) != 50 || slices.Contains(got, "0") {
 		t.Errorf("the room has %d events: %q", len(got), got)
 	}
@@ -155,7 +155,7 @@ func TestRoomOfTheBotsMaking(t *testing.T) {
 		}
 		id := r.Post(app.Token, "x")
 		r.HS.ComeBack()
-		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent || m.RoomID != "!made1:hs" {
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != post.StateSent || m.RoomID != "!made1:hs" {
 			t.Errorf("after it: %+v", m)
 		}
 		if b := r.NewApp("b", ""); b.Application.RoomID != "!made2:hs" || b.Application.Room != "!made2:hs" {
@@ -177,7 +177,7 @@ func TestAliasIsLookedUp(t *testing.T) {
 		app := r.NewApp("a", "#room:hs")
 		id := r.Post(app.Token, "x")
 		r.Start()
-		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent || m.RoomID != "!resolved-room:hs" || m.Address != "#room:hs" {
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != post.StateSent || m.RoomID != "!resolved-room:hs" || m.Address != "#room:hs" {
 			t.Errorf("%+v", m)
 		}
 	})

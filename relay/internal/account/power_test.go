@@ -11,7 +11,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
@@ -86,7 +86,7 @@ func TestRight_NeedsThePowerToNotify(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, err := r.Wait(ctx, account.Principal{ApplicationID: a.ApplicationID}, a.ID, time.Minute)
-			if err != nil || m.State != outbox.StateSent {
+			if err != nil || m.State != post.StateSent {
 				t.Fatal(m.State, err)
 			}
 			mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -325,7 +325,7 @@ func TestRight_CheckedAgainAfterAnError(t *testing.T) {
 		}
 		r.Start()
 		synctest.Wait()
-		r.Await(r.Post(mine.Token, "x"), outbox.StateSent) // the room's id is known
+		r.Await(r.Post(mine.Token, "x"), post.StateSent) // the room's id is known
 		away := func(err error) {
 			r.HS.Mu.Lock()
 			defer r.HS.Mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -68,8 +68,8 @@ func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
 
 func showRoom(r store.Room, b store.Backlog, apps []string) Room {
 	room := Room{
-		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Notifies: r.Notifies, CheckedAt: outbox.Time(r.CheckedAt), Blocked: r.Blocked, BlockedAt: outbox.Time(r.BlockedAt),
-		Waiting: b.Waiting, Oldest: outbox.Time(b.Oldest), Apps: apps, row: r.ID,
+		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Notifies: r.Notifies, CheckedAt: post.Time(r.CheckedAt), Blocked: r.Blocked, BlockedAt: post.Time(r.BlockedAt),
+		Waiting: b.Waiting, Oldest: post.Time(b.Oldest), Apps: apps, row: r.ID,
 	}
 	if r.ToMake() {
 		room.Address = ""

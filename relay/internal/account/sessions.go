@@ -10,8 +10,8 @@ import (
 
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/limit"
-	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/password"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -131,7 +131,7 @@ func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, 
 	if !ok {
 		return Principal{}, Session{}, ended
 	}
-	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: outbox.Time(row.ExpiresAt)}, nil
+	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: post.Time(row.ExpiresAt)}, nil
 }
 
 // Logout ends a session. An unknown token is no error.

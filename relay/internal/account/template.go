@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/application"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/relay/internal/template"
@@ -75,7 +76,7 @@ func (s *Accounts) Preview(v Principal, id int64, in application.Input, payload 
 		row.DefaultFormat = string(*in.DefaultFormat)
 	}
 	alerts, _ := data["alerts"].([]any)
-	m, _ := application.Format(row.DefaultFormat).Markup()
+	m, _ := application.MarkupOf(post.Format(row.DefaultFormat))
 	made, err := application.TemplatesOf(&row).Compile(m).Render(template.ForAlert(data, 0, max(len(alerts), 1)))
 	if err != nil {
 		return Preview{Error: err.Error()}, nil //nolint:nilerr // it is what was asked for

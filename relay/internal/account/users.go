@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/application"
-	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/password"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -53,7 +53,7 @@ func (s *Accounts) userFor(v Principal, id int64) (store.User, error) {
 }
 
 func showUser(r store.User) User {
-	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: outbox.Time(r.CreatedAt)}
+	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: post.Time(r.CreatedAt)}
 }
 
 // CreateUser creates a user, for administrators. Name and password are required.

@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // alertState is the JSON of the alert of a message.
@@ -23,9 +22,9 @@ type alertState struct {
 	Reminders      int        `json:"reminders"`
 }
 
-func showAlert(a *alert.Alert) *alertState {
+func showAlert(a *post.Alert) *alertState {
 	return &alertState{
-		Key: a.Key, Open: a.ClosedAt == 0, Since: outbox.Time(a.BeganAt), ClosedAt: timeOrNull(a.ClosedAt), Times: a.Times,
+		Key: a.Key, Open: a.ClosedAt == 0, Since: post.Time(a.BeganAt), ClosedAt: timeOrNull(a.ClosedAt), Times: a.Times,
 		AcknowledgedBy: textOrNull(a.AcknowledgedBy), AcknowledgedAt: timeOrNull(a.AcknowledgedAt),
 		NextReminder: timeOrNull(a.NextAt), Reminders: a.Repeats,
 	}
@@ -33,21 +32,21 @@ func showAlert(a *alert.Alert) *alertState {
 
 // change is the JSON of an edit of a message, or of a reply to it.
 type change struct {
-	Kind    string       `json:"kind"` // edit or reply
-	Title   string       `json:"title"`
-	Message string       `json:"message"`
-	Note    string       `json:"note,omitempty"`
-	Date    time.Time    `json:"date"`
-	Status  outbox.State `json:"status"`
-	EventID *string      `json:"event_id"`
+	Kind    string     `json:"kind"` // edit or reply
+	Title   string     `json:"title"`
+	Message string     `json:"message"`
+	Note    string     `json:"note,omitempty"`
+	Date    time.Time  `json:"date"`
+	Status  post.State `json:"status"`
+	EventID *string    `json:"event_id"`
 }
 
-func showChange(e outbox.Entry) change {
+func showChange(e post.Entry) change {
 	kind := "edit"
-	if e.Kind == outbox.Reply {
+	if e.Kind == post.KindReply {
 		kind = "reply"
 	}
-	return change{kind, e.Title, e.Body, e.Note, outbox.Time(e.QueuedAt), e.State, textOrNull(e.EventID)}
+	return change{kind, e.Title, e.Body, e.Note, post.Time(e.QueuedAt), e.State, textOrNull(e.EventID)}
 }
 
 const maxOpenAlerts = 500

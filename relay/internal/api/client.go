@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // client is the JSON of a client, as Gotify has it.
@@ -20,7 +20,7 @@ type client struct {
 }
 
 func showClient(c account.Client, token string) client {
-	return client{ID: c.ID, Name: c.Name, Token: token, CreatedAt: c.CreatedAt.UTC(), LastUsed: timeOrNull(outbox.Millis(c.LastUsed))}
+	return client{ID: c.ID, Name: c.Name, Token: token, CreatedAt: c.CreatedAt.UTC(), LastUsed: timeOrNull(post.Millis(c.LastUsed))}
 }
 
 // listClients shows a client its own token: Gotify's Android app finds itself by it when it logs out.

@@ -13,8 +13,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbox"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -32,10 +31,10 @@ type gotifyMessage struct {
 // gotifyPriorities are Gotify's priorities for −2 to 2: its clients are silent at 0, and alert from 8 on.
 var gotifyPriorities = [...]int{1, 3, 5, 8, 10}
 
-func showGotify(m outbox.View) gotifyMessage {
+func showGotify(m post.View) gotifyMessage {
 	out := gotifyMessage{
-		ID: m.ID, AppID: m.ApplicationID, Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(), Title: m.Title, Extras: json.RawMessage(m.Extras), Date: outbox.Time(m.AcceptedAt),
-		Priority: gotifyPriorities[min(max(m.Priority, message.MinPriority), message.MaxPriority)-message.MinPriority],
+		ID: m.ID, AppID: m.ApplicationID, Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(), Title: m.Title, Extras: json.RawMessage(m.Extras), Date: post.Time(m.AcceptedAt),
+		Priority: gotifyPriorities[min(max(m.Priority, post.MinPriority), post.MaxPriority)-post.MinPriority],
 	}
 	if m.GotifyScale > 0 {
 		out.Priority = m.GotifyScale - 1
@@ -148,8 +147,8 @@ func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account
 	apps, err := a.service.Applications(r.Context(), v)
 	list := shown(apps, func(app account.Application) gotifyApplication {
 		out := gotifyApplication{
-			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(outbox.Millis(app.LastUsed)),
-			DefaultPriority: gotifyPriorities[app.DefaultPriority-message.MinPriority],
+			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(post.Millis(app.LastUsed)),
+			DefaultPriority: gotifyPriorities[app.DefaultPriority-post.MinPriority],
 		}
 		if app.HasImage {
 			out.Image = "image/" + a.service.ImageName(app.ID)

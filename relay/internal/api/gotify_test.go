@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // gotify is a client of Gotify's with its token.
@@ -147,7 +147,7 @@ func TestGotifyReads(t *testing.T) {
 	w.send(b.Token, "7")
 	check("a later one", "/message", "7")
 	for i := 1; i <= 7; i++ {
-		if m := w.manage("GET", fmt.Sprint("/message/", i), ""); m.status != 200 || m.fields["status"] == string(outbox.StateRedacted) || m.fields["status"] == string(outbox.StateCancelled) {
+		if m := w.manage("GET", fmt.Sprint("/message/", i), ""); m.status != 200 || m.fields["status"] == string(post.StateRedacted) || m.fields["status"] == string(post.StateCancelled) {
 			t.Errorf("message %d: %s", i, m.body)
 		}
 	}

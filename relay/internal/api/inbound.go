@@ -11,11 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -101,7 +100,7 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) (inbound.Result, error) {
 	row := app.Row()
 	batch, err := p.Parse(in, inbound.App{
-		ID: row.ID, Name: row.Name, Format: application.Format(row.DefaultFormat), Scale: application.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
+		ID: row.ID, Name: row.Name, Format: post.Format(row.DefaultFormat), Scale: post.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
 		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
 	result := inbound.Result{Batch: batch}
@@ -137,10 +136,10 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 }
 
 // receipt returns the alert that a sender asks for, whose reminders end if it asks for that.
-func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Receipt) (alert.Alert, error) {
+func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Receipt) (post.Alert, error) {
 	if r.Stop {
 		if err := a.service.StopReminding(in.Context(), v, r.Message); err != nil {
-			return alert.Alert{}, err
+			return post.Alert{}, err
 		}
 	}
 	found, err := a.service.Alert(in.Context(), v, r.Message)
@@ -148,7 +147,7 @@ func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Recei
 		err = refusal.NotFound("receipt")
 	}
 	if err != nil {
-		return alert.Alert{}, err
+		return post.Alert{}, err
 	}
 	return *found, nil
 }

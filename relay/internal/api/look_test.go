@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/post"
 )
 
 // seen waits for the next event and returns what its readers see.
@@ -103,12 +103,12 @@ func TestSender(t *testing.T) {
 	wantTitle("Done")
 	w.app(named("monitor"))
 	wantTitle("backup: Done")
-	choose := func(choice application.ShowSender) {
+	choose := func(choice post.ShowSender) {
 		w.want("choose", w.manage("PUT", "/application/1", `{"show_sender":"`+string(choice)+`"}`), 200)
 	}
-	choose(application.ShowNever)
+	choose(post.ShowNever)
 	wantTitle("Done")
-	choose(application.ShowAlways)
+	choose(post.ShowAlways)
 	wantTitle("backup: Done")
 	w.want("send without a title", w.ask("POST", "/message", `{"token":"`+first+`","message":"m"}`), 200)
 	if body, _ := w.seen(n + 1); body != "backup\n\nm" {

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 )
 
@@ -128,39 +128,39 @@ func TestRefusedMessages(t *testing.T) {
 // relay's own.
 func TestPriorityScales(t *testing.T) {
 	w := newWorld(t, nil)
-	scale := func(s application.Scale) string {
+	scale := func(s post.Scale) string {
 		in := named(string(s))
 		in.PriorityScale = &s
 		two := 2
 		in.DefaultPriority = &two
 		return w.app(in).Token
 	}
-	tokens := map[application.Scale]string{application.ScaleAuto: scale(application.ScaleAuto), application.ScaleNative: scale(application.ScaleNative), application.ScaleGotify: scale(application.ScaleGotify)}
+	tokens := map[post.Scale]string{post.ScaleAuto: scale(post.ScaleAuto), post.ScaleNative: scale(post.ScaleNative), post.ScaleGotify: scale(post.ScaleGotify)}
 	tests := []struct {
-		scale  application.Scale
+		scale  post.Scale
 		inBody bool
 		sent   string
 		want   any // nil: refused
 	}{
-		{application.ScaleAuto, true, "1", 1.0},
-		{application.ScaleAuto, true, "-2", -2.0},
-		{application.ScaleAuto, true, "1.0", 1.0},
-		{application.ScaleAuto, true, "5", nil},
-		{application.ScaleAuto, true, "null", 2.0},
-		{application.ScaleAuto, false, "1", -1.0},
-		{application.ScaleAuto, false, "-5", -1.0},
-		{application.ScaleAuto, false, "3", -1.0},
-		{application.ScaleAuto, false, "5", 0.0},
-		{application.ScaleAuto, false, "7", 0.0},
-		{application.ScaleAuto, false, "9", 1.0},
-		{application.ScaleAuto, false, "99", 2.0},
-		{application.ScaleAuto, false, "8", 1.0},
-		{application.ScaleAuto, false, "10", 2.0},
-		{application.ScaleAuto, false, "0", 0.0},
-		{application.ScaleNative, false, "1", 1.0},
-		{application.ScaleNative, false, "5", nil},
-		{application.ScaleGotify, true, "1", -1.0},
-		{application.ScaleGotify, true, "10", 2.0},
+		{post.ScaleAuto, true, "1", 1.0},
+		{post.ScaleAuto, true, "-2", -2.0},
+		{post.ScaleAuto, true, "1.0", 1.0},
+		{post.ScaleAuto, true, "5", nil},
+		{post.ScaleAuto, true, "null", 2.0},
+		{post.ScaleAuto, false, "1", -1.0},
+		{post.ScaleAuto, false, "-5", -1.0},
+		{post.ScaleAuto, false, "3", -1.0},
+		{post.ScaleAuto, false, "5", 0.0},
+		{post.ScaleAuto, false, "7", 0.0},
+		{post.ScaleAuto, false, "9", 1.0},
+		{post.ScaleAuto, false, "99", 2.0},
+		{post.ScaleAuto, false, "8", 1.0},
+		{post.ScaleAuto, false, "10", 2.0},
+		{post.ScaleAuto, false, "0", 0.0},
+		{post.ScaleNative, false, "1", 1.0},
+		{post.ScaleNative, false, "5", nil},
+		{post.ScaleGotify, true, "1", -1.0},
+		{post.ScaleGotify, true, "10", 2.0},
 	}
 	for _, tt := range tests {
 		body, headers := `{"message":"m","priority":`+tt.sent+`}`, []string{isJSON, "X-Gotify-Key: " + tokens[tt.scale]}

@@ -16,7 +16,7 @@ import (
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	ui "slipway/shared/web"
 )
@@ -40,11 +40,11 @@ type delivery struct {
 	History []change    `json:"history,omitempty"` // in the answer for a single message only
 }
 
-func showMessage(m outbox.View) delivery {
+func showMessage(m post.View) delivery {
 	d := delivery{
 		Message: inbound.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
 		NextAttempt: timeOrNull(m.NextAt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.Code),
-		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(outbox.Millis(m.SentAt())),
+		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(post.Millis(m.SentAt())),
 	}
 	if m.Removing {
 		d.Removal = "pending"
@@ -57,7 +57,7 @@ func timeOrNull(millis int64) *time.Time {
 	if millis == 0 {
 		return nil
 	}
-	t := outbox.Time(millis)
+	t := post.Time(millis)
 	return &t
 }
 
@@ -217,9 +217,9 @@ func setFilter(f *intake.Filter, name, text string) (err error) {
 
 func setStates(f *intake.Filter, name, text string) error {
 	for _, word := range strings.Split(text, ",") {
-		s := outbox.State(strings.TrimSpace(word))
-		if !slices.Contains(outbox.States, s) {
-			return refusal.Invalid(name, fmt.Sprintf("There is no state %q. The states are %s.", ui.Excerpt(40, word), outbox.All(outbox.States)))
+		s := post.State(strings.TrimSpace(word))
+		if !slices.Contains(post.States, s) {
+			return refusal.Invalid(name, fmt.Sprintf("There is no state %q. The states are %s.", ui.Excerpt(40, word), post.AllOf(post.States)))
 		}
 		f.States = append(f.States, s)
 	}

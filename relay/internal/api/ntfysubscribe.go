@@ -13,7 +13,7 @@ import (
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -193,7 +193,7 @@ func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 		if err := s.readers[i].check(ctx); err != nil && refusal.KindOf(err) != refusal.KindUnavailable {
 			return false, err
 		}
-		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []outbox.View) error {
+		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []post.View) error {
 			for _, m := range all {
 				if s.hold(i, m) {
 					continue
@@ -213,8 +213,8 @@ func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 }
 
 // hold keeps a delayed message for later. It reports whether m is one.
-func (s *subscription) hold(reader int, m outbox.View) bool {
-	due := outbox.Time(m.QueuedAt)
+func (s *subscription) hold(reader int, m post.View) bool {
+	due := post.Time(m.QueuedAt)
 	if !due.After(time.Now()) {
 		return false
 	}
@@ -227,7 +227,7 @@ func (s *subscription) hold(reader int, m outbox.View) bool {
 // findHeld holds the delayed messages that wait already.
 func (s *subscription) findHeld(ctx context.Context) error {
 	for i, reader := range s.readers {
-		page, err := s.a.service.Messages(ctx, reader.v, intake.Filter{States: outbox.PendingStates, ApplicationID: reader.application, Limit: intake.MaxPage})
+		page, err := s.a.service.Messages(ctx, reader.v, intake.Filter{States: post.PendingStates, ApplicationID: reader.application, Limit: intake.MaxPage})
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (s *subscription) sendHeld(ctx context.Context) error {
 func (s *subscription) sendOld(ctx context.Context) error {
 	type found struct {
 		reader int
-		m      outbox.View
+		m      post.View
 	}
 	release, err := s.a.hold(ctx, s.readers[0].v)
 	if err != nil {
@@ -291,12 +291,12 @@ func (s *subscription) sendOld(ctx context.Context) error {
 }
 
 // old returns the messages of a reader that the query asks for and that the stream leaves out because it begins after them.
-func (s *subscription) old(ctx context.Context, i int) (all []outbox.View, err error) {
+func (s *subscription) old(ctx context.Context, i int) (all []post.View, err error) {
 	if s.q.since == "none" {
 		return nil, nil
 	}
 	reader, before := s.readers[i], s.streams[i].Position()+1
-	now, from := time.Now().UnixMilli(), outbox.Millis(s.q.from)
+	now, from := time.Now().UnixMilli(), post.Millis(s.q.from)
 	for len(all) < maxOld {
 		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, inbox.MaxPage)
 		if err != nil {
@@ -325,7 +325,7 @@ func (s *subscription) old(ctx context.Context, i int) (all []outbox.View, err e
 const longestDelay = 4 * 24 * time.Hour
 
 // send sends a message, unless the query filters it out.
-func (s *subscription) send(reader int, m outbox.View) error {
+func (s *subscription) send(reader int, m post.View) error {
 	e := inbound.ShowNtfy(m, s.readers[reader].topic, s.base)
 	if !s.q.passes(e) {
 		return nil

@@ -15,7 +15,7 @@ import (
 
 	openapi "slipway/relay/api"
 	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -78,24 +78,24 @@ func (d *document) operation(t *testing.T, method, path string) *operation {
 // Both lists of states, and the texts that name some of them, are those of the outbox.
 func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 	d := readDocument(t)
-	list := func(enum []any) (states []outbox.State) {
+	list := func(enum []any) (states []post.State) {
 		for _, s := range enum {
-			states = append(states, outbox.State(fmt.Sprint(s)))
+			states = append(states, post.State(fmt.Sprint(s)))
 		}
 		return states
 	}
-	if got := list(d.Components.Schemas["State"].Enum); !slices.Equal(got, outbox.States) {
-		t.Errorf("State is %v, want %v", got, outbox.States)
+	if got := list(d.Components.Schemas["State"].Enum); !slices.Equal(got, post.States) {
+		t.Errorf("State is %v, want %v", got, post.States)
 	}
-	want := append(slices.Clone(outbox.States), outbox.StateForgotten)
+	want := append(slices.Clone(post.States), post.StateForgotten)
 	if got := list(d.Components.Schemas["Accepted"].Properties["status"].Enum); !slices.Equal(got, want) {
 		t.Errorf("the status of an answer is %v, want %v", got, want)
 	}
-	for path, states := range map[string][]outbox.State{"/message/redeliver": outbox.RedeliverableStates, "/message/cancel": outbox.CancellableStates} {
+	for path, states := range map[string][]post.State{"/message/redeliver": post.RedeliverableStates, "/message/cancel": post.CancellableStates} {
 		node := d.Paths[path]["post"]
 		var text struct{ Description string }
-		if err := node.Decode(&text); err != nil || !strings.Contains(text.Description, outbox.OneOf(states)) {
-			t.Errorf("%s doesn't name the states %s: %q, %v", path, outbox.OneOf(states), text.Description, err)
+		if err := node.Decode(&text); err != nil || !strings.Contains(text.Description, post.OneOf(states)) {
+			t.Errorf("%s doesn't name the states %s: %q, %v", path, post.OneOf(states), text.Description, err)
 		}
 	}
 }

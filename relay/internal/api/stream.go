@@ -14,7 +14,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/inbox"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -80,7 +80,7 @@ func (a *API) ownerOf(v account.Principal) string {
 
 // pass calls send with the messages that follow in a stream, and reports whether there were any. Few streams do so at a time: readers that
 // read nothing would fill the memory with messages.
-func (a *API) pass(ctx context.Context, st *inbox.Stream, v account.Principal, send func([]outbox.View) error) (some bool, err error) {
+func (a *API) pass(ctx context.Context, st *inbox.Stream, v account.Principal, send func([]post.View) error) (some bool, err error) {
 	if !st.Behind() {
 		return false, nil
 	}
@@ -160,7 +160,7 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 			return ignored(conn.Close(websocket.StatusPolicyViolation, "the token is not valid any more"))
 		}
 		var gone error
-		some, err := a.pass(ctx, st, v, func(all []outbox.View) error {
+		some, err := a.pass(ctx, st, v, func(all []post.View) error {
 			gone = a.writeMessages(ctx, conn, all)
 			return gone
 		})
@@ -207,7 +207,7 @@ func (a *API) keepAlive(ctx context.Context, cancel context.CancelFunc, conn *we
 	}
 }
 
-func (a *API) writeMessages(ctx context.Context, conn *websocket.Conn, all []outbox.View) error {
+func (a *API) writeMessages(ctx context.Context, conn *websocket.Conn, all []post.View) error {
 	for _, m := range all {
 		text, err := encode(showGotify(m))
 		if err != nil {
@@ -290,7 +290,7 @@ type events struct {
 	within time.Duration // for one of them
 }
 
-func (e events) sendMessages(all []outbox.View) error {
+func (e events) sendMessages(all []post.View) error {
 	for _, m := range all {
 		position := m.ID
 		if m.Target != 0 { // an edit or a reply is news of that message

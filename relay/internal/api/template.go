@@ -7,12 +7,11 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/template"
 )
@@ -20,7 +19,7 @@ import (
 // payloadOf returns the JSON of a request, or the fields of a form, without the request's token.
 func payloadOf(in *inbound.Request) ([]byte, error) {
 	body, err := jsonOf(in)
-	return []byte(message.HideToken(string(body), in.Token)), err
+	return []byte(post.HideToken(string(body), in.Token)), err
 }
 
 func jsonOf(in *inbound.Request) ([]byte, error) {
@@ -44,7 +43,7 @@ func jsonOf(in *inbound.Request) ([]byte, error) {
 // applyTemplates makes the drafts of a request by the application's templates, and keeps its payload for previews. If that fails they
 // stay as they are, with a note.
 func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []intake.Request) {
-	if n := len(drafts); n > 0 && drafts[n-1].Crowd >= alert.Whole { // it has no alert of its own
+	if n := len(drafts); n > 0 && drafts[n-1].Crowd >= post.CrowdWhole { // it has no alert of its own
 		drafts = drafts[:n-1]
 	}
 	if len(drafts) == 0 {
@@ -66,7 +65,7 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 	if !set.Any() {
 		return
 	}
-	m, mediaType := application.Format(row.DefaultFormat).Markup()
+	m, mediaType := application.MarkupOf(post.Format(row.DefaultFormat))
 	templates := set.Compile(m)
 	for i := range drafts {
 		d, failed := &drafts[i], err

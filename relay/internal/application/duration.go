@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/fields"
-	"slipway/relay/internal/quiet"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	ui "slipway/shared/web"
@@ -96,10 +96,10 @@ func setQuiet(row *store.Application, in Input) error {
 	set(&hours, in.QuietHours)
 	set(&zone, in.TimeZone)
 	hours, zone = strings.TrimSpace(hours), strings.TrimSpace(zone)
-	if _, err := quiet.Parse("", zone); err != nil {
+	if _, err := post.ParseQuietHours("", zone); err != nil {
 		return refusal.Invalid("time_zone", sentence(err))
 	}
-	if _, err := quiet.Parse(hours, zone); err != nil {
+	if _, err := post.ParseQuietHours(hours, zone); err != nil {
 		return refusal.Invalid("quiet_hours", sentence(err))
 	}
 	row.QuietHours, row.TimeZone = hours, zone

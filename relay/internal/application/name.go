@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -23,7 +23,7 @@ func CheckName(name string) (string, error) {
 	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(MaxName)+" bytes, none of them a control character.")
 	}
-	return message.Clean(name), nil
+	return post.Clean(name), nil
 }
 
 // CheckAddress checks the form of a room's address. Room IDs are opaque: since room version 12 they have no domain.

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/fields"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/relay/internal/template"
@@ -26,33 +25,33 @@ const (
 // Input holds what may be set on an application; nil fields keep their value, or take the default on
 // creation.
 type Input struct {
-	Name                *string        `json:"name"`
-	Room                *string        `json:"room_id"`  // nil or "" on creation: the bot makes a room and invites the owner
-	OwnerID             *int64         `json:"owner_id"` // administrators only
-	DefaultPriority     *int           `json:"default_priority"`
-	PriorityScale       *Scale         `json:"priority_scale"`
-	StrictCompatibility *bool          `json:"strict_compatibility"` // the form of the token that is made next
-	RateLimit           *int           `json:"rate_limit"`
-	Lifecycle           *Lifecycle     `json:"lifecycle"`
-	GroupThreads        *bool          `json:"group_threads"`
-	CriticalRetry       *time.Duration `json:"critical_retry"`
-	EscalateAfter       *int           `json:"escalate_after"`
-	EscalateTo          *string        `json:"escalate_to"`
-	TemplateTitle       *string        `json:"template_title"`
-	TemplateText        *string        `json:"template_text"`
-	TemplatePriority    *string        `json:"template_priority"`
-	TemplateLink        *string        `json:"template_link"`
-	Digest              *time.Duration `json:"digest"`
-	QuietHours          *string        `json:"quiet_hours"`
-	TimeZone            *string        `json:"time_zone"`
-	QuietSummary        *bool          `json:"quiet_summary"`
-	Heartbeat           *time.Duration `json:"heartbeat"`
-	HeartbeatGrace      *time.Duration `json:"heartbeat_grace"`
-	Description         *string        `json:"description"`
-	DefaultFormat       *Format        `json:"default_format"`
-	ShowSender          *ShowSender    `json:"show_sender"`
-	Mention             *string        `json:"mention"`     // see [Application]
-	Secret              *string        `json:"hook_secret"` // verifies signed webhooks; "" removes it
+	Name                *string          `json:"name"`
+	Room                *string          `json:"room_id"`  // nil or "" on creation: the bot makes a room and invites the owner
+	OwnerID             *int64           `json:"owner_id"` // administrators only
+	DefaultPriority     *int             `json:"default_priority"`
+	PriorityScale       *post.Scale      `json:"priority_scale"`
+	StrictCompatibility *bool            `json:"strict_compatibility"` // the form of the token that is made next
+	RateLimit           *int             `json:"rate_limit"`
+	Lifecycle           *post.Lifecycle  `json:"lifecycle"`
+	GroupThreads        *bool            `json:"group_threads"`
+	CriticalRetry       *time.Duration   `json:"critical_retry"`
+	EscalateAfter       *int             `json:"escalate_after"`
+	EscalateTo          *string          `json:"escalate_to"`
+	TemplateTitle       *string          `json:"template_title"`
+	TemplateText        *string          `json:"template_text"`
+	TemplatePriority    *string          `json:"template_priority"`
+	TemplateLink        *string          `json:"template_link"`
+	Digest              *time.Duration   `json:"digest"`
+	QuietHours          *string          `json:"quiet_hours"`
+	TimeZone            *string          `json:"time_zone"`
+	QuietSummary        *bool            `json:"quiet_summary"`
+	Heartbeat           *time.Duration   `json:"heartbeat"`
+	HeartbeatGrace      *time.Duration   `json:"heartbeat_grace"`
+	Description         *string          `json:"description"`
+	DefaultFormat       *post.Format     `json:"default_format"`
+	ShowSender          *post.ShowSender `json:"show_sender"`
+	Mention             *string          `json:"mention"`     // see [Application]
+	Secret              *string          `json:"hook_secret"` // verifies signed webhooks; "" removes it
 }
 
 // settings are the indexes of the fields of an [Input] by their names in JSON and forms.
@@ -85,14 +84,14 @@ func (in *Input) Set(name string, v fields.Value) (known bool, err error) {
 		*to, err = v.Boolean(name)
 	case **time.Duration:
 		*to, err = durationOf(name, v)
-	case **Scale:
-		*to, err = choiceOf[Scale](name, v)
-	case **Lifecycle:
-		*to, err = choiceOf[Lifecycle](name, v)
-	case **Format:
-		*to, err = choiceOf[Format](name, v)
-	case **ShowSender:
-		*to, err = choiceOf[ShowSender](name, v)
+	case **post.Scale:
+		*to, err = choiceOf[post.Scale](name, v)
+	case **post.Lifecycle:
+		*to, err = choiceOf[post.Lifecycle](name, v)
+	case **post.Format:
+		*to, err = choiceOf[post.Format](name, v)
+	case **post.ShowSender:
+		*to, err = choiceOf[post.ShowSender](name, v)
 	}
 	return true, err
 }
@@ -125,8 +124,8 @@ func choiceOf[T ~string](name string, v fields.Value) (*T, error) {
 func New(owner int64) store.Application {
 	now := time.Now().UnixMilli()
 	return store.Application{
-		OwnerID: owner, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), Mention: MentionAuto,
-		Lifecycle: string(alert.Edit),
+		OwnerID: owner, PriorityScale: string(post.ScaleAuto), DefaultFormat: string(post.FormatAuto), ShowSender: string(post.ShowAuto), Mention: MentionAuto,
+		Lifecycle: string(post.LifecycleEdit),
 		CreatedAt: now, TokenCreatedAt: now,
 	}
 }
@@ -143,18 +142,18 @@ func (in Input) Apply(row *store.Application) error {
 	set(&row.StrictCompatibility, in.StrictCompatibility)
 	set(&row.GroupThreads, in.GroupThreads)
 	return errors.Join(
-		setNumber(&row.DefaultPriority, in.DefaultPriority, message.MinPriority, message.MaxPriority, "default_priority", "The priority must be a number from %d to %d."),
-		choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale must be auto, native or gotify.", ScaleAuto, ScaleNative, ScaleGotify),
+		setNumber(&row.DefaultPriority, in.DefaultPriority, post.MinPriority, post.MaxPriority, "default_priority", "The priority must be a number from %d to %d."),
+		choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale must be auto, native or gotify.", post.ScaleAuto, post.ScaleNative, post.ScaleGotify),
 		setNumber(&row.RateLimit, in.RateLimit, 0, maxRate, "rate_limit", "The rate must be a number of messages a minute, from %d to %d."),
-		choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle must be edit, thread or new.", alert.Edit, alert.Thread, alert.New),
-		setPeriod(&row.CriticalRetry, in.CriticalRetry, "critical_retry", alert.MinRetry),
+		choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle must be edit, thread or new.", post.LifecycleEdit, post.LifecycleThread, post.LifecycleNew),
+		setPeriod(&row.CriticalRetry, in.CriticalRetry, "critical_retry", post.MinRetry),
 		setEscalation(row, in),
 		in.SetTemplates(row),
 		setPeriod(&row.Digest, in.Digest, "digest", time.Second),
 		setQuiet(row, in),
 		setHeartbeat(row, in),
-		choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format must be auto, markdown, plain or html.", FormatAuto, FormatMarkdown, FormatPlain, FormatHTML),
-		choose(&row.ShowSender, in.ShowSender, "show_sender", "show_sender must be auto, always or never.", ShowAuto, ShowAlways, ShowNever),
+		choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format must be auto, markdown, plain or html.", post.FormatAuto, post.FormatMarkdown, post.FormatPlain, post.FormatHTML),
+		choose(&row.ShowSender, in.ShowSender, "show_sender", "show_sender must be auto, always or never.", post.ShowAuto, post.ShowAlways, post.ShowNever),
 		setMention(row, in.Mention),
 		setDescription(row, in.Description),
 	)
@@ -167,7 +166,7 @@ func setDescription(row *store.Application, text *string) error {
 	if len(*text) > maxDescription {
 		return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
 	}
-	row.Description = strings.TrimSpace(message.Clean(*text))
+	row.Description = strings.TrimSpace(post.Clean(*text))
 	return nil
 }
 
@@ -236,7 +235,7 @@ func (in Input) SetTemplates(row *store.Application) error {
 		text *string
 	}{{&row.TemplateTitle, in.TemplateTitle}, {&row.TemplateText, in.TemplateText}, {&row.TemplatePriority, in.TemplatePriority}, {&row.TemplateLink, in.TemplateLink}} {
 		if t.text != nil {
-			*t.to = message.Clean(strings.ReplaceAll(*t.text, "\r\n", "\n")) // as forms send it
+			*t.to = post.Clean(strings.ReplaceAll(*t.text, "\r\n", "\n")) // as forms send it
 		}
 	}
 	return templateRefusal(TemplatesOf(row).Check())

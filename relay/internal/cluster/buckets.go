@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 )
 
 // Count takes n tokens from a bucket that all relays share, or returns how long to wait for them. It holds at most burst and is refilled
@@ -14,7 +14,7 @@ import (
 func (m *Member) Count(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	key = message.Clean(key)
+	key = post.Clean(key)
 	rate := float64(perMinute) / 60 // a second
 	if n <= burst {
 		var left float64
@@ -33,7 +33,7 @@ func (m *Member) Count(ctx context.Context, key string, n, perMinute, burst int)
 func (m *Member) Look(ctx context.Context, key string, n, perMinute, burst int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	key = message.Clean(key)
+	key = post.Clean(key)
 	rate := float64(perMinute) / 60
 	tokens := float64(burst)
 	err := m.o.DB.QueryRowContext(ctx, `SELECT least($2::float8, tokens + $3::float8 * extract(epoch FROM clock_timestamp() - at)::float8) FROM buckets WHERE key = $1`,
@@ -52,6 +52,6 @@ func (m *Member) Look(ctx context.Context, key string, n, perMinute, burst int) 
 func (m *Member) GiveBack(ctx context.Context, key string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err := m.o.DB.ExecContext(ctx, `UPDATE buckets SET tokens = tokens + $2 WHERE key = $1`, message.Clean(key), float64(n))
+	_, err := m.o.DB.ExecContext(ctx, `UPDATE buckets SET tokens = tokens + $2 WHERE key = $1`, post.Clean(key), float64(n))
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -58,7 +58,7 @@ func TestAcknowledge_RemindsUntilSomebodyReacts(t *testing.T) {
 		r.Set(app.Application.ID, application.Input{EscalateAfter: &after, EscalateTo: &to})
 		r.Start()
 		id := alarm(t, r, app.Token, time.Minute, time.Hour)
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		time.Sleep(90 * time.Second)
 		r.Kill()
 		r.Open()
@@ -126,7 +126,7 @@ func TestAcknowledge_Ends(t *testing.T) {
 				app := r.NewApp("a", "!a:hs")
 				r.Start()
 				id := alarm(t, r, app.Token, time.Minute, 5*time.Minute)
-				r.Await(id, outbox.StateSent)
+				r.Await(id, post.StateSent)
 				time.Sleep(90 * time.Second)
 				if err := tt.during(r, id); err != nil {
 					t.Fatal(err)
@@ -148,7 +148,7 @@ func TestReminders_ClockSetBack(t *testing.T) {
 		r.HS.Strict = true
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
-		r.Await(alarm(t, r, app.Token, time.Minute, time.Hour), outbox.StateSent)
+		r.Await(alarm(t, r, app.Token, time.Minute, time.Hour), post.StateSent)
 		r.Exec(`UPDATE alerts SET next_at = next_at + 100000000000, expires_at = expires_at + 100000000000`)
 		time.Sleep(150 * time.Second)
 		r.Drained()
@@ -175,7 +175,7 @@ func TestAcknowledge_Unheard(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		id := alarm(t, r, app.Token, time.Minute, time.Hour)
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		time.Sleep(2 * time.Minute)
 		r.Drained()
 		if got := strings.Join(inRoom(r, "!a:hs"), "|"); got != "the database is down @admin:hs|m.annotation ✅|m.replace * Acknowledged by @b:hs." {

@@ -11,7 +11,7 @@ import (
 
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -94,7 +94,7 @@ func TestAttachment_Crash_IsSentOnce(t *testing.T) {
 	if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"m", "a.bin", "b.bin"}) {
 		t.Errorf("the room has %q", got)
 	}
-	if m := r.Stored(id); m.State != outbox.StateSent || m.Error != "" {
+	if m := r.Stored(id); m.State != post.StateSent || m.Error != "" {
 		t.Errorf("it is %s, %q", m.State, m.Error)
 	}
 	r.Eventually("nothing is kept", func() bool { return kept(r) == 0 })
@@ -118,7 +118,7 @@ func TestAttachment_Refused_OthersAreSent(t *testing.T) {
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"m", "b.bin"}) {
 			t.Errorf("the room has %q", got)
 		}
-		if m := r.Stored(id); m.State != outbox.StateSent || !strings.Contains(m.Error, "The attachment a.bin could not be sent") {
+		if m := r.Stored(id); m.State != post.StateSent || !strings.Contains(m.Error, "The attachment a.bin could not be sent") {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
 		if n := kept(r); n != 0 {
@@ -135,7 +135,7 @@ func TestAttachment_DeliveredAgain(t *testing.T) {
 		r.Start()
 		synctest.Wait()
 		id := postFiles(t, r, r.NewApp("a", "!a:hs").Token, "m", "a.bin")
-		r.Await(id, outbox.StateDead)
+		r.Await(id, post.StateDead)
 		r.HS.Do(func() { r.HS.Script = nil })
 		if _, err := r.Redeliver(ctx, r.Admin, id); err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestAttachments_OfAnAlertThatIsRepeated(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Name = "graph.txt"
-			got := r.Send(intake.Request{Token: app.Token, Message: "down", Key: "k", Change: intake.Update, Attachments: []outbox.Attachment{a}})
+			got := r.Send(intake.Request{Token: app.Token, Message: "down", Key: "k", Change: intake.Update, Attachments: []post.Attachment{a}})
 			if got.Replay {
 				err = r.Detach(ctx, a)
 			}

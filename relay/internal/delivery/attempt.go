@@ -11,20 +11,20 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
 const leastWait = time.Second
 
 // attempt makes one attempt at an entry and applies its result.
-func (d *Delivery) attempt(q *queue, e *outbox.Entry) {
+func (d *Delivery) attempt(q *queue, e *post.Entry) {
 	if e.Deleted {
-		d.apply(q, e, outbox.Orphaned{})
+		d.apply(q, e, post.Orphaned{})
 		return
 	}
-	if e.Barred && e.Kind != outbox.Redaction {
-		d.apply(q, e, outbox.Barred{})
+	if e.Barred && e.Kind != post.KindRedaction {
+		d.apply(q, e, post.Barred{})
 		return
 	}
 	if age := time.Since(time.UnixMilli(e.QueuedAt)); age > d.o.MaxAge {
@@ -46,7 +46,7 @@ func (d *Delivery) attempt(q *queue, e *outbox.Entry) {
 }
 
 // try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
-func (d *Delivery) try(q *queue, e *outbox.Entry) (string, error) {
+func (d *Delivery) try(q *queue, e *post.Entry) (string, error) {
 	if err := d.prepare(d.ctx, q); err != nil {
 		return "", err
 	}
@@ -54,16 +54,16 @@ func (d *Delivery) try(q *queue, e *outbox.Entry) (string, error) {
 	room := q.Room()
 	device := d.sender.Device()
 	switch e.Kind {
-	case outbox.Redaction:
+	case post.KindRedaction:
 		return d.redact(q, room, device, e)
-	case outbox.File, outbox.Media:
+	case post.KindFile, post.KindMedia:
 		return d.sendFile(q, room, device, e)
 	}
 	return d.sendEvent(q, room, device, e)
 }
 
 // sendEvent sends an event, unless an earlier attempt at it is found to have arrived.
-func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
+func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
@@ -79,13 +79,13 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *outbox
 var errNotRendered = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered."}
 
 // render makes the wire bytes of an entry.
-func (d *Delivery) render(q *queue, e *outbox.Entry) error {
+func (d *Delivery) render(q *queue, e *post.Entry) error {
 	e.EventType, e.Plain = typeOf(e), nil
 	switch e.Kind {
-	case outbox.Part:
+	case post.KindPart:
 		e.Wire, e.Cut = []byte(e.Body), false
 		return nil
-	case outbox.Edit, outbox.Reaction, outbox.Reply:
+	case post.KindEdit, post.KindReaction, post.KindReply:
 		return d.renderRelated(q, e)
 	}
 	q.long = long{}
@@ -105,7 +105,7 @@ type long struct {
 }
 
 // events renders a message, in its thread.
-func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
+func (d *Delivery) events(q *queue, e *post.Entry) ([]format.Event, error) {
 	if q.long.of == e.ID {
 		return q.long.events, nil
 	}
@@ -137,7 +137,7 @@ func (d *Delivery) events(q *queue, e *outbox.Entry) ([]format.Event, error) {
 }
 
 // eventsOf renders a message; nil if that brings a parser to panic.
-func eventsOf(e *outbox.Entry, o format.Options, log *zap.Logger) (events []format.Event) {
+func eventsOf(e *post.Entry, o format.Options, log *zap.Logger) (events []format.Event) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("cannot render a message", zap.Int64("message", e.MessageID()), zap.Any("panic", p))
@@ -145,14 +145,14 @@ func eventsOf(e *outbox.Entry, o format.Options, log *zap.Logger) (events []form
 		}
 	}()
 	m := formatted(e)
-	if e.Shrunk != outbox.Whole {
+	if e.Shrunk != post.SizeWhole {
 		o.Budget, o.MaxEvents = format.MinBudget, 1
 	}
-	if e.Shrunk == outbox.Notice {
+	if e.Shrunk == post.SizeNotice {
 		m.Sender, m.Title, m.Body, m.ContentType = "", "", tooLarge, format.Plain
 	}
 	events = renderEvents(m, o)
-	if e.Shrunk == outbox.Notice {
+	if e.Shrunk == post.SizeNotice {
 		events[0].Truncated = true
 	}
 	return events
@@ -164,7 +164,7 @@ const tooLarge = "The homeserver refuses this message as too large: its text is 
 var renderEvents = format.Events // tests replace it
 
 // formatted returns the message to render. Its events carry the entry's Txn as the marker by which find recognizes them.
-func formatted(e *outbox.Entry) format.Message {
+func formatted(e *post.Entry) format.Message {
 	title := e.Title
 	if e.Resolves && title != "" {
 		title = "✅ " + title
@@ -177,15 +177,15 @@ func formatted(e *outbox.Entry) format.Message {
 
 // rest returns the entries that follow a message's first event: its parts, and the full text as a file if these don't hold it. Parts
 // fit only to the event as it would be rendered now: names and settings may have changed since it was.
-func (d *Delivery) rest(q *queue, e *outbox.Entry) (all []outbox.Entry) {
+func (d *Delivery) rest(q *queue, e *post.Entry) (all []post.Entry) {
 	sent, whole := e.Wire, false
 	if e.EventType == matrix.EventEncrypted {
 		sent = e.Plain
 	}
 	if events, err := d.events(q, e); err == nil && len(events) > 1 && bytes.Equal(sent, events[0].Content) {
 		for i, event := range events[1:] {
-			p := e.Follow(outbox.Part, e.QueuedAt)
-			p.Txn, p.Content = format.PartMarker(e.Txn, i+1), outbox.Content{Body: string(event.Content), ContentType: outbox.Rendered}
+			p := e.Follow(post.KindPart, e.QueuedAt)
+			p.Txn, p.Content = format.PartMarker(e.Txn, i+1), post.Content{Body: string(event.Content), ContentType: post.Rendered}
 			all, whole = append(all, p), !event.Truncated
 		}
 	}
@@ -196,8 +196,8 @@ func (d *Delivery) rest(q *queue, e *outbox.Entry) (all []outbox.Entry) {
 }
 
 // typeOf returns the type of an entry's event where it isn't encrypted.
-func typeOf(e *outbox.Entry) string {
-	if e.Kind == outbox.Reaction {
+func typeOf(e *post.Entry) string {
+	if e.Kind == post.KindReaction {
 		return matrix.EventReaction
 	}
 	return "m.room.message"
@@ -205,8 +205,8 @@ func typeOf(e *outbox.Entry) string {
 
 // dropPlain discards plaintext rendered before the room became encrypted, and makes the next attempt search for earlier
 // events.
-func (d *Delivery) dropPlain(room store.Room, e *outbox.Entry) {
-	if room.Encrypted && e.EventType != matrix.EventEncrypted && e.Kind != outbox.Reaction {
+func (d *Delivery) dropPlain(room store.Room, e *post.Entry) {
+	if room.Encrypted && e.EventType != matrix.EventEncrypted && e.Kind != post.KindReaction {
 		e.Wire = nil
 		if e.FirstAttemptAt != 0 {
 			e.Device = ""
@@ -216,13 +216,13 @@ func (d *Delivery) dropPlain(room store.Room, e *outbox.Entry) {
 
 // send sends an event, encrypted if the room was when its content was made. In a room that is encrypted since, the sender refuses it:
 // its file may lie in the clear.
-func (d *Delivery) send(q *queue, room store.Room, device string, e *outbox.Entry, content []byte) (string, error) {
+func (d *Delivery) send(q *queue, room store.Room, device string, e *post.Entry, content []byte) (string, error) {
 	out := matrix.Outgoing{RoomID: room.RoomID, TxnID: e.Txn, Device: device, EventType: typeOf(e), Content: content, Encrypted: q.Room().Encrypted}
 	e.Device = device
 	switch {
 	case e.EventType == matrix.EventEncrypted && e.Wire != nil:
 		out.EventType, out.Content = e.EventType, e.Wire
-	case room.Encrypted && e.Kind != outbox.Reaction: // which all clients send in the clear
+	case room.Encrypted && e.Kind != post.KindReaction: // which all clients send in the clear
 		if err := d.encrypt(q, e, &out); err != nil {
 			return "", err
 		}
@@ -232,7 +232,7 @@ func (d *Delivery) send(q *queue, room store.Room, device string, e *outbox.Entr
 }
 
 // encrypt encrypts an event and stores it: every attempt from now on sends the same bytes.
-func (d *Delivery) encrypt(q *queue, e *outbox.Entry, out *matrix.Outgoing) error {
+func (d *Delivery) encrypt(q *queue, e *post.Entry, out *matrix.Outgoing) error {
 	if d.o.Encrypt == nil {
 		return &matrix.SendError{Class: matrix.ClassEncrypted, Reason: "The room is encrypted and this relay cannot encrypt."}
 	}
@@ -256,7 +256,7 @@ func (d *Delivery) encrypt(q *queue, e *outbox.Entry, out *matrix.Outgoing) erro
 }
 
 // sendFile sends the full text of a message that was cut, or an attachment.
-func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
+func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
@@ -287,8 +287,8 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.
 }
 
 // fileOf returns the file that an entry sends, with its content.
-func (d *Delivery) fileOf(e *outbox.Entry) (f format.File, content io.Reader, err error) {
-	if e.Kind == outbox.Media {
+func (d *Delivery) fileOf(e *post.Entry) (f format.File, content io.Reader, err error) {
+	if e.Kind == post.KindMedia {
 		return d.attachment(e)
 	}
 	f = textFile(e)
@@ -298,8 +298,8 @@ func (d *Delivery) fileOf(e *outbox.Entry) (f format.File, content io.Reader, er
 }
 
 // attachment returns an attachment. Its content is there until the entry is final.
-func (d *Delivery) attachment(e *outbox.Entry) (f format.File, content io.Reader, err error) {
-	all := outbox.DecodeAttachments(e.Attachments)
+func (d *Delivery) attachment(e *post.Entry) (f format.File, content io.Reader, err error) {
+	all := post.DecodeAttachments(e.Attachments)
 	if len(all) == 0 {
 		return f, nil, errNotRendered
 	}
@@ -314,7 +314,7 @@ func (d *Delivery) attachment(e *outbox.Entry) (f format.File, content io.Reader
 	return format.File{Name: a.Name, MimeType: a.Type, Size: a.Size, Width: a.Width, Height: a.Height, Marker: e.Txn}, content, nil
 }
 
-func textFile(e *outbox.Entry) format.File {
+func textFile(e *post.Entry) format.File {
 	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn}
 	switch e.ContentType {
 	case format.Plain:
@@ -326,7 +326,7 @@ func textFile(e *outbox.Entry) format.File {
 }
 
 // redact removes an event, which it searches for if only its transaction ID is known.
-func (d *Delivery) redact(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
+func (d *Delivery) redact(q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	id := e.EventID
 	if id == "" {
 		if q.replacedSince(e.TargetAt) != "" {
@@ -343,14 +343,14 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *outbox.En
 }
 
 // logAttempt writes the one line that each attempt gets.
-func (d *Delivery) logAttempt(q *queue, e *outbox.Entry, took time.Duration, err error) {
+func (d *Delivery) logAttempt(q *queue, e *post.Entry, took time.Duration, err error) {
 	result := "ok"
 	if err != nil {
 		result = string(classOf(err).Class)
 	}
 	d.metrics.attempts.WithLabelValues(result).Inc()
 	text := "delivery"
-	if e.Kind == outbox.Redaction {
+	if e.Kind == post.KindRedaction {
 		text = "removal"
 	}
 	c := d.log.Check(zap.InfoLevel, text)

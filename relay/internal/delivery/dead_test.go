@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -25,7 +25,7 @@ func TestDead_Warns(t *testing.T) {
 		id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
 		time.Sleep(time.Minute)
 		m := r.Stored(id)
-		if m.State != outbox.StateDead {
+		if m.State != post.StateDead {
 			t.Fatalf("%+v", m)
 		}
 		lines := logged.FilterMessage("gave up on a message").All()

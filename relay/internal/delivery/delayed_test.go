@@ -8,7 +8,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -39,7 +39,7 @@ func TestDelayed(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		want("in ten seconds", "now")
 		m, err := r.Message(ctx, account.Principal{ApplicationID: app.Application.ID}, id)
-		if err != nil || m.State != outbox.StateQueued || time.Until(outbox.Time(m.NextAt)) != 30*time.Minute {
+		if err != nil || m.State != post.StateQueued || time.Until(post.Time(m.NextAt)) != 30*time.Minute {
 			t.Errorf("%+v, %v", m, err)
 		}
 		if s := r.Status(ctx); s.OldestAge != 0 {

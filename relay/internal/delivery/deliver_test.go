@@ -12,7 +12,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -30,7 +30,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 		want[i%2] = append(want[i%2], text)
 	}
 	for i, room := range []string{"!a:hs", "!b:hs"} {
-		m := r.Await(last[i], outbox.StateSent)
+		m := r.Await(last[i], post.StateSent)
 		if m.EventID == "" || m.Attempts != 1 || m.SentAt().IsZero() {
 			t.Errorf("sent message: %+v", m)
 		}
@@ -63,28 +63,28 @@ func TestFailures(t *testing.T) {
 	tests := []struct {
 		name     string
 		fail     []relaytest.Answer
-		want     outbox.State
+		want     post.State
 		attempts int
 		within   time.Duration
 		after    time.Duration
 	}{
-		{name: "at once", want: outbox.StateSent, attempts: 1, within: time.Second},
-		{name: "a fault", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassRetry)}, want: outbox.StateSent, attempts: 2, within: 2 * time.Second, after: 250 * time.Millisecond},
-		{name: "ten faults", fail: slices.Repeat([]relaytest.Answer{relaytest.Fails(matrix.ClassRetry)}, 10), want: outbox.StateSent, attempts: 11, within: time.Hour, after: 3 * time.Second},
-		{name: "answer lost", fail: []relaytest.Answer{lost}, want: outbox.StateSent, attempts: 2, within: 2 * time.Second},
-		{name: "an unclassified error", fail: []relaytest.Answer{{Err: errors.New("oops")}}, want: outbox.StateSent, attempts: 2, within: 2 * time.Second},
-		{name: "told to wait", fail: []relaytest.Answer{wait, wait}, want: outbox.StateSent, attempts: 1, within: 182 * time.Second, after: 180 * time.Second},
-		{name: "told to wait for no time", fail: []relaytest.Answer{{Err: &matrix.SendError{Class: matrix.ClassWait}}}, want: outbox.StateSent, attempts: 1, within: 2 * time.Second, after: time.Second},
-		{name: "away", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassAway), relaytest.Fails(matrix.ClassAway)}, want: outbox.StateSent, attempts: 3, within: 10 * time.Second, after: time.Second},
-		{name: "relogin", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassRelogin)}, want: outbox.StateSent, attempts: 1, within: 2 * time.Second},
-		{name: "locked", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassLocked)}, want: outbox.StateSent, attempts: 1, within: 2 * time.Second},
-		{name: "invited", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassJoin)}, want: outbox.StateSent, attempts: 1, within: time.Second},
-		{name: "joining does not help", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassJoin), relaytest.Fails(matrix.ClassJoin)}, want: outbox.StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
-		{name: "refused", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassDead)}, want: outbox.StateDead, attempts: 1, within: time.Second},
-		{name: "blocked", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassBlock)}, want: outbox.StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
-		{name: "too large once", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassTooLarge)}, want: outbox.StateSent, attempts: 1, within: time.Second},
-		{name: "too large three times", fail: slices.Repeat([]relaytest.Answer{relaytest.Fails(matrix.ClassTooLarge)}, 3), want: outbox.StateDead, attempts: 1, within: time.Second},
-		{name: "device changed", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassReconcile)}, want: outbox.StateSent, attempts: 1, within: time.Second},
+		{name: "at once", want: post.StateSent, attempts: 1, within: time.Second},
+		{name: "a fault", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassRetry)}, want: post.StateSent, attempts: 2, within: 2 * time.Second, after: 250 * time.Millisecond},
+		{name: "ten faults", fail: slices.Repeat([]relaytest.Answer{relaytest.Fails(matrix.ClassRetry)}, 10), want: post.StateSent, attempts: 11, within: time.Hour, after: 3 * time.Second},
+		{name: "answer lost", fail: []relaytest.Answer{lost}, want: post.StateSent, attempts: 2, within: 2 * time.Second},
+		{name: "an unclassified error", fail: []relaytest.Answer{{Err: errors.New("oops")}}, want: post.StateSent, attempts: 2, within: 2 * time.Second},
+		{name: "told to wait", fail: []relaytest.Answer{wait, wait}, want: post.StateSent, attempts: 1, within: 182 * time.Second, after: 180 * time.Second},
+		{name: "told to wait for no time", fail: []relaytest.Answer{{Err: &matrix.SendError{Class: matrix.ClassWait}}}, want: post.StateSent, attempts: 1, within: 2 * time.Second, after: time.Second},
+		{name: "away", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassAway), relaytest.Fails(matrix.ClassAway)}, want: post.StateSent, attempts: 3, within: 10 * time.Second, after: time.Second},
+		{name: "relogin", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassRelogin)}, want: post.StateSent, attempts: 1, within: 2 * time.Second},
+		{name: "locked", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassLocked)}, want: post.StateSent, attempts: 1, within: 2 * time.Second},
+		{name: "invited", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassJoin)}, want: post.StateSent, attempts: 1, within: time.Second},
+		{name: "joining does not help", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassJoin), relaytest.Fails(matrix.ClassJoin)}, want: post.StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "refused", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassDead)}, want: post.StateDead, attempts: 1, within: time.Second},
+		{name: "blocked", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassBlock)}, want: post.StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "too large once", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassTooLarge)}, want: post.StateSent, attempts: 1, within: time.Second},
+		{name: "too large three times", fail: slices.Repeat([]relaytest.Answer{relaytest.Fails(matrix.ClassTooLarge)}, 3), want: post.StateDead, attempts: 1, within: time.Second},
+		{name: "device changed", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassReconcile)}, want: post.StateSent, attempts: 1, within: time.Second},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFailures(t *testing.T) {
 				r.Start()
 				m, err := r.Wait(ctx, r.Admin, ids[2], 24*time.Hour)
 				took := time.Since(began)
-				if err != nil || m.State != outbox.StateSent {
+				if err != nil || m.State != post.StateSent {
 					t.Fatalf("the last message: %+v, %v", m, err)
 				}
 				if took < test.after || took > test.within {
@@ -117,7 +117,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("the first is %q after %d attempts, want %q after %d; %+v", m.State, m.Attempts, test.want, test.attempts, m)
 				}
 				want := []string{"one", "two", "three"}
-				if test.want != outbox.StateSent {
+				if test.want != post.StateSent {
 					want = want[1:]
 				}
 				if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, want) {
@@ -150,7 +150,7 @@ func TestABrokenRoomDelaysNoOther(t *testing.T) {
 			for i := range 50 {
 				r.Post(a.Token, "never")
 				id := r.Post(b.Token, fmt.Sprint(i))
-				if m, err := r.Wait(ctx, r.Admin, id, time.Minute); err != nil || m.State != outbox.StateSent {
+				if m, err := r.Wait(ctx, r.Admin, id, time.Minute); err != nil || m.State != post.StateSent {
 					t.Fatalf("%+v, %v", m, err)
 				}
 			}
@@ -170,14 +170,14 @@ func TestPauseKeepsIntakeOpen(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		id := r.Post(app.Token, "early")
 		time.Sleep(10 * time.Minute)
-		if m := r.Stored(id); m.State != outbox.StateQueued || m.Error != "connection refused" {
+		if m := r.Stored(id); m.State != post.StateQueued || m.Error != "connection refused" {
 			t.Errorf("while the homeserver is away: %+v", m)
 		}
 		if n := len(r.HS.Times("!a:hs")); n != 0 {
 			t.Errorf("%d attempts while the homeserver is away", n)
 		}
 		r.HS.ComeBack()
-		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent {
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != post.StateSent {
 			t.Errorf("after it came back: %+v", m)
 		}
 	})
@@ -278,7 +278,7 @@ func goesOn(t *testing.T, event matrix.Event) {
 	r.Start()
 	id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
 	synctest.Wait()
-	if m := r.Stored(id); m.State != outbox.StateBlocked || m.Error != "because of join" {
+	if m := r.Stored(id); m.State != post.StateBlocked || m.Error != "because of join" {
 		t.Errorf("not in the room: %+v", m)
 	}
 	rooms, _ := r.Rooms(context.Background(), r.Admin)
@@ -287,7 +287,7 @@ func goesOn(t *testing.T, event matrix.Event) {
 	}
 	r.HS.Script = nil
 	r.Delivery().Handle(event)
-	if m, _ := r.Wait(ctx, r.Admin, id, time.Second); m.State != outbox.StateSent {
+	if m, _ := r.Wait(ctx, r.Admin, id, time.Second); m.State != post.StateSent {
 		t.Errorf("after the event: %+v", m)
 	}
 }
@@ -299,13 +299,13 @@ func TestCancel_RoomIsEncryptedMeanwhile_RemovesTheEvent(t *testing.T) {
 		r.Start()
 		app := r.NewApp("a", "!a:hs")
 		sent := r.Post(app.Token, "too much")
-		r.Await(sent, outbox.StateSent)
+		r.Await(sent, post.StateSent)
 		r.Delivery().Handle(matrix.Encrypted{Room: "!a:hs"})
 		waits := r.Post(app.Token, "secret")
 		time.Sleep(time.Hour)
 		r.Withdraw(sent)
-		r.Await(sent, outbox.StateRedacted)
-		if m := r.Stored(waits); m.State != outbox.StateBlocked {
+		r.Await(sent, post.StateRedacted)
+		if m := r.Stored(waits); m.State != post.StateBlocked {
 			t.Errorf("the message that waits is %s", m.State)
 		}
 		if n := len(r.HS.Times("!a:hs")); n != 1 || len(r.HS.Bodies("!a:hs")) != 0 {
@@ -322,7 +322,7 @@ func TestEncryptedRoomGetsNothing(t *testing.T) {
 		r.Delivery().Handle(matrix.Encrypted{Room: "!a:hs"})
 		id := r.Post(app.Token, "secret")
 		time.Sleep(48 * time.Hour)
-		if m := r.Stored(id); m.State != outbox.StateBlocked || !strings.Contains(m.Error, "encrypted") {
+		if m := r.Stored(id); m.State != post.StateBlocked || !strings.Contains(m.Error, "encrypted") {
 			t.Errorf("in an encrypted room: %+v", m)
 		}
 		if n := len(r.HS.Times("!a:hs")); n != 0 {
@@ -334,7 +334,7 @@ func TestEncryptedRoomGetsNothing(t *testing.T) {
 			t.Errorf("%d attempts in an encrypted room after a restart", n)
 		}
 		time.Sleep(48 * time.Hour)
-		if m := r.Stored(id); m.State != outbox.StateDead {
+		if m := r.Stored(id); m.State != post.StateDead {
 			t.Errorf("after four days: %+v", m)
 		}
 	})
@@ -355,7 +355,7 @@ func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
 		id := r.Post(app.Token, "x")
 		synctest.Wait()
 		r.Delivery().Handle(matrix.Replaced{Old: "!a:hs", New: "!new"})
-		if m, _ := r.Wait(ctx, r.Admin, id, time.Second); m.State != outbox.StateSent || m.RoomID != "!new" {
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Second); m.State != post.StateSent || m.RoomID != "!new" {
 			t.Errorf("after the upgrade: %+v", m)
 		}
 		if a, _ := r.Application(context.Background(), r.Admin, app.Application.ID); a.Room != "!new" {
@@ -390,7 +390,7 @@ func TestTooOldIsDead(t *testing.T) {
 				}
 				time.Sleep(2 * time.Hour)
 				for _, id := range []int64{id, second} {
-					if m := r.Stored(id); m.State != outbox.StateDead || !strings.Contains(m.Error, "6h") {
+					if m := r.Stored(id); m.State != post.StateDead || !strings.Contains(m.Error, "6h") {
 						t.Errorf("after seven hours: %+v", m)
 					}
 				}
@@ -398,7 +398,7 @@ func TestTooOldIsDead(t *testing.T) {
 					t.Errorf("a later one: %+v", m)
 				}
 				r.HS.Do(func() { r.HS.Script, r.HS.ProbeErr = nil, nil })
-				if m, _ := r.Wait(ctx, r.Admin, late, time.Hour); m.State != outbox.StateSent {
+				if m, _ := r.Wait(ctx, r.Admin, late, time.Hour); m.State != post.StateSent {
 					t.Errorf("the later one at the end: %+v", m)
 				}
 				r.Drained()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -42,7 +42,7 @@ func TestEncryptedAnewForAnotherRoomOrDevice(t *testing.T) {
 				synctest.Wait()
 				id := r.Post(r.NewApp("a", "!old:hs").Token, "x")
 				time.Sleep(time.Hour)
-				if m := r.Stored(id); m.State != outbox.StateSent {
+				if m := r.Stored(id); m.State != post.StateSent {
 					t.Errorf("it is %s, %q", m.State, m.Error)
 				}
 				if got := r.HS.Bodies(tt.room); !slices.Equal(got, []string{tt.want}) {
@@ -67,7 +67,7 @@ func TestFileInRoomThatBecomesEncrypted(t *testing.T) {
 		synctest.Wait()
 		id := r.Post(r.NewApp("a", "!a:hs").Token, strings.Repeat("long ", 40_000))
 		time.Sleep(time.Hour)
-		if m := r.Stored(id); m.State != outbox.StateSent || m.Error != "" {
+		if m := r.Stored(id); m.State != post.StateSent || m.Error != "" {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
 		r.HS.Mu.Lock()
@@ -112,13 +112,13 @@ func TestEncryptedRoomWithoutReaders(t *testing.T) {
 				id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
 				time.Sleep(time.Second)
 				if tt.late {
-					if m := r.Stored(id); m.State != outbox.StateBlocked || m.Error != "Nobody can read." {
+					if m := r.Stored(id); m.State != post.StateBlocked || m.Error != "Nobody can read." {
 						t.Errorf("it is %s, %q", m.State, m.Error)
 					}
 					r.Delivery().Handle(tt.heard)
 					time.Sleep(time.Second)
 				}
-				if m := r.Stored(id); m.State != outbox.StateSent || m.Error != "" {
+				if m := r.Stored(id); m.State != post.StateSent || m.Error != "" {
 					t.Errorf("in the end it is %s, %q", m.State, m.Error)
 				}
 				if rooms, err := r.Rooms(ctx, r.Admin); err != nil || len(rooms) != 1 || rooms[0].Blocked != "" {

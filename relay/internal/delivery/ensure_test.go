@@ -5,7 +5,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -21,7 +21,7 @@ func TestEnsureRoom_NotRunning_DeliversNothing(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	if m := r.Stored(id); m.State != outbox.StateQueued || len(r.HS.Times("!made1:hs")) != 0 {
+	if m := r.Stored(id); m.State != post.StateQueued || len(r.HS.Times("!made1:hs")) != 0 {
 		t.Errorf("the message is %s after %d attempts", m.State, len(r.HS.Times("!made1:hs")))
 	}
 	r.HS.Uninvite = &matrix.SendError{Class: matrix.ClassBlock, Reason: "no such user"}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -27,7 +27,7 @@ func TestFileThatNeverFollows(t *testing.T) {
 		id := r.Post(app.Token, strings.Repeat("long ", 40_000))
 		time.Sleep(2 * time.Hour)
 		m := r.Stored(id)
-		if m.State != outbox.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {
+		if m.State != post.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {
 			t.Errorf("%s, %q; %d wait", m.State, m.Error, r.Status(ctx).Waiting)
 		}
 	})
@@ -41,14 +41,14 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 		synctest.Wait()
 		app := r.NewApp("a", "!a:hs")
 		id := r.Post(app.Token, "x")
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		r.HS.Do(func() {
 			r.HS.Unredact = &matrix.SendError{Class: matrix.ClassRetry, Reason: "the connection to the homeserver broke"}
 		})
 		r.Withdraw(id)
 		time.Sleep(2 * time.Hour)
 		m := r.Stored(id)
-		if m.State != outbox.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {
+		if m.State != post.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {
 			t.Errorf("%s, %q; %d wait", m.State, m.Error, r.Status(ctx).Waiting)
 		}
 		if a, _ := r.Application(ctx, r.Admin, app.Application.ID); a.Dead != 0 {
@@ -73,7 +73,7 @@ func TestGivenUpSaysWhy(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		for _, id := range ids {
-			if m := r.Stored(id); m.State != outbox.StateDead || !strings.Contains(m.Error, "the homeserver failed") {
+			if m := r.Stored(id); m.State != post.StateDead || !strings.Contains(m.Error, "the homeserver failed") {
 				t.Fatalf("message %d is %s: %q", id, m.State, m.Error)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -57,7 +57,7 @@ func TestFileIsSentOnce(t *testing.T) {
 					}
 				}
 				r.HS.Mu.Unlock()
-				if m := r.Stored(id); m.State != outbox.StateSent || files != tt.files || !strings.Contains(m.Error, tt.err) {
+				if m := r.Stored(id); m.State != post.StateSent || files != tt.files || !strings.Contains(m.Error, tt.err) {
 					t.Errorf("%s, %d files, %q", m.State, files, m.Error)
 				}
 			})
@@ -79,7 +79,7 @@ func TestTooLarge_AlsoWhenShort_BecomesAFile(t *testing.T) {
 		r.Start()
 		synctest.Wait()
 		id := r.Post(r.NewApp("a", "!a:hs").Token, strings.Repeat("long ", 800))
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		r.Drained()
 		got := r.HS.Bodies("!a:hs")
 		if m := r.Stored(id); m.Error != "" || len(got) != 2 || !strings.Contains(got[0], "in the file") || got[1] != "message.md" {
@@ -102,8 +102,8 @@ func TestRender_Panics_OnlyThatMessageIsDead(t *testing.T) {
 		synctest.Wait()
 		app := r.NewApp("a", "!a:hs")
 		bad, good := r.Post(app.Token, "bad"), r.Post(app.Token, "good")
-		r.Await(good, outbox.StateSent)
-		if m := r.Stored(bad); m.State != outbox.StateDead || m.Error != "The message cannot be rendered." {
+		r.Await(good, post.StateSent)
+		if m := r.Stored(bad); m.State != post.StateDead || m.Error != "The message cannot be rendered." {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
 		if got := r.HS.Bodies("!a:hs"); len(got) != 1 || got[0] != "good" {

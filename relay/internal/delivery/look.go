@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -91,7 +91,7 @@ func problem(info matrix.RoomInfo) string {
 func (d *Delivery) lookAtRooms(ctx context.Context) {
 	for _, q := range d.all() {
 		r := q.Room()
-		if r.RoomID == "" || time.Since(outbox.Time(r.CheckedAt)) < goodFor {
+		if r.RoomID == "" || time.Since(post.Time(r.CheckedAt)) < goodFor {
 			continue
 		}
 		if d.isStopping() || ctx.Err() != nil || d.pause.Closed() {

@@ -3,7 +3,7 @@ package delivery_test
 import (
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -25,7 +25,7 @@ func TestMetrics_Delivering_IsOneWhileItRuns(t *testing.T) {
 	}
 	want("before", 0)
 	r.Start()
-	r.Await(r.Post(r.NewApp("a", "!a:hs").Token, "x"), outbox.StateSent)
+	r.Await(r.Post(r.NewApp("a", "!a:hs").Token, "x"), post.StateSent)
 	want("while it sends", 1)
 	r.Stop()
 	want("afterwards", 0)

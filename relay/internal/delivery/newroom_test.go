@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -34,7 +34,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 				}
 				between(r)
 				m, _ := r.Wait(ctx, r.Admin, r.Post(app.Token, "x"), time.Minute)
-				if m.State != outbox.StateSent || m.RoomID != "!made2:hs" {
+				if m.State != post.StateSent || m.RoomID != "!made2:hs" {
 					t.Errorf("%+v, want it in !made2:hs", m)
 				}
 				if !slices.Equal(r.HS.Guests["!made2:hs"], []string{"@admin:hs"}) {
@@ -56,14 +56,14 @@ func TestRoomWithoutItsOwner(t *testing.T) {
 		app := r.NewApp("a", "")
 		id := r.Post(app.Token, "x")
 		m, _ := r.Wait(ctx, r.Admin, id, time.Minute)
-		if m.State == outbox.StateSent {
+		if m.State == post.StateSent {
 			t.Fatalf("it went to a room that nobody is in: %+v", m)
 		}
 		if rooms, _ := r.Rooms(ctx, r.Admin); len(rooms) != 1 || rooms[0].Blocked != "there is no such user" {
 			t.Errorf("the rooms are %+v", rooms)
 		}
 		r.HS.Do(func() { r.HS.Uninvite = nil })
-		if m, _ = r.Wait(ctx, r.Admin, id, time.Hour); m.State != outbox.StateSent || r.HS.Made != 1 {
+		if m, _ = r.Wait(ctx, r.Admin, id, time.Hour); m.State != post.StateSent || r.HS.Made != 1 {
 			t.Errorf("%+v, %d rooms, want it in the first", m, r.HS.Made)
 		}
 	})
@@ -94,7 +94,7 @@ func TestRoomThatCannotBeHadYet(t *testing.T) {
 		}
 		r.HS.Do(func() { r.HS.Uninvite = nil })
 		for _, id := range waiting {
-			if m, _ := r.Wait(ctx, r.Admin, id, time.Hour); m.State != outbox.StateSent {
+			if m, _ := r.Wait(ctx, r.Admin, id, time.Hour); m.State != post.StateSent {
 				t.Errorf("%+v", m)
 			}
 		}
@@ -111,7 +111,7 @@ func TestWithdrawnWithoutARoom(t *testing.T) {
 		r.HS.Unfind = map[string]error{"": &matrix.SendError{Class: matrix.ClassBlock, Reason: "there is no such room"}}
 		id := r.Post(r.NewApp("a", "").Token, "x")
 		time.Sleep(time.Minute)
-		if m, err := r.Cancel(ctx, r.Admin, id); err != nil || m.State != outbox.StateCancelled || m.Error != "" {
+		if m, err := r.Cancel(ctx, r.Admin, id); err != nil || m.State != post.StateCancelled || m.Error != "" {
 			t.Errorf("it is %s, %q, %v", m.State, m.Error, err)
 		}
 	})

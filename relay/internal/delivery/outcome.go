@@ -10,21 +10,20 @@ import (
 
 	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/pace"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
 // apply applies a fact to the first entry of a queue, reports the outcome to the store and carries out its effects.
-func (d *Delivery) apply(q *queue, e *outbox.Entry, f outbox.Fact) {
+func (d *Delivery) apply(q *queue, e *post.Entry, f post.Fact) {
 	o := store.NewOutcome(*e, f, time.Now().UnixMilli())
 	*e = o.Entry
 	for _, effect := range o.Effects {
 		switch effect := effect.(type) {
-		case outbox.Retry:
+		case post.Retry:
 			q.retryAfter(effect.Wait)
-		case outbox.Count:
+		case post.Count:
 			d.count(e, f)
 		}
 	}
@@ -32,19 +31,19 @@ func (d *Delivery) apply(q *queue, e *outbox.Entry, f outbox.Fact) {
 		q.keep(e, o)
 		return
 	}
-	if e.State == outbox.StateDead && e.Kind != outbox.Redaction {
+	if e.State == post.StateDead && e.Kind != post.KindRedaction {
 		d.log.Warn("gave up on a message", append(d.roomFields(q), zap.Int64("message", e.MessageID()), zap.Int64("application", e.ApplicationID), zap.String("reason", e.Error))...)
 	}
 	q.finish(e, o)
 }
 
 // count counts a message that was sent or given up.
-func (d *Delivery) count(e *outbox.Entry, f outbox.Fact) {
+func (d *Delivery) count(e *post.Entry, f post.Fact) {
 	switch f.(type) {
-	case outbox.Sent:
+	case post.Sent:
 		d.metrics.sent.Inc()
 		d.metrics.latency.Observe(time.Since(time.UnixMilli(e.QueuedAt)).Seconds())
-	case outbox.Expired:
+	case post.Expired:
 		d.metrics.dead.WithLabelValues("age").Inc()
 	default:
 		d.metrics.dead.WithLabelValues("refused").Inc()
@@ -52,19 +51,19 @@ func (d *Delivery) count(e *outbox.Entry, f outbox.Fact) {
 }
 
 // succeeded handles an attempt that found or sent the entry's event.
-func (d *Delivery) succeeded(q *queue, e *outbox.Entry, eventID string) {
+func (d *Delivery) succeeded(q *queue, e *post.Entry, eventID string) {
 	d.pause.Succeeded()
 	d.rate.Succeeded()
 	d.works(q, e)
-	if e.Kind == outbox.Redaction && eventID == "" {
-		d.apply(q, e, outbox.Absent{})
+	if e.Kind == post.KindRedaction && eventID == "" {
+		d.apply(q, e, post.Absent{})
 		return
 	}
-	if e.Wire == nil && (e.Kind == outbox.Message || e.Kind == outbox.Part) { // found before it was rendered since the last start
+	if e.Wire == nil && (e.Kind == post.KindMessage || e.Kind == post.KindPart) { // found before it was rendered since the last start
 		_ = d.render(q, e) // what cannot be rendered was not sent
 	}
-	sent := outbox.Sent{EventID: eventID, Said: e.RevisedAt}
-	if e.Cut && e.Kind == outbox.Message {
+	sent := post.Sent{EventID: eventID, Said: e.RevisedAt}
+	if e.Cut && e.Kind == post.KindMessage {
 		sent.Rest = d.rest(q, e)
 	}
 	sent.Rest = append(sent.Rest, e.Attached(e.QueuedAt)...)
@@ -72,10 +71,10 @@ func (d *Delivery) succeeded(q *queue, e *outbox.Entry, eventID string) {
 }
 
 // works clears a room's errors after a success.
-func (d *Delivery) works(q *queue, e *outbox.Entry) {
+func (d *Delivery) works(q *queue, e *post.Entry) {
 	q.mu.Lock()
 	q.joinTried, q.lastError, q.retrying = false, "", ""
-	blocked := q.room.Blocked != "" && (e.Kind != outbox.Redaction || q.room.BlockedAs != string(matrix.ClassEncrypted)) // where removals still work
+	blocked := q.room.Blocked != "" && (e.Kind != post.KindRedaction || q.room.BlockedAs != string(matrix.ClassEncrypted)) // where removals still work
 	q.mu.Unlock()
 	if blocked {
 		d.unblock(q)
@@ -83,14 +82,14 @@ func (d *Delivery) works(q *queue, e *outbox.Entry) {
 }
 
 // failed decides what a failed attempt means for the entry, its room and all sending.
-func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
+func (d *Delivery) failed(q *queue, e *post.Entry, err error) {
 	if errors.Is(err, errUnproven) {
-		d.apply(q, e, outbox.Unproven{})
+		d.apply(q, e, post.Unproven{})
 		return
 	}
 	f := d.withoutMembers(q, classOf(err))
 	if d.ctx.Err() != nil { // repeated under its transaction id after the next start
-		d.apply(q, e, outbox.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Interrupted: true})
+		d.apply(q, e, post.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Interrupted: true})
 		return
 	}
 	switch f.Class {
@@ -114,7 +113,7 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 	case matrix.ClassJoin:
 		d.join(q, e, f)
 	case matrix.ClassBlock:
-		if e.Kind == outbox.Redaction || e.Kind == outbox.Reaction { // the room may still take messages
+		if e.Kind == post.KindRedaction || e.Kind == post.KindReaction { // the room may still take messages
 			d.apply(q, e, refused(f))
 			return
 		}
@@ -127,7 +126,7 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 		}
 		d.blocked(q, e, f)
 	case matrix.ClassTooLarge:
-		d.apply(q, e, outbox.TooLarge{Reason: f.Sentence(), Code: f.Code})
+		d.apply(q, e, post.TooLarge{Reason: f.Sentence(), Code: f.Code})
 	case matrix.ClassReconcile:
 		if r := f.Replaced; r != nil {
 			d.replaced(r.Old, r.New)
@@ -138,18 +137,18 @@ func (d *Delivery) failed(q *queue, e *outbox.Entry, err error) {
 	}
 }
 
-func refused(f *matrix.SendError) outbox.Fact {
-	return outbox.Refused{Reason: f.Sentence(), Code: f.Code}
+func refused(f *matrix.SendError) post.Fact {
+	return post.Refused{Reason: f.Sentence(), Code: f.Code}
 }
 
 // unanswered leaves an entry for another attempt, although this one may have sent it.
-func (d *Delivery) unanswered(q *queue, e *outbox.Entry, f *matrix.SendError, wait time.Duration) {
-	d.apply(q, e, outbox.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Wait: wait})
+func (d *Delivery) unanswered(q *queue, e *post.Entry, f *matrix.SendError, wait time.Duration) {
+	d.apply(q, e, post.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Wait: wait})
 }
 
 // notSent leaves an entry, which this attempt has certainly not sent, for another one.
-func (d *Delivery) notSent(q *queue, e *outbox.Entry, f *matrix.SendError, wait time.Duration) {
-	d.apply(q, e, outbox.NotSent{Reason: f.Sentence(), Code: f.Code, Wait: wait})
+func (d *Delivery) notSent(q *queue, e *post.Entry, f *matrix.SendError, wait time.Duration) {
+	d.apply(q, e, post.NotSent{Reason: f.Sentence(), Code: f.Code, Wait: wait})
 }
 
 // withoutMembers names the cause if a room that the bot made has no members because the owner has no Matrix ID.
@@ -162,7 +161,7 @@ func (d *Delivery) withoutMembers(q *queue, f *matrix.SendError) *matrix.SendErr
 		return f
 	}
 	named := *f
-	named.Reason = message.NobodyInvited(user.OwnerName)
+	named.Reason = post.NobodyInvited(user.OwnerName)
 	return &named
 }
 
@@ -171,7 +170,7 @@ func (d *Delivery) withoutMembers(q *queue, f *matrix.SendError) *matrix.SendErr
 const followUpTries = 20
 
 // limited delays the entry by the 429's wait.
-func (d *Delivery) limited(q *queue, e *outbox.Entry, f *matrix.SendError) {
+func (d *Delivery) limited(q *queue, e *post.Entry, f *matrix.SendError) {
 	wait := max(f.RetryAfter, leastWait)
 	d.metrics.rateLimited.Add(wait.Seconds())
 	d.rate.Refused(q.id, wait)
@@ -180,7 +179,7 @@ func (d *Delivery) limited(q *queue, e *outbox.Entry, f *matrix.SendError) {
 }
 
 // join tries to join the room, at most once between two successes.
-func (d *Delivery) join(q *queue, e *outbox.Entry, f *matrix.SendError) {
+func (d *Delivery) join(q *queue, e *post.Entry, f *matrix.SendError) {
 	q.mu.Lock()
 	tried, roomID := q.joinTried, q.room.RoomID
 	q.joinTried = true
@@ -205,7 +204,7 @@ func (d *Delivery) join(q *queue, e *outbox.Entry, f *matrix.SendError) {
 }
 
 // blocked lets a room wait until a person does something. It is checked again now and then.
-func (d *Delivery) blocked(q *queue, e *outbox.Entry, f *matrix.SendError) {
+func (d *Delivery) blocked(q *queue, e *post.Entry, f *matrix.SendError) {
 	d.block(q, f.Class, f.Sentence())
 	q.mu.Lock()
 	q.joinTried = false
@@ -215,12 +214,12 @@ func (d *Delivery) blocked(q *queue, e *outbox.Entry, f *matrix.SendError) {
 }
 
 // expire gives up an entry that has waited too long.
-func (d *Delivery) expire(q *queue, e *outbox.Entry) {
+func (d *Delivery) expire(q *queue, e *post.Entry) {
 	last := e.Error
 	if last == "" { // it waited behind others
 		last = q.why()
 	}
-	d.apply(q, e, outbox.Expired{Reason: tooOld(d.o.MaxAge, last)})
+	d.apply(q, e, post.Expired{Reason: tooOld(d.o.MaxAge, last)})
 }
 
 func tooOld(age time.Duration, last string) string {
@@ -233,6 +232,6 @@ func tooOld(age time.Duration, last string) string {
 
 // report stores an outcome soon.
 func (d *Delivery) report(o *store.Outcome) int64 {
-	o.Entry.Content, o.Entry.Plain = outbox.Content{Attachments: o.Entry.Attachments}, nil // not changed, and not to be held in memory
+	o.Entry.Content, o.Entry.Plain = post.Content{Attachments: o.Entry.Attachments}, nil // not changed, and not to be held in memory
 	return d.store.Report(o)
 }

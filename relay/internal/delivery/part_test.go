@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -56,12 +56,12 @@ func TestParts(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		id := r.Post(app.Token, report(2100))
 		next := r.Post(app.Token, "next")
-		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != outbox.StateSent {
+		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != post.StateSent {
 			t.Fatalf("%+v, %v", m, err)
 		}
 		wantReport(r, 2100, 5, "next")
 		m := r.Stored(id)
-		if m.State != outbox.StateSent || m.Error != "" {
+		if m.State != post.StateSent || m.Error != "" {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
 		if events, file, err := r.Shape(ctx, m); err != nil || events != 5 || file {
@@ -104,7 +104,7 @@ func TestPartsSurvive(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 					r.Recover()
 				}
-				if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != outbox.StateSent {
+				if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != post.StateSent {
 					t.Fatalf("%+v, %v", m, err)
 				}
 				wantReport(r, 2100, 5, "next")
@@ -133,7 +133,7 @@ func TestParts_KilledBeforeAnUpgrade_AllArrive(t *testing.T) {
 		r.Open()
 		r.Delivery().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
 		r.Start()
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		r.Drained()
 		if old, now := len(r.HS.Bodies("!old:hs")), len(r.HS.Bodies("!new:hs")); old != 1 || now != 4 {
 			t.Errorf("%d parts in the old room, %d in the new one", old, now)
@@ -161,12 +161,12 @@ func TestParts_WithdrawnInDoubt_AllAreRemoved(t *testing.T) {
 		}
 		r.Withdraw(id)
 		next := r.Post(app.Token, "next")
-		r.Await(next, outbox.StateSent)
+		r.Await(next, post.StateSent)
 		r.Drained()
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"next"}) {
 			t.Errorf("%d events are in the room", len(got))
 		}
-		if m := r.Stored(id); m.State != outbox.StateRedacted || m.Error != "" {
+		if m := r.Stored(id); m.State != post.StateRedacted || m.Error != "" {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
 	})
@@ -186,7 +186,7 @@ func TestPartRefused(t *testing.T) {
 		synctest.Wait()
 		id := r.Post(r.NewApp("a", "!a:hs").Token, report(2100))
 		time.Sleep(time.Minute)
-		if m := r.Stored(id); m.State != outbox.StateSent || !strings.Contains(m.Error, "does not accept the event") {
+		if m := r.Stored(id); m.State != post.StateSent || !strings.Contains(m.Error, "does not accept the event") {
 			t.Errorf("it is %s, %q", m.State, m.Error)
 		}
 		if got := r.HS.Bodies("!a:hs"); len(got) != 2 || got[1] != "message.md" {

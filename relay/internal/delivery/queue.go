@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
@@ -45,7 +45,7 @@ type queue struct {
 	echo         map[string]string // event ids that sync has shown for it, by transaction id
 
 	// The goroutine's own.
-	page      []*outbox.Entry
+	page      []*post.Entry
 	finished  map[int64]int64            // entries that are final, and the numbers of their outcomes
 	spread    int64                      // the number of the last outcome that adds or ends other entries
 	retried   int64                      // the number of the last outcome of an entry that stays
@@ -220,7 +220,7 @@ func (q *queue) work() {
 }
 
 // next returns the first entry; nil if there is none. The rest of a message precedes all others, so it must be stored before.
-func (q *queue) next() (*outbox.Entry, error) {
+func (q *queue) next() (*post.Entry, error) {
 	if q.spread > q.d.store.Committed() {
 		if err := q.d.store.Settle(q.d.ctx); err != nil {
 			return nil, fmt.Errorf("store what follows a message: %w", err)
@@ -288,7 +288,7 @@ func (q *queue) release() {
 }
 
 // finish takes the first entry, which is final, out and reports its outcome.
-func (q *queue) finish(e *outbox.Entry, o *store.Outcome) {
+func (q *queue) finish(e *post.Entry, o *store.Outcome) {
 	q.page[0] = nil // it is not needed until the whole page is done
 	q.page = q.page[1:]
 	q.finished[e.ID] = q.d.report(o)
@@ -299,7 +299,7 @@ func (q *queue) finish(e *outbox.Entry, o *store.Outcome) {
 }
 
 // keep leaves the first entry for another attempt and reports its outcome.
-func (q *queue) keep(e *outbox.Entry, o *store.Outcome) {
+func (q *queue) keep(e *post.Entry, o *store.Outcome) {
 	q.mu.Lock()
 	q.lastError, q.retrying = e.Error, e.Txn
 	q.mu.Unlock()
@@ -352,7 +352,7 @@ func (q *queue) takeEcho() {
 	}
 	clear(q.echo)
 	q.mu.Unlock()
-	if err != nil || eventID == "" || e.Kind != outbox.Message && e.Kind != outbox.Part || e.FirstAttemptAt == 0 {
+	if err != nil || eventID == "" || e.Kind != post.KindMessage && e.Kind != post.KindPart || e.FirstAttemptAt == 0 {
 		return
 	}
 	q.d.succeeded(q, e, eventID)

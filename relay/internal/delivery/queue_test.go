@@ -8,7 +8,7 @@ import (
 
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/store"
 )
@@ -32,7 +32,7 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 	}
 	r.Drained()
 	for range all {
-		if m, err := r.Wait(ctx, r.Admin, r.Post(app.Token, "x"), time.Minute); err != nil || m.State != outbox.StateSent {
+		if m, err := r.Wait(ctx, r.Admin, r.Post(app.Token, "x"), time.Minute); err != nil || m.State != post.StateSent {
 			t.Fatalf("%+v, %v", m, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
@@ -25,7 +25,7 @@ var (
 
 // doubtful reports whether an earlier attempt may have arrived although the homeserver would not deduplicate a
 // repeat.
-func (d *Delivery) doubtful(e *outbox.Entry, device string) bool {
+func (d *Delivery) doubtful(e *post.Entry, device string) bool {
 	if e.FirstAttemptAt == 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
 
 // reconcile finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not: then
 // the entry was never attempted. What was encrypted for it is dropped: another device or room cannot use it.
-func (d *Delivery) reconcile(roomID string, e *outbox.Entry) (string, error) {
+func (d *Delivery) reconcile(roomID string, e *post.Entry) (string, error) {
 	id, err := d.find(roomID, e.Txn, e.AcceptedAt)
 	if err == nil && id == "" {
 		e.FirstAttemptAt, e.Device = 0, ""
@@ -56,7 +56,7 @@ func (d *Delivery) reconcile(roomID string, e *outbox.Entry) (string, error) {
 
 // reconcileBefore finds out whether an earlier attempt arrived in the room that was replaced since. Where the bot is not
 // let look, it stays unknown.
-func (d *Delivery) reconcileBefore(old string, e *outbox.Entry) (string, error) {
+func (d *Delivery) reconcileBefore(old string, e *post.Entry) (string, error) {
 	id, err := d.reconcile(old, e)
 	switch classOf(err).Class {
 	case matrix.ClassBlock, matrix.ClassJoin, matrix.ClassDead, matrix.ClassReconcile:
@@ -67,7 +67,7 @@ func (d *Delivery) reconcileBefore(old string, e *outbox.Entry) (string, error) 
 
 // arrived returns the event of an earlier attempt if it arrived and the homeserver would not deduplicate a repeat. While that is
 // unknown nothing is sent again: a person decides about a message, and its follow-ups are given up.
-func (d *Delivery) arrived(q *queue, room store.Room, device string, e *outbox.Entry) (id string, err error) {
+func (d *Delivery) arrived(q *queue, room store.Room, device string, e *post.Entry) (id string, err error) {
 	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
 		id, err = d.reconcileBefore(old, e)
@@ -75,7 +75,7 @@ func (d *Delivery) arrived(q *queue, room store.Room, device string, e *outbox.E
 	if id == "" && err == nil && doubtful {
 		id, err = d.reconcile(room.RoomID, e)
 	}
-	if errors.Is(err, errUnproven) && e.Kind != outbox.Message {
+	if errors.Is(err, errUnproven) && e.Kind != post.KindMessage {
 		err = errRestUnproven
 	}
 	return id, err

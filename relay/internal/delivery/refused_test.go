@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -48,15 +48,15 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 				}
 				next, err := r.Wait(ctx, r.Admin, r.Post(app.Token, "next"), max(tt.within, time.Hour))
 				if tt.within == 0 {
-					if err != nil || next.State != outbox.StateQueued {
+					if err != nil || next.State != post.StateQueued {
 						t.Errorf("the next one is %s, %v", next.State, err)
 					}
 					return
 				}
-				if err != nil || next.State != outbox.StateSent || r.Status(ctx).Blocked != 0 || next.SentAt().Sub(outbox.Time(next.AcceptedAt)) > tt.within {
-					t.Errorf("the next one is %s after %v, %q; %d rooms are blocked", next.State, next.SentAt().Sub(outbox.Time(next.AcceptedAt)), next.Error, r.Status(ctx).Blocked)
+				if err != nil || next.State != post.StateSent || r.Status(ctx).Blocked != 0 || next.SentAt().Sub(post.Time(next.AcceptedAt)) > tt.within {
+					t.Errorf("the next one is %s after %v, %q; %d rooms are blocked", next.State, next.SentAt().Sub(post.Time(next.AcceptedAt)), next.Error, r.Status(ctx).Blocked)
 				}
-				if m := r.Stored(first); m.State != outbox.StateSent || !strings.Contains(m.Error, tt.err.Reason) {
+				if m := r.Stored(first); m.State != post.StateSent || !strings.Contains(m.Error, tt.err.Reason) {
 					t.Errorf("the first one is %s and says %q", m.State, m.Error)
 				}
 			})
@@ -75,10 +75,10 @@ func TestWithdrawnWithoutItsFile(t *testing.T) {
 		synctest.Wait()
 		id := r.Post(r.NewApp("a", "!a:hs").Token, strings.Repeat("long ", 40_000))
 		time.Sleep(time.Second)
-		if m := r.Stored(id); m.State != outbox.StateSent || r.Waiting() != 1 {
+		if m := r.Stored(id); m.State != post.StateSent || r.Waiting() != 1 {
 			t.Fatalf("it is %s, %q; %d wait", m.State, m.Error, r.Waiting())
 		}
-		if m, err := r.Cancel(ctx, r.Admin, id); err != nil || m.State != outbox.StateSent || m.Error != "" || m.Code != "" {
+		if m, err := r.Cancel(ctx, r.Admin, id); err != nil || m.State != post.StateSent || m.Error != "" || m.Code != "" {
 			t.Errorf("it is %s, %q %q, %v", m.State, m.Error, m.Code, err)
 		}
 		time.Sleep(time.Second)       // until it is counted again
@@ -109,10 +109,10 @@ func TestRefusedForAWhile_TheRestWaits(t *testing.T) {
 				app := r.NewApp("a", "!a:hs")
 				id := r.Post(app.Token, report(2100))
 				next := r.Post(app.Token, "next")
-				if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != outbox.StateSent {
+				if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != post.StateSent {
 					t.Fatalf("%+v, %v", m, err)
 				}
-				if m := r.Stored(id); m.State != outbox.StateSent || m.Error != "" {
+				if m := r.Stored(id); m.State != post.StateSent || m.Error != "" {
 					t.Errorf("it is %s, %q", m.State, m.Error)
 				}
 				if suffix == "p1" {

@@ -7,7 +7,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 var errNoTarget = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message isn't in the room."}
@@ -34,23 +34,23 @@ func inThread(root, to string) relation {
 }
 
 // renderRelated makes the wire bytes of an edit, a reply or a reaction.
-func (d *Delivery) renderRelated(q *queue, e *outbox.Entry) (err error) {
+func (d *Delivery) renderRelated(q *queue, e *post.Entry) (err error) {
 	if err := d.findTarget(e); err != nil {
 		return err
 	}
 	switch e.Kind {
-	case outbox.Reaction:
+	case post.KindReaction:
 		e.Wire, err = related([]byte("{"+format.MarkerField(e.Txn)+"}"), relation{Type: "m.annotation", EventID: e.TargetEvent, Key: e.Body})
-	case outbox.Edit:
+	case post.KindEdit:
 		e.Wire, err = d.renderEdit(e)
-	case outbox.Reply:
+	case post.KindReply:
 		e.Wire, err = d.renderReply(q, e)
 	}
 	return err
 }
 
 // findTarget finds the event of an entry's target if it wasn't known when the entry was read.
-func (d *Delivery) findTarget(e *outbox.Entry) error {
+func (d *Delivery) findTarget(e *post.Entry) error {
 	if e.TargetEvent != "" {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (d *Delivery) findTarget(e *outbox.Entry) error {
 		return &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The message to change cannot be read.", Err: err}
 	}
 	target, err := d.store.Message(d.ctx, e.Target)
-	if err != nil || target.EventID == "" || target.State != outbox.StateSent {
+	if err != nil || target.EventID == "" || target.State != post.StateSent {
 		return errNoTarget
 	}
 	e.TargetEvent = target.EventID
@@ -66,7 +66,7 @@ func (d *Delivery) findTarget(e *outbox.Entry) error {
 }
 
 // renderEdit makes an event that replaces another one. It mentions nobody.
-func (d *Delivery) renderEdit(e *outbox.Entry) ([]byte, error) {
+func (d *Delivery) renderEdit(e *post.Entry) ([]byte, error) {
 	o := d.o.Format
 	o.Budget, o.MaxEvents = format.DefaultBudget/2-maxRelation, 1 // the event has its content twice
 	events := eventsOf(e, o, d.log)
@@ -98,7 +98,7 @@ func unescaped(v any) ([]byte, error) {
 }
 
 // renderReply makes a message in the thread of another one.
-func (d *Delivery) renderReply(q *queue, e *outbox.Entry) ([]byte, error) {
+func (d *Delivery) renderReply(q *queue, e *post.Entry) ([]byte, error) {
 	root, err := d.threadRoot(q, e)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (d *Delivery) renderReply(q *queue, e *outbox.Entry) ([]byte, error) {
 
 // latest returns the newest event of an entry's thread that is known to be sent, or else another one: clients without threads show the
 // entry as a reply to it.
-func (d *Delivery) latest(q *queue, e *outbox.Entry, other string) string {
+func (d *Delivery) latest(q *queue, e *post.Entry, other string) string {
 	found, err := d.store.LatestInThread(d.ctx, e, q.Room().ReplacedAt)
 	if err != nil {
 		return other
@@ -132,7 +132,7 @@ func spare(o format.Options) int {
 
 // threadRoot returns the first event of an entry's thread; "" if there is none before the entry's message. Of a room that was
 // replaced no event is one.
-func (d *Delivery) threadRoot(q *queue, e *outbox.Entry) (root string, err error) {
+func (d *Delivery) threadRoot(q *queue, e *post.Entry) (root string, err error) {
 	if e.Thread == "" {
 		return "", nil
 	}

@@ -13,7 +13,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -78,7 +78,7 @@ func TestAlert_Edit(t *testing.T) {
 		first := says(t, r, app.Token, "80 %", intake.Update)
 		again := says(t, r, app.Token, "90 %", intake.Update) // the message still waits
 		r.Start()
-		r.Await(first, outbox.StateSent)
+		r.Await(first, post.StateSent)
 		says(t, r, app.Token, "90 %", intake.Update)
 		time.Sleep(5 * time.Minute)
 		says(t, r, app.Token, "95 %", intake.Update)
@@ -87,7 +87,7 @@ func TestAlert_Edit(t *testing.T) {
 		r.Drained()
 		time.Sleep(20 * time.Minute)
 		second := says(t, r, app.Token, "85 %", intake.Update)
-		r.Await(second, outbox.StateSent)
+		r.Await(second, post.StateSent)
 		r.Drained()
 		if again != first || over != first || second == first {
 			t.Errorf("messages %d, %d, %d, %d", first, again, over, second)
@@ -116,7 +116,7 @@ func TestAlert_Offline_IsSentOnce(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		first := says(t, r, app.Token, "80 %", intake.Update)
-		r.Await(first, outbox.StateSent)
+		r.Await(first, post.StateSent)
 		release := r.HS.Hold()
 		another := r.Post(app.Token, "another")
 		for _, text := range []string{"81 %", "82 %", "83 %"} {
@@ -124,7 +124,7 @@ func TestAlert_Offline_IsSentOnce(t *testing.T) {
 		}
 		says(t, r, app.Token, "10 %", intake.Resolve)
 		release()
-		r.Await(another, outbox.StateSent)
+		r.Await(another, post.StateSent)
 		r.Drained()
 		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "Disk\n\n80 %|another|* ✅ Disk\n\n✅ Resolved.\n\n10 %" && got != "Disk\n\n80 %|another|* ✅ Disk\n\n✅ Resolved after 0 s.\n\n10 %" {
 			t.Errorf("%q", got)
@@ -140,7 +140,7 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 			r := relaytest.NewRig(t)
 			app := r.NewApp("a", "!a:hs")
 			r.Start()
-			r.Await(r.Post(app.Token, "before"), outbox.StateSent)
+			r.Await(r.Post(app.Token, "before"), post.StateSent)
 			arrived, release := make(chan struct{}), make(chan struct{})
 			r.HS.Script = func(_ matrix.Outgoing, n int) *relaytest.Answer {
 				if n == 1 {
@@ -167,7 +167,7 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 			} else {
 				close(release)
 			}
-			r.Await(id, outbox.StateSent)
+			r.Await(id, post.StateSent)
 			r.Drained()
 			if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); !strings.HasSuffix(got, "|* Disk\n\n90 %") {
 				t.Errorf("%q", got)
@@ -178,7 +178,7 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 
 // In the life cycle thread changes are replies, of which only a rising priority rings; an escalation of an edited one rings as well.
 func TestAlert_Replies(t *testing.T) {
-	for _, lifecycle := range []application.Lifecycle{"thread", "edit", "new"} {
+	for _, lifecycle := range []post.Lifecycle{"thread", "edit", "new"} {
 		t.Run(string(lifecycle), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := relaytest.NewRig(t)
@@ -186,21 +186,21 @@ func TestAlert_Replies(t *testing.T) {
 				app := r.NewApp("a", "!a:hs")
 				r.Set(app.Application.ID, application.Input{Lifecycle: &lifecycle})
 				r.Start()
-				post := func(text string, priority int, change intake.Change) {
+				submit := func(text string, priority int, change intake.Change) {
 					t.Helper()
 					a := r.Send(intake.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
-					r.Await(a.ID, outbox.StateSent)
+					r.Await(a.ID, post.StateSent)
 					r.Drained()
 				}
-				post("80 %", 0, intake.Update)
-				post("90 %", 1, intake.Update)
-				post("91 %", 1, intake.Update)
-				post("10 %", 0, intake.Resolve)
+				submit("80 %", 0, intake.Update)
+				submit("90 %", 1, intake.Update)
+				submit("91 %", 1, intake.Update)
+				submit("10 %", 0, intake.Resolve)
 				var got []string
 				for _, c := range sent() {
 					got = append(got, c.Relation.Type+" "+c.Body)
 				}
-				want := map[application.Lifecycle]string{
+				want := map[post.Lifecycle]string{
 					"thread": " 80 %|m.thread 90 %|m.thread 91 %|m.thread ✅ Resolved",
 					"edit":   " 80 %|m.replace * 90 %|m.thread 90 %|m.replace * 91 %|m.replace * ✅ Resolved",
 					"new":    " 80 %| 90 %| 91 %| ✅ Resolved",
@@ -241,7 +241,7 @@ func TestEdit_ByID(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Start()
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		if err := edit(app.Token, id, "three"); err != nil {
 			t.Fatal(err)
 		}
@@ -270,24 +270,24 @@ func TestAlert_Withdrawn(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		began := time.Now()
-		post := func() intake.Accepted {
+		submit := func() intake.Accepted {
 			t.Helper()
 			return r.Send(intake.Request{Token: app.Token, Message: "hot", Key: "k", Change: intake.Update, Began: began})
 		}
-		first := post()
-		r.Await(first.ID, outbox.StateSent)
+		first := submit()
+		r.Await(first.ID, post.StateSent)
 		r.Withdraw(first.ID)
-		if a := post(); !a.Replay || a.ID != first.ID {
+		if a := submit(); !a.Replay || a.ID != first.ID {
 			t.Errorf("%+v", a)
 		}
 		began = began.Add(time.Minute)
-		next := post()
+		next := submit()
 		if next.Replay || next.ID == first.ID {
 			t.Errorf("%+v", next)
 		}
 		r.Withdraw(next.ID)
 		began = time.Time{} // the report may be one of another time
-		if a := post(); a.Replay || a.ID == next.ID {
+		if a := submit(); a.Replay || a.ID == next.ID {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -300,26 +300,26 @@ func TestThread(t *testing.T) {
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Format.MaxEvents = 2 })
 		sent := contents(r)
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
-		post := func(token, thread, text string) int64 {
+		submit := func(token, thread, text string) int64 {
 			t.Helper()
 			return r.Send(intake.Request{Token: token, Message: text, Thread: thread}).ID
 		}
 		r.Start()
-		withdrawn := post(app.Token, "pr", "withdrawn")
-		r.Await(withdrawn, outbox.StateSent)
+		withdrawn := submit(app.Token, "pr", "withdrawn")
+		r.Await(withdrawn, post.StateSent)
 		r.Withdraw(withdrawn)
 		r.Drained()
-		r.Await(withdrawn, outbox.StateRedacted)
-		first := post(app.Token, "pr", "pr0")
-		r.Await(post(app.Token, "pr", "pr1"), outbox.StateSent)
+		r.Await(withdrawn, post.StateRedacted)
+		first := submit(app.Token, "pr", "pr0")
+		r.Await(submit(app.Token, "pr", "pr1"), post.StateSent)
 		r.Drained()
-		post(app.Token, "pr", "pr2")
-		post(app.Token, "", "none")
-		post(app.Token, "other", "other")
-		r.Await(post(other.Token, "pr", "elsewhere"), outbox.StateSent)
+		submit(app.Token, "pr", "pr2")
+		submit(app.Token, "", "none")
+		submit(app.Token, "other", "other")
+		r.Await(submit(other.Token, "pr", "elsewhere"), post.StateSent)
 		r.Drained()
 		r.Restart()
-		r.Await(post(app.Token, "pr", strings.Repeat("long\n\n", 40<<10)), outbox.StateSent)
+		r.Await(submit(app.Token, "pr", strings.Repeat("long\n\n", 40<<10)), post.StateSent)
 		r.Drained()
 		var got []string
 		root := ""
@@ -353,21 +353,21 @@ func TestThread_OfAGroup(t *testing.T) {
 		app, yes := r.NewApp("a", "!a:hs"), true
 		r.Set(app.Application.ID, application.Input{GroupThreads: &yes})
 		r.Start()
-		post := func(key string, change intake.Change) {
+		submit := func(key string, change intake.Change) {
 			t.Helper()
 			a := r.Send(intake.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
-			r.Await(a.ID, outbox.StateSent)
+			r.Await(a.ID, post.StateSent)
 			r.Drained()
 		}
-		post("one", intake.Update)
-		post("two", intake.Update)
-		post("one", intake.Resolve)
+		submit("one", intake.Update)
+		submit("two", intake.Update)
+		submit("one", intake.Resolve)
 		time.Sleep(time.Hour)
-		post("three", intake.Update)
-		post("two", intake.Resolve)
-		post("three", intake.Resolve)
+		submit("three", intake.Update)
+		submit("two", intake.Resolve)
+		submit("three", intake.Resolve)
 		time.Sleep(time.Hour)
-		post("one", intake.Update)
+		submit("one", intake.Update)
 		var got []string
 		for _, c := range sent() {
 			if c.Relation.Type != "m.replace" {

@@ -7,7 +7,7 @@ import (
 
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -20,13 +20,13 @@ func TestReplayOfAForgottenMessage(t *testing.T) {
 		r.Start()
 		in := intake.Request{Token: app.Token, Message: "once", IdempotencyKey: "k"}
 		first := r.Send(in)
-		r.Await(first.ID, outbox.StateSent)
-		if again, err := r.Accept(ctx, in); err != nil || !again.Replay || again.State != outbox.StateSent || again.EventID == "" {
+		r.Await(first.ID, post.StateSent)
+		if again, err := r.Accept(ctx, in); err != nil || !again.Replay || again.State != post.StateSent || again.EventID == "" {
 			t.Errorf("while it is there: %+v, %v", again, err)
 		}
 		time.Sleep(2*time.Hour + relay.MaintenanceInterval)
 		again, err := r.Accept(ctx, in)
-		if err != nil || !again.Replay || again.ID != first.ID || again.State != outbox.StateForgotten {
+		if err != nil || !again.Replay || again.ID != first.ID || again.State != post.StateForgotten {
 			t.Errorf("when it is removed: %+v, %v", again, err)
 		}
 		if got := r.HS.Bodies("!a:hs"); len(got) != 1 {
@@ -41,13 +41,13 @@ func TestCancelInDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		arrived, history bool // the event came into the room; the room's history can be read to its end
-		state            outbox.State
+		state            post.State
 		doubt            bool
 		left             int // events in the room in the end
 	}{
-		{"it arrived", true, true, outbox.StateRedacted, false, 0},
-		{"it did not", false, true, outbox.StateCancelled, false, 0},
-		{"nobody knows", false, false, outbox.StateCancelled, true, 0},
+		{"it arrived", true, true, post.StateRedacted, false, 0},
+		{"it did not", false, true, post.StateCancelled, false, 0},
+		{"nobody knows", false, false, post.StateCancelled, true, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -59,16 +59,16 @@ func TestCancelInDoubt(t *testing.T) {
 				}
 				id := r.Post(app.Token, "text")
 				r.Start()
-				r.Await(id, outbox.StateRetryWait)
+				r.Await(id, post.StateRetryWait)
 				m, err := r.Cancel(ctx, r.Admin, id)
-				if err != nil || m.State != outbox.StateCancelled || m.Error != outbox.InDoubt {
+				if err != nil || m.State != post.StateCancelled || m.Error != post.InDoubt {
 					t.Errorf("withdrawn: %+v, %v", m, err)
 				}
 				time.Sleep(time.Minute) // the room is asked
-				if m = r.Stored(id); (m.Error == outbox.InDoubt) != tt.doubt {
+				if m = r.Stored(id); (m.Error == post.InDoubt) != tt.doubt {
 					t.Errorf("after the room was asked: %+v", m)
 				}
-				if m = r.Await(id, tt.state); tt.state == outbox.StateRedacted && m.EventID == "" {
+				if m = r.Await(id, tt.state); tt.state == post.StateRedacted && m.EventID == "" {
 					t.Errorf("redacted: %+v", m)
 				}
 				if got := r.HS.Bodies("!a:hs"); len(got) != tt.left {
@@ -87,15 +87,15 @@ func TestCountsAfterACrash(t *testing.T) {
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		r.Start()
 		for range 3 {
-			r.Await(r.Post(app.Token, "old"), outbox.StateSent)
+			r.Await(r.Post(app.Token, "old"), post.StateSent)
 		}
 		time.Sleep(2*time.Hour + relay.MaintenanceInterval) // all of these are removed
-		r.Await(r.Post(app.Token, "new"), outbox.StateSent)
-		r.Await(r.Post(other.Token, "other"), outbox.StateSent)
+		r.Await(r.Post(app.Token, "new"), post.StateSent)
+		r.Await(r.Post(other.Token, "other"), post.StateSent)
 		withdrawn := r.Post(app.Token, "withdrawn")
-		r.Await(withdrawn, outbox.StateSent)
+		r.Await(withdrawn, post.StateSent)
 		r.Withdraw(withdrawn)
-		r.Await(withdrawn, outbox.StateRedacted)
+		r.Await(withdrawn, post.StateRedacted)
 		time.Sleep(10 * time.Second)
 		r.Crash()
 		r.Open()

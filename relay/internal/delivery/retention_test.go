@@ -10,7 +10,7 @@ import (
 
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -29,7 +29,7 @@ func TestCountsSurviveARestart(t *testing.T) {
 	for range 20 {
 		r.Post(app.Token, "good")
 	}
-	r.Await(r.Post(app.Token, "wrong"), outbox.StateDead)
+	r.Await(r.Post(app.Token, "wrong"), post.StateDead)
 	for range 2 {
 		a, err := r.Application(ctx, r.Admin, app.Application.ID)
 		if err != nil || a.Accepted != 21 || a.Sent != 20 || a.Dead != 1 || a.LastUsed.IsZero() {
@@ -71,7 +71,7 @@ func TestRetention(t *testing.T) {
 		wg.Wait()
 		time.Sleep(11 * time.Hour)
 		young := r.Post(good.Token, "young")
-		r.Await(young, outbox.StateSent)
+		r.Await(young, post.StateSent)
 		time.Sleep(relay.MaintenanceInterval)
 		page, err := r.Messages(ctx, r.Admin, intake.Filter{})
 		var got []int64

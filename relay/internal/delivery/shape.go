@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
@@ -17,7 +17,7 @@ const shortBody = 5 << 10
 
 // Shape returns the number of events that a message is sent as, as names and settings are now, and whether its full text follows as a
 // file. A message that cannot be rendered has none.
-func Shape(ctx context.Context, s *store.Store, o format.Options, log *zap.Logger, m outbox.View) (events int, file bool, err error) {
+func Shape(ctx context.Context, s *store.Store, o format.Options, log *zap.Logger, m post.View) (events int, file bool, err error) {
 	if len(m.Body) <= shortBody && !strings.Contains(m.Body, "]:") {
 		return 1, false, nil
 	}

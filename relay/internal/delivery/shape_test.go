@@ -7,7 +7,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -33,7 +33,7 @@ func TestShape_IsWhatIsSent(t *testing.T) {
 			before := len(r.HS.Bodies("!a:hs"))
 			tt.request.Token = app.Token
 			a := r.Send(tt.request)
-			m := r.Await(a.ID, outbox.StateSent)
+			m := r.Await(a.ID, post.StateSent)
 			r.Drained()
 			want := len(r.HS.Bodies("!a:hs")) - before
 			events, file, err := r.Shape(ctx, m)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -29,7 +29,7 @@ func TestParts_CannotBeStored_TheNextMessageWaits(t *testing.T) {
 			t.Errorf("the room has %d events while the disk is full", n)
 		}
 		r.FillDisk(false)
-		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != outbox.StateSent {
+		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != post.StateSent {
 			t.Fatalf("%+v, %v", m, err)
 		}
 		wantReport(r, 2100, 5, "next")

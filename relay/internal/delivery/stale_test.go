@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -44,7 +44,7 @@ func TestAttemptThatCannotBeStored(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	r.FillDisk(false)
-	r.Await(id, outbox.StateSent)
+	r.Await(id, post.StateSent)
 	if n := len(r.HS.Bodies("!a:hs")); n != 1 {
 		t.Errorf("it is in the room %d times", n)
 	}

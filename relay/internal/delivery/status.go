@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 	"slipway/shared/plural"
 )
@@ -72,7 +72,7 @@ func waiting(ctx context.Context, s *store.Store) (n int64, age time.Duration) {
 		return 0, 0
 	}
 	if oldest, err := s.Oldest(ctx); err == nil && oldest > 0 {
-		age = time.Since(outbox.Time(oldest))
+		age = time.Since(post.Time(oldest))
 	}
 	return n, age
 }

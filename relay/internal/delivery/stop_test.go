@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -27,12 +27,12 @@ func TestGracefulStop(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		if m := r.Stored(next); m.State != outbox.StateQueued {
+		if m := r.Stored(next); m.State != post.StateQueued {
 			t.Errorf("the next: %+v", m)
 		}
 		r.Shutdown()
 		r.Open()
-		if m := r.Stored(id); m.State != outbox.StateSent {
+		if m := r.Stored(id); m.State != post.StateSent {
 			t.Errorf("what was in flight: %+v", m)
 		}
 		r.HS.Script = nil
@@ -74,16 +74,16 @@ func TestKilled(t *testing.T) {
 		down     time.Duration
 		device   string
 		findable bool
-		want     outbox.State
+		want     post.State
 		events   int
 	}{
-		{"before the event arrived", false, time.Minute, "DEV", true, outbox.StateSent, 1},
-		{"after the event arrived", true, time.Minute, "DEV", true, outbox.StateSent, 1},
-		{"arrived, down for days", true, 48 * time.Hour, "DEV", true, outbox.StateSent, 1},
-		{"not arrived, down for days", false, 48 * time.Hour, "DEV", true, outbox.StateSent, 1},
-		{"arrived, new device", true, time.Minute, "NEW", true, outbox.StateSent, 1},
-		{"not arrived, new device", false, time.Minute, "NEW", true, outbox.StateSent, 1},
-		{"not arrived, new device, history cut", false, time.Minute, "NEW", false, outbox.StateAmbiguous, 0},
+		{"before the event arrived", false, time.Minute, "DEV", true, post.StateSent, 1},
+		{"after the event arrived", true, time.Minute, "DEV", true, post.StateSent, 1},
+		{"arrived, down for days", true, 48 * time.Hour, "DEV", true, post.StateSent, 1},
+		{"not arrived, down for days", false, 48 * time.Hour, "DEV", true, post.StateSent, 1},
+		{"arrived, new device", true, time.Minute, "NEW", true, post.StateSent, 1},
+		{"not arrived, new device", false, time.Minute, "NEW", true, post.StateSent, 1},
+		{"not arrived, new device, history cut", false, time.Minute, "NEW", false, post.StateAmbiguous, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -124,11 +124,11 @@ func TestKilled(t *testing.T) {
 				if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, want) {
 					t.Errorf("the room has %q, want %q", got, want)
 				}
-				if test.want == outbox.StateAmbiguous {
+				if test.want == post.StateAmbiguous {
 					if m, err := r.Redeliver(context.Background(), r.Admin, id); err != nil || !m.State.Pending() {
 						t.Fatalf("redeliver: %+v, %v", m, err)
 					}
-					if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent {
+					if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != post.StateSent {
 						t.Errorf("after redelivering: %+v", m)
 					}
 				}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -18,28 +18,28 @@ func TestThread_OutlivesItsRoot(t *testing.T) {
 		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = 10 * time.Hour })
 		sent := contents(r)
 		app := r.NewApp("a", "!a:hs")
-		post := func(thread string) int64 {
+		submit := func(thread string) int64 {
 			t.Helper()
 			a := r.Send(intake.Request{Token: app.Token, Message: "m", Thread: thread})
-			r.Await(a.ID, outbox.StateSent)
+			r.Await(a.ID, post.StateSent)
 			r.Drained()
 			return a.ID
 		}
 		r.Start()
-		withdrawn := post("withdrawn")
-		post("withdrawn")
+		withdrawn := submit("withdrawn")
+		submit("withdrawn")
 		first := r.Stored(withdrawn).EventID
 		r.Withdraw(withdrawn)
 		r.Drained()
-		r.Await(withdrawn, outbox.StateRedacted)
-		post("withdrawn")
-		old := r.Stored(post("old")).EventID
+		r.Await(withdrawn, post.StateRedacted)
+		submit("withdrawn")
+		old := r.Stored(submit("old")).EventID
 		for range 10 {
 			time.Sleep(4 * time.Hour)
-			post("old")
+			submit("old")
 		}
 		r.Restart()
-		post("old")
+		submit("old")
 		roots := map[string]int{}
 		for _, c := range sent() {
 			roots[c.Relation.EventID]++

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -49,7 +49,7 @@ func TestKilled_ResultsNotStored_EachMessageArrivesOnce(t *testing.T) {
 		r.HS.Script, r.HS.DeviceID = nil, "NEW"
 		r.Open()
 		r.Start()
-		r.Await(last, outbox.StateSent)
+		r.Await(last, post.StateSent)
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, want) {
 			t.Errorf("the room has %q, want %q", got, want)
 		}
@@ -77,7 +77,7 @@ func TestStop_ResultsCannotBeStored_EachMessageArrivesOnce(t *testing.T) {
 	r.HS.DeviceID = "NEW"
 	r.Open()
 	r.Start()
-	r.Await(r.Post(app.Token, "y"), outbox.StateSent)
+	r.Await(r.Post(app.Token, "y"), post.StateSent)
 	if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x", "y"}) {
 		t.Errorf("the room has %q", got)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -19,12 +19,12 @@ func TestUpgradeBetweenTwoAttempts(t *testing.T) {
 		stored, findable bool
 		after            time.Duration // the room is replaced; the attempt takes a second
 		in               string
-		state            outbox.State
+		state            post.State
 	}{
-		"during the attempt": {true, true, 500 * time.Millisecond, "!old:hs", outbox.StateSent},
-		"arrived":            {true, true, 1001 * time.Millisecond, "!old:hs", outbox.StateSent},
-		"did not arrive":     {false, true, 1001 * time.Millisecond, "!new:hs", outbox.StateSent},
-		"nobody knows":       {false, false, 1001 * time.Millisecond, "", outbox.StateAmbiguous},
+		"during the attempt": {true, true, 500 * time.Millisecond, "!old:hs", post.StateSent},
+		"arrived":            {true, true, 1001 * time.Millisecond, "!old:hs", post.StateSent},
+		"did not arrive":     {false, true, 1001 * time.Millisecond, "!new:hs", post.StateSent},
+		"nobody knows":       {false, false, 1001 * time.Millisecond, "", post.StateAmbiguous},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 		"file and restart": {long, "m.file", func(r *relaytest.Rig, _ int64) { r.Restart() }},
 		"withdrawn": {"x", "m.text", func(r *relaytest.Rig, id int64) {
 			m, err := r.Cancel(ctx, r.Admin, id)
-			if err != nil || m.State != outbox.StateCancelled || m.Error != outbox.InDoubt {
+			if err != nil || m.State != post.StateCancelled || m.Error != post.InDoubt {
 				t.Errorf("it is %s, %q, %v", m.State, m.Error, err)
 			}
 		}},
@@ -119,8 +119,8 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 func TestUpgradeWithoutALookBack(t *testing.T) {
 	for text, tt := range map[string]struct {
 		kind  string
-		state outbox.State
-	}{"x": {"m.text", outbox.StateAmbiguous}, strings.Repeat("long ", 40_000): {"m.file", outbox.StateSent}} {
+		state post.State
+	}{"x": {"m.text", post.StateAmbiguous}, strings.Repeat("long ", 40_000): {"m.file", post.StateSent}} {
 		for _, class := range []matrix.Class{matrix.ClassBlock, matrix.ClassJoin, matrix.ClassReconcile} {
 			t.Run(tt.kind+" "+string(class), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestUpgradeWithoutALookBack(t *testing.T) {
 					if m := r.Stored(id); m.State != tt.state || !strings.Contains(m.Error, "unknown") {
 						t.Errorf("it is %s, %q", m.State, m.Error)
 					}
-					if m := r.Stored(next); m.State != outbox.StateSent || m.RoomID != "!new:hs" {
+					if m := r.Stored(next); m.State != post.StateSent || m.RoomID != "!new:hs" {
 						t.Errorf("the next one is %s, %q", m.State, m.Error)
 					}
 				})
@@ -169,7 +169,7 @@ func TestUpgradeBeforeACrash(t *testing.T) {
 		r.Open()
 		r.Start()
 		time.Sleep(time.Minute)
-		if m := r.Stored(id); m.State != outbox.StateSent || len(r.HS.Bodies("!new:hs")) != 1 || len(r.HS.Bodies("!old:hs")) != 0 {
+		if m := r.Stored(id); m.State != post.StateSent || len(r.HS.Bodies("!new:hs")) != 1 || len(r.HS.Bodies("!old:hs")) != 0 {
 			t.Errorf("it is %s, %q, and in the room %d times", m.State, m.Error, len(r.HS.Bodies("!new:hs")))
 		}
 	})

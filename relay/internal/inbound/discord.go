@@ -11,7 +11,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -217,7 +217,7 @@ func replyDiscord(w http.ResponseWriter, res Result) {
 	m := res.Messages[0]
 	httprequest.WriteJSON(w, http.StatusOK, map[string]any{
 		"id": strconv.FormatInt(m.ID, 10), "type": 0, "content": m.Body, "channel_id": strconv.FormatInt(m.ApplicationID, 10),
-		"webhook_id": strconv.FormatInt(m.ApplicationID, 10), "timestamp": outbox.Time(m.AcceptedAt).Format(time.RFC3339Nano),
+		"webhook_id": strconv.FormatInt(m.ApplicationID, 10), "timestamp": post.Time(m.AcceptedAt).Format(time.RFC3339Nano),
 		"author":      map[string]any{"id": strconv.FormatInt(m.ApplicationID, 10), "username": m.Title, "bot": true, "discriminator": "0000", "avatar": nil},
 		"attachments": []any{}, "embeds": []any{}, "mentions": []any{}, "mention_roles": []any{}, "components": []any{},
 		"pinned": false, "tts": false, "mention_everyone": false, "edited_timestamp": nil, "flags": 0,

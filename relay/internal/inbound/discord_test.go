@@ -12,7 +12,7 @@ import (
 
 func TestDiscord(t *testing.T) {
 	const path = "/api/v10/webhooks/1/" + token
-	b, err := post(t, Discord(), path, `{"content":"**a**","flags":4096}`)
+	b, err := submit(t, Discord(), path, `{"content":"**a**","flags":4096}`)
 	shown{"", "**a**", ""}.check(t, "content", b, err)
 	if p := b.Drafts[0].Priority; p == nil || *p != -1 {
 		t.Errorf("a silent message has the priority %v", p)
@@ -20,24 +20,24 @@ func TestDiscord(t *testing.T) {
 	if w := replied(Discord(), b); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Errorf("without wait: %d %s", w.Code, w.Body)
 	}
-	b, err = post(t, Discord(), path+"?wait=true", `{"content":"c","embeds":[{"title":"T","url":"https://e.org","description":"_d_","fields":[{"name":"n","value":"v"}],"footer":{"text":"f"}}]}`)
+	b, err = submit(t, Discord(), path+"?wait=true", `{"content":"c","embeds":[{"title":"T","url":"https://e.org","description":"_d_","fields":[{"name":"n","value":"v"}],"footer":{"text":"f"}}]}`)
 	shown{"", `<p>c</p><p><strong><a href="https://e.org">T</a></strong><br><em>d</em><br><strong>n:</strong> v<br>f</p>`, "text/html"}.check(t, "embed", b, err)
 	var m struct{ ID string }
 	if w := replied(Discord(), b); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &m) != nil || m.ID != "42" {
 		t.Errorf("with wait: %d %s", w.Code, w.Body)
 	}
 	for query, status := range map[string]int{"wait=True": 200, "wait=TRUE": 200, "wait=1": 200, "wait=yes": 200, "wait=on": 200, "wait=False": 204, "wait=0": 204, "wait=": 204} {
-		b, err := post(t, Discord(), path+"?"+query, `{"content":"c"}`)
+		b, err := submit(t, Discord(), path+"?"+query, `{"content":"c"}`)
 		if w := replied(Discord(), b); err != nil || w.Code != status {
 			t.Errorf("%s: %d, %v, want %d", query, w.Code, err, status)
 		}
 	}
-	b, err = post(t, Discord(), path+"?thread_id=5", `{"content":"c"}`)
+	b, err = submit(t, Discord(), path+"?thread_id=5", `{"content":"c"}`)
 	if err != nil || b.Drafts[0].Thread != "discord:5" {
 		t.Errorf("thread: %+v, %v", b.Drafts, err)
 	}
 	const form = "--x\r\nContent-Disposition: form-data; name=\"payload_json\"\r\n\r\n{\"content\":\"c\"}\r\n--x\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"f\"\r\n\r\nfile\r\n--x--\r\n"
-	b, err = post(t, Discord(), "/api/webhooks/1/"+token, form, "Content-Type: multipart/form-data; boundary=x")
+	b, err = submit(t, Discord(), "/api/webhooks/1/"+token, form, "Content-Type: multipart/form-data; boundary=x")
 	shown{"", "c", ""}.check(t, "form", b, err)
 }
 
@@ -57,7 +57,7 @@ func TestDiscord_Get(t *testing.T) {
 // Clients edit and delete what they have sent by the id of the answer.
 func TestDiscord_Message(t *testing.T) {
 	p := Discord()
-	b, err := post(t, p, "/api/webhooks/1/"+token+"/messages/42", `{"content":"new"}`)
+	b, err := submit(t, p, "/api/webhooks/1/"+token+"/messages/42", `{"content":"new"}`)
 	shown{"", "new", ""}.check(t, "edit", b, err)
 	if b.Drafts[0].Edits != 42 || replied(p, b).Code != http.StatusOK {
 		t.Errorf("edit: %+v", b)
@@ -73,7 +73,7 @@ func TestDiscord_Message(t *testing.T) {
 
 func TestDiscordRefuses(t *testing.T) {
 	for body, want := range map[string]float64{"{}": 50006, "{": 50109, `{"embeds":[{},{},{},{},{},{},{},{},{},{},{}]}`: 50035} {
-		_, err := post(t, Discord(), "/api/webhooks/1/"+token, body)
+		_, err := submit(t, Discord(), "/api/webhooks/1/"+token, body)
 		checkDiscord(t, err, http.StatusBadRequest, want)
 	}
 	checkDiscord(t, errToken, http.StatusUnauthorized, 50027)
@@ -95,12 +95,12 @@ func checkDiscord(t *testing.T, err error, status int, code float64) map[string]
 // Messages of components have no content. Link buttons below a text are links.
 func TestDiscord_Components(t *testing.T) {
 	const path = "/api/webhooks/1/" + token
-	b, err := post(t, Discord(), path+"?with_components=true", `{"flags":32768,"components":[{"type":17,"components":[{"type":10,"content":"# Down"},{"type":14},{"type":9,"components":[{"type":10,"content":"**web**"}],"accessory":{"type":11,"media":{"url":"https://e.org/t.png"},"description":"logo"}},{"type":12,"items":[{"media":{"url":"https://e.org/p.png"}},{"media":{"url":"attachment://x"}}]}]},{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://e.org"},{"type":2,"style":1,"label":"No","custom_id":"x"}]}]}`)
+	b, err := submit(t, Discord(), path+"?with_components=true", `{"flags":32768,"components":[{"type":17,"components":[{"type":10,"content":"# Down"},{"type":14},{"type":9,"components":[{"type":10,"content":"**web**"}],"accessory":{"type":11,"media":{"url":"https://e.org/t.png"},"description":"logo"}},{"type":12,"items":[{"media":{"url":"https://e.org/p.png"}},{"media":{"url":"attachment://x"}}]}]},{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://e.org"},{"type":2,"style":1,"label":"No","custom_id":"x"}]}]}`)
 	shown{"", `<p><h1>Down</h1><br><hr><br><strong>web</strong><br><a href="https://e.org/t.png">logo</a><br><a href="https://e.org/p.png">Image</a><br><a href="https://e.org">Open</a></p>`, "text/html"}.check(t, "components", b, err)
-	b, err = post(t, Discord(), path, `{"content":"**c**","components":[{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://e.org"}]}]}`)
+	b, err = submit(t, Discord(), path, `{"content":"**c**","components":[{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://e.org"}]}]}`)
 	shown{"", `<p><strong>c</strong></p><p><a href="https://e.org">Open</a></p>`, "text/html"}.check(t, "button", b, err)
 	for _, body := range []string{`{"flags":32768,"components":[]}`, `{"components":[{"type":1,"components":[{"type":2,"label":"x"}]}]}`, `{"content":"x","components":[` + strings.Repeat(`{"type":14},`, maxComponents) + `{"type":14}]}`} {
-		if _, err := post(t, Discord(), path, body); refusal.KindOf(err) != refusal.KindInvalid {
+		if _, err := submit(t, Discord(), path, body); refusal.KindOf(err) != refusal.KindInvalid {
 			t.Errorf("%.60s: %v", body, err)
 		}
 	}
@@ -123,6 +123,6 @@ func TestDiscord_Text(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	b, err := post(t, Discord(), "/api/webhooks/1/"+token, `{"embeds":[{"title":"down","fields":[{"name":"Went Offline","value":"<t:1795898400:R>"}],"thumbnail":{"url":"https://e.org/t.png"},"footer":{"text":"f"},"timestamp":"2026-11-28T18:00:00.000Z"}]}`)
+	b, err := submit(t, Discord(), "/api/webhooks/1/"+token, `{"embeds":[{"title":"down","fields":[{"name":"Went Offline","value":"<t:1795898400:R>"}],"thumbnail":{"url":"https://e.org/t.png"},"footer":{"text":"f"},"timestamp":"2026-11-28T18:00:00.000Z"}]}`)
 	shown{"", `<p><strong>down</strong><br><strong>Went Offline:</strong> 2026-11-28 20:40 UTC<br><a href="https://e.org/t.png">Image</a><br>f · 2026-11-28 18:00 UTC</p>`, "text/html"}.check(t, "embed", b, err)
 }

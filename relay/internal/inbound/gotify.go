@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/markup"
+	"slipway/relay/internal/post"
 )
 
 // Gotify is POST /message as clients of Gotify and PushBits send it, which look the same: the token in a header or the
@@ -36,7 +36,7 @@ func parseMessage(r *Request, app App) (Batch, error) {
 		return Batch{}, errTwoTokens
 	}
 	t, priority := tokensOf(r.Request), s.draft.Priority
-	if app.Scale == application.ScaleGotify || app.Scale != application.ScaleNative && t.found != "" {
+	if app.Scale == post.ScaleGotify || app.Scale != post.ScaleNative && t.found != "" {
 		priority = GotifyPriority(priority)
 	}
 	own := ""

@@ -11,14 +11,14 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
 const token = "A0123456789abcd"
 
 // post parses a request for the first route of a protocol with this path and returns its batch.
-func post(t *testing.T, p Protocol, path, body string, headers ...string) (Batch, error) {
+func submit(t *testing.T, p Protocol, path, body string, headers ...string) (Batch, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	for _, h := range headers {
@@ -74,7 +74,7 @@ func replied(p Protocol, b Batch) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	res := Result{Batch: b}
 	for range b.Drafts {
-		res.Messages = append(res.Messages, intake.Accepted{View: outbox.View{Entry: outbox.Entry{ID: 42, Origin: outbox.Origin{ApplicationID: 7, AcceptedAt: 1_800_000_000_000}, Content: outbox.Content{Body: "m"}}}})
+		res.Messages = append(res.Messages, intake.Accepted{View: post.View{Entry: post.Entry{ID: 42, Origin: post.Origin{ApplicationID: 7, AcceptedAt: 1_800_000_000_000}, Content: post.Content{Body: "m"}}}})
 	}
 	p.Reply(w, res)
 	return w

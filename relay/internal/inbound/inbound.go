@@ -6,10 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Protocol is one way of posting messages over HTTP; mail comes in by package smtp. All functions are safe for concurrent use.
@@ -54,14 +52,14 @@ type Request struct {
 }
 
 // File is a file of a request, which is stored already.
-type File = outbox.Attachment
+type File = post.Attachment
 
 // App is what a protocol may know of the application.
 type App struct {
 	ID     int64
 	Name   string
-	Format application.Format // for messages that name none
-	Scale  application.Scale  // of priorities
+	Format post.Format // for messages that name none
+	Scale  post.Scale  // of priorities
 	// CriticalRetry is the interval of reminders of critical alerts, 0 for none.
 	CriticalRetry time.Duration
 	// Secret returns the secret that verifies signatures, nil if the application has none. It may be nil, too.
@@ -102,6 +100,6 @@ type Result struct {
 	Messages []intake.Accepted // of the drafts that were stored, now or earlier
 	Accepted int               // stored now
 	Repeated int               // stored earlier, under the same key
-	Alert    alert.Alert       // for a receipt
+	Alert    post.Alert        // for a receipt
 	Refused  int               // over a limit of the relay: sending them again would not help
 }

@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -169,10 +169,10 @@ type Message struct {
 
 	Attachments []Attachment `json:"attachments,omitempty"`
 
-	Date      time.Time    `json:"date"`
-	Status    outbox.State `json:"status"`
-	EventID   *string      `json:"event_id"`
-	StatusURL string       `json:"status_url"`
+	Date      time.Time  `json:"date"`
+	Status    post.State `json:"status"`
+	EventID   *string    `json:"event_id"`
+	StatusURL string     `json:"status_url"`
 }
 
 // Attachment is the JSON of an attachment.
@@ -183,10 +183,10 @@ type Attachment struct {
 }
 
 // Show returns the JSON of a message.
-func Show(m outbox.View) Message {
+func Show(m post.View) Message {
 	out := Message{
 		ID: m.ID, AppID: m.ApplicationID, Title: m.Title, Message: m.Body, Priority: m.Priority, Extras: json.RawMessage(m.Extras),
-		Date: outbox.Time(m.AcceptedAt), Status: m.State, StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
+		Date: post.Time(m.AcceptedAt), Status: m.State, StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
 	}
 	for _, a := range m.Files() {
 		out.Attachments = append(out.Attachments, Attachment{a.Name, a.Type, a.Size})
@@ -209,8 +209,8 @@ type reply struct {
 func replyMessage(w http.ResponseWriter, res Result) {
 	m := res.Messages[0]
 	m.Extras = string(res.Drafts[0].Extras)
-	out := reply{Success: m.State != outbox.StateDead, Message: Show(m.View)}
-	if m.State != outbox.StateSent {
+	out := reply{Success: m.State != post.StateDead, Message: Show(m.View)}
+	if m.State != post.StateSent {
 		out.LastError = m.Error
 	}
 	if m.Replay && res.Drafts[0].IdempotencyKey != "" { // an alert's report that changes nothing is a replay without a key

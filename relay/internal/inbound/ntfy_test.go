@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -32,7 +32,7 @@ func TestNtfy(t *testing.T) {
 		{"/", `{"topic":"` + token + `","message":"m","title":"t","priority":4,"attach":"https://e.org/a.png"}`, nil, shown{"t", `<p>m</p><p><a href="https://e.org/a.png">a.png</a></p>`, "text/html"}, 1},
 		{"/" + token, "Motion", []string{"Attach: https://e.org/a.jpg", "Filename: cam.jpg"}, shown{"", `<p>Motion</p><p><a href="https://e.org/a.jpg">cam.jpg</a></p>`, "text/html"}, 0},
 	} {
-		b, err := post(t, Ntfy(), tt.path, tt.body, tt.headers...)
+		b, err := submit(t, Ntfy(), tt.path, tt.body, tt.headers...)
 		tt.want.check(t, tt.path+" "+tt.body, b, err)
 		if len(b.Drafts) == 1 && (b.Drafts[0].Priority == nil) != (tt.priority == 0) || len(b.Drafts) == 1 && tt.priority != 0 && *b.Drafts[0].Priority != tt.priority {
 			t.Errorf("%s %v: priority %v", tt.path, tt.headers, b.Drafts[0].Priority)
@@ -50,7 +50,7 @@ func TestNtfy(t *testing.T) {
 // A message with the same sequence replaces the one before.
 func TestNtfy_Sequence(t *testing.T) {
 	for path, body := range map[string]string{"/" + token + "?sid=disk": "hi", "/": `{"topic":"` + token + `","message":"hi","sequence_id":"disk"}`} {
-		b, err := post(t, Ntfy(), path, body)
+		b, err := submit(t, Ntfy(), path, body)
 		if err != nil || b.Drafts[0].Key != "disk" || b.Drafts[0].Change != intake.Update {
 			t.Errorf("%s: %+v, %v", path, b.Drafts, err)
 		}
@@ -63,7 +63,7 @@ func TestNtfy_Delay(t *testing.T) {
 		"Delay: 30m": 30 * time.Minute, "X-At: 1 Day": 24 * time.Hour, "In: 2 min": 2 * time.Minute,
 		"At: " + strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10): time.Hour, "At: " + time.Now().Add(2*time.Hour).Format(time.RFC3339): 2 * time.Hour,
 	} {
-		b, err := post(t, Ntfy(), "/"+token, "hi", header)
+		b, err := submit(t, Ntfy(), "/"+token, "hi", header)
 		if err != nil || time.Until(b.Drafts[0].Later).Round(time.Minute) != want {
 			t.Errorf("%s: %v, %v", header, b.Drafts, err)
 			continue
@@ -80,7 +80,7 @@ func TestNtfyRefuses(t *testing.T) {
 		header string
 		code   float64
 	}{{"Priority: 9", 40007}, {"Delay: soon", 40004}, {"In: 9s", 40005}, {"At: 4 days", 40006}, {"Actions: [", 40018}, {"Actions: view,a,b;view,a,b;view,a,b;view,a,b", 40018}} {
-		_, err := post(t, Ntfy(), "/"+token, "hi", tt.header)
+		_, err := submit(t, Ntfy(), "/"+token, "hi", tt.header)
 		checkNtfy(t, err, http.StatusBadRequest, tt.code)
 	}
 	checkNtfy(t, errToken, http.StatusUnauthorized, 40101)
@@ -133,14 +133,14 @@ func TestNtfy_Template(t *testing.T) {
 		"/" + token + "?tpl=true&m={{if+.missing}}x{{end}}":                                {"", "triggered", "text/plain"},
 		"/ntfy/" + token + "?template=yes&message=%7B%7Bupper+.alert%7D%7D+<b>&priority=5": {"", "DISK FULL <b>", "text/plain"},
 	} {
-		b, err := post(t, Ntfy(), path, body)
+		b, err := submit(t, Ntfy(), path, body)
 		want.check(t, path, b, err)
 	}
-	b, err := post(t, Ntfy(), "/"+token, `{"status":"firing","groupLabels":{"alertname":"Down"},"alerts":[{"status":"firing","labels":{"alertname":"Down","job":"x"},"annotations":{"summary":"It is down"},"generatorURL":"https://p.example.org"}]}`, "X-Template: alertmanager")
+	b, err := submit(t, Ntfy(), "/"+token, `{"status":"firing","groupLabels":{"alertname":"Down"},"alerts":[{"status":"firing","labels":{"alertname":"Down","job":"x"},"annotations":{"summary":"It is down"},"generatorURL":"https://p.example.org"}]}`, "X-Template: alertmanager")
 	shown{"Firing: Down", "Firing: It is down\nalertname: Down\njob: x\nhttps://p.example.org", "text/plain"}.check(t, "alertmanager", b, err)
-	b, err = post(t, Ntfy(), "/"+token+"?template=grafana", `{"title":"[FIRING:1] CPU","message":"too hot","alerts":[]}`)
+	b, err = submit(t, Ntfy(), "/"+token+"?template=grafana", `{"title":"[FIRING:1] CPU","message":"too hot","alerts":[]}`)
 	shown{"[FIRING:1] CPU", "too hot", "text/plain"}.check(t, "grafana", b, err)
-	b, err = post(t, Ntfy(), "/"+token+"?template=github", `{"action":"opened","issue":{"number":7,"title":"Bug","html_url":"https://g.example/7"},"repository":{"full_name":"a/b"},"sender":{"login":"ann"}}`)
+	b, err = submit(t, Ntfy(), "/"+token+"?template=github", `{"action":"opened","issue":{"number":7,"title":"Bug","html_url":"https://g.example/7"},"repository":{"full_name":"a/b"},"sender":{"login":"ann"}}`)
 	shown{"a/b: opened", "#7 Bug\nhttps://g.example/7\nann", "text/plain"}.check(t, "github", b, err)
 	for query, code := range map[string]float64{
 		"template=yes&message={{.x":                        40043,
@@ -156,13 +156,13 @@ func TestNtfy_Template(t *testing.T) {
 		"icon=ftp://e.org":                                 40021,
 		"p=9":                                              40007,
 	} {
-		_, err := post(t, Ntfy(), "/"+token+"?"+query, body)
+		_, err := submit(t, Ntfy(), "/"+token+"?"+query, body)
 		checkNtfy(t, err, http.StatusBadRequest, code)
 	}
-	_, err = post(t, Ntfy(), "/"+token+"?template=yes&message={{.x}}", "no JSON")
+	_, err = submit(t, Ntfy(), "/"+token+"?template=yes&message={{.x}}", "no JSON")
 	checkNtfy(t, err, http.StatusBadRequest, 40042)
 	for body, code := range map[string]float64{`{"topic":"` + token + `","priority":9}`: 40007, `{"topic":"` + token + `","priority":-1}`: 40007, `{"topic":"` + token + `","actions":[{"action":"launch","label":"x"}]}`: 40018, `{`: 40024} {
-		_, err := post(t, Ntfy(), "/", body, "Authorization: Bearer "+token)
+		_, err := submit(t, Ntfy(), "/", body, "Authorization: Bearer "+token)
 		checkNtfy(t, err, http.StatusBadRequest, code)
 	}
 }
@@ -176,7 +176,7 @@ func TestNtfy_FileAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	Ntfy().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{View: outbox.View{Entry: outbox.Entry{ID: 42, Content: outbox.Content{Attachments: outbox.EncodeAttachments(r.Files)}}}}}})
+	Ntfy().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{View: post.View{Entry: post.Entry{ID: 42, Content: post.Content{Attachments: post.EncodeAttachments(r.Files)}}}}}})
 	var answer struct{ Attachment ntfyAttachment }
 	if want := (ntfyAttachment{"a.png", "image/png", 7, "https://relay.example.org/ui/messages/42"}); json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Attachment != want {
 		t.Errorf("%s", w.Body)

@@ -11,7 +11,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // NtfyEvent is a message or another event in ntfy's JSON, as publishers and subscribers get it.
@@ -96,10 +96,10 @@ func (m *ntfyMessage) extras() json.RawMessage {
 
 // ShowNtfy returns a message as ntfy's subscribers read it, with a topic of theirs. Attachments have the address of the message's page
 // below base.
-func ShowNtfy(m outbox.View, topic, base string) NtfyEvent {
-	at := outbox.Time(m.QueuedAt)
+func ShowNtfy(m post.View, topic, base string) NtfyEvent {
+	at := post.Time(m.QueuedAt)
 	if at.IsZero() {
-		at = outbox.Time(m.AcceptedAt)
+		at = post.Time(m.AcceptedAt)
 	}
 	e := NtfyEvent{
 		ID: NtfyID(m.ID), Time: at.Unix(), Expires: at.Add(ntfyExpiry).Unix(), Event: "message", Topic: topic, Title: m.Title,
@@ -150,7 +150,7 @@ func numbered(all []ntfyAction) []ntfyAction {
 }
 
 // attach shows the first file: ntfy's messages have one.
-func (e *NtfyEvent) attach(files []outbox.Attachment, base string, id int64) {
+func (e *NtfyEvent) attach(files []post.Attachment, base string, id int64) {
 	if len(files) > 0 {
 		f := files[0]
 		e.Attachment = &ntfyAttachment{Name: attachedName(f.Name, ""), Type: f.Type, Size: f.Size, URL: base + "/ui/messages/" + strconv.FormatInt(id, 10)}
@@ -174,7 +174,7 @@ func replyNtfy(w http.ResponseWriter, res Result) {
 		out.Sequence = m.Sequence
 	} else {
 		accepted := res.Messages[0].View
-		accepted.Key, accepted.QueuedAt = m.Sequence, outbox.Millis(m.due)
+		accepted.Key, accepted.QueuedAt = m.Sequence, post.Millis(m.due)
 		out = ShowNtfy(accepted, m.Topic, m.base)
 		out.Title, out.Message, out.Priority, out.ContentType = m.Title, m.shownText(), m.Priority, ""
 		if m.Markdown {

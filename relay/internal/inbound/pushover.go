@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/markup"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -156,7 +156,7 @@ const receiptLength = 30
 func receiptOf(id int64) string { return fmt.Sprintf("r%0*d", receiptLength-1, id) }
 
 // showReceipt adds what Pushover tells of a message with reminders.
-func showReceipt(out map[string]any, a *alert.Alert, now time.Time) {
+func showReceipt(out map[string]any, a *post.Alert, now time.Time) {
 	flag := map[bool]int{true: 1}
 	out["acknowledged"], out["acknowledged_at"] = flag[a.AcknowledgedAt != 0], a.AcknowledgedAt/1000
 	out["acknowledged_by"], out["acknowledged_by_device"] = a.AcknowledgedBy, ""

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 func TestPushover(t *testing.T) {
@@ -24,10 +23,10 @@ func TestPushover(t *testing.T) {
 		"message=a&priority=2&retry=30&expire=3600":   {"", "a", "text/plain"},
 		"message=a&sound=magic&device=x&timestamp=5&": {"", "a", "text/plain"},
 	} {
-		b, err := post(t, Pushover(), path, credentials+body, form)
+		b, err := submit(t, Pushover(), path, credentials+body, form)
 		want.check(t, body, b, err)
 	}
-	b, err := post(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1","timestamp":1700000000,"html":false,"monospace":null}`, "Content-Type: application/json")
+	b, err := submit(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1","timestamp":1700000000,"html":false,"monospace":null}`, "Content-Type: application/json")
 	shown{"", "j", "text/plain"}.check(t, "JSON", b, err)
 	if d := b.Drafts[0]; d.Priority == nil || *d.Priority != 1 || d.EventAt.Unix() != 1_700_000_000 {
 		t.Errorf("%+v", d)
@@ -36,7 +35,7 @@ func TestPushover(t *testing.T) {
 	if w.Code != http.StatusOK || w.Header().Get("X-Limit-App-Limit") == "" || w.Header().Get("X-Limit-App-Remaining") == "" || w.Header().Get("X-Limit-App-Reset") == "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	b, err = post(t, Pushover(), "/1/users/validate.json", credentials, form)
+	b, err = submit(t, Pushover(), "/1/users/validate.json", credentials, form)
 	var valid struct{ Status int }
 	if w := replied(Pushover(), b); err != nil || len(b.Drafts) != 0 || json.Unmarshal(w.Body.Bytes(), &valid) != nil || valid.Status != 1 {
 		t.Errorf("validate: %v, %s", err, w.Body)
@@ -45,7 +44,7 @@ func TestPushover(t *testing.T) {
 
 func TestPushoverRefuses(t *testing.T) {
 	for body, field := range map[string]string{"": "message", "message=a&priority=3": "priority", "message=a&priority=2": "retry", "message=a&priority=2&retry=29&expire=60": "retry", "message=a&priority=2&retry=30&expire=99999": "expire"} {
-		_, err := post(t, Pushover(), "/1/messages.json", "token="+token+"&"+body, "Content-Type: application/x-www-form-urlencoded")
+		_, err := submit(t, Pushover(), "/1/messages.json", "token="+token+"&"+body, "Content-Type: application/x-www-form-urlencoded")
 		checkPushover(t, err, field)
 	}
 	checkPushover(t, errToken, "token")
@@ -62,12 +61,12 @@ func checkPushover(t *testing.T, err error, field string) {
 
 // A message of priority 2 asks for reminders and gets a receipt, by which its sender learns who has acknowledged it.
 func TestPushoverReceipts(t *testing.T) {
-	b, err := post(t, Pushover(), "/1/messages.json", "token="+token+"&message=a&priority=2&retry=60&expire=3600", "Content-Type: application/x-www-form-urlencoded")
+	b, err := submit(t, Pushover(), "/1/messages.json", "token="+token+"&message=a&priority=2&retry=60&expire=3600", "Content-Type: application/x-www-form-urlencoded")
 	if err != nil || b.Drafts[0].Retry != time.Minute || b.Drafts[0].Expire != time.Hour {
 		t.Fatalf("%+v, %v", b.Drafts, err)
 	}
 	w := httptest.NewRecorder()
-	Pushover().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{View: outbox.View{Entry: outbox.Entry{ID: 42}}}}})
+	Pushover().Reply(w, Result{Batch: b, Messages: []intake.Accepted{{View: post.View{Entry: post.Entry{ID: 42}}}}})
 	var answer map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)
@@ -89,7 +88,7 @@ func TestPushoverReceipts(t *testing.T) {
 		}
 	}
 	w = httptest.NewRecorder()
-	state := alert.Alert{Retry: 60000, ExpiresAt: 3600000, AcknowledgedAt: 5000, AcknowledgedBy: "@a:hs"}
+	state := post.Alert{Retry: 60000, ExpiresAt: 3600000, AcknowledgedAt: 5000, AcknowledgedBy: "@a:hs"}
 	Pushover().Reply(w, Result{Batch: Batch{Receipt: &Receipt{Message: 42}}, Alert: state})
 	clear(answer)
 	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer["acknowledged"] != 1.0 || answer["acknowledged_at"] != 5.0 || answer["acknowledged_by"] != "@a:hs" || answer["expired"] != 0.0 || answer["expires_at"] != 3600.0 {

@@ -24,12 +24,12 @@ func TestSlack(t *testing.T) {
 		},
 		`{"blocks":[{"type":"header","text":{"type":"plain_text","text":"Only"}}]}`: {"", "<strong>Only</strong>", "text/html"},
 	} {
-		b, err := post(t, Slack(), path, body, "Content-Type: application/json")
+		b, err := submit(t, Slack(), path, body, "Content-Type: application/json")
 		want.check(t, body, b, err)
-		b, err = post(t, Slack(), path, "payload="+url.QueryEscape(body), "Content-Type: application/x-www-form-urlencoded")
+		b, err = submit(t, Slack(), path, "payload="+url.QueryEscape(body), "Content-Type: application/x-www-form-urlencoded")
 		want.check(t, "form "+body, b, err)
 	}
-	if b, err := post(t, Slack(), path, `{"text":"<!channel> down"}`); err != nil || *b.Drafts[0].Priority != 1 {
+	if b, err := submit(t, Slack(), path, `{"text":"<!channel> down"}`); err != nil || *b.Drafts[0].Priority != 1 {
 		t.Errorf("a mention of the channel: %+v, %v", b, err)
 	}
 	if w := replied(Slack(), Batch{Drafts: []Draft{{}}}); w.Code != 200 || w.Body.String() != "ok" {
@@ -40,7 +40,7 @@ func TestSlack(t *testing.T) {
 func TestSlackRefuses(t *testing.T) {
 	const path = "/hook/slack/" + token
 	for body, want := range map[string]string{"{}": "no_text", "{": "invalid_payload", "[]": "invalid_payload", `{"text":" "}`: "no_text"} {
-		_, err := post(t, Slack(), path, body)
+		_, err := submit(t, Slack(), path, body)
 		if w := failed(Slack(), err); w.Code != 400 || w.Body.String() != want {
 			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, want)
 		}
@@ -59,10 +59,10 @@ func TestSlackRefuses(t *testing.T) {
 // Mattermost's text is Markdown and stays it where nothing else is in the message.
 func TestMattermost(t *testing.T) {
 	for _, path := range []string{"/hooks/" + token, "/hooks/x/" + token} {
-		b, err := post(t, Mattermost(), path, `{"text":"**a** #b"}`)
+		b, err := submit(t, Mattermost(), path, `{"text":"**a** #b"}`)
 		shown{"", "**a** #b", ""}.check(t, path, b, err)
 	}
-	b, err := post(t, Mattermost(), "/hooks/"+token, `{"text":"**a**","attachments":[{"text":"_b_"}]}`)
+	b, err := submit(t, Mattermost(), "/hooks/"+token, `{"text":"**a**","attachments":[{"text":"_b_"}]}`)
 	shown{"", "<p><strong>a</strong></p><p><em>b</em></p>", "text/html"}.check(t, "attachment", b, err)
 }
 
@@ -86,10 +86,10 @@ func TestSlack_NewerBlocks(t *testing.T) {
 		`{"type":"plan","title":"Deploy","tasks":[{"type":"task_card","title":"Build","status":"complete","sources":[{"type":"url","url":"https://e.org/b","text":"log"}]}]}`: {"", `<p><strong>Deploy</strong><br><strong>Build</strong><br><a href="https://e.org/b">log</a></p>`, "text/html"},
 		`{"type":"alert","text":{"type":"mrkdwn","text":"*now*"},"level":"error"}`:                                                                                            {"", `<p><strong>now</strong></p>`, "text/html"},
 	} {
-		b, err := post(t, Slack(), "/hook/slack/"+token, `{"text":"fallback","blocks":[`+body+`]}`)
+		b, err := submit(t, Slack(), "/hook/slack/"+token, `{"text":"fallback","blocks":[`+body+`]}`)
 		want.check(t, body, b, err)
 	}
-	_, err := post(t, Slack(), "/hook/slack/"+token, `{"blocks":[`+strings.Repeat(`{"type":"container","child_blocks":[`, 100)+strings.Repeat(`]}`, 100)+`]}`)
+	_, err := submit(t, Slack(), "/hook/slack/"+token, `{"blocks":[`+strings.Repeat(`{"type":"container","child_blocks":[`, 100)+strings.Repeat(`]}`, 100)+`]}`)
 	if refusal.KindOf(err) != refusal.KindInvalid {
 		t.Errorf("nested deeply: %v", err)
 	}
@@ -104,7 +104,7 @@ func TestSlack_Payload(t *testing.T) {
 		"text/plain":                      "payload=" + json,
 		"multipart/form-data; boundary=x": "--x\r\nContent-Disposition: form-data; name=\"payload\"\r\n\r\n" + json + "\r\n--x--\r\n",
 	} {
-		b, err := post(t, Slack(), "/hook/slack/"+token, body, "Content-Type: "+contentType)
+		b, err := submit(t, Slack(), "/hook/slack/"+token, body, "Content-Type: "+contentType)
 		shown{"", "<p>a &amp; b</p>", "text/html"}.check(t, contentType, b, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -31,7 +31,7 @@ const maxPageBytes = 4 << 20
 
 // Page is a page of messages, newest first.
 type Page struct {
-	Messages []outbox.View
+	Messages []post.View
 	More     bool // older ones follow
 }
 

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -138,7 +138,7 @@ func (st *Stream) Behind() bool {
 }
 
 // Next returns the messages that follow, none if there is nothing new. The next call returns those after them.
-func (st *Stream) Next(ctx context.Context) ([]outbox.View, error) {
+func (st *Stream) Next(ctx context.Context) ([]post.View, error) {
 	horizon, moved := st.inbox.hub.state()
 	st.moved = moved
 	if horizon <= st.reading.After {

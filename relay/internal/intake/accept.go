@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/shared/plural"
@@ -87,7 +86,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 			return nil, err
 		}
 		hideJoined(&e.Content, r.Token)
-		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: alert.Lifecycle(row.Lifecycle), Names: r.Names, Crowd: r.Crowd, CrowdKey: alert.CrowdKey(r.Group)}
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: post.Lifecycle(row.Lifecycle), Names: r.Names, Crowd: r.Crowd, CrowdKey: post.CrowdKey(r.Group)}
 		if row.GroupThreads && r.Thread == "" {
 			stored[i].Group = r.Group
 		}
@@ -114,8 +113,8 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 			continue
 		}
 		e := &a.Entry
-		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, View: outbox.View{Entry: *e}}
-		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", outbox.StateQueued // as it was posted
+		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, View: post.View{Entry: *e}}
+		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", post.StateQueued // as it was posted
 		switch {
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
@@ -141,7 +140,7 @@ func (s *Intake) present(ctx context.Context, a *Accepted) {
 	case err == nil:
 		a.State, a.EventID, a.Error = m.State, m.EventID, m.Error
 	case store.IsMissing(err):
-		a.State = outbox.StateForgotten
+		a.State = post.StateForgotten
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -115,12 +115,12 @@ func TestIdempotencyKey(t *testing.T) {
 		var id int64
 		for id = range ids {
 		}
-		r.Await(id, outbox.StateSent)
+		r.Await(id, post.StateSent)
 		r.Shutdown()
 		time.Sleep(6 * 24 * time.Hour)
 		r.Open()
 		r.Start()
-		if a, err := r.Accept(ctx, req); err != nil || !a.Replay || a.ID != id || a.State != outbox.StateSent || a.EventID == "" {
+		if a, err := r.Accept(ctx, req); err != nil || !a.Replay || a.ID != id || a.State != post.StateSent || a.EventID == "" {
 			t.Errorf("six days and a restart later: %+v, %v", a, err)
 		}
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x"}) {
@@ -271,10 +271,10 @@ func TestWaitEndsInTime(t *testing.T) {
 		r.Start()
 		id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
 		began := time.Now()
-		if m, err := r.Wait(ctx, r.Admin, id, time.Second); err != nil || m.State != outbox.StateQueued || time.Since(began) != time.Second {
+		if m, err := r.Wait(ctx, r.Admin, id, time.Second); err != nil || m.State != post.StateQueued || time.Since(began) != time.Second {
 			t.Errorf("%+v, %v after %v", m, err, time.Since(began))
 		}
-		if m, err := r.Wait(ctx, r.Admin, id, time.Minute); err != nil || m.State != outbox.StateSent || time.Since(began) > 4*time.Second {
+		if m, err := r.Wait(ctx, r.Admin, id, time.Minute); err != nil || m.State != post.StateSent || time.Since(began) > 4*time.Second {
 			t.Errorf("%+v, %v after %v", m, err, time.Since(began))
 		}
 	})

@@ -6,21 +6,18 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/flood"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
 // reportOf returns the alert report in a request, nil if it isn't about an alert.
-func reportOf(r Request, e *outbox.Entry) *alert.Report {
-	if r.Change == Create && (r.Retry == 0 || e.Priority < message.MaxPriority || r.Edits != 0) {
+func reportOf(r Request, e *post.Entry) *post.Report {
+	if r.Change == Create && (r.Retry == 0 || e.Priority < post.MaxPriority || r.Edits != 0) {
 		return nil
 	}
-	return &alert.Report{
-		Own: e.Source == outbox.Relay, Resolves: e.Resolves, Began: outbox.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
+	return &post.Report{
+		Own: e.Source == post.SourceRelay, Resolves: e.Resolves, Began: post.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
 		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
 	}
 }
@@ -28,16 +25,16 @@ func reportOf(r Request, e *outbox.Entry) *alert.Report {
 // checkReminders checks the times of reminders.
 func checkReminders(r Request) error {
 	switch {
-	case r.Retry != 0 && r.Retry < alert.MinRetry:
+	case r.Retry != 0 && r.Retry < post.MinRetry:
 		return refusal.Invalid("retry", "retry must be at least 30 seconds.")
-	case r.Expire < 0 || r.Expire > alert.MaxExpire:
+	case r.Expire < 0 || r.Expire > post.MaxExpire:
 		return refusal.Invalid("expire", "expire must be at most 3 hours (10800 seconds).")
 	}
 	return nil
 }
 
 // Alert returns the alert of a message that v may see; nil without one.
-func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*alert.Alert, error) {
+func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*post.Alert, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
 		return nil, err
 	}
@@ -53,12 +50,12 @@ func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*ale
 
 // OpenAlert is an alert that isn't over, with its message.
 type OpenAlert struct {
-	alert.Alert
-	Message outbox.View
+	post.Alert
+	Message post.View
 }
 
 // Since returns when the alert began.
-func (a OpenAlert) Since() time.Time { return outbox.Time(a.BeganAt) }
+func (a OpenAlert) Since() time.Time { return post.Time(a.BeganAt) }
 
 // OpenAlerts lists the alerts that v may see and that aren't over, newest first, at most limit.
 func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int) ([]OpenAlert, error) {
@@ -88,7 +85,7 @@ func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int)
 const maxHistory = 200
 
 // History returns the edits of a message that v may see and the replies to it, in order.
-func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]outbox.Entry, error) {
+func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]post.Entry, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
 		return nil, err
 	}
@@ -101,7 +98,7 @@ func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]
 
 // Acknowledge records that v acknowledged the alert of a message. It is a conflict if the message is not an alert, or if
 // the alert is closed or already acknowledged.
-func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
+func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (post.View, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {
 		return m, err
@@ -118,7 +115,7 @@ func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64)
 		return err
 	})
 	if err != nil {
-		return outbox.View{}, refusal.Unwritable(err)
+		return post.View{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }
@@ -148,7 +145,7 @@ func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room i
 		return 0, refusal.NotFound("message")
 	case m.State.Withdrawn() || m.Removing:
 		return 0, errWithdrawn
-	case m.Source == outbox.Digest && flood.Several(m.Title):
+	case m.Source == post.SourceDigest && post.DigestsSeveral(m.Title):
 		return 0, errDigest
 	}
 	return m.Room, s.accounts.MaySendTo(ctx, m.ApplicationID, m.Room)

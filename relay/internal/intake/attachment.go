@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/mediatype"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -25,7 +25,7 @@ var ErrTooManyAttachments = refusal.Invalid("attachments", fmt.Sprintf("A messag
 
 // Attach stores an attachment for a message of an application that isn't accepted yet. content may have at most left bytes.
 // The attachment is removed after an hour unless a message is accepted with it; [Intake.Detach] removes it at once.
-func (s *Intake) Attach(ctx context.Context, application int64, content io.Reader, left int64) (a outbox.Attachment, err error) {
+func (s *Intake) Attach(ctx context.Context, application int64, content io.Reader, left int64) (a post.Attachment, err error) {
 	if s.o.Limits.MaxAttachments <= 0 {
 		return a, refusal.TooLarge("attachments", "This relay takes no attachments: limits.attachments is", 0)
 	}
@@ -107,7 +107,7 @@ func (s *Intake) tooLarge(homeserver bool) error {
 func (s *Intake) MaxAttachments() int64 { return s.o.Limits.MaxAttachments }
 
 // Detach removes attachments that no message was accepted with.
-func (s *Intake) Detach(ctx context.Context, all ...outbox.Attachment) error {
+func (s *Intake) Detach(ctx context.Context, all ...post.Attachment) error {
 	var ids []int64
 	for _, a := range all {
 		if a.ID != 0 {
@@ -126,11 +126,11 @@ const detachWithin = 10 * time.Second
 
 // attached checks the attachments of a request and completes their names and types. Empty ones are left out, because homeservers
 // refuse them.
-func (s *Intake) attached(all []outbox.Attachment) (string, error) {
+func (s *Intake) attached(all []post.Attachment) (string, error) {
 	if len(all) > MaxAttachments {
 		return "", ErrTooManyAttachments
 	}
-	var out []outbox.Attachment
+	var out []post.Attachment
 	for _, a := range all {
 		if a.Size == 0 {
 			continue
@@ -139,5 +139,5 @@ func (s *Intake) attached(all []outbox.Attachment) (string, error) {
 		a.Type = mediatype.Of(a.Type, a.Name)
 		out = append(out, a)
 	}
-	return outbox.EncodeAttachments(out), nil
+	return post.EncodeAttachments(out), nil
 }

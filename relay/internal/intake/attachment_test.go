@@ -9,7 +9,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -19,7 +19,7 @@ import (
 func TestAttachments(t *testing.T) {
 	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxAttachments = 1000 })
 	app := r.NewApp("a", "!a:hs")
-	var all []outbox.Attachment
+	var all []post.Attachment
 	for _, content := range []string{"", "text", "%PDF-1.7"} {
 		a, err := r.Attach(context.Background(), 1, strings.NewReader(content), 10)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestAttachments_ShareOfAnApplication(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return r.Send(intake.Request{Token: app.Token, Message: "m", Attachments: []outbox.Attachment{a}, Later: time.Now().Add(24 * time.Hour)}).ID, nil
+			return r.Send(intake.Request{Token: app.Token, Message: "m", Attachments: []post.Attachment{a}, Later: time.Now().Add(24 * time.Hour)}).ID, nil
 		}
 		greedy, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!a:hs")
 		var last int64

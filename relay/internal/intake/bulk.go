@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -19,19 +19,19 @@ type Bulk struct {
 }
 
 // CanRedeliverAll reports whether RedeliverAll takes a filter with these states.
-func CanRedeliverAll(states []outbox.State) bool { return all(states, outbox.State.Redeliverable) }
+func CanRedeliverAll(states []post.State) bool { return all(states, post.State.Redeliverable) }
 
 // CanCancelAll reports whether CancelAll takes a filter with these states. Messages that were sent are withdrawn one by one.
-func CanCancelAll(states []outbox.State) bool { return all(states, outbox.State.Cancellable) }
+func CanCancelAll(states []post.State) bool { return all(states, post.State.Cancellable) }
 
-func all(states []outbox.State, are func(outbox.State) bool) bool {
-	return len(states) > 0 && !slices.ContainsFunc(states, func(s outbox.State) bool { return !are(s) })
+func all(states []post.State, are func(post.State) bool) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s post.State) bool { return !are(s) })
 }
 
 // RedeliverAll queues messages again that f selects. f must name their states.
 func (s *Intake) RedeliverAll(ctx context.Context, v account.Principal, f Filter) (Bulk, error) {
 	if !CanRedeliverAll(f.States) {
-		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: "+outbox.OneOf(outbox.RedeliverableStates)+".")
+		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: "+post.OneOf(post.RedeliverableStates)+".")
 	}
 	return s.bulk(ctx, v, f, s.Redeliver)
 }
@@ -39,13 +39,13 @@ func (s *Intake) RedeliverAll(ctx context.Context, v account.Principal, f Filter
 // CancelAll withdraws messages that f selects. f must name their states.
 func (s *Intake) CancelAll(ctx context.Context, v account.Principal, f Filter) (Bulk, error) {
 	if !CanCancelAll(f.States) {
-		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: "+outbox.OneOf(outbox.CancellableStates)+".")
+		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: "+post.OneOf(post.CancellableStates)+".")
 	}
 	return s.bulk(ctx, v, f, s.Cancel)
 }
 
 // bulk changes messages one by one and skips those whose state changed meanwhile, or that may not be changed.
-func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (outbox.View, error)) (b Bulk, err error) {
+func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (post.View, error)) (b Bulk, err error) {
 	for f.Limit = MaxPage; ; {
 		page, err := s.Messages(ctx, v, f)
 		if err != nil {

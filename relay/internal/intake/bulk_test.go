@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -20,7 +20,7 @@ func TestBulk(t *testing.T) {
 	}
 	senders.Wait()
 	kept := r.Post(other.Token, "m")
-	f := intake.Filter{States: []outbox.State{outbox.StateQueued}}
+	f := intake.Filter{States: []post.State{post.StateQueued}}
 	v, err := r.TokenViewer(ctx, app.Token)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestBulk(t *testing.T) {
 			t.Fatalf("%+v, %v; want %+v", got, err, want)
 		}
 	}
-	if m := r.Stored(kept); m.State != outbox.StateQueued {
+	if m := r.Stored(kept); m.State != post.StateQueued {
 		t.Errorf("another application's message is %s", m.State)
 	}
 	if _, err := r.CancelAll(ctx, v, intake.Filter{}); refusal.KindOf(err) != refusal.KindInvalid {
@@ -39,7 +39,7 @@ func TestBulk(t *testing.T) {
 	if _, err := r.RedeliverAll(ctx, v, f); refusal.KindOf(err) != refusal.KindInvalid {
 		t.Errorf("what waits is delivered again: %v", err)
 	}
-	if got, err := r.RedeliverAll(ctx, v, intake.Filter{States: []outbox.State{outbox.StateCancelled}}); err != nil || got.Done != intake.MaxBulk || !got.More {
+	if got, err := r.RedeliverAll(ctx, v, intake.Filter{States: []post.State{post.StateCancelled}}); err != nil || got.Done != intake.MaxBulk || !got.More {
 		t.Errorf("delivered again: %+v, %v", got, err)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
 // keyOf returns the idempotency key with the hash of what it stands for; nil without a key.
-func keyOf(r Request, e *outbox.Entry) *store.Key {
+func keyOf(r Request, e *post.Entry) *store.Key {
 	if r.IdempotencyKey == "" {
 		return nil
 	}
@@ -20,7 +20,7 @@ func keyOf(r Request, e *outbox.Entry) *store.Key {
 
 // digest hashes a content, its attachments and more. Attachments count by name and content, not by upload. Hashes are
 // stored: if a change alters them, repeated requests get 409 after an upgrade and every open alert counts as changed.
-func digest(content outbox.Content, attachments []outbox.Attachment, more ...any) []byte {
+func digest(content post.Content, attachments []post.Attachment, more ...any) []byte {
 	content.Attachments = ""
 	parts := append([]any{content}, more...)
 	for _, a := range attachments {

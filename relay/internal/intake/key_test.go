@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Hashes of earlier versions are in databases: a change makes every repeated request a conflict, and every report of an alert news.
@@ -14,11 +14,11 @@ func TestDigest_OfAnEarlierVersion_IsTheSame(t *testing.T) {
 	priority := 1
 	r := Request{
 		IdempotencyKey: "k", Priority: &priority, Change: Update, Edits: 3,
-		Attachments: []outbox.Attachment{{ID: 9, Name: "a.txt", Type: "text/plain", Size: 1, Sum: []byte{1, 2}}},
+		Attachments: []post.Attachment{{ID: 9, Name: "a.txt", Type: "text/plain", Size: 1, Sum: []byte{1, 2}}},
 	}
-	e := &outbox.Entry{
-		Origin: outbox.Origin{Thread: "thread", Key: "key"},
-		Content: outbox.Content{
+	e := &post.Entry{
+		Origin: post.Origin{Thread: "thread", Key: "key"},
+		Content: post.Content{
 			Title: "T", Body: "body", ContentType: "text/html", Extras: `{"a":1}`, Priority: 1, GotifyScale: 6, Mentions: "@a:hs", Note: "note", Attachments: "[]",
 		},
 	}
@@ -37,10 +37,10 @@ func TestDigest_OfAnEarlierVersion_IsTheSame(t *testing.T) {
 
 // A field that a request doesn't have isn't part of its hash, or a new field would change all of them.
 func TestDigest_ContentWithoutAField_DoesNotNameIt(t *testing.T) {
-	if text, err := json.Marshal(outbox.Content{}); err != nil || string(text) != "{}" {
-		t.Errorf("%s, %v: a field of outbox.Content has no omitempty", text, err)
+	if text, err := json.Marshal(post.Content{}); err != nil || string(text) != "{}" {
+		t.Errorf("%s, %v: a field of post.Content has no omitempty", text, err)
 	}
-	for f := range reflect.TypeFor[outbox.Content]().Fields() {
+	for f := range reflect.TypeFor[post.Content]().Fields() {
 		if tag := f.Tag.Get("json"); tag != ",omitempty" {
 			t.Errorf("%s has the tag %q, want omitempty", f.Name, tag)
 		}

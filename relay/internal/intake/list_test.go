@@ -11,7 +11,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -42,9 +42,9 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 	bad := r.Post(mine.Token, "wrong")
 	stuck := r.Post(other.Token, "stuck")
-	r.Await(bad, outbox.StateDead)
-	r.Await(stuck, outbox.StateBlocked)
-	r.Await(ids[6], outbox.StateSent)
+	r.Await(bad, post.StateDead)
+	r.Await(stuck, post.StateBlocked)
+	r.Await(ids[6], post.StateSent)
 	tests := []struct {
 		name string
 		v    account.Principal
@@ -57,10 +57,10 @@ func TestMessagesAreListed(t *testing.T) {
 		{"of an application", account.Principal{ApplicationID: other.Application.ID}, intake.Filter{}, []int64{stuck}},
 		{"one application", r.Admin, intake.Filter{ApplicationID: other.Application.ID}, []int64{stuck}},
 		{"somebody else's application", user, intake.Filter{ApplicationID: other.Application.ID}, nil},
-		{"dead", r.Admin, intake.Filter{States: []outbox.State{outbox.StateDead}}, []int64{bad}},
-		{"blocked or dead", r.Admin, intake.Filter{States: []outbox.State{outbox.StateDead, outbox.StateBlocked}}, []int64{stuck, bad}},
-		{"on their way, not blocked", r.Admin, intake.Filter{States: []outbox.State{outbox.StateQueued, outbox.StateRetryWait}}, nil},
-		{"sent", r.Admin, intake.Filter{States: []outbox.State{outbox.StateSent}, Limit: 1}, []int64{ids[6]}},
+		{"dead", r.Admin, intake.Filter{States: []post.State{post.StateDead}}, []int64{bad}},
+		{"blocked or dead", r.Admin, intake.Filter{States: []post.State{post.StateDead, post.StateBlocked}}, []int64{stuck, bad}},
+		{"on their way, not blocked", r.Admin, intake.Filter{States: []post.State{post.StateQueued, post.StateRetryWait}}, nil},
+		{"sent", r.Admin, intake.Filter{States: []post.State{post.StateSent}, Limit: 1}, []int64{ids[6]}},
 		{"text", r.Admin, intake.Filter{Text: "100% OF 3"}, []int64{ids[3]}},
 		{"text with a wildcard", r.Admin, intake.Filter{Text: "wr_ng"}, nil},
 		{"later", r.Admin, intake.Filter{Since: time.Now().Add(time.Hour)}, nil},

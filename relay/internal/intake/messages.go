@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -13,7 +13,7 @@ import (
 const defaultPage = 50
 
 // Message returns one message that v may see.
-func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
+func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (post.View, error) {
 	m, err := s.store.Message(ctx, id)
 	if store.IsMissing(err) {
 		return m, refusal.NotFound("message")
@@ -22,13 +22,13 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (ou
 		return m, refusal.Unreadable(err)
 	}
 	if app := s.accounts.App(m.ApplicationID); app == nil || !v.Sees(app.Row()) {
-		return outbox.View{}, refusal.NotFound("message")
+		return post.View{}, refusal.NotFound("message")
 	}
 	return s.explain(m), nil
 }
 
 // explain sets the error of a message that waits only because all sending is paused.
-func (s *Intake) explain(m outbox.View) outbox.View {
+func (s *Intake) explain(m post.View) post.View {
 	if (m.State.Pending() || m.Removing) && m.Error == "" {
 		m.Error = s.o.Paused()
 	}
@@ -75,7 +75,7 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 	if err != nil {
 		return Page{}, refusal.Unreadable(err)
 	}
-	p := Page{Messages: make([]outbox.View, 0, min(limit, len(all)))}
+	p := Page{Messages: make([]post.View, 0, min(limit, len(all)))}
 	for i, m := range all {
 		if i == limit {
 			p.Next = all[i-1].ID
@@ -87,7 +87,7 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 }
 
 // Wait blocks until the message is final, d has passed or the relay stops, and returns its current state.
-func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (outbox.View, error) {
+func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (post.View, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for over := false; ; {
@@ -126,9 +126,9 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 
 const lookAgain = 2 * time.Second
 
-// Redeliver queues a final message again if its state is [outbox.State.Redeliverable]. For a pending one it triggers an
+// Redeliver queues a final message again if its state is [post.State.Redeliverable]. For a pending one it triggers an
 // attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.
-func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
+func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (post.View, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {
 		return m, err
@@ -138,17 +138,17 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 		return m, nil
 	}
 	if err := s.accounts.MaySendTo(ctx, m.ApplicationID, m.Room); err != nil {
-		return outbox.View{}, err
+		return post.View{}, err
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		ok, err := tx.Requeue(id, time.Now().UnixMilli())
 		if err == nil && !ok {
-			err = refusal.Conflict("", "Only a message that is "+outbox.OneOf(outbox.RedeliverableStates)+" can be delivered again.")
+			err = refusal.Conflict("", "Only a message that is "+post.OneOf(post.RedeliverableStates)+" can be delivered again.")
 		}
 		return err
 	})
 	if err != nil {
-		return outbox.View{}, refusal.Unwritable(err)
+		return post.View{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }
@@ -157,9 +157,9 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 // attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
 // there; until the room has been asked, the message's error says so. One that is withdrawn already is left alone. An application may
 // not withdraw a digest of several messages: it means one of them.
-func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (outbox.View, error) {
+func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (post.View, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
-		return outbox.View{}, err
+		return post.View{}, err
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		if v.ApplicationID != 0 {
@@ -173,7 +173,7 @@ func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (out
 		return tx.Withdraw(id, time.Now().UnixMilli())
 	})
 	if err != nil {
-		return outbox.View{}, refusal.Unwritable(err)
+		return post.View{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -15,7 +15,7 @@ func (s *Intake) Own(ctx context.Context, application int64, r Request) error {
 	if app == nil { // deleted, or made by another relay a moment ago
 		return refusal.NotFound("application")
 	}
-	r.Source = outbox.Relay
+	r.Source = post.SourceRelay
 	stored, err := s.prepare(ctx, app, []Request{r}, time.Now())
 	if err == nil {
 		err = s.store.Accept(ctx, stored...)

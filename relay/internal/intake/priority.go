@@ -3,7 +3,7 @@ package intake
 import (
 	"fmt"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -13,10 +13,10 @@ func priorityOf(app *store.Application, r Request) (int, error) {
 	if r.Priority == nil {
 		return app.DefaultPriority, nil
 	}
-	if p := *r.Priority; p >= message.MinPriority && p <= message.MaxPriority {
+	if p := *r.Priority; p >= post.MinPriority && p <= post.MaxPriority {
 		return p, nil
 	}
-	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be a number from %d to %d.", message.MinPriority, message.MaxPriority))
+	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be a number from %d to %d.", post.MinPriority, post.MaxPriority))
 }
 
 // gotifyScale returns what is stored of a priority on Gotify's scale.

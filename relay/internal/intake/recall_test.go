@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -22,19 +22,19 @@ func TestCancel(t *testing.T) {
 		first, second, third := r.Post(app.Token, "one"), r.Post(app.Token, "two"), r.Post(app.Token, "three")
 		r.Start()
 		time.Sleep(time.Second)
-		if m, err := r.Cancel(ctx, r.Admin, second); err != nil || m.State != outbox.StateCancelled {
+		if m, err := r.Cancel(ctx, r.Admin, second); err != nil || m.State != post.StateCancelled {
 			t.Errorf("cancel one that waits: %+v, %v", m, err)
 		}
-		if m, err := r.Cancel(ctx, r.Admin, second); err != nil || m.State != outbox.StateCancelled {
+		if m, err := r.Cancel(ctx, r.Admin, second); err != nil || m.State != post.StateCancelled {
 			t.Errorf("cancel it again: %+v, %v", m, err)
 		}
-		if m, err := r.Cancel(ctx, r.Admin, first); err != nil || m.State != outbox.StateCancelled {
+		if m, err := r.Cancel(ctx, r.Admin, first); err != nil || m.State != post.StateCancelled {
 			t.Errorf("withdraw one in flight: %+v, %v", m, err)
 		}
-		if m, _ := r.Wait(ctx, r.Admin, third, time.Minute); m.State != outbox.StateSent {
+		if m, _ := r.Wait(ctx, r.Admin, third, time.Minute); m.State != post.StateSent {
 			t.Errorf("the third: %+v", m)
 		}
-		if m := r.Await(first, outbox.StateRedacted); m.EventID == "" || m.SentAt().IsZero() || m.Error != "" {
+		if m := r.Await(first, post.StateRedacted); m.EventID == "" || m.SentAt().IsZero() || m.Error != "" {
 			t.Errorf("redacted: %+v", m)
 		}
 		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"three"}) {
@@ -43,7 +43,7 @@ func TestCancel(t *testing.T) {
 		if m, err := r.Redeliver(ctx, r.Admin, second); err != nil || !m.State.Pending() {
 			t.Errorf("redeliver the cancelled one: %+v, %v", m, err)
 		}
-		if m, _ := r.Wait(ctx, r.Admin, second, time.Minute); m.State != outbox.StateSent {
+		if m, _ := r.Wait(ctx, r.Admin, second, time.Minute); m.State != post.StateSent {
 			t.Errorf("redelivered: %+v", m)
 		}
 		if _, err := r.Redeliver(ctx, r.Admin, second); refusal.KindOf(err) != refusal.KindConflict {
@@ -80,7 +80,7 @@ func TestRedeliverBringsTheNextAttemptForward(t *testing.T) {
 			}
 			began := time.Now()
 			m, _ := r.Wait(ctx, r.Admin, id, 2*time.Hour)
-			if took := time.Since(began); m.State != outbox.StateSent || took > test.want || took < test.want-2*time.Second {
+			if took := time.Since(began); m.State != post.StateSent || took > test.want || took < test.want-2*time.Second {
 				t.Errorf("%s: %q after %v, want %v", name, m.State, took, test.want)
 			}
 		})

@@ -7,11 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -24,7 +21,7 @@ const MaxPage = 200
 
 // Page is a page of messages, newest first.
 type Page struct {
-	Messages []outbox.View
+	Messages []post.View
 	Next     int64 // Before of the next page, 0 at the end
 }
 
@@ -39,13 +36,13 @@ type Request struct {
 	Extras         json.RawMessage
 	IdempotencyKey string
 	Source         string
-	Attachments    []outbox.Attachment // stored by [Intake.Attach]
+	Attachments    []post.Attachment // stored by [Intake.Attach]
 
 	Note string // a line of plain text above the message
 
 	Thread  string        // the conversation that it belongs to; "" for none
 	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none
-	Crowd   alert.Crowd   // its part in a group of many alerts
+	Crowd   post.Crowd    // its part in a group of many alerts
 	Key     string        // names what it is about, such as an alert; "" for nothing that changes
 	Names   int64         // the message that the key is the number of, as ntfy counts; 0 for none
 	Change  Change        // what it does with the message of that key
@@ -60,11 +57,11 @@ type Request struct {
 // hideToken removes the request's own token from all that people see: senders put it into titles, and into the addresses that they show.
 func (r *Request) hideToken() {
 	for _, text := range []*string{&r.Title, &r.Message, &r.Note, &r.Thread, &r.Key} {
-		*text = message.HideToken(*text, r.Token)
+		*text = post.HideToken(*text, r.Token)
 	}
-	r.Extras = json.RawMessage(message.HideToken(string(unescaped(r.Extras)), r.Token))
+	r.Extras = json.RawMessage(post.HideToken(string(unescaped(r.Extras)), r.Token))
 	for i := range r.Attachments {
-		r.Attachments[i].Name = message.HideToken(r.Attachments[i].Name, r.Token)
+		r.Attachments[i].Name = post.HideToken(r.Attachments[i].Name, r.Token)
 	}
 }
 
@@ -89,12 +86,12 @@ func unescaped(text json.RawMessage) json.RawMessage {
 }
 
 // hideJoined makes plain text of a body whose markup joins the parts of the request's own token.
-func hideJoined(c *outbox.Content, token string) {
-	if !message.MayJoin(c.Body, token) {
+func hideJoined(c *post.Content, token string) {
+	if !post.MayJoin(c.Body, token) {
 		return
 	}
 	_, text := format.Body(c.ContentType, c.Body)
-	if hidden := message.HideToken(text, token); hidden != text {
+	if hidden := post.HideToken(text, token); hidden != text {
 		c.Body, c.ContentType = hidden, format.Plain
 	}
 }
@@ -102,7 +99,7 @@ func hideJoined(c *outbox.Content, token string) {
 // Change is what a request does with the message that was accepted under its key.
 type Change int
 
-// The changes. What Update and Resolve do depends on the life cycle that the application has, see [alert.Take].
+// The changes. What Update and Resolve do depends on the life cycle that the application has, see [post.TakeReport].
 const (
 	Create  Change = iota // leaves that message and makes another
 	Update                // reports the present state of its subject
@@ -115,8 +112,8 @@ const (
 )
 
 // entry validates a request and converts it to an outbox entry.
-func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outbox.Entry, err error) {
-	title, body := message.Clean(r.Title), message.Clean(r.Message)
+func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e post.Entry, err error) {
+	title, body := post.Clean(r.Title), post.Clean(r.Message)
 	limits := s.o.Limits
 	switch {
 	case strings.TrimSpace(body) == "":
@@ -127,7 +124,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		return e, refusal.TooLarge("title", "A title may have at most", int64(limits.MaxTitle))
 	case len(r.Extras) > maxExtras:
 		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
-	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
+	case len(r.IdempotencyKey) > maxKey || !post.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
 	}
 	if err := checkReminders(r); err != nil {
@@ -140,7 +137,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 		return e, refusal.Invalid("key", "A key is required: it names what the report is about.")
 	}
 	for field, name := range map[string]string{"thread": r.Thread, "key": r.Key} {
-		if len(name) > maxKey || message.Clean(name) != name {
+		if len(name) > maxKey || post.Clean(name) != name {
 			return e, refusal.Invalid(field, fmt.Sprintf("A %s has at most %d bytes of text.", field, maxKey))
 		}
 	}
@@ -152,27 +149,27 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outb
 	if err != nil {
 		return e, err
 	}
-	at, kind := now.UnixMilli(), outbox.Message
+	at, kind := now.UnixMilli(), post.KindMessage
 	if r.Edits != 0 {
-		kind = outbox.Edit
+		kind = post.KindEdit
 	}
 	queued, due := at, int64(0)
 	if r.Later.After(now) {
 		queued, due = r.Later.UnixMilli(), r.Later.UnixMilli()
 	}
-	return outbox.Entry{
+	return post.Entry{
 		Kind: kind, Target: r.Edits,
-		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: outbox.Millis(r.EventAt)},
-		Content: outbox.Content{
-			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: application.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)), Attachments: attachments, Note: r.Note,
+		Origin: post.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: post.Millis(r.EventAt)},
+		Content: post.Content{
+			Priority: priority, GotifyScale: gotifyScale(r.GotifyPriority), Title: title, Body: body, ContentType: post.FormatMarkdown.MediaType(r.ContentType, ""), Extras: post.Clean(string(r.Extras)), Attachments: attachments, Note: r.Note,
 		},
-		Txn: message.NewTxn(), QueuedAt: queued, NextAt: due, State: outbox.StateQueued,
+		Txn: post.NewTxn(), QueuedAt: queued, NextAt: due, State: post.StateQueued,
 	}, nil
 }
 
 // Accepted is a message that is durably in the outbox, as it was stored: without the outcome, unless Replay.
 type Accepted struct {
-	outbox.View
+	post.View
 	Replay   bool // the idempotency key was known: this is the first answer again, with the present state
 	Conflict bool // the key was known for another message: nothing was stored
 }

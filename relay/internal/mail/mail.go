@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 )
 
 // Mail is a mail as a message shows it.
@@ -90,7 +90,7 @@ func (s *source) Read(p []byte) (int, error) {
 
 // decode decodes encoded words (RFC 2047) and makes one line of a header.
 func decode(s string) string {
-	return strings.Join(strings.Fields(message.Clean(decodeWords(s))), " ")
+	return strings.Join(strings.Fields(post.Clean(decodeWords(s))), " ")
 }
 
 // cut shortens s to n bytes.
@@ -122,5 +122,5 @@ func readText(content io.Reader, label string, limit int) (string, error) {
 	if len(s) > limit {
 		return "", ErrTooLong
 	}
-	return format.TrimLines(message.Clean(s)), err
+	return format.TrimLines(post.Clean(s)), err
 }

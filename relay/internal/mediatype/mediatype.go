@@ -12,7 +12,7 @@ import (
 	"path"
 	"strings"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 )
 
 const (
@@ -33,7 +33,7 @@ func Detect(start []byte) (mediaType string, width, height int) {
 
 // FileName returns the last element of a name, without control characters and with an extension.
 func FileName(name, mediaType string) string {
-	name = path.Base(strings.ReplaceAll(message.Clean(name), `\`, "/"))
+	name = path.Base(strings.ReplaceAll(post.Clean(name), `\`, "/"))
 	name = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 { // and what turns the direction of text
 			return -1
@@ -69,7 +69,7 @@ func Of(given, name string) string {
 
 func clean(s string) string {
 	t, _, err := mime.ParseMediaType(s)
-	if err != nil || len(t) > maxMediaType || !strings.Contains(t, "/") || !message.Printable(t) {
+	if err != nil || len(t) > maxMediaType || !strings.Contains(t, "/") || !post.Printable(t) {
 		return unknownType
 	}
 	return t

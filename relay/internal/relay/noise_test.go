@@ -13,7 +13,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -41,9 +41,9 @@ func TestFlood(t *testing.T) {
 		app := quietened(t, r, application.Input{Digest: &window})
 		r.Start()
 		first := send(t, r, app.Token, "first", 0)
-		r.Await(first.ID, outbox.StateSent)
+		r.Await(first.ID, post.StateSent)
 		collector := send(t, r, app.Token, "m1", 0)
-		r.Await(collector.ID, outbox.StateSent)
+		r.Await(collector.ID, post.StateSent)
 		for i := 2; i <= 6; i++ {
 			if a := send(t, r, app.Token, fmt.Sprintf("m%d", i), -1); a.ID != collector.ID {
 				t.Errorf("m%d is message %d", i, a.ID)
@@ -129,7 +129,7 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		r.Withdraw(digest.ID)
-		r.Await(digest.ID, outbox.StateRedacted)
+		r.Await(digest.ID, post.StateRedacted)
 	})
 }
 
@@ -181,9 +181,9 @@ func TestQuietHours(t *testing.T) {
 		high := 1
 		r.Send(intake.Request{Token: app.Token, Message: "later", Priority: &high, Later: time.Now().Add(6 * time.Hour)})
 		withdrawn := send(t, r, app.Token, "withdrawn", 1)
-		r.Await(withdrawn.ID, outbox.StateSent)
+		r.Await(withdrawn.ID, post.StateSent)
 		r.Withdraw(withdrawn.ID)
-		r.Await(withdrawn.ID, outbox.StateRedacted)
+		r.Await(withdrawn.ID, post.StateRedacted)
 		r.Crash()
 		time.Sleep(6*time.Hour + time.Minute) // 07:01 in Berlin
 		r.Open()

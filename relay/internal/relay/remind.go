@@ -7,10 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
 
@@ -50,7 +48,7 @@ func whenDue(ctx context.Context, next func(context.Context) (int64, error), do 
 	if err != nil || at == 0 {
 		return remindAgain, err
 	}
-	if wait := time.Until(outbox.Time(at)); wait > 0 {
+	if wait := time.Until(post.Time(at)); wait > 0 {
 		return wait, nil
 	}
 	return time.Second, do(ctx, time.Now().UnixMilli())
@@ -87,18 +85,18 @@ func (s *Service) remindNow(ctx context.Context, now int64) error {
 
 // acknowledged records that a member of a room has acknowledged an alert.
 func (s *Service) acknowledged(ctx context.Context, e matrix.Reaction) error {
-	if !alert.Acknowledges(e.Key) {
+	if !post.Acknowledges(e.Key) {
 		return nil
 	}
 	if err := s.store.Settle(ctx); err != nil { // the event may just have been sent
 		return err
 	}
-	id, err := s.store.OpenAlertOf(ctx, e.Room, message.Clean(e.Event))
+	id, err := s.store.OpenAlertOf(ctx, e.Room, post.Clean(e.Event))
 	if err != nil || id == 0 {
 		return err
 	}
 	return s.store.Lead(ctx, func(tx *store.Tx) error {
-		_, err := tx.Acknowledge(id, message.Clean(e.Sender), time.Now().UnixMilli())
+		_, err := tx.Acknowledge(id, post.Clean(e.Sender), time.Now().UnixMilli())
 		return err
 	})
 }

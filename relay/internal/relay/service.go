@@ -19,7 +19,7 @@ import (
 	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -299,7 +299,7 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 
 // Shape returns the number of events that a message is sent as, and whether its full text follows as a file. A message that cannot
 // be rendered has none.
-func (s *Service) Shape(ctx context.Context, m outbox.View) (events int, file bool, err error) {
+func (s *Service) Shape(ctx context.Context, m post.View) (events int, file bool, err error) {
 	events, file, err = delivery.Shape(ctx, s.store, s.o.Format, s.log, m)
 	switch {
 	case store.IsMissing(err):

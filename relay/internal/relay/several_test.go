@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
@@ -20,7 +20,7 @@ func TestLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
 	r := relaytest.NewSharedRig(t)
 	r.Start()
 	app := r.NewApp("a", "!a:hs")
-	r.Await(r.Post(app.Token, "before"), outbox.StateSent)
+	r.Await(r.Post(app.Token, "before"), post.StateSent)
 	if st := r.Status(ctx); st.Deliverer != "this relay" || st.Elsewhere {
 		t.Errorf("status while it delivers: %+v", st)
 	}
@@ -30,7 +30,7 @@ func TestLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
 		t.Errorf("status while another one delivers: %+v", st)
 	}
 	id := r.Post(app.Token, "meanwhile")
-	if m := r.Stored(id); m.State != outbox.StateQueued || m.Error != "The other one waits." {
+	if m := r.Stored(id); m.State != post.StateQueued || m.Error != "The other one waits." {
 		t.Errorf("the message is %s, %q", m.State, m.Error)
 	}
 	time.Sleep(300 * time.Millisecond) // enough to be sent, were there anybody who does
@@ -38,7 +38,7 @@ func TestLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
 		t.Errorf("in the room: %s", got)
 	}
 	r.Exec(`UPDATE lease SET expires_at = '-infinity'`)
-	r.Await(id, outbox.StateSent)
+	r.Await(id, post.StateSent)
 	if got := strings.Join(r.HS.Bodies("!a:hs"), " "); got != "before meanwhile" {
 		t.Errorf("in the room: %s", got)
 	}
@@ -62,7 +62,7 @@ func TestLease_BeginningFails_IsGivenBack(t *testing.T) {
 	}
 	r.Start()
 	app := r.NewApp("a", "!a:hs")
-	r.Await(r.Post(app.Token, "then"), outbox.StateSent)
+	r.Await(r.Post(app.Token, "then"), post.StateSent)
 }
 
 // Another relay has made a token, and its announcement has not arrived: the token is valid, a wrong one is not.

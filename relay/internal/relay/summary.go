@@ -12,8 +12,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/outbox"
-	"slipway/relay/internal/quiet"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/shared/plural"
@@ -37,7 +36,7 @@ func (w *watcher) sumUp(ctx context.Context) (failed error) {
 		if !row.QuietSummary || row.QuietHours == "" {
 			continue
 		}
-		hours, err := quiet.Parse(row.QuietHours, row.TimeZone)
+		hours, err := post.ParseQuietHours(row.QuietHours, row.TimeZone)
 		from, to := hours.Last(now)
 		if err != nil || now.Sub(to) > summaryWithin || w.summed[row.ID] == to.UnixMilli() {
 			continue
@@ -64,7 +63,7 @@ func (w *watcher) summary(ctx context.Context, app *store.Application, from, to 
 }
 
 // summaryReport lists messages, of which the latest comes first.
-func summaryReport(muted []outbox.Entry, to time.Time) intake.Request {
+func summaryReport(muted []post.Entry, to time.Time) intake.Request {
 	priority, count := 1, plural.Of(len(muted), "message")
 	if len(muted) > summaryLines {
 		muted, count = muted[:summaryLines], "More than "+plural.Of(summaryLines, "message")
@@ -78,7 +77,7 @@ func summaryReport(muted []outbox.Entry, to time.Time) intake.Request {
 		if e.Resolves {
 			text = "✅ " + text
 		}
-		lines = append(lines, outbox.Time(e.AcceptedAt).In(to.Location()).Format("15:04 ")+markup.Line(text, 200))
+		lines = append(lines, post.Time(e.AcceptedAt).In(to.Location()).Format("15:04 ")+markup.Line(text, 200))
 	}
 	return intake.Request{
 		Title: "Quiet hours", Message: strings.Join(lines, "\n"), ContentType: format.Plain, Priority: &priority,

@@ -13,7 +13,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -134,8 +134,8 @@ func (w *watcher) say(ctx context.Context, application int64, r intake.Request) 
 func lateReport(a store.Watched, heard int64) intake.Request {
 	priority := 1
 	return intake.Request{
-		Key: heartbeatKey, Change: intake.Update, Began: outbox.Time(heard), Priority: &priority, Title: "No heartbeat from " + a.Name,
-		Message: fmt.Sprintf("No heartbeat since %s; one is due every %s.", outbox.Time(heard).Format("2006-01-02 15:04:05 UTC"), application.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
+		Key: heartbeatKey, Change: intake.Update, Began: post.Time(heard), Priority: &priority, Title: "No heartbeat from " + a.Name,
+		Message: fmt.Sprintf("No heartbeat since %s; one is due every %s.", post.Time(heard).Format("2006-01-02 15:04:05 UTC"), application.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
 	}
 }
 
@@ -146,6 +146,6 @@ func returnReport(a store.Watched, heard int64) intake.Request {
 		text = "The heartbeat is not watched any more."
 	}
 	return intake.Request{
-		Key: heartbeatKey, Change: intake.Resolve, Began: outbox.Time(a.Episode), EventAt: outbox.Time(heard), Priority: &priority, Title: "Heartbeat of " + a.Name, Message: text,
+		Key: heartbeatKey, Change: intake.Resolve, Began: post.Time(a.Episode), EventAt: post.Time(heard), Priority: &priority, Title: "Heartbeat of " + a.Name, Message: text,
 	}
 }

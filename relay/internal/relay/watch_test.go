@@ -11,7 +11,7 @@ import (
 
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -140,9 +140,9 @@ func TestHeartbeat_Withdrawn(t *testing.T) {
 			t.Fatalf("%d messages, %v", len(page.Messages), err)
 		}
 		alarm := page.Messages[0].ID
-		r.Await(alarm, outbox.StateSent)
+		r.Await(alarm, post.StateSent)
 		r.Withdraw(alarm)
-		r.Await(alarm, outbox.StateRedacted)
+		r.Await(alarm, post.StateRedacted)
 		time.Sleep(10 * time.Minute)
 		r.Recover()
 		time.Sleep(10 * time.Minute)

@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/store"
 )
@@ -236,7 +236,7 @@ func (r *Rig) Withdraw(id int64) {
 }
 
 // Stored returns a message.
-func (r *Rig) Stored(id int64) outbox.View {
+func (r *Rig) Stored(id int64) post.View {
 	r.T.Helper()
 	m, err := r.Message(context.Background(), r.Admin, id)
 	if err != nil {
@@ -246,7 +246,7 @@ func (r *Rig) Stored(id int64) outbox.View {
 }
 
 // Await waits until a message is in a state.
-func (r *Rig) Await(id int64, want outbox.State) (m outbox.View) {
+func (r *Rig) Await(id int64, want post.State) (m post.View) {
 	r.T.Helper()
 	for range 2000 {
 		if m = r.Stored(id); m.State == want {

@@ -15,7 +15,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/mail"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -24,7 +24,7 @@ const source = "smtp"
 
 // accept stores a mail as a message.
 func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
-	var files []outbox.Attachment
+	var files []post.Attachment
 	kept := false
 	defer func() {
 		if kept {
@@ -70,7 +70,7 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 }
 
 // draft makes a message of a mail. The same mail again is the same message.
-func draft(m mail.Mail, token string, files []outbox.Attachment) intake.Request {
+func draft(m mail.Mail, token string, files []post.Attachment) intake.Request {
 	d := intake.Request{Token: token, Source: source, Title: m.Subject, Message: m.Text, ContentType: format.Plain, Attachments: files}
 	if m.HTML {
 		d.ContentType = format.HTML
@@ -96,7 +96,7 @@ func draft(m mail.Mail, token string, files []outbox.Attachment) intake.Request 
 }
 
 // key returns the idempotency key of an email: some programs give different emails the same Message-ID.
-func key(m mail.Mail, files []outbox.Attachment) string {
+func key(m mail.Mail, files []post.Attachment) string {
 	h := sha256.New()
 	for _, part := range []string{m.ID, m.Subject, m.Text} {
 		fmt.Fprintf(h, "%d %s", len(part), part)

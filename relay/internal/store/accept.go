@@ -6,9 +6,7 @@ import (
 	"database/sql"
 	"strings"
 
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Key is an idempotency key with what it stands for.
@@ -19,15 +17,15 @@ type Key struct {
 
 // Accept is a message to be stored, and afterwards its outcome.
 type Accept struct {
-	Entry outbox.Entry // gets its id
-	Key   *Key         // nil without one
+	Entry post.Entry // gets its id
+	Key   *Key       // nil without one
 
-	Report    *alert.Report   // what the message says of the alert that has the entry's key; nil if it is about none
-	Lifecycle alert.Lifecycle // of the application
-	Names     int64           // the message that the entry's key is the number of; 0 for none
-	Crowd     alert.Crowd     // the part in a group of many alerts
-	CrowdKey  string          // of the alert that stands for the group
-	Group     string          // of alerts that share a thread as long as one of them is open; "" for none
+	Report    *post.Report   // what the message says of the alert that has the entry's key; nil if it is about none
+	Lifecycle post.Lifecycle // of the application
+	Names     int64          // the message that the entry's key is the number of; 0 for none
+	Crowd     post.Crowd     // the part in a group of many alerts
+	CrowdKey  string         // of the alert that stands for the group
+	Group     string         // of alerts that share a thread as long as one of them is open; "" for none
 
 	Window int64 // in milliseconds: within it the message is collected with others; 0 means it is sent
 
@@ -38,7 +36,7 @@ type Accept struct {
 	Altered  bool // it changes another entry
 	Skipped  bool // the message of its group says it
 
-	given *outbox.Entry // Entry as it came
+	given *post.Entry // Entry as it came
 }
 
 // cameAt returns when the message came in; 0 if it was stored earlier under its idempotency key.
@@ -98,7 +96,7 @@ func (a *Accept) begin() {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Gone, a.Batch, a.Altered, a.Skipped, a.Entry.State = false, false, false, 0, false, false, outbox.StateQueued
+	a.Replay, a.Conflict, a.Gone, a.Batch, a.Altered, a.Skipped, a.Entry.State = false, false, false, 0, false, false, post.StateQueued
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
@@ -114,7 +112,7 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 	if err := w.d.lock(ctx, w.sql.conn, "rooms", rooms); err != nil {
 		return err
 	}
-	var entries []*outbox.Entry
+	var entries []*post.Entry
 	for _, a := range all {
 		if !a.related() {
 			entries = append(entries, &a.Entry)
@@ -180,13 +178,13 @@ var insertText = many{
 }
 
 // insertEntries writes entries and gives them their ids, in order. Their transaction ids tell which id is whose.
-func (s *statements) insertEntries(ctx context.Context, entries ...*outbox.Entry) error {
-	rows, byTxn := make([][]any, len(entries)), make(map[string]*outbox.Entry, len(entries))
+func (s *statements) insertEntries(ctx context.Context, entries ...*post.Entry) error {
+	rows, byTxn := make([][]any, len(entries)), make(map[string]*post.Entry, len(entries))
 	for i, e := range entries {
 		if e.Txn == "" {
-			e.Txn = message.NewTxn()
+			e.Txn = post.NewTxn()
 		}
-		e.State = outbox.StateQueued
+		e.State = post.StateQueued
 		byTxn[e.Txn], rows[i] = e, valuesWritten(e, onInsert)
 	}
 	return s.query(ctx, s.insert, rows, func(r *sql.Rows) error {

@@ -4,8 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // report stores a report of the alert k.
@@ -13,7 +12,7 @@ func report(t *testing.T, s *Store, text string, resolves bool) *Accept {
 	t.Helper()
 	a := entry(1, text)
 	a.Entry.ApplicationID, a.Entry.Key, a.Entry.Resolves, a.Entry.AcceptedAt = 1, "k", resolves, time.Now().UnixMilli()
-	a.Report, a.Lifecycle = &alert.Report{Resolves: resolves, Digest: []byte(text)}, alert.Edit
+	a.Report, a.Lifecycle = &post.Report{Resolves: resolves, Digest: []byte(text)}, post.LifecycleEdit
 	accept(t, s, a)
 	return a
 }
@@ -31,17 +30,17 @@ func TestEdit_WithdrawnMeanwhile(t *testing.T) {
 	s := ready(t)
 	m := entry(1, "secret")
 	accept(t, s, m)
-	found(t, s, m.Entry, outbox.Sent{EventID: "$1"}, 1)
+	found(t, s, m.Entry, post.Sent{EventID: "$1"}, 1)
 	update(t, s, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) })
 	for _, id := range []int64{m.Entry.ID, m.Entry.ID + 1000} {
 		edit := entry(1, "another secret")
-		edit.Entry.Kind, edit.Entry.Target = outbox.Edit, id
+		edit.Entry.Kind, edit.Entry.Target = post.KindEdit, id
 		if err := s.Accept(ctx, edit); err != nil || !edit.Gone {
 			t.Errorf("an edit of %d: gone is %v, %v", id, edit.Gone, err)
 		}
 	}
 	entries := pending(t, s, 1)
-	if len(entries) != 1 || entries[0].Kind != outbox.Redaction {
+	if len(entries) != 1 || entries[0].Kind != post.KindRedaction {
 		t.Errorf("%d entries wait", len(entries))
 	}
 }
@@ -59,7 +58,7 @@ func TestReport_TheLastStateComesLast(t *testing.T) {
 		t.Errorf("replaced: %q", got)
 	}
 	attempted(5)
-	if a := report(t, s, "three", false); a.Entry.MessageID() != first.Entry.ID || a.Entry.Kind != outbox.Edit {
+	if a := report(t, s, "three", false); a.Entry.MessageID() != first.Entry.ID || a.Entry.Kind != post.KindEdit {
 		t.Errorf("%+v", a.Entry)
 	}
 	attempted(0) // the room has shown that it never arrived

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // ChunkSize is how many bytes of an attachment one row has at most. No more of it is held in memory.
@@ -60,7 +60,7 @@ func (w *writer) keepAttachments(ctx context.Context, all []*Accept) error {
 			continue
 		}
 		var ids []int64
-		for _, file := range outbox.DecodeAttachments(a.Entry.Attachments) {
+		for _, file := range post.DecodeAttachments(a.Entry.Attachments) {
 			ids = append(ids, file.ID)
 		}
 		if err := w.rows.WithContext(ctx).Exec(`UPDATE attachments SET message_id = ? WHERE message_id = 0 AND id IN ?`, a.Entry.MessageID(), ids).Error; err != nil {
@@ -71,11 +71,11 @@ func (w *writer) keepAttachments(ctx context.Context, all []*Accept) error {
 }
 
 // freeAttachment removes the content of an entry that sends an attachment.
-func (tx *Tx) freeAttachment(e *outbox.Entry) error {
-	if e.Kind != outbox.Media {
+func (tx *Tx) freeAttachment(e *post.Entry) error {
+	if e.Kind != post.KindMedia {
 		return nil
 	}
-	for _, a := range outbox.DecodeAttachments(e.Attachments) {
+	for _, a := range post.DecodeAttachments(e.Attachments) {
 		if err := tx.exec(`DELETE FROM attachments WHERE id = ? AND message_id = ?`, a.ID, e.Target); err != nil {
 			return err
 		}

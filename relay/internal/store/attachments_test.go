@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // attachment stores a file of two chunks.
-func attachment(t *testing.T, s *Store, now int64) outbox.Attachment {
+func attachment(t *testing.T, s *Store, now int64) post.Attachment {
 	t.Helper()
 	id, err := s.AddChunk(ctx, 0, 0, bytes.Repeat([]byte("a"), ChunkSize), now)
 	if err == nil {
@@ -19,7 +19,7 @@ func attachment(t *testing.T, s *Store, now int64) outbox.Attachment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outbox.Attachment{ID: id, Name: "a.bin", Type: "application/octet-stream", Size: ChunkSize + 3}
+	return post.Attachment{ID: id, Name: "a.bin", Type: "application/octet-stream", Size: ChunkSize + 3}
 }
 
 // content reads an attachment; it is "" if that is gone.
@@ -44,9 +44,9 @@ func TestAttachment(t *testing.T) {
 	s := ready(t)
 	whole := string(bytes.Repeat([]byte("a"), ChunkSize)) + "b\x00\xff"
 	sent, dead, unused, dropped := attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1)
-	with := func(a outbox.Attachment) *Accept {
+	with := func(a post.Attachment) *Accept {
 		e := entry(1, "m")
-		e.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
+		e.Entry.Attachments = post.EncodeAttachments([]post.Attachment{a})
 		return e
 	}
 	first, second := with(sent), with(dead)
@@ -62,16 +62,16 @@ func TestAttachment(t *testing.T) {
 			t.Errorf("attachment %d has %d bytes, want %d", id, len(got), len(want))
 		}
 	}
-	s.Report(NewOutcome(first.Entry, outbox.Sent{EventID: "$1", Rest: first.Entry.Attached(1)}, 1))
-	found(t, s, second.Entry, outbox.Refused{}, 1)
+	s.Report(NewOutcome(first.Entry, post.Sent{EventID: "$1", Rest: first.Entry.Attached(1)}, 1))
+	found(t, s, second.Entry, post.Refused{}, 1)
 	if content(t, s, sent.ID) != whole || content(t, s, dead.ID) != whole {
 		t.Error("an attachment is gone with the outcome of its message")
 	}
 	waiting := pending(t, s, 1)
-	if len(waiting) != 1 || waiting[0].Kind != outbox.Media || waiting[0].Target != first.Entry.ID {
+	if len(waiting) != 1 || waiting[0].Kind != post.KindMedia || waiting[0].Target != first.Entry.ID {
 		t.Fatalf("there wait %+v", waiting)
 	}
-	found(t, s, *waiting[0], outbox.Sent{EventID: "$2"}, 1)
+	found(t, s, *waiting[0], post.Sent{EventID: "$2"}, 1)
 	if content(t, s, sent.ID) != "" || content(t, s, dead.ID) != whole {
 		t.Error("what was sent is kept, or what may be sent again is not")
 	}
@@ -96,15 +96,15 @@ func TestAttachment_GivenUp(t *testing.T) {
 	var all []*Accept
 	for range 3 {
 		m := entry(1, "m")
-		m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{attachment(t, s, 1000)})
+		m.Entry.Attachments = post.EncodeAttachments([]post.Attachment{attachment(t, s, 1000)})
 		all = append(all, m)
 	}
 	dead, waits, sent := all[0], all[1], all[2]
 	accept(t, s, all...)
-	s.Report(NewOutcome(dead.Entry, outbox.Refused{}, 1))
-	s.Report(NewOutcome(sent.Entry, outbox.Sent{EventID: "$1", Rest: sent.Entry.Attached(1)}, 1)) // its attachment waits
+	s.Report(NewOutcome(dead.Entry, post.Refused{}, 1))
+	s.Report(NewOutcome(sent.Entry, post.Sent{EventID: "$1", Rest: sent.Entry.Attached(1)}, 1)) // its attachment waits
 	settle(t, s)
-	size := func(a *Accept) int { return len(content(t, s, outbox.DecodeAttachments(a.Entry.Attachments)[0].ID)) }
+	size := func(a *Accept) int { return len(content(t, s, post.DecodeAttachments(a.Entry.Attachments)[0].ID)) }
 	for _, old := range []int64{1000, 1001} {
 		if err := s.Tidy(ctx, 0, old, 0); err != nil {
 			t.Fatal(err)
@@ -120,9 +120,9 @@ func TestAttachment_Withdrawn(t *testing.T) {
 	s := ready(t)
 	a := attachment(t, s, 1)
 	m := entry(1, "m")
-	m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
+	m.Entry.Attachments = post.EncodeAttachments([]post.Attachment{a})
 	accept(t, s, m)
-	found(t, s, m.Entry, outbox.Sent{EventID: "$1", Rest: m.Entry.Attached(1)}, 1)
+	found(t, s, m.Entry, post.Sent{EventID: "$1", Rest: m.Entry.Attached(1)}, 1)
 	reading, err := s.Attachment(ctx, a.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestAttachment_WithdrawnBefore(t *testing.T) {
 	s := ready(t)
 	a, other := attachment(t, s, 1), attachment(t, s, 1)
 	m := entry(1, "m")
-	m.Entry.Attachments = outbox.EncodeAttachments([]outbox.Attachment{a})
+	m.Entry.Attachments = post.EncodeAttachments([]post.Attachment{a})
 	accept(t, s, m)
 	update(t, s, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) })
 	if content(t, s, a.ID) != "" || content(t, s, other.ID) == "" {

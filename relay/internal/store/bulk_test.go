@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Results that are written together mean what each of them means by itself: one of a message that was withdrawn meanwhile has its
@@ -29,32 +29,32 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 			return err
 		}
 		for i, a := range all {
-			var fact outbox.Fact = outbox.Sent{EventID: fmt.Sprintf("$%d", i)}
+			var fact post.Fact = post.Sent{EventID: fmt.Sprintf("$%d", i)}
 			if a.Entry.ID == retried {
-				fact = outbox.Unanswered{Reason: "away", Began: 1}
+				fact = post.Unanswered{Reason: "away", Began: 1}
 			}
 			s.Report(NewOutcome(a.Entry, fact, 7))
 		}
-		s.Report(NewOutcome(all[0].Entry, outbox.Sent{EventID: "$0"}, 8))
+		s.Report(NewOutcome(all[0].Entry, post.Sent{EventID: "$0"}, 8))
 		return nil
 	})
 	if err := errors.Join(err, s.Settle(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	for i, a := range all {
-		want := outbox.StateSent
+		want := post.StateSent
 		switch a.Entry.ID {
 		case withdrawn:
-			want = outbox.StateSent // until its removal is done
+			want = post.StateSent // until its removal is done
 		case retried:
-			want = outbox.StateRetryWait
+			want = post.StateRetryWait
 		}
-		if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != want || want == outbox.StateSent && (m.EventID != fmt.Sprintf("$%d", i) || m.Attempts != 1 && i != 2) {
+		if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != want || want == post.StateSent && (m.EventID != fmt.Sprintf("$%d", i) || m.Attempts != 1 && i != 2) {
 			t.Errorf("message %d: %s %q after %d attempts, %v", i, m.State, m.EventID, m.Attempts, err)
 		}
 	}
 	waiting := pending(t, s, 1)
-	if len(waiting) != 2 || waiting[0].Kind != outbox.Redaction || waiting[0].EventID != "$2" || waiting[1].ID != retried {
+	if len(waiting) != 2 || waiting[0].Kind != post.KindRedaction || waiting[0].EventID != "$2" || waiting[1].ID != retried {
 		t.Errorf("waiting: %+v", waiting)
 	}
 	if totals, err := s.Totals(ctx); err != nil || totals[1].Accepted != 6 || totals[1].Sent != 5 {

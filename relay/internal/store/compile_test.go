@@ -9,7 +9,7 @@ import (
 
 	driver "modernc.org/sqlite"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // compilations counts what SQLite compiles over a connection. The statements that are prepared already are compiled once more when
@@ -62,10 +62,10 @@ func TestMessages_OnTheirWay_CompileNoStatements(t *testing.T) {
 			}
 			for i, e := range pending(t, s, room) {
 				if i == 1 {
-					found(t, s, *e, outbox.NotSent{Reason: "busy"}, 1)
+					found(t, s, *e, post.NotSent{Reason: "busy"}, 1)
 					e = pending(t, s, room)[0]
 				}
-				found(t, s, *e, outbox.Sent{EventID: "$1"}, 1)
+				found(t, s, *e, post.Sent{EventID: "$1"}, 1)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/cluster"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 )
 
 const (
@@ -218,10 +218,10 @@ func (c column) convert(v any) any {
 		if c.kind == "BYTEA" || c.kind == "BLOB" {
 			return []byte(v)
 		}
-		return message.Clean(v)
+		return post.Clean(v)
 	case []byte:
 		if c.kind == "TEXT" {
-			return message.Clean(string(v))
+			return post.Clean(string(v))
 		}
 	}
 	return v

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // fill writes something into each table.
@@ -31,9 +31,9 @@ func fill(t *testing.T, s *Store) {
 	}
 	sent, dead, waits := all[0].Entry, all[1].Entry, all[2].Entry
 	waits.Wire, waits.Cut = []byte{0, 1, 0xff}, true
-	s.Report(NewOutcome(sent, outbox.Sent{EventID: "$1", Rest: []outbox.Entry{sent.AsFile(5)}}, 7))
-	s.Report(NewOutcome(dead, outbox.Refused{Reason: "no", Code: "M_NO"}, 8))
-	s.Report(NewOutcome(waits, outbox.Unanswered{Began: 5, Device: "DEV"}, 9))
+	s.Report(NewOutcome(sent, post.Sent{EventID: "$1", Rest: []post.Entry{sent.AsFile(5)}}, 7))
+	s.Report(NewOutcome(dead, post.Refused{Reason: "no", Code: "M_NO"}, 8))
+	s.Report(NewOutcome(waits, post.Unanswered{Began: 5, Device: "DEV"}, 9))
 	err := errors.Join(
 		s.Settle(ctx), s.SetImage(ctx, Image{ApplicationID: 1, Type: "image/png", Data: []byte{0x89, 0, 'P'}}), s.SetSetting(ctx, "matrix.session", `{"x":"y"}`),
 		s.CreateSession(ctx, Session{TokenHash: []byte{1, 0, 2}, UserID: 1, CSRF: "c", CreatedAt: 1, ExpiresAt: 2}),

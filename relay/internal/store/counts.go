@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // counts are what happened to messages in a commit, which stores them as well.
@@ -29,10 +29,10 @@ func (b *batch) counts() counts {
 	c := counts{}
 	for _, r := range b.requests {
 		for _, a := range r.accept {
-			if a.stored() && a.Entry.Kind == outbox.Message {
+			if a.stored() && a.Entry.Kind == post.KindMessage {
 				c.at(a.Entry.ApplicationID, a.Entry.AcceptedAt).accepted++
 			}
-			if at := a.cameAt(); at != 0 && a.Entry.Source != outbox.Relay { // be it news or not
+			if at := a.cameAt(); at != 0 && a.Entry.Source != post.SourceRelay { // be it news or not
 				n := c.at(a.Entry.ApplicationID, at)
 				n.lastUsed = max(n.lastUsed, at)
 			}
@@ -41,9 +41,9 @@ func (b *batch) counts() counts {
 	for _, o := range b.outcomes {
 		switch e := &o.Entry; {
 		case !o.counts:
-		case e.State == outbox.StateSent:
+		case e.State == post.StateSent:
 			c.at(e.ApplicationID, o.At).sent++
-		case e.State == outbox.StateDead:
+		case e.State == post.StateDead:
 			c.at(e.ApplicationID, o.At).dead++
 		}
 	}

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // CryptoRow is a row of the table crypto: a key, a session or a counter of one of the bot's devices.
@@ -60,7 +60,7 @@ func (k *Keys) ForgetCrypto(ctx context.Context, except string) error {
 
 // KeepWire stores the bytes of an entry that is about to be sent for the first time, flushed to disk, so that a
 // repeat of the attempt sends the same ones. It returns false if the entry is final by now, or was revised.
-func (s *Store) KeepWire(ctx context.Context, e *outbox.Entry, at int64) (kept bool, err error) {
+func (s *Store) KeepWire(ctx context.Context, e *post.Entry, at int64) (kept bool, err error) {
 	err = s.Lead(ctx, func(tx *Tx) error {
 		n, err := tx.execCount(`UPDATE outbox SET wire = ?, cut = ?, root = ?, event_type = ?, device = ?, first_attempt_at = ? WHERE id = ? AND final_at = 0 AND revised_at = ?`,
 			e.Wire, e.Cut, e.Root, e.EventType, e.Device, at, e.ID, e.RevisedAt)

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // isDue excludes delayed entries (of o): queued, with a time before which they aren't sent.
@@ -47,10 +47,10 @@ func (tx *Tx) release(id, now int64, dead counts) error {
 	}
 	tx.changed(e.Room, Added)
 	if may {
-		_, err = tx.step(e, outbox.Due{}, now)
+		_, err = tx.step(e, post.Due{}, now)
 		return err
 	}
-	effects, err := tx.step(e, outbox.Barred{}, now)
+	effects, err := tx.step(e, post.Barred{}, now)
 	if counted(effects) {
 		dead.at(e.ApplicationID, now).dead++
 	}

@@ -8,13 +8,13 @@ import (
 
 	"gorm.io/gorm/schema"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // entryColumn is a column of the outbox.
 type entryColumn struct {
 	name  string
-	field []int    // of [outbox.Entry]
+	field []int    // of [post.Entry]
 	when  []string // it is written, as the field's tag lists it
 }
 
@@ -27,7 +27,7 @@ const (
 
 // entryColumns are all columns of the outbox, as gorm maps the fields of an entry: the statements of the hot paths are made of them.
 var entryColumns = func() (all []entryColumn) {
-	s, err := schema.Parse(&outbox.Entry{}, &sync.Map{}, schema.NamingStrategy{})
+	s, err := schema.Parse(&post.Entry{}, &sync.Map{}, schema.NamingStrategy{})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +50,7 @@ func columnsWritten(when string) (names []string) {
 }
 
 // valuesWritten returns pointers to what is written of an entry at a time.
-func valuesWritten(e *outbox.Entry, when string) (all []any) {
+func valuesWritten(e *post.Entry, when string) (all []any) {
 	v := reflect.ValueOf(e).Elem()
 	for _, c := range entryColumns {
 		if slices.Contains(c.when, when) {
@@ -80,7 +80,7 @@ func loadedColumns(except ...string) string {
 }
 
 // into returns where loadedColumns are read into.
-func into(e *outbox.Entry) (fields []any) {
+func into(e *post.Entry) (fields []any) {
 	v := reflect.ValueOf(e).Elem()
 	for _, c := range entryColumns {
 		fields = append(fields, v.FieldByIndex(c.field).Addr().Interface())

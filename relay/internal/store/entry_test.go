@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Each column of the table belongs to a field of an entry.
@@ -30,7 +30,7 @@ func TestEntryColumns_AreThoseOfTheTable(t *testing.T) {
 }
 
 // fillColumns gives the fields whose columns are written at a time a value, except those of the columns named.
-func fillColumns(t *testing.T, e *outbox.Entry, when string, except ...string) {
+func fillColumns(t *testing.T, e *post.Entry, when string, except ...string) {
 	t.Helper()
 	for _, c := range entryColumns {
 		if !slices.Contains(c.when, when) || slices.Contains(except, c.name) {
@@ -54,7 +54,7 @@ func fillColumns(t *testing.T, e *outbox.Entry, when string, except ...string) {
 }
 
 // load returns an entry as the steps of the store read it: by the names of the fields.
-func load(t *testing.T, s *Store, id int64) (e outbox.Entry) {
+func load(t *testing.T, s *Store, id int64) (e post.Entry) {
 	t.Helper()
 	update(t, s, func(tx *Tx) (err error) {
 		e, err = tx.loadEntry(id)
@@ -85,7 +85,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 
 // A change of the content writes all of it.
 func TestEntryColumns_ContentIsWrittenAgain(t *testing.T) {
-	var e outbox.Entry
+	var e post.Entry
 	written := map[any]bool{}
 	for _, v := range valuesWritten(&e, onEdit) {
 		written[v] = true
@@ -114,7 +114,7 @@ func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
 	if got := load(t, s, e.ID); !reflect.DeepEqual(got, e) {
 		t.Errorf("after a step: %+v\nwant %+v", got, e)
 	}
-	o := NewOutcome(e, outbox.Sent{EventID: "$e"}, 9)
+	o := NewOutcome(e, post.Sent{EventID: "$e"}, 9)
 	if !o.plain() {
 		t.Fatal("the outcome isn't plain")
 	}

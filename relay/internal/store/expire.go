@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // OldRooms returns the rooms with entries that were queued before cutoff.
@@ -28,14 +28,14 @@ func (s *Store) Expire(ctx context.Context, room, cutoff, now int64, reason stri
 func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason string) (entries, dead int64, err error) {
 	err = s.Lead(ctx, func(tx *Tx) error {
 		entries, dead = 0, 0
-		var all []outbox.Entry
+		var all []post.Entry
 		err := tx.db.Table("outbox").Where("room = ? AND final_at = 0 AND queued_at < ?", room, cutoff).Order("id").Limit(expireBatch).Find(&all).Error
 		if err != nil {
 			return err
 		}
 		n := counts{}
 		for _, e := range all {
-			effects, err := tx.step(e, outbox.Expired{Reason: reason}, now)
+			effects, err := tx.step(e, post.Expired{Reason: reason}, now)
 			if err != nil {
 				return err
 			}

@@ -3,15 +3,14 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/flood"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // collect stores a message, or adds it to the one that collects a flood. The room is locked, so other relays wait.
 func (tx *Tx) collect(a *Accept) error {
 	e := &a.Entry
-	f := flood.Flood{}
+	f := post.Digest{}
 	if err := tx.db.Clauses(forUpdate).Table("floods").Where("application_id = ?", e.ApplicationID).Take(&f).Error; err != nil && !IsMissing(err) {
 		return err
 	}
@@ -25,10 +24,10 @@ func (tx *Tx) collect(a *Accept) error {
 	} else if gone {
 		f = f.Withdrawn()
 	}
-	f, collected := flood.Take(f, a.Window, e.AcceptedAt, e.Title, e.Body, e.Priority)
+	f, collected := post.Collect(f, a.Window, e.AcceptedAt, e.Title, e.Body, e.Priority)
 	if collected {
 		title, body := f.Message()
-		e.Content = outbox.Content{Title: title, Body: body, ContentType: format.Plain, Priority: f.Priority}
+		e.Content = post.Content{Title: title, Body: body, ContentType: format.Plain, Priority: f.Priority}
 		if shown {
 			if _, err := tx.change(a, &t); err != nil {
 				return err
@@ -37,7 +36,7 @@ func (tx *Tx) collect(a *Accept) error {
 		}
 	}
 	if collected {
-		e.Source = outbox.Digest
+		e.Source = post.SourceDigest
 	}
 	if err := tx.sql.insertEntries(tx.ctx, e); err != nil {
 		return err
@@ -49,7 +48,7 @@ func (tx *Tx) collect(a *Accept) error {
 }
 
 // collector returns the message that collects a flood, and whether it is in the room or on its way there.
-func (tx *Tx) collector(id, room int64) (t outbox.Entry, shown bool, err error) {
+func (tx *Tx) collector(id, room int64) (t post.Entry, shown bool, err error) {
 	if id == 0 {
 		return t, false, nil
 	}
@@ -63,16 +62,16 @@ func (tx *Tx) collector(id, room int64) (t outbox.Entry, shown bool, err error) 
 	return t, shown, err
 }
 
-func (tx *Tx) saveFlood(f flood.Flood) error { return tx.upsert("floods", "application_id", &f) }
+func (tx *Tx) saveFlood(f post.Digest) error { return tx.upsert("floods", "application_id", &f) }
 
 // CollectsSeveral reports whether a message collects more than one other.
 func (tx *Tx) CollectsSeveral(id int64) (bool, error) {
 	e, err := tx.loadEntry(id)
-	return e.Source == outbox.Digest && flood.Several(e.Title), err
+	return e.Source == post.SourceDigest && post.DigestsSeveral(e.Title), err
 }
 
 // Muted returns messages of an application that mentioned nobody because of the hour and were not withdrawn, the latest first.
-func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []outbox.Entry, err error) {
-	return all, s.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND kind"+isRead+" AND kind <> ? AND priority = 1 AND mentions = ?", application, outbox.Edit, format.Nobody).
+func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []post.Entry, err error) {
+	return all, s.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND kind"+isRead+" AND kind <> ? AND priority = 1 AND mentions = ?", application, post.KindEdit, format.Nobody).
 		Where("state NOT IN "+withdrawn).Where("queued_at >= ? AND queued_at < ?", from, to).Order("id DESC").Limit(limit).Find(&all).Error
 }

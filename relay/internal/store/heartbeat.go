@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Watched is an application that must send heartbeats, or whose alarm is still open. Times are Unix milliseconds.
@@ -24,7 +24,7 @@ func (s *Store) Watched(ctx context.Context, key string) (all []Watched, err err
 		coalesce(l.message_id, 0) AS alarm, coalesce(l.episode, 0) AS episode
 		FROM applications a LEFT JOIN alerts l ON l.application_id = a.id AND l.key = ? AND l.closed_at = 0
 			AND EXISTS (SELECT 1 FROM outbox o WHERE o.id = l.message_id AND o.source = ?)
-		WHERE a.deleted_at = 0 AND (a.heartbeat > 0 OR l.message_id IS NOT NULL) ORDER BY a.id`, key, outbox.Relay).Scan(&all).Error
+		WHERE a.deleted_at = 0 AND (a.heartbeat > 0 OR l.message_id IS NOT NULL) ORDER BY a.id`, key, post.SourceRelay).Scan(&all).Error
 	return all, err
 }
 

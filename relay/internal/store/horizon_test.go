@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Another relay has given out an id and not committed yet: the horizon waits for it, so that no reader passes it over.
@@ -96,7 +96,7 @@ func TestRead(t *testing.T) {
 	}
 	if err == nil { // an edit is read as a message, and withdrawn with its message
 		edit := entry(1, "5")
-		edit.Entry.Kind, edit.Entry.Target = outbox.Edit, ids[3]
+		edit.Entry.Kind, edit.Entry.Target = post.KindEdit, ids[3]
 		err = s.Update(ctx, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &edit.Entry) })
 	}
 	if got, _ := read(Reading{}); err == nil && got != "521" {
@@ -107,7 +107,7 @@ func TestRead(t *testing.T) {
 	}
 	if err == nil {
 		reply := entry(1, "6")
-		reply.Entry.Kind, reply.Entry.Target = outbox.Reply, ids[3]
+		reply.Entry.Kind, reply.Entry.Target = post.KindReply, ids[3]
 		err = s.Update(ctx, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &reply.Entry) })
 	}
 	if got, _ := read(Reading{Oldest: true, After: ids[3]}); err == nil && got != "6" {

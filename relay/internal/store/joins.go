@@ -5,7 +5,7 @@ import (
 
 	"gorm.io/gorm/clause"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 )
 
 // PendingJoin is a row of pending_joins: a room that the bot is to join, because somebody
@@ -26,7 +26,7 @@ func (s *Store) PendingJoins(ctx context.Context) (all []PendingJoin, err error)
 // SavePendingJoin adds a room to join or replaces what is known of it.
 func (s *Store) SavePendingJoin(ctx context.Context, p PendingJoin) error {
 	for _, text := range []*string{&p.RoomID, &p.Inviter, &p.Replaces, &p.Via} {
-		*text = message.Clean(*text)
+		*text = post.Clean(*text)
 	}
 	return s.Lead(ctx, func(tx *Tx) error {
 		return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&p).Error

@@ -4,21 +4,21 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Kinds in statements. They are part of the text, so that the database sees when a partial index fits.
 var (
-	isMessage   = ` = ` + number(outbox.Message)
-	isNoMessage = ` <> ` + number(outbox.Message)
-	isRedaction = ` = ` + number(outbox.Redaction)
-	isNews      = among(outbox.Edit, outbox.Reply)                 // what follows a message
-	isRead      = among(outbox.Message, outbox.Edit, outbox.Reply) // what readers get: the condition of an index
+	isMessage   = ` = ` + number(post.KindMessage)
+	isNoMessage = ` <> ` + number(post.KindMessage)
+	isRedaction = ` = ` + number(post.KindRedaction)
+	isNews      = among(post.KindEdit, post.KindReply)                   // what follows a message
+	isRead      = among(post.KindMessage, post.KindEdit, post.KindReply) // what readers get: the condition of an index
 )
 
-func number(k outbox.Kind) string { return strconv.Itoa(int(k)) }
+func number(k post.Kind) string { return strconv.Itoa(int(k)) }
 
-func among(kinds ...outbox.Kind) string {
+func among(kinds ...post.Kind) string {
 	var all []string
 	for _, k := range kinds {
 		all = append(all, number(k))

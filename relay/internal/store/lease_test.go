@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/cluster"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 func acquire(t *testing.T, s *Store, ttl time.Duration) bool {
@@ -36,8 +36,8 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if !acquire(t, b, time.Hour) {
 		t.Fatal("the second relay does not get the lease")
 	}
-	found(t, a, first.Entry, outbox.Refused{Reason: "by the first relay"}, 1)
-	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != outbox.StateQueued {
+	found(t, a, first.Entry, post.Refused{Reason: "by the first relay"}, 1)
+	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != post.StateQueued {
 		t.Errorf("the first relay made the message %s, %v", m.State, err)
 	}
 	if err := a.SetSetting(ctx, "k", "v"); !errors.Is(err, cluster.ErrNotHeld) {
@@ -49,8 +49,8 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if held, err := a.Renew(ctx, time.Hour, ""); held || err != nil {
 		t.Errorf("the first relay renews the lease: %v, %v", held, err)
 	}
-	found(t, b, second.Entry, outbox.Sent{EventID: "$2"}, 1)
-	if m, err := a.Message(ctx, second.Entry.ID); err != nil || m.State != outbox.StateSent {
+	found(t, b, second.Entry, post.Sent{EventID: "$2"}, 1)
+	if m, err := a.Message(ctx, second.Entry.ID); err != nil || m.State != post.StateSent {
 		t.Errorf("the second relay made the message %s, %v", m.State, err)
 	}
 	if l, err := a.ReadLease(ctx); err != nil || !l.Held || l.Holder != "relay1" {

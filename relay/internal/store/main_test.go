@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/post"
 )
 
 var ctx = context.Background()
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 // entry is a message to be stored.
 func entry(room int64, body string) *Accept {
 	now := time.Now().UnixMilli()
-	return &Accept{Entry: outbox.Entry{Origin: outbox.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: message.NewTxn(), QueuedAt: now, Content: outbox.Content{Body: body}}}
+	return &Accept{Entry: post.Entry{Origin: post.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: post.NewTxn(), QueuedAt: now, Content: post.Content{Body: body}}}
 }
 
 // ready is fresh with a room and its application.
@@ -108,14 +107,14 @@ func fillDisk(t *testing.T, s *Store, full bool) {
 }
 
 // found stores what an attempt has found.
-func found(t *testing.T, s *Store, e outbox.Entry, f outbox.Fact, at int64) {
+func found(t *testing.T, s *Store, e post.Entry, f post.Fact, at int64) {
 	t.Helper()
 	s.Report(NewOutcome(e, f, at))
 	settle(t, s)
 }
 
 // pending returns what a room is still to get.
-func pending(t *testing.T, s *Store, room int64) []*outbox.Entry {
+func pending(t *testing.T, s *Store, room int64) []*post.Entry {
 	t.Helper()
 	all, _, err := s.Pending(ctx, room, 10_000, 1<<30, nil)
 	if err != nil {

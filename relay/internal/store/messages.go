@@ -7,23 +7,22 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Filter selects messages, newest first. Zero fields do not restrict.
 type Filter struct {
 	ApplicationID int64
-	States        []outbox.State // one that is on its way is blocked, and in no other state, while its room is
-	Text          string         // in title or body, case-insensitive
+	States        []post.State // one that is on its way is blocked, and in no other state, while its room is
+	Text          string       // in title or body, case-insensitive
 	Since, Until  time.Time
 	Before        int64 // only ids below
 	Limit         int
 }
 
 // Message returns a message by its id; without it, the error [IsMissing].
-func (s *Store) Message(ctx context.Context, id int64) (m outbox.View, err error) {
-	err = s.views(ctx, func(found outbox.View) bool { m = found; return true }, "", ` WHERE o.kind`+isMessage+` AND o.id = ?`, id)
+func (s *Store) Message(ctx context.Context, id int64) (m post.View, err error) {
+	err = s.views(ctx, func(found post.View) bool { m = found; return true }, "", ` WHERE o.kind`+isMessage+` AND o.id = ?`, id)
 	if err == nil && m.ID == 0 {
 		err = sql.ErrNoRows
 	}
@@ -31,10 +30,10 @@ func (s *Store) Message(ctx context.Context, id int64) (m outbox.View, err error
 }
 
 // Messages returns the messages that f selects, of an owner's applications or, at 0, of all.
-func (s *Store) Messages(ctx context.Context, owner int64, f Filter) (all []outbox.View, err error) {
+func (s *Store) Messages(ctx context.Context, owner int64, f Filter) (all []post.View, err error) {
 	where, args := f.where(owner)
 	index, _ := f.few()
-	return all, s.views(ctx, func(m outbox.View) bool { all = append(all, m); return true }, index, where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
+	return all, s.views(ctx, func(m post.View) bool { all = append(all, m); return true }, index, where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
 }
 
 const around = ` JOIN rooms r ON r.id = o.room LEFT JOIN applications a ON a.id = o.application_id`
@@ -70,12 +69,12 @@ var selectViews = `SELECT ` + loadedColumns("wire") + `, coalesce(a.name, '') AS
 
 // viewRow is what selectViews selects.
 type viewRow struct {
-	outbox.View
+	post.View
 	Blocked string // the reason why its room is blocked
 }
 
 // views calls each with what the rest of a query selects, by an index if one is named, until each returns false.
-func (s *Store) views(ctx context.Context, each func(outbox.View) bool, index, tail string, args ...any) error {
+func (s *Store) views(ctx context.Context, each func(post.View) bool, index, tail string, args ...any) error {
 	rows, err := s.rows.WithContext(ctx).Raw(selectViews+` `+s.d.use(index)+around+tail, args...).Rows()
 	if err != nil {
 		return err
@@ -90,7 +89,7 @@ func (s *Store) views(ctx context.Context, each func(outbox.View) bool, index, t
 			row.Address = ""
 		}
 		if row.State.Pending() && row.Blocked != "" {
-			row.State, row.Error = outbox.StateBlocked, row.Blocked
+			row.State, row.Error = post.StateBlocked, row.Blocked
 		}
 		if !each(row.View) {
 			break
@@ -120,13 +119,13 @@ func (f Filter) where(owner int64) (string, []any) {
 		c.add(`o.id < ?`, f.Before)
 	}
 	if !f.Since.IsZero() {
-		c.add(`o.accepted_at >= ?`, outbox.Millis(f.Since))
+		c.add(`o.accepted_at >= ?`, post.Millis(f.Since))
 	}
 	if !f.Until.IsZero() {
-		c.add(`o.accepted_at < ?`, outbox.Millis(f.Until))
+		c.add(`o.accepted_at < ?`, post.Millis(f.Until))
 	}
 	if f.Text != "" {
-		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(message.Clean(f.Text)) + "%"
+		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(post.Clean(f.Text)) + "%"
 		c.add(`(lower(o.title) LIKE lower(?) ESCAPE '\' OR lower(o.body) LIKE lower(?) ESCAPE '\')`, pattern, pattern)
 	}
 	if term := f.states(); term != "" {
@@ -156,7 +155,7 @@ func (f Filter) states() string {
 	var moving, final []string
 	for _, s := range f.States {
 		switch word := `'` + string(s) + `'`; {
-		case !slices.Contains(outbox.States, s), s == outbox.StateBlocked:
+		case !slices.Contains(post.States, s), s == post.StateBlocked:
 		case s.Pending():
 			moving = append(moving, word)
 		default:
@@ -170,7 +169,7 @@ func (f Filter) states() string {
 	if len(moving) > 0 {
 		terms = append(terms, `(o.final_at = 0 AND o.state IN (`+strings.Join(moving, ", ")+`) AND r.blocked = '')`)
 	}
-	if slices.Contains(f.States, outbox.StateBlocked) {
+	if slices.Contains(f.States, post.StateBlocked) {
 		terms = append(terms, `(o.final_at = 0 AND r.blocked <> '')`)
 	}
 	if len(terms) == 0 {

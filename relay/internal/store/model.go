@@ -31,7 +31,7 @@ type Application struct {
 	ShowSender          string
 	Mention             string
 	Secret              []byte // encrypted; nil for none
-	Lifecycle           string // see alert.Lifecycle
+	Lifecycle           string // see post.Lifecycle
 	GroupThreads        bool   // the alerts of a group share a thread
 	CriticalRetry       int64  // between reminders of critical alerts, in milliseconds; 0 for none
 	EscalateAfter       int    // reminders
@@ -41,7 +41,7 @@ type Application struct {
 	TemplatePriority    string
 	TemplateLink        string
 	Digest              int64  // milliseconds: how long messages are collected after one that is sent; 0 means never
-	QuietHours          string // see quiet.Parse
+	QuietHours          string // see post.ParseQuietHours
 	TimeZone            string
 	QuietSummary        bool  // after the quiet hours a message lists those that mentioned nobody
 	Heartbeat           int64 // longest time between two heartbeats, in milliseconds; 0 means it needs none

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Window is how many messages of a room may at most be sent without their outcome being committed. The deliverer keeps
@@ -25,7 +25,7 @@ const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT J
 
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
 // up maxBytes. more says that it stopped early. Entries in skip are passed over.
-func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, skip map[int64]int64) (entries []*outbox.Entry, more bool, err error) {
+func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, skip map[int64]int64) (entries []*post.Entry, more bool, err error) {
 	rows, err := s.pending.QueryContext(s.read.bound(ctx), room, limit+1+len(skip))
 	if err != nil {
 		return nil, false, err
@@ -50,12 +50,12 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 }
 
 // Entry returns an entry as [Store.Pending] does.
-func (s *Store) Entry(ctx context.Context, id int64) (*outbox.Entry, error) {
+func (s *Store) Entry(ctx context.Context, id int64) (*post.Entry, error) {
 	return scanEntry(s.queryRow(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, id))
 }
 
-func scanEntry(r row) (*outbox.Entry, error) {
-	e := &outbox.Entry{}
+func scanEntry(r row) (*post.Entry, error) {
+	e := &post.Entry{}
 	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
 }
 

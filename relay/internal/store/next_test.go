@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 func TestPendingPages(t *testing.T) {
@@ -49,12 +49,12 @@ func TestFollowUpsComeFirst(t *testing.T) {
 	accept(t, s, all...)
 	done := all[0].Entry
 	file := done.AsFile(5)
-	number := s.Report(NewOutcome(done, outbox.Sent{EventID: "$0", Rest: []outbox.Entry{file}}, 7))
+	number := s.Report(NewOutcome(done, post.Sent{EventID: "$0", Rest: []post.Entry{file}}, 7))
 	if err := s.Settle(ctx); err != nil || s.Committed() != number {
 		t.Fatalf("settled %d of %d, %v", s.Committed(), number, err)
 	}
 	got, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
-	if err != nil || len(got) != 3 || got[0].Kind != outbox.File || got[0].Target != done.ID || got[0].Body != "0" || got[0].Txn != done.Txn+"f" || got[0].TargetEvent != "$0" || got[1].Body != "1" {
+	if err != nil || len(got) != 3 || got[0].Kind != post.KindFile || got[0].Target != done.ID || got[0].Body != "0" || got[0].Txn != done.Txn+"f" || got[0].TargetEvent != "$0" || got[1].Body != "1" {
 		t.Errorf("%d entries, %v: %+v", len(got), err, got[0])
 	}
 }
@@ -95,8 +95,8 @@ func TestMarkSuspects(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent, attempted := *first[0], *first[1]
-	s.Report(NewOutcome(sent, outbox.Sent{EventID: "$1"}, 1))
-	found(t, s, attempted, outbox.Unanswered{Began: 7, Device: "BEFORE"}, 1)
+	s.Report(NewOutcome(sent, post.Sent{EventID: "$1"}, 1))
+	found(t, s, attempted, post.Unanswered{Began: 7, Device: "BEFORE"}, 1)
 	if err := s.MarkSuspects(ctx, "DEVICE"); err != nil {
 		t.Fatal(err)
 	}

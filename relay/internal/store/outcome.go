@@ -9,18 +9,17 @@ import (
 
 	"gorm.io/gorm/clause"
 
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
-// Outcome is a fact that an attempt has found, with what [outbox.Step] made of it.
+// Outcome is a fact that an attempt has found, with what [post.Step] made of it.
 type Outcome struct {
-	Was     outbox.Version // of the entry before the step
-	Fact    outbox.Fact
+	Was     post.Version // of the entry before the step
+	Fact    post.Fact
 	At      int64
-	Entry   outbox.Entry
-	Others  []outbox.Entry
-	Effects []outbox.Effect
+	Entry   post.Entry
+	Others  []post.Entry
+	Effects []post.Effect
 
 	epoch   int64 // of the lease under which it was found out
 	dropped bool  // the entry is gone or was changed by somebody else
@@ -28,17 +27,17 @@ type Outcome struct {
 }
 
 // NewOutcome takes the step that a fact means for an entry.
-func NewOutcome(e outbox.Entry, f outbox.Fact, at int64) *Outcome {
+func NewOutcome(e post.Entry, f post.Fact, at int64) *Outcome {
 	o := &Outcome{Was: e.Version(), Fact: f, At: at}
-	o.Entry, o.Others, o.Effects = outbox.Step(e, f, at)
+	o.Entry, o.Others, o.Effects = post.Step(e, f, at)
 	return o
 }
 
 // Spreads reports whether the outcome adds or ends other entries of the room.
 func (o *Outcome) Spreads() bool {
-	return len(o.Others) > 0 || slices.ContainsFunc(o.Effects, func(e outbox.Effect) bool {
-		tell, ok := e.(outbox.Tell)
-		_, refused := tell.Fact.(outbox.PartRefused)
+	return len(o.Others) > 0 || slices.ContainsFunc(o.Effects, func(e post.Effect) bool {
+		tell, ok := e.(post.Tell)
+		_, refused := tell.Fact.(post.PartRefused)
 		return ok && refused
 	})
 }
@@ -76,24 +75,24 @@ func (w *writer) storeEach(ctx context.Context, all []*Outcome) error {
 
 // plain reports whether a message was sent and nothing else has to be stored.
 func (o *Outcome) plain() bool {
-	return o.Entry.Kind == outbox.Message && o.Entry.State == outbox.StateSent && o.Was.State.Pending() && o.Entry.Error == "" && len(o.Others) == 0
+	return o.Entry.Kind == post.KindMessage && o.Entry.State == post.StateSent && o.Was.State.Pending() && o.Entry.Error == "" && len(o.Others) == 0
 }
 
 // States in statements. They are part of the text, so that the database sees when a partial index fits.
 const (
-	isQueued    = `'` + string(outbox.StateQueued) + `'`
-	isSent      = `'` + string(outbox.StateSent) + `'`
-	isAmbiguous = `'` + string(outbox.StateAmbiguous) + `'`
-	isDead      = `'` + string(outbox.StateDead) + `'`
+	isQueued    = `'` + string(post.StateQueued) + `'`
+	isSent      = `'` + string(post.StateSent) + `'`
+	isAmbiguous = `'` + string(post.StateAmbiguous) + `'`
+	isDead      = `'` + string(post.StateDead) + `'`
 )
 
 var (
-	inTrouble = anyState(outbox.TroubledStates) // the condition of a partial index
-	withdrawn = anyState(outbox.WithdrawnStates)
+	inTrouble = anyState(post.TroubledStates) // the condition of a partial index
+	withdrawn = anyState(post.WithdrawnStates)
 )
 
 // anyState returns states as a list of SQL.
-func anyState(states []outbox.State) string {
+func anyState(states []post.State) string {
 	words := make([]string, len(states))
 	for i, s := range states {
 		words[i] = `'` + string(s) + `'`
@@ -112,7 +111,7 @@ func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
 	rows, stored := make([][]any, len(all)), make(map[int64]bool, len(all))
 	for i, o := range all {
 		o.dropped, o.counts = false, counted(o.Effects)
-		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, message.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts, o.Was.RevisedAt, o.Entry.Root} // PostgreSQL takes no NUL
+		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, post.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts, o.Was.RevisedAt, o.Entry.Root} // PostgreSQL takes no NUL
 	}
 	err := w.sql.query(ctx, w.sql.sent, rows, func(r *sql.Rows) error {
 		var id int64
@@ -163,9 +162,9 @@ func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
 }
 
 // counted reports whether the effects ask for counting.
-func counted(effects []outbox.Effect) bool {
+func counted(effects []post.Effect) bool {
 	for _, e := range effects {
-		if _, ok := e.(outbox.Count); ok {
+		if _, ok := e.(post.Count); ok {
 			return true
 		}
 	}
@@ -173,9 +172,9 @@ func counted(effects []outbox.Effect) bool {
 }
 
 // step takes a step with an entry that was loaded in the transaction. It has no effects if the entry was changed since.
-func (tx *Tx) step(e outbox.Entry, f outbox.Fact, at int64) ([]outbox.Effect, error) {
+func (tx *Tx) step(e post.Entry, f post.Fact, at int64) ([]post.Effect, error) {
 	was := e.Version()
-	e, others, effects := outbox.Step(e, f, at)
+	e, others, effects := post.Step(e, f, at)
 	if saved, err := tx.saveEntry(&e, was); !saved || err != nil {
 		return nil, err
 	}
@@ -183,7 +182,7 @@ func (tx *Tx) step(e outbox.Entry, f outbox.Fact, at int64) ([]outbox.Effect, er
 }
 
 // spread saves what a step made besides its entry.
-func (tx *Tx) spread(e *outbox.Entry, others []outbox.Entry, effects []outbox.Effect, at int64) error {
+func (tx *Tx) spread(e *post.Entry, others []post.Entry, effects []post.Effect, at int64) error {
 	for _, o := range others { // copies: a retry of the transaction must find new entries without an ID
 		var err error
 		if o.ID == 0 {
@@ -199,7 +198,7 @@ func (tx *Tx) spread(e *outbox.Entry, others []outbox.Entry, effects []outbox.Ef
 		}
 	}
 	for _, effect := range effects {
-		tell, ok := effect.(outbox.Tell)
+		tell, ok := effect.(post.Tell)
 		if !ok {
 			continue
 		}
@@ -211,12 +210,12 @@ func (tx *Tx) spread(e *outbox.Entry, others []outbox.Entry, effects []outbox.Ef
 }
 
 // tell applies a fact that comes from a follow-up to a message, unless that is gone.
-func (tx *Tx) tell(id int64, f outbox.Fact, at int64) error {
+func (tx *Tx) tell(id int64, f post.Fact, at int64) error {
 	target, err := tx.loadEntry(id)
 	if IsMissing(err) {
 		return nil
 	}
-	if refused, ok := f.(outbox.PartRefused); ok && err == nil {
+	if refused, ok := f.(post.PartRefused); ok && err == nil {
 		refused.FollowUps, err = tx.followUps(id)
 		f = refused
 	}
@@ -227,7 +226,7 @@ func (tx *Tx) tell(id int64, f outbox.Fact, at int64) error {
 }
 
 // loadEntry returns an entry and keeps others from changing it until the transaction ends.
-func (tx *Tx) loadEntry(id int64) (e outbox.Entry, err error) {
+func (tx *Tx) loadEntry(id int64) (e post.Entry, err error) {
 	return e, tx.db.Clauses(forUpdate).Table("outbox").Where("id = ?", id).Take(&e).Error
 }
 
@@ -235,14 +234,14 @@ func (tx *Tx) loadEntry(id int64) (e outbox.Entry, err error) {
 var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
 // followUps returns the entries that have a message as their target.
-func (tx *Tx) followUps(id int64) (all []outbox.Entry, err error) {
+func (tx *Tx) followUps(id int64) (all []post.Entry, err error) {
 	return all, tx.db.Table("outbox").Where("target > 0 AND target = ?", id).Order("id").Find(&all).Error
 }
 
 // saveEntry saves an entry if the stored one has a version. It reports whether it had.
-func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
+func (tx *Tx) saveEntry(e *post.Entry, was post.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
-	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)
+	e.Error, e.Code, e.EventID, e.Device = post.Clean(e.Error), post.Clean(e.Code), post.Clean(e.EventID), post.Clean(e.Device)
 	values := append(valuesWritten(e, onStep), e.ID, string(was.State), was.Attempts, was.RevisedAt)
 	r, err := tx.sql.outcome.ExecContext(tx.ctx, values...)
 	if err != nil {
@@ -256,7 +255,7 @@ func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
 }
 
 // endEntry saves the end of an entry that a step with another one ended.
-func (tx *Tx) endEntry(e *outbox.Entry) error {
+func (tx *Tx) endEntry(e *post.Entry) error {
 	return errors.Join(tx.exec(`UPDATE outbox SET state = ?, final_at = ? WHERE id = ? AND final_at = 0`, string(e.State), e.FinalAt, e.ID), tx.freeAttachment(e))
 }
 
@@ -271,7 +270,7 @@ func (tx *Tx) Requeue(id, now int64) (bool, error) {
 		return false, err
 	}
 	was := e.Version()
-	e, others, effects := outbox.Step(e, outbox.Redelivered{Txn: message.NewTxn(), FollowUps: followUps}, now)
+	e, others, effects := post.Step(e, post.Redelivered{Txn: post.NewTxn(), FollowUps: followUps}, now)
 	if e.Version() == was {
 		return false, nil
 	}
@@ -292,7 +291,7 @@ func (tx *Tx) Withdraw(id, now int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.step(e, outbox.Withdrawn{FollowUps: followUps}, now); err != nil {
+	if _, err := tx.step(e, post.Withdrawn{FollowUps: followUps}, now); err != nil {
 		return err
 	}
 	tx.final = append(tx.final, id)

@@ -6,26 +6,26 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // TestLateOutcome: somebody withdraws a message, or gives it up, while an attempt is made at it.
 func TestLateOutcome(t *testing.T) {
-	sent := outbox.Sent{EventID: "$e"}
+	sent := post.Sent{EventID: "$e"}
 	for name, test := range map[string]struct {
 		late     func(tx *Tx, id int64) error
-		fact     outbox.Fact
-		want     outbox.State
+		fact     post.Fact
+		want     post.State
 		err      string
 		followUp bool
 	}{
-		"withdrawn, sent":     {withdraw, sent, outbox.StateSent, "", true},
-		"withdrawn, in doubt": {withdraw, outbox.Unanswered{Began: 5}, outbox.StateCancelled, outbox.InDoubt, true},
-		"withdrawn, not sent": {withdraw, outbox.Unanswered{}, outbox.StateCancelled, "", false},
-		"given up, sent":      {giveUp, sent, outbox.StateSent, "", false},
-		"given up, not sent":  {giveUp, outbox.Unanswered{Began: 5}, outbox.StateDead, "old", false},
+		"withdrawn, sent":     {withdraw, sent, post.StateSent, "", true},
+		"withdrawn, in doubt": {withdraw, post.Unanswered{Began: 5}, post.StateCancelled, post.InDoubt, true},
+		"withdrawn, not sent": {withdraw, post.Unanswered{}, post.StateCancelled, "", false},
+		"given up, sent":      {giveUp, sent, post.StateSent, "", false},
+		"given up, not sent":  {giveUp, post.Unanswered{Began: 5}, post.StateDead, "old", false},
 		"removed":             {removeRow, sent, "", "", false},
-		"nothing, sent":       {func(*Tx, int64) error { return nil }, sent, outbox.StateSent, "", false},
+		"nothing, sent":       {func(*Tx, int64) error { return nil }, sent, post.StateSent, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, a := readyWithMessage(t)
@@ -38,14 +38,14 @@ func TestLateOutcome(t *testing.T) {
 				t.Errorf("%s %q, %v; want %s %q", m.State, m.Error, err, test.want, test.err)
 			}
 			totals, err := s.Totals(ctx)
-			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == outbox.StateSent) {
+			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == post.StateSent) {
 				t.Errorf("%d are counted as sent, %v", sent, err)
 			}
 			left := pending(t, s, 1)
 			if (len(left) == 1) != test.followUp || len(left) > 1 {
 				t.Fatalf("%d are left", len(left))
 			}
-			if test.followUp && (left[0].Kind != outbox.Redaction || left[0].EventID != o.Entry.EventID || (left[0].EventID == "") != (left[0].Marker == a.Entry.Txn)) {
+			if test.followUp && (left[0].Kind != post.KindRedaction || left[0].EventID != o.Entry.EventID || (left[0].EventID == "") != (left[0].Marker == a.Entry.Txn)) {
 				t.Errorf("left: %+v", left[0])
 			}
 		})
@@ -59,14 +59,14 @@ func TestLateOutcome_OfAMessageInParts_KeepsTheRest(t *testing.T) {
 		t.Fatalf("%d given up, %v", dead, err)
 	}
 	e := a.Entry
-	found(t, s, e, outbox.Sent{EventID: "$e", Rest: []outbox.Entry{e.Follow(outbox.Part, e.QueuedAt)}}, 9)
-	if left := pending(t, s, 1); len(left) != 1 || left[0].Kind != outbox.Part {
+	found(t, s, e, post.Sent{EventID: "$e", Rest: []post.Entry{e.Follow(post.KindPart, e.QueuedAt)}}, 9)
+	if left := pending(t, s, 1); len(left) != 1 || left[0].Kind != post.KindPart {
 		t.Fatalf("left: %+v", left)
 	}
 	if _, _, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := s.Message(ctx, e.ID); err != nil || m.State != outbox.StateSent || !strings.HasSuffix(m.Error, "could not be sent: old") {
+	if m, err := s.Message(ctx, e.ID); err != nil || m.State != post.StateSent || !strings.HasSuffix(m.Error, "could not be sent: old") {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -74,12 +74,12 @@ func TestLateOutcome_OfAMessageInParts_KeepsTheRest(t *testing.T) {
 // A removal, or the failure of a file, that comes after the message was asked to be delivered again does not end that.
 func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
 	for name, test := range map[string]struct {
-		kind outbox.Kind
-		fact outbox.Fact
+		kind post.Kind
+		fact post.Fact
 	}{
-		"removed":     {outbox.Redaction, outbox.Sent{EventID: "$e"}},
-		"not removed": {outbox.Redaction, outbox.Refused{Reason: "too late"}},
-		"no file":     {outbox.File, outbox.Refused{Reason: "too late"}},
+		"removed":     {post.KindRedaction, post.Sent{EventID: "$e"}},
+		"not removed": {post.KindRedaction, post.Refused{Reason: "too late"}},
+		"no file":     {post.KindFile, post.Refused{Reason: "too late"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, a := readyWithMessage(t)
@@ -87,7 +87,7 @@ func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
 			follow.ID, follow.Target, follow.Kind, follow.Txn, follow.EventID = a.Entry.ID+1, a.Entry.ID, test.kind, "t", "$e"
 			update(t, s, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &follow) })
 			found(t, s, follow, test.fact, 9)
-			if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != outbox.StateQueued || m.Error != "" {
+			if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != post.StateQueued || m.Error != "" {
 				t.Errorf("%s %q, %v", m.State, m.Error, err)
 			}
 		})
@@ -110,7 +110,7 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	fillDisk(t, s, true)
 	done := a.Entry
 	done.FirstAttemptAt, done.Wire = 1, []byte(strings.Repeat("w", 100_000)) // kept, as it may have arrived
-	number := s.Report(NewOutcome(done, outbox.Refused{Reason: "refused"}, 1))
+	number := s.Report(NewOutcome(done, post.Refused{Reason: "refused"}, 1))
 	if err := s.Settle(ctx); err == nil || s.Committed() >= number {
 		t.Errorf("settled: %v, %d committed", err, s.Committed())
 	}
@@ -118,12 +118,12 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	if _, failure := s.TakeChanges(); failure == nil {
 		t.Error("nobody is told")
 	}
-	if m, err := s.Message(ctx, done.ID); err != nil || m.State != outbox.StateQueued {
+	if m, err := s.Message(ctx, done.ID); err != nil || m.State != post.StateQueued {
 		t.Fatalf("while it cannot be stored: %+v, %v", m.State, err)
 	}
 	fillDisk(t, s, false)
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if m, err := s.Message(ctx, done.ID); err == nil && m.State == outbox.StateDead && s.Committed() == number {
+		if m, err := s.Message(ctx, done.ID); err == nil && m.State == post.StateDead && s.Committed() == number {
 			return
 		}
 	}
@@ -133,9 +133,9 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 // The commit of a message's first event fails once: its other events and its file are stored by the retry.
 func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
 	s, a := readyWithMessage(t)
-	rest := []outbox.Entry{a.Entry.Follow(outbox.Part, 1), a.Entry.AsFile(1)}
+	rest := []post.Entry{a.Entry.Follow(post.KindPart, 1), a.Entry.AsFile(1)}
 	rest[0].Txn = a.Entry.Txn + "p1"
-	o := NewOutcome(a.Entry, outbox.Sent{EventID: "$e", Rest: rest}, 9)
+	o := NewOutcome(a.Entry, post.Sent{EventID: "$e", Rest: rest}, 9)
 	failed := errors.New("the commit failed")
 	err := s.Update(ctx, func(tx *Tx) error { return errors.Join(s.w.storeOutcome(ctx, o), failed) }) // rolled back
 	if !errors.Is(err, failed) {
@@ -144,7 +144,7 @@ func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
 	s.Report(o)
 	settle(t, s)
 	left := pending(t, s, 1)
-	if len(left) != 2 || left[0].Kind != outbox.Part || left[1].Kind != outbox.File {
+	if len(left) != 2 || left[0].Kind != post.KindPart || left[1].Kind != post.KindFile {
 		t.Errorf("left: %+v", left)
 	}
 }
@@ -156,7 +156,7 @@ func TestStep_EntryChangedSince_HasNoEffects(t *testing.T) {
 		if err := tx.Withdraw(a.Entry.ID, 1); err != nil {
 			return err
 		}
-		effects, err := tx.step(a.Entry, outbox.Expired{Reason: "old"}, 2)
+		effects, err := tx.step(a.Entry, post.Expired{Reason: "old"}, 2)
 		if len(effects) > 0 {
 			t.Errorf("effects: %+v", effects)
 		}
@@ -169,11 +169,11 @@ func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
 	s := ready(t)
 	first := entry(1, "first")
 	accept(t, s, first)
-	number := s.Report(NewOutcome(first.Entry, outbox.Sent{EventID: "$1"}, 1))
+	number := s.Report(NewOutcome(first.Entry, post.Sent{EventID: "$1"}, 1))
 	accept(t, s, entry(1, "second"))
 	err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(first.Entry.ID, 2) })
 	m, readErr := s.Message(ctx, first.Entry.ID)
-	if err := errors.Join(err, readErr); err != nil || m.State != outbox.StateSent || !m.Removing || s.Committed() != number {
+	if err := errors.Join(err, readErr); err != nil || m.State != post.StateSent || !m.Removing || s.Committed() != number {
 		t.Errorf("it is %q, %d of %d committed, %v", m.State, s.Committed(), number, err)
 	}
 }
@@ -189,7 +189,7 @@ func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
 	var last int64
 	err := s.Update(ctx, func(*Tx) error { // nothing else is committed meanwhile
 		for _, a := range all {
-			last = s.Report(NewOutcome(a.Entry, outbox.Sent{EventID: "$1"}, 1))
+			last = s.Report(NewOutcome(a.Entry, post.Sent{EventID: "$1"}, 1))
 		}
 		return nil
 	})
@@ -215,7 +215,7 @@ func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := pending(t, a, 1)
-	if len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$1" {
+	if len(left) != 1 || left[0].Kind != post.KindRedaction || left[0].EventID != "$1" {
 		t.Errorf("left: %+v", left)
 	}
 }
@@ -228,14 +228,14 @@ func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 	}
 	x := entry(1, "x")
 	accept(t, a, x)
-	found(t, a, x.Entry, outbox.Sent{EventID: "$1", Rest: []outbox.Entry{x.Entry.Follow(outbox.Part, 1)}}, 1)
+	found(t, a, x.Entry, post.Sent{EventID: "$1", Rest: []post.Entry{x.Entry.Follow(post.KindPart, 1)}}, 1)
 	found := pending(t, a, 1)
 	if len(found) != 1 {
 		t.Fatalf("the part: %+v", found)
 	}
 	part := *found[0]
 	withdrawing := elsewhere(t, b, `SELECT 1 FROM outbox WHERE id = $1 FOR UPDATE`, x.Entry.ID)
-	a.Report(NewOutcome(part, outbox.Sent{EventID: "$2"}, 1))
+	a.Report(NewOutcome(part, post.Sent{EventID: "$2"}, 1))
 	blocked(t, b)
 	if _, err := withdrawing.ExecContext(ctx, `UPDATE outbox SET state = 'cancelled', final_at = 1 WHERE target = $1 AND final_at = 0`, x.Entry.ID); err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 		t.Fatal(err)
 	}
 	left := pending(t, a, 1)
-	if len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$2" {
+	if len(left) != 1 || left[0].Kind != post.KindRedaction || left[0].EventID != "$2" {
 		t.Errorf("what follows: %+v", left)
 	}
 }

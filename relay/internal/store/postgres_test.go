@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/post"
 	"slipway/shared/programtest"
 )
 
@@ -30,7 +30,7 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 	if err := postgresServer.Exec(ctx, "postgres", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '`+name+`'`); err != nil {
 		t.Fatal(err)
 	}
-	a.Report(NewOutcome(before.Entry, outbox.Sent{EventID: "$1"}, 1))
+	a.Report(NewOutcome(before.Entry, post.Sent{EventID: "$1"}, 1))
 	var err error
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = a.Accept(ctx, entry(1, "after")); err == nil {
@@ -40,7 +40,7 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 	if err = errors.Join(err, a.Settle(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := a.Message(ctx, before.Entry.ID); err != nil || m.State != outbox.StateSent {
+	if m, err := a.Message(ctx, before.Entry.ID); err != nil || m.State != post.StateSent {
 		t.Errorf("the outcome of the time in between: %s, %v", m.State, err)
 	}
 	if totals, err := a.Totals(ctx); err != nil || totals[1].Sent != 1 {
@@ -178,12 +178,12 @@ func TestUnprintableText_IsStored(t *testing.T) {
 	const odd = "nul \x00 and \xff"
 	e := a.Entry
 	e.EventID, e.Device = odd, odd
-	s.Report(NewOutcome(e, outbox.Refused{Reason: odd, Code: odd}, 1))
+	s.Report(NewOutcome(e, post.Refused{Reason: odd, Code: odd}, 1))
 	err := errors.Join(s.Settle(ctx), s.SaveRoom(ctx, Room{ID: 1, Address: "!a", Name: odd, Blocked: odd}), s.SavePendingJoin(ctx, PendingJoin{RoomID: "!j", Inviter: odd}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := s.Message(ctx, e.ID); err != nil || m.State != outbox.StateDead {
+	if m, err := s.Message(ctx, e.ID); err != nil || m.State != post.StateDead {
 		t.Errorf("%s, %v", m.State, err)
 	}
 	if _, err := s.Messages(ctx, 0, Filter{Text: odd, Limit: 1}); err != nil {

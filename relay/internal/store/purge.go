@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // PurgeOld reads up to limit messages with ids above after and removes those that were accepted before cutoff and are
 // final. It returns the id to continue from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
-	var found []outbox.Entry
+	var found []post.Entry
 	err = s.rows.WithContext(ctx).Table("outbox").Select("id", "accepted_at", "final_at").Where("kind"+isMessage+" AND id > ?", after).Order("id").Limit(limit).Find(&found).Error
 	if err != nil {
 		return 0, err

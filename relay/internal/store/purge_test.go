@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // TestPurgeOld_DeliveredAgainMeanwhile_Stays: between the look and the removal somebody may ask for another delivery.
@@ -14,7 +14,7 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 	again, gone := entry(1, "again"), entry(1, "gone")
 	accept(t, s, again, gone)
 	for _, a := range []*Accept{again, gone} {
-		s.Report(NewOutcome(a.Entry, outbox.Refused{}, 1))
+		s.Report(NewOutcome(a.Entry, post.Refused{}, 1))
 	}
 	settle(t, s)
 	var purge sync.WaitGroup
@@ -36,7 +36,7 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 		return err
 	})
 	purge.Wait()
-	if m, err := s.Message(ctx, again.Entry.ID); err != nil || m.State != outbox.StateQueued {
+	if m, err := s.Message(ctx, again.Entry.ID); err != nil || m.State != post.StateQueued {
 		t.Errorf("delivered again: %+v, %v", m, err)
 	}
 	if _, err := s.Message(ctx, gone.Entry.ID); !IsMissing(err) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // Reading selects what reached a reader: messages, their edits and the replies about them, of which only the newest counts. What was
@@ -33,7 +33,7 @@ var (
 )
 
 // Read returns what r selects. more says that it stopped because of Bytes or Limit.
-func (s *Store) Read(ctx context.Context, r Reading) (all []outbox.View, more bool, err error) {
+func (s *Store) Read(ctx context.Context, r Reading) (all []post.View, more bool, err error) {
 	if r.HiddenFrom != 0 {
 		through, err := s.hiddenThrough(ctx, r.HiddenFrom)
 		if err != nil {
@@ -43,7 +43,7 @@ func (s *Store) Read(ctx context.Context, r Reading) (all []outbox.View, more bo
 	}
 	where, args := r.where()
 	size := 0
-	err = s.views(ctx, func(m outbox.View) bool {
+	err = s.views(ctx, func(m post.View) bool {
 		if more = len(all) == r.Limit || r.Bytes > 0 && size >= r.Bytes; more {
 			return false
 		}

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/alert"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // reminded is the source of reminders, by which they differ from other replies.
@@ -71,8 +70,8 @@ func (tx *Tx) remind(id, now int64) error {
 	if err != nil {
 		return err
 	}
-	escalation := alert.Escalation{After: app.EscalateAfter, To: strings.Fields(app.EscalateTo)}
-	a, r := alert.Remind(a, !shown || !may, t.State.Pending() || len(waits) > 0, escalation, now)
+	escalation := post.Escalation{After: app.EscalateAfter, To: strings.Fields(app.EscalateTo)}
+	a, r := post.Remind(a, !shown || !may, t.State.Pending() || len(waits) > 0, escalation, now)
 	if r.Send {
 		err = tx.insertReminder(&t, &app, r, now)
 	}
@@ -86,10 +85,10 @@ func (tx *Tx) remind(id, now int64) error {
 }
 
 // insertReminder adds a reminder: a reply in the thread of an alert's message, or a copy of it in another room.
-func (tx *Tx) insertReminder(t *outbox.Entry, app *Application, r alert.Reminder, now int64) error {
-	e := t.Follow(outbox.Reply, now)
+func (tx *Tx) insertReminder(t *post.Entry, app *Application, r post.Reminder, now int64) error {
+	e := t.Follow(post.KindReply, now)
 	e.Place, e.Source, e.AcceptedAt = 0, reminded, now
-	e.Content = outbox.Content{Body: r.Text, ContentType: "text/plain", Priority: t.Priority}
+	e.Content = post.Content{Body: r.Text, ContentType: "text/plain", Priority: t.Priority}
 	switch {
 	case strings.HasPrefix(r.To, "@"):
 		e.Mentions, e.Body = r.To, r.To+": "+r.Text
@@ -114,12 +113,12 @@ func (tx *Tx) insertReminder(t *outbox.Entry, app *Application, r alert.Reminder
 }
 
 // remindersOf returns the reminders of a message that are on their way.
-func (tx *Tx) remindersOf(message int64) (all []outbox.Entry, err error) {
-	return all, tx.db.Table("outbox").Where("target > 0 AND target = ? AND kind = ? AND source = ? AND final_at = 0", message, outbox.Reply, reminded).Find(&all).Error
+func (tx *Tx) remindersOf(message int64) (all []post.Entry, err error) {
+	return all, tx.db.Table("outbox").Where("target > 0 AND target = ? AND kind = ? AND source = ? AND final_at = 0", message, post.KindReply, reminded).Find(&all).Error
 }
 
 // annotate gives a message another note. The edit says nothing new to those who read messages elsewhere, so its priority is normal.
-func (tx *Tx) annotate(t *outbox.Entry, note string, now int64) error {
+func (tx *Tx) annotate(t *post.Entry, note string, now int64) error {
 	if t.Note == note {
 		return nil
 	}
@@ -147,7 +146,7 @@ func (tx *Tx) Acknowledge(message int64, by string, now int64) (changed bool, er
 	if err != nil {
 		return false, err
 	}
-	if a, changed = alert.Acknowledge(a, by, now); !changed {
+	if a, changed = post.Acknowledge(a, by, now); !changed {
 		return false, nil
 	}
 	return true, errors.Join(tx.annotate(&t, a.Standing(), now), tx.withdrawReminders(message, now), tx.saveAlert(&a))
@@ -159,7 +158,7 @@ func (tx *Tx) StopReminding(message, now int64) error {
 	if err != nil {
 		return err
 	}
-	a = alert.Stop(a, now)
+	a = post.StopReminders(a, now)
 	return errors.Join(tx.withdrawReminders(message, now), tx.saveAlert(&a))
 }
 
@@ -167,7 +166,7 @@ func (tx *Tx) withdrawReminders(message, now int64) error {
 	waits, err := tx.remindersOf(message)
 	for _, r := range waits {
 		tx.changed(r.Room, Altered)
-		_, failed := tx.step(r, outbox.Needless{}, now)
+		_, failed := tx.step(r, post.Needless{}, now)
 		err = errors.Join(err, failed)
 	}
 	return err
@@ -184,19 +183,19 @@ func (s *Store) OpenAlertOf(ctx context.Context, roomID, eventID string) (messag
 }
 
 // Alert returns the alert of a message; it is [IsMissing] without one.
-func (s *Store) Alert(ctx context.Context, message int64) (a alert.Alert, err error) {
+func (s *Store) Alert(ctx context.Context, message int64) (a post.Alert, err error) {
 	return a, s.rows.WithContext(ctx).Table("alerts").Where("message_id = ?", message).Take(&a).Error
 }
 
 // AlertNamed returns the message of an application's last alert with a key; 0 if there is none.
 func (s *Store) AlertNamed(ctx context.Context, application int64, key string) (message int64, err error) {
 	err = s.queryRow(ctx, `SELECT coalesce((SELECT a.message_id FROM alerts a JOIN outbox o ON o.id = a.message_id
-		WHERE a.application_id = ? AND a.key = ? AND a.key <> '' AND o.source <> ? ORDER BY a.message_id DESC LIMIT 1), 0)`, application, key, outbox.Relay).Scan(&message)
+		WHERE a.application_id = ? AND a.key = ? AND a.key <> '' AND o.source <> ? ORDER BY a.message_id DESC LIMIT 1), 0)`, application, key, post.SourceRelay).Scan(&message)
 	return message, err
 }
 
 // OpenAlerts returns the alerts that are not over, newest first, without those of delayed messages, of an owner's applications or, at 0, of all.
-func (s *Store) OpenAlerts(ctx context.Context, owner, application int64, limit int) (all []alert.Alert, err error) {
+func (s *Store) OpenAlerts(ctx context.Context, owner, application int64, limit int) (all []post.Alert, err error) {
 	q := s.rows.WithContext(ctx).Table("alerts").Where("closed_at = 0 AND application_id IN (SELECT id FROM applications WHERE deleted_at = 0 AND (owner_id = ? OR ? = 0))", owner, owner)
 	if application != 0 {
 		q = q.Where("application_id = ?", application)
@@ -206,7 +205,7 @@ func (s *Store) OpenAlerts(ctx context.Context, owner, application int64, limit 
 }
 
 // History returns what followed a message in its room: edits and replies, in order.
-func (s *Store) History(ctx context.Context, message int64, limit int) (all []outbox.Entry, err error) {
-	return all, s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []outbox.Kind{outbox.Edit, outbox.Reply}).
+func (s *Store) History(ctx context.Context, message int64, limit int) (all []post.Entry, err error) {
+	return all, s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []post.Kind{post.KindEdit, post.KindReply}).
 		Order("id").Limit(limit).Find(&all).Error
 }

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"strings"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 )
 
 // The address of a room that the bot is still to make is roomToMake and a random key.
@@ -39,7 +39,7 @@ func (s *Store) Rooms(ctx context.Context) (all []Room, err error) {
 // SaveRoom stores a room's state. If its new address is another room's, the address is kept.
 func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 	for _, text := range []*string{&r.Address, &r.RoomID, &r.Name, &r.Blocked, &r.Replaced} { // a homeserver may send what PostgreSQL does not take
-		*text = message.Clean(*text)
+		*text = post.Clean(*text)
 	}
 	return s.Lead(ctx, func(tx *Tx) error {
 		var others int64

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 func testNotifications_ReachTheOtherRelay(t *testing.T) {
@@ -25,7 +25,7 @@ func testNotifications_ReachTheOtherRelay(t *testing.T) {
 	}
 	final, end := b.Watch(x.Entry.ID)
 	defer end()
-	a.Report(NewOutcome(x.Entry, outbox.Sent{EventID: "$1"}, 1))
+	a.Report(NewOutcome(x.Entry, post.Sent{EventID: "$1"}, 1))
 	receives(t, "the message is final", final)
 }
 

@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 // event is an edit of a message, or a reply to it.
 type event struct {
 	What  string
 	At    time.Time
-	State outbox.State
+	State post.State
 	Title string
 	Note  string
 	Text  string // the beginning of it, as readers see it
@@ -23,10 +23,10 @@ func (web *Web) history(v *sessionRequest, id int64) (events []event, err error)
 	all, err := web.service.History(v.ctx(), v.Principal, id)
 	for _, e := range all {
 		what := "Edited"
-		if e.Kind == outbox.Reply {
+		if e.Kind == post.KindReply {
 			what = "Replied"
 		}
-		events = append(events, event{what, outbox.Time(e.QueuedAt), e.State, e.Title, e.Note, preview(100, e.Content)})
+		events = append(events, event{what, post.Time(e.QueuedAt), e.State, e.Title, e.Note, preview(100, e.Content)})
 	}
 	return events, err
 }

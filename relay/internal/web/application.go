@@ -22,7 +22,7 @@ import (
 	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	ui "slipway/shared/web"
 )
@@ -288,7 +288,7 @@ type applicationPage struct {
 	App    account.Application
 	Form   url.Values // fields named as in the API
 	Room   *standing
-	Recent []outbox.View
+	Recent []post.View
 
 	Current string         // address of the application's room, "" if there is none yet
 	Others  []account.Room // rooms of other applications
@@ -426,7 +426,7 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 		return err
 	}
 	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), intake.Request{
-		Title: get("title"), Message: get("message"), ContentType: application.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
+		Title: get("title"), Message: get("message"), ContentType: post.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)

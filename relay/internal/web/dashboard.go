@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 type dashboardPage struct {
@@ -18,10 +18,10 @@ type dashboardPage struct {
 	Sent     int64
 	Dead     int64
 	Chart    chart
-	Troubled []outbox.View
+	Troubled []post.View
 	Alerts   []intake.OpenAlert
 	Held     []account.Room
-	Recent   []outbox.View
+	Recent   []post.View
 }
 
 const (
@@ -66,7 +66,7 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 		return err
 	}
 	troubled, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{
-		States: outbox.TroubledStates, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
+		States: post.TroubledStates, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
 	})
 	if err != nil {
 		return err

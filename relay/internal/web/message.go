@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	ui "slipway/shared/web"
 )
 
@@ -30,7 +29,7 @@ type messagesPage struct {
 	frame
 	messagesFilter
 	Applications []account.Application
-	Messages     []outbox.View
+	Messages     []post.View
 	Filtered     bool
 	Next, First  string
 	Retry        string // address that delivers all of them again; "" if their state does not allow it
@@ -149,19 +148,19 @@ func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 	return nil
 }
 
-func statesOf(word string) []outbox.State {
+func statesOf(word string) []post.State {
 	switch {
 	case word == waiting:
-		return outbox.PendingStates
-	case slices.Contains(outbox.States, outbox.State(word)):
-		return []outbox.State{outbox.State(word)}
+		return post.PendingStates
+	case slices.Contains(post.States, post.State(word)):
+		return []post.State{post.State(word)}
 	}
 	return nil
 }
 
 type messagePage struct {
 	frame
-	Message      outbox.View
+	Message      post.View
 	Body         template.HTML // sanitized by format
 	CanRedeliver bool
 	CanCancel    bool
@@ -169,7 +168,7 @@ type messagePage struct {
 	Removing     bool   // it was sent and is being removed
 	Kept         string // how long the text stays here, of one that is removed from its room
 	Link         string
-	Alert        *alert.Alert
+	Alert        *post.Alert
 	History      []event
 	Length       string // how a message too long for one event is sent; "" for one event
 }
@@ -208,8 +207,8 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 	body, _ := format.Body(kind, m.Body)
 	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // sanitized by format
 	p.CanRedeliver, p.CanCancel = m.State.Redeliverable(), m.State.Cancellable()
-	p.CanRemove = m.State == outbox.StateSent && !m.Removing
-	if p.Removing = m.State == outbox.StateSent && m.Removing; p.Removing || m.State == outbox.StateRedacted {
+	p.CanRemove = m.State == post.StateSent && !m.Removing
+	if p.Removing = m.State == post.StateSent && m.Removing; p.Removing || m.State == post.StateRedacted {
 		p.Kept = web.kept()
 	}
 	if p.Alert, err = web.service.Alert(v.ctx(), v.Principal, m.ID); err != nil {
@@ -226,7 +225,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 
 // lengthOf describes how a message too long for one event is sent, was sent, or would be sent: a dead message is in the
 // room in part at most.
-func lengthOf(s outbox.State, events int, file bool) string {
+func lengthOf(s post.State, events int, file bool) string {
 	if events == 1 && !file {
 		return ""
 	}

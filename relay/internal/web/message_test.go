@@ -9,7 +9,7 @@ import (
 
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -219,7 +219,7 @@ func TestMessage_Attachments(t *testing.T) {
 	}
 	a.Name = "<b>.txt"
 	v, _ := relaytest.Administrator(b.service)
-	m, err := b.service.AcceptFor(t.Context(), v, 1, intake.Request{Message: "m", Attachments: []outbox.Attachment{a}})
+	m, err := b.service.AcceptFor(t.Context(), v, 1, intake.Request{Message: "m", Attachments: []post.Attachment{a}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/message"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 	templates "slipway/relay/internal/template"
 	ui "slipway/shared/web"
 )
@@ -18,44 +17,44 @@ import (
 // words are the functions of the relay's own templates.
 var words = template.FuncMap{
 	"state":           stateWord,
-	"stateNote":       func(s outbox.State) string { return stateNotes[s] },
+	"stateNote":       func(s post.State) string { return stateNotes[s] },
 	"priority":        priorityWord,
 	"templateParts":   func() []string { return []string{"title", "text", "priority", "link"} },
 	"templatePresets": templates.Presets,
 	"priorities":      func() []int { return []int{2, 1, 0, -1, -2} },
-	"states":          func() []outbox.State { return outbox.States },
+	"states":          func() []post.State { return post.States },
 	"preview":         preview,
 	"outcome":         outcome,
 	"size":            markup.Size,
-	"moment":          outbox.Time,
+	"moment":          post.Time,
 }
 
-var stateWords = map[outbox.State]string{
-	outbox.StateQueued:    "queued",
-	outbox.StateRetryWait: "retrying",
-	outbox.StateBlocked:   "blocked",
-	outbox.StateSent:      "delivered",
-	outbox.StateAmbiguous: "unclear",
-	outbox.StateDead:      "given up",
-	outbox.StateRedacted:  "removed",
+var stateWords = map[post.State]string{
+	post.StateQueued:    "queued",
+	post.StateRetryWait: "retrying",
+	post.StateBlocked:   "blocked",
+	post.StateSent:      "delivered",
+	post.StateAmbiguous: "unclear",
+	post.StateDead:      "given up",
+	post.StateRedacted:  "removed",
 }
 
-func stateWord(s outbox.State) string { return cmp.Or(stateWords[s], string(s)) }
+func stateWord(s post.State) string { return cmp.Or(stateWords[s], string(s)) }
 
 // stateNotes explain a state and what comes next.
-var stateNotes = map[outbox.State]string{
-	outbox.StateQueued:    "It is waiting to be sent.",
-	outbox.StateRetryWait: "An attempt failed; the relay retries automatically.",
-	outbox.StateBlocked:   "It waits until the cause is fixed, and is then sent automatically.",
-	outbox.StateSent:      "The homeserver (the Matrix server that the relay sends to) accepted it.",
-	outbox.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it.",
-	outbox.StateDead:      "The relay has stopped trying. You can deliver it again.",
-	outbox.StateCancelled: "It was withdrawn before it was delivered.",
-	outbox.StateRedacted:  "It was delivered and later removed from the room.",
+var stateNotes = map[post.State]string{
+	post.StateQueued:    "It is waiting to be sent.",
+	post.StateRetryWait: "An attempt failed; the relay retries automatically.",
+	post.StateBlocked:   "It waits until the cause is fixed, and is then sent automatically.",
+	post.StateSent:      "The homeserver (the Matrix server that the relay sends to) accepted it.",
+	post.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it.",
+	post.StateDead:      "The relay has stopped trying. You can deliver it again.",
+	post.StateCancelled: "It was withdrawn before it was delivered.",
+	post.StateRedacted:  "It was delivered and later removed from the room.",
 }
 
 func priorityWord(p int) string {
-	return [...]string{"lowest", "low", "normal", "high", "highest"}[min(max(p, message.MinPriority), message.MaxPriority)-message.MinPriority]
+	return [...]string{"lowest", "low", "normal", "high", "highest"}[min(max(p, post.MinPriority), post.MaxPriority)-post.MinPriority]
 }
 
 // outcome returns the note of a message whose alert has ended, "" for other notes.
@@ -67,7 +66,7 @@ func outcome(note string) string {
 }
 
 // preview returns the beginning of a message as readers see it.
-func preview(n int, c outbox.Content) string {
+func preview(n int, c post.Content) string {
 	kind := c.ContentType
 	if kind == "" {
 		kind = format.Markdown

@@ -9,11 +9,11 @@ import (
 
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/post"
 )
 
 func TestWords(t *testing.T) {
-	for _, s := range outbox.States {
+	for _, s := range post.States {
 		if stateWord(s) == "" || stateNotes[s] == "" {
 			t.Errorf("%s has no words", s)
 		}
@@ -27,11 +27,11 @@ func TestPreview(t *testing.T) {
 		"one\ntwo\n\nthree":             "one two three",
 		"![door](mxc://e.org/1) opened": "door opened",
 	} {
-		if got := preview(140, outbox.Content{Body: body}); got != want {
+		if got := preview(140, post.Content{Body: body}); got != want {
 			t.Errorf("%q: %q, want %q", body, got, want)
 		}
 	}
-	if got := preview(140, outbox.Content{Body: "a <b> [c](https://e.org)", ContentType: "text/plain"}); got != "a <b> [c](https://e.org)" {
+	if got := preview(140, post.Content{Body: "a <b> [c](https://e.org)", ContentType: "text/plain"}); got != "a <b> [c](https://e.org)" {
 		t.Errorf("plain text: %q", got)
 	}
 }

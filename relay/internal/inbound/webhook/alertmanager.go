@@ -14,12 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -109,7 +108,7 @@ func parseAlerts(r *inbound.Request, app inbound.App) (b inbound.Batch, err erro
 	for _, a := range in.Alerts {
 		d := a.draft(in.ExternalURL)
 		if app.CriticalRetry > 0 && a.critical() && !a.resolved() {
-			*d.Priority, d.Retry = message.MaxPriority, app.CriticalRetry
+			*d.Priority, d.Retry = post.MaxPriority, app.CriticalRetry
 		}
 		if in.GroupKey != "" || len(in.Alerts) > maxAlone {
 			sum := sha256.Sum256([]byte(in.GroupKey))
@@ -121,7 +120,7 @@ func parseAlerts(r *inbound.Request, app inbound.App) (b inbound.Batch, err erro
 	in.addWhole(&b, app)
 	if len(b.Drafts) > 0 {
 		in.addTruncated(&b.Drafts[0])
-		if last := &b.Drafts[len(b.Drafts)-1]; last.Crowd >= alert.Whole {
+		if last := &b.Drafts[len(b.Drafts)-1]; last.Crowd >= post.CrowdWhole {
 			in.addTruncated(last)
 		}
 	}

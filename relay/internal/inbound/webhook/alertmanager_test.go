@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -40,7 +40,7 @@ func TestAlertmanager_CriticalRetry(t *testing.T) {
 		for _, p := range []inbound.Protocol{Alertmanager(), Grafana()} {
 			for status, resolved := range map[string]bool{"firing": false, "resolved": true} {
 				body := strings.NewReplacer(`"critical"`, replacement, `"status":"firing"`, `"status":"`+status+`"`).Replace(firing)
-				b, err := post(t, p, inbound.App{CriticalRetry: time.Minute}, body)
+				b, err := submit(t, p, inbound.App{CriticalRetry: time.Minute}, body)
 				if err != nil || len(b.Drafts) != 1 {
 					t.Fatalf("%v, %d drafts", err, len(b.Drafts))
 				}
@@ -81,11 +81,11 @@ func TestAlertmanagerKeys(t *testing.T) {
 
 func TestAlertmanagerRefuses(t *testing.T) {
 	for body, kind := range map[string]refusal.Kind{"": refusal.KindInvalid, "[]": refusal.KindInvalid, "{}": refusal.KindInvalid, `{"alerts":[` + strings.Repeat("{},", maxEvents) + "{}]}": refusal.KindTooLarge} {
-		if _, err := post(t, Alertmanager(), inbound.App{}, body); refusal.KindOf(err) != kind {
+		if _, err := submit(t, Alertmanager(), inbound.App{}, body); refusal.KindOf(err) != kind {
 			t.Errorf("%.20s: %v", body, err)
 		}
 	}
-	if b, err := post(t, Alertmanager(), inbound.App{}, `{"alerts":[]}`); err != nil || len(b.Drafts) != 0 {
+	if b, err := submit(t, Alertmanager(), inbound.App{}, `{"alerts":[]}`); err != nil || len(b.Drafts) != 0 {
 		t.Errorf("no alert: %v, %d", err, len(b.Drafts))
 	}
 }
@@ -104,11 +104,11 @@ func TestGrafana(t *testing.T) {
 	app := inbound.App{Secret: func() ([]byte, error) { return secret, nil }}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(body))
-	if _, err := post(t, Grafana(), app, body, "X-Grafana-Alerting-Signature: "+hex.EncodeToString(mac.Sum(nil))); err != nil {
+	if _, err := submit(t, Grafana(), app, body, "X-Grafana-Alerting-Signature: "+hex.EncodeToString(mac.Sum(nil))); err != nil {
 		t.Errorf("signed: %v", err)
 	}
 	for _, header := range []string{"X: y", "X-Grafana-Alerting-Signature: 00", "X-Grafana-Alerting-Signature: zz"} {
-		if _, err := post(t, Grafana(), app, body, header); refusal.KindOf(err) != refusal.KindUnauthorized {
+		if _, err := submit(t, Grafana(), app, body, header); refusal.KindOf(err) != refusal.KindUnauthorized {
 			t.Errorf("%s: %v", header, err)
 		}
 	}
@@ -130,27 +130,27 @@ func oneOf(status string) func(i int) string {
 
 // Many alerts of a group have one message, which names each.
 func TestAlertmanager_ManyAlerts(t *testing.T) {
-	b, err := post(t, Alertmanager(), inbound.App{}, alertsJSON(100, `"truncatedAlerts":7,`, oneOf("firing")))
+	b, err := submit(t, Alertmanager(), inbound.App{}, alertsJSON(100, `"truncatedAlerts":7,`, oneOf("firing")))
 	if err != nil || len(b.Drafts) != 101 {
 		t.Fatalf("%d drafts, %v", len(b.Drafts), err)
 	}
 	for _, d := range b.Drafts[:100] {
-		if d.Crowd != alert.OneOfMany {
+		if d.Crowd != post.CrowdOneOfMany {
 			t.Fatalf("%+v", d)
 		}
 	}
 	whole := b.Drafts[100]
 	_, text := format.Body(whole.ContentType, whole.Message)
-	if whole.Crowd != alert.Whole || whole.Title != "Firing: 100 alerts of Down" || *whole.Priority != 1 || whole.Change != intake.Update || whole.Key == "" || strings.Count(text, "instance=web-") != 100 ||
+	if whole.Crowd != post.CrowdWhole || whole.Title != "Firing: 100 alerts of Down" || *whole.Priority != 1 || whole.Change != intake.Update || whole.Key == "" || strings.Count(text, "instance=web-") != 100 ||
 		!strings.Contains(text, "instance=web-099") || !strings.Contains(text, "7 more alerts") {
 		t.Errorf("%+v\n%s", whole, text)
 	}
-	b, err = post(t, Alertmanager(), inbound.App{}, alertsJSON(100, "", oneOf("resolved")))
+	b, err = submit(t, Alertmanager(), inbound.App{}, alertsJSON(100, "", oneOf("resolved")))
 	if over := b.Drafts[100]; err != nil || over.Title != "Resolved: 100 alerts of Down" || *over.Priority != 0 || over.Change != intake.Resolve || over.Key != whole.Key {
 		t.Errorf("%+v, %v", over, err)
 	}
-	b, err = post(t, Alertmanager(), inbound.App{}, alertsJSON(2, `"truncatedAlerts":1,`, oneOf("firing")))
-	if err != nil || len(b.Drafts) != 3 || b.Drafts[0].Crowd != alert.OneOfFew || b.Drafts[2].Crowd != alert.WholeIfOpen || b.Drafts[2].Key != whole.Key || !strings.Contains(b.Drafts[0].Message, "1 more alert of") {
+	b, err = submit(t, Alertmanager(), inbound.App{}, alertsJSON(2, `"truncatedAlerts":1,`, oneOf("firing")))
+	if err != nil || len(b.Drafts) != 3 || b.Drafts[0].Crowd != post.CrowdOneOfFew || b.Drafts[2].Crowd != post.CrowdWholeIfOpen || b.Drafts[2].Key != whole.Key || !strings.Contains(b.Drafts[0].Message, "1 more alert of") {
 		t.Errorf("%+v, %v", b.Drafts, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestGrafana_Words(t *testing.T) {
 		{"[FIRING:1] Down (web)", "**Firing**\n\nValue: A=1", "Firing: Down", "A=1 B=22.5\n\nalertname=Down"},
 		{"The shop is slow", "Call Ann.\nNow.", "The shop is slow", "Call Ann.\nNow.\n\nA=1 B=22.5\n\nalertname=Down"},
 	} {
-		b, err := post(t, Grafana(), inbound.App{}, body(tt.title, tt.message))
+		b, err := submit(t, Grafana(), inbound.App{}, body(tt.title, tt.message))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestGrafana_SignedTime(t *testing.T) {
 		"another time": {[]string{sign(now), fmt.Sprint("X-When: ", now-1)}, false},
 		"no time":      {[]string{sign(now)}, false},
 	} {
-		if _, err := post(t, Grafana(), app, firing, tt.headers...); (err == nil) != tt.valid {
+		if _, err := submit(t, Grafana(), app, firing, tt.headers...); (err == nil) != tt.valid {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

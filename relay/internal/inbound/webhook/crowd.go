@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"slipway/relay/internal/alert"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/markup"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/post"
 	"slipway/shared/plural"
 )
 
@@ -22,18 +21,18 @@ func (in *alerts) addWhole(b *inbound.Batch, app inbound.App) {
 	if len(b.Drafts) == 0 {
 		return
 	}
-	one, whole := alert.OneOfFew, alert.WholeIfOpen
+	one, whole := post.CrowdOneOfFew, post.CrowdWholeIfOpen
 	if len(b.Drafts) > maxAlone {
-		one, whole = alert.OneOfMany, alert.Whole
+		one, whole = post.CrowdOneOfMany, post.CrowdWhole
 	}
-	if whole == alert.WholeIfOpen && in.GroupKey == "" {
+	if whole == post.CrowdWholeIfOpen && in.GroupKey == "" {
 		return
 	}
 	for i := range b.Drafts {
 		b.Drafts[i].Crowd = one
 	}
 	d := in.whole(app)
-	d.Crowd, d.Group, d.Key = whole, b.Drafts[0].Group, alert.CrowdKey(b.Drafts[0].Group)
+	d.Crowd, d.Group, d.Key = whole, b.Drafts[0].Group, post.CrowdKey(b.Drafts[0].Group)
 	b.Drafts = append(b.Drafts, d)
 }
 
@@ -66,7 +65,7 @@ func (in *alerts) whole(app inbound.App) inbound.Draft {
 		d.Change = intake.Resolve
 	}
 	if app.CriticalRetry > 0 && slices.ContainsFunc(in.Alerts, func(a alertReport) bool { return a.critical() && !a.resolved() }) {
-		*d.Priority, d.Retry = message.MaxPriority, app.CriticalRetry
+		*d.Priority, d.Retry = post.MaxPriority, app.CriticalRetry
 	}
 	return d
 }

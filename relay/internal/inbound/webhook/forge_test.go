@@ -79,11 +79,11 @@ func TestGitHubIgnores(t *testing.T) {
 		"label": `{"action":"created"}`, "check_run": `{"action":"completed","check_run":{"conclusion":"failure","app":{"slug":"github-actions"}}}`, "status": `{"state":"success"}`, "push": `{"ref":"refs/tags/v1"}`, "workflow_run": `{"action":"completed","workflow_run":{"conclusion":"success"}}`,
 		"issues": `{"action":"labeled","issue":{"number":1}}`, "to_come": `{"action":5,"pull_request":"x"}`, "": "{}",
 	} {
-		if b, err := post(t, GitHub(), inbound.App{}, body, "X-GitHub-Event: "+event); err != nil || len(b.Drafts) != 0 || b.Ignored != 1 {
+		if b, err := submit(t, GitHub(), inbound.App{}, body, "X-GitHub-Event: "+event); err != nil || len(b.Drafts) != 0 || b.Ignored != 1 {
 			t.Errorf("%s: %v, %+v", event, err, b)
 		}
 	}
-	if _, err := post(t, GitHub(), inbound.App{}, "nonsense"); refusal.KindOf(err) != refusal.KindInvalid {
+	if _, err := submit(t, GitHub(), inbound.App{}, "nonsense"); refusal.KindOf(err) != refusal.KindInvalid {
 		t.Errorf("no JSON: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func TestForgeSignatures(t *testing.T) {
 		return []string{"webhook-id: id", "webhook-timestamp: " + seconds, "webhook-signature: v1,AAAA v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}
 	}
 	signing := inbound.App{Secret: func() ([]byte, error) { return []byte("whsec_" + base64.StdEncoding.EncodeToString(secret)), nil }}
-	if _, err := post(t, GitLab(), signing, body, signed(secret, time.Now())...); err != nil {
+	if _, err := submit(t, GitLab(), signing, body, signed(secret, time.Now())...); err != nil {
 		t.Errorf("a signing token: %v", err)
 	}
 	for _, tt := range []struct {
@@ -122,7 +122,7 @@ func TestForgeSignatures(t *testing.T) {
 		{GitLab(), signed(secret, time.Now().Add(-time.Hour)), false},
 		{GitLab(), signed([]byte("another"), time.Now()), false},
 	} {
-		_, err := post(t, tt.protocol, app, body, tt.headers...)
+		_, err := submit(t, tt.protocol, app, body, tt.headers...)
 		if (err == nil) != tt.ok || err != nil && refusal.KindOf(err) != refusal.KindUnauthorized {
 			t.Errorf("%s %q: %v", tt.protocol.Name, tt.headers, err)
 		}
@@ -165,7 +165,7 @@ func TestGitLab(t *testing.T) {
 		}
 	}
 	for _, body := range []string{"{}", `{"object_kind":"build"}`, `{"object_kind":"pipeline","object_attributes":{"status":"success"}}`, `{"object_kind":"note","object_attributes":{"system":true}}`} {
-		if b, err := post(t, GitLab(), inbound.App{}, body); err != nil || b.Ignored != 1 {
+		if b, err := submit(t, GitLab(), inbound.App{}, body); err != nil || b.Ignored != 1 {
 			t.Errorf("%s: %v, %+v", body, err, b)
 		}
 	}
@@ -189,7 +189,7 @@ func TestGitea_Actions(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", tt.event, *d.Priority, text, tt.want)
 		}
 	}
-	if b, err := post(t, Gitea(), inbound.App{}, `{"action":"success",`+run+`}`, "X-Forgejo-Event: action_run_success"); err != nil || len(b.Drafts) != 0 {
+	if b, err := submit(t, Gitea(), inbound.App{}, `{"action":"success",`+run+`}`, "X-Forgejo-Event: action_run_success"); err != nil || len(b.Drafts) != 0 {
 		t.Errorf("success: %+v, %v", b, err)
 	}
 }

@@ -40,7 +40,7 @@ func TestGeneric(t *testing.T) {
 		}
 	}
 	for _, body := range []string{"", "\xff", `{"title":""}x`} {
-		if _, err := post(t, Generic(), inbound.App{}, body); refusal.KindOf(err) != refusal.KindInvalid && body != `{"title":""}x` {
+		if _, err := submit(t, Generic(), inbound.App{}, body); refusal.KindOf(err) != refusal.KindInvalid && body != `{"title":""}x` {
 			t.Errorf("%q: %v", body, err)
 		}
 	}

@@ -38,7 +38,7 @@ func TestUptimeKuma(t *testing.T) {
 			t.Errorf("%s takes no PUT", p.Name)
 		}
 	}
-	if _, err := post(t, UptimeKuma(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
+	if _, err := submit(t, UptimeKuma(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
 		t.Error(err)
 	}
 }
@@ -64,7 +64,7 @@ func TestServarr(t *testing.T) {
 	if d, _ := read(t, Servarr(), `{"eventType":"Test"}`); d.Message != "test" {
 		t.Errorf("%+v", d)
 	}
-	if _, err := post(t, Servarr(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
+	if _, err := submit(t, Servarr(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
 		t.Error(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // post parses a request with a protocol.
-func post(t *testing.T, p inbound.Protocol, app inbound.App, body string, headers ...string) (inbound.Batch, error) {
+func submit(t *testing.T, p inbound.Protocol, app inbound.App, body string, headers ...string) (inbound.Batch, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(body))
 	for _, h := range headers {
@@ -28,7 +28,7 @@ func post(t *testing.T, p inbound.Protocol, app inbound.App, body string, header
 // read returns the title and text of the only message of a request.
 func read(t *testing.T, p inbound.Protocol, body string, headers ...string) (inbound.Draft, string) {
 	t.Helper()
-	b, err := post(t, p, inbound.App{}, body, headers...)
+	b, err := submit(t, p, inbound.App{}, body, headers...)
 	if err != nil || len(b.Drafts) != 1 {
 		t.Fatalf("%s %v: %v, %d drafts", body, headers, err, len(b.Drafts))
 	}

@@ -1,5 +1,4 @@
-// Package quiet knows the hours in which an application disturbs nobody unless it is urgent.
-package quiet
+package post
 
 import (
 	"errors"
@@ -11,37 +10,37 @@ import (
 
 const day = 24 * 60 // minutes
 
-// Hours are the same hours of each day in a time zone. The zero value has none.
-type Hours struct {
+// QuietHours are the same hours of each day in a time zone. The zero value has none.
+type QuietHours struct {
 	from, to int // minutes since midnight; to is less than from where the hours pass midnight
 	zone     *time.Location
 }
 
 var errForm = errors.New("quiet hours are two times of day such as 22:00-07:00")
 
-// Parse reads hours such as 22:00-07:00, and the IANA name of a time zone, where "" is UTC. The hours "" are none.
-func Parse(hours, zone string) (h Hours, err error) {
+// ParseQuietHours reads hours such as 22:00-07:00, and the IANA name of a time zone, where "" is UTC. The hours "" are none.
+func ParseQuietHours(hours, zone string) (h QuietHours, err error) {
 	if strings.EqualFold(zone, "local") { // the server's, which users don't know
 		return h, errZone(zone)
 	}
 	if h.zone, err = time.LoadLocation(zone); err != nil {
-		return Hours{}, errZone(zone)
+		return QuietHours{}, errZone(zone)
 	}
 	if hours == "" {
 		return h, nil
 	}
 	from, to, found := strings.Cut(hours, "-")
 	if !found {
-		return Hours{}, errForm
+		return QuietHours{}, errForm
 	}
 	if h.from, err = minutes(from); err != nil {
-		return Hours{}, err
+		return QuietHours{}, err
 	}
 	if h.to, err = minutes(to); err != nil {
-		return Hours{}, err
+		return QuietHours{}, err
 	}
 	if h.from == h.to || h.from == day {
-		return Hours{}, errForm
+		return QuietHours{}, errForm
 	}
 	return h, nil
 }
@@ -64,7 +63,7 @@ func minutes(text string) (int, error) {
 }
 
 // Contain reports whether t is within the hours.
-func (h Hours) Contain(t time.Time) bool {
+func (h QuietHours) Contain(t time.Time) bool {
 	if h.from == h.to {
 		return false
 	}
@@ -77,7 +76,7 @@ func (h Hours) Contain(t time.Time) bool {
 }
 
 // Last returns when the hours began and ended the last time before t. Without hours both are zero.
-func (h Hours) Last(t time.Time) (from, to time.Time) {
+func (h QuietHours) Last(t time.Time) (from, to time.Time) {
 	if h.from == h.to {
 		return from, to
 	}
@@ -92,6 +91,6 @@ func (h Hours) Last(t time.Time) (from, to time.Time) {
 	return from, to
 }
 
-func (h Hours) at(t time.Time, days, minute int) time.Time {
+func (h QuietHours) at(t time.Time, days, minute int) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day()+days, 0, minute, 0, 0, h.zone)
 }

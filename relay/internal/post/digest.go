@@ -1,6 +1,4 @@
-// Package flood decides which of many messages in a short time is sent by itself: the first is, the others are collected in one
-// message. It is pure: it knows no database, no network and no clock.
-package flood
+package post
 
 import (
 	"strconv"
@@ -15,8 +13,8 @@ const (
 	maxLine    = 200 // bytes
 )
 
-// Flood is what is known of an application's latest messages. Times are Unix milliseconds.
-type Flood struct {
+// Digest is what is known of an application's latest messages. Times are Unix milliseconds.
+type Digest struct {
 	ApplicationID int64
 	BeganAt       int64  // of the window, with a message that was sent
 	MessageID     int64  // the message that collects the others; 0 before there is one
@@ -25,10 +23,10 @@ type Flood struct {
 	Priority      int    // the highest of them
 }
 
-// Take applies a message to a flood. window is in milliseconds. If the message is collected, it is not sent by itself.
-func Take(f Flood, window, at int64, title, body string, priority int) (next Flood, collected bool) {
+// Collect applies a message to a flood. window is in milliseconds. If the message is collected, it is not sent by itself.
+func Collect(f Digest, window, at int64, title, body string, priority int) (next Digest, collected bool) {
 	if at < f.BeganAt || at >= f.BeganAt+window {
-		return Flood{ApplicationID: f.ApplicationID, BeganAt: at}, false
+		return Digest{ApplicationID: f.ApplicationID, BeganAt: at}, false
 	}
 	text := strings.TrimSpace(title)
 	if first, _, _ := strings.Cut(strings.TrimSpace(body), "\n"); first != "" {
@@ -48,16 +46,16 @@ func Take(f Flood, window, at int64, title, body string, priority int) (next Flo
 }
 
 // Withdrawn returns the flood without what its message says: somebody has withdrawn that.
-func (f Flood) Withdrawn() Flood { return Flood{ApplicationID: f.ApplicationID, BeganAt: f.BeganAt} }
+func (f Digest) Withdrawn() Digest { return Digest{ApplicationID: f.ApplicationID, BeganAt: f.BeganAt} }
 
-// Several reports whether a message of this title collects more than one: Message has made the title, or the application, which can
+// DigestsSeveral reports whether a message of this title collects more than one: Message has made the title, or the application, which can
 // edit a message that collects only one.
-func Several(title string) bool { return strings.HasSuffix(title, " "+more+"s") }
+func DigestsSeveral(title string) bool { return strings.HasSuffix(title, " "+more+"s") }
 
 const more = "more message"
 
 // Message returns the message that collects the others, as plain text.
-func (f Flood) Message() (title, body string) {
+func (f Digest) Message() (title, body string) {
 	title = plural.Of(f.Times, more)
 	if f.Times > shownLines {
 		return title, "The last " + strconv.Itoa(shownLines) + ":\n" + f.Lines

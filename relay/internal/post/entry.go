@@ -1,24 +1,22 @@
-// Package outbox holds the entries of the outbox and decides what facts mean for them. It is pure: it knows no database, no network
-// and no clock. The store loads and saves entries, the delivery makes attempts; both ask [Step].
-package outbox
+package post
 
 // Kind is what an entry does in its room. The numbers are stored.
 type Kind int
 
 // The kinds. All but Message have a target.
 const (
-	Message   Kind = 0 // sends a message
-	Redaction Kind = 1 // removes an event of its target
-	File      Kind = 2 // sends its content as a file
-	Part      Kind = 3 // sends another event of its target, which is too long for one
-	Edit      Kind = 4 // replaces what its target's event says
-	Reaction  Kind = 5 // adds its body to its target's event, as a reaction
-	Reply     Kind = 6 // sends a message in the thread of its target
-	Media     Kind = 7 // sends an attachment of its target
+	KindMessage   Kind = 0 // sends a message
+	KindRedaction Kind = 1 // removes an event of its target
+	KindFile      Kind = 2 // sends its content as a file
+	KindPart      Kind = 3 // sends another event of its target, which is too long for one
+	KindEdit      Kind = 4 // replaces what its target's event says
+	KindReaction  Kind = 5 // adds its body to its target's event, as a reaction
+	KindReply     Kind = 6 // sends a message in the thread of its target
+	KindMedia     Kind = 7 // sends an attachment of its target
 )
 
 // Completes reports whether an entry of the kind sends the rest of its target.
-func (k Kind) Completes() bool { return k == File || k == Part || k == Media }
+func (k Kind) Completes() bool { return k == KindFile || k == KindPart || k == KindMedia }
 
 // Content is what an entry says. Each entry has its own. Hashes of its JSON are stored, see intake.digest: a new field needs omitempty,
 // or all of them change.
@@ -37,11 +35,11 @@ type Content struct {
 // Rendered is the content type of a Part: its body is the JSON of an event's content.
 const Rendered = "application/json"
 
-// Relay is the source of what the relay itself has to say of an application.
-const Relay = "relay"
+// SourceRelay is the source of what the relay itself has to say of an application.
+const SourceRelay = "relay"
 
-// Digest is the source of a message that collects others.
-const Digest = "digest"
+// SourceDigest is the source of a message that collects others.
+const SourceDigest = "digest"
 
 // Origin is where an entry comes from. Follow-ups have their target's; a reminder has a source and a time of its own, and may go to another room.
 type Origin struct {
@@ -113,7 +111,7 @@ func (e *Entry) Follow(kind Kind, queuedAt int64) Entry {
 
 // AsFile returns the entry that sends the full text of e, a message, as a file.
 func (e *Entry) AsFile(queuedAt int64) Entry {
-	f := e.Follow(File, queuedAt)
+	f := e.Follow(KindFile, queuedAt)
 	f.Txn, f.Content = e.Txn+"f", e.Content
 	f.Attachments = "" // entries of their own send them
 	return f
@@ -129,9 +127,9 @@ type Size int
 
 // The sizes, each of which is tried after the homeserver has refused the one before.
 const (
-	Whole  Size = iota
-	Short       // cut to a few kilobytes; a file has the full text
-	Notice      // says only that a file has the text
+	SizeWhole  Size = iota
+	SizeShort       // cut to a few kilobytes; a file has the full text
+	SizeNotice      // says only that a file has the text
 )
 
 // Version is what a save compares: an entry that has another one was changed by somebody else.
@@ -146,7 +144,7 @@ func (e *Entry) Version() Version { return Version{e.State, e.Attempts, e.Revise
 
 // EditTo returns a queued edit that replaces the content of e's message by c.
 func (e *Entry) EditTo(c Content, queuedAt int64) Entry {
-	edit := e.Follow(Edit, queuedAt)
+	edit := e.Follow(KindEdit, queuedAt)
 	edit.Content = c
 	return edit
 }
@@ -157,7 +155,7 @@ func (e *Entry) Delayed() bool { return e.State == StateQueued && e.NextAt != 0 
 // Replaceable reports whether the content of an entry that waits may still be replaced: no copy of it can be in the room, except by
 // an attempt under way, which [Sent] tells of.
 func (e *Entry) Replaceable() bool {
-	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == Message || e.Kind == Edit)
+	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == KindMessage || e.Kind == KindEdit)
 }
 
 // Revise replaces the content of an entry that is [Entry.Replaceable]. Its attachments are kept.

@@ -1,4 +1,4 @@
-package outbox
+package post
 
 import "time"
 

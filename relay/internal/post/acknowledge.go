@@ -1,4 +1,4 @@
-package alert
+package post
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ const (
 	MaxExpire = 3 * time.Hour
 )
 
-// Reaction is what acknowledges an alert.
-const Reaction = "✅"
+// AckReaction is what acknowledges an alert.
+const AckReaction = "✅"
 
 // Acknowledges reports whether a reaction acknowledges an alert. Clients may add a variation selector.
-func Acknowledges(reaction string) bool { return strings.TrimSuffix(reaction, "\uFE0F") == Reaction }
+func Acknowledges(reaction string) bool { return strings.TrimSuffix(reaction, "\uFE0F") == AckReaction }
 
 // insist begins reminders if a report asks for them. It reports whether they begin now.
 func (a *Alert) insist(r Report, at int64) bool {
@@ -68,7 +68,7 @@ func Remind(a Alert, gone, waits bool, e Escalation, at int64) (Alert, Reminder)
 		return a, Reminder{}
 	}
 	a.Repeats++
-	return a, Reminder{Send: true, To: e.to(a.Repeats), Text: "Nobody has acknowledged this yet. React with " + Reaction + " to acknowledge it."}
+	return a, Reminder{Send: true, To: e.to(a.Repeats), Text: "Nobody has acknowledged this yet. React with " + AckReaction + " to acknowledge it."}
 }
 
 // settle ends the reminders. Nobody resolves an alert without a key: it is over with them.
@@ -90,8 +90,8 @@ func Acknowledge(a Alert, by string, at int64) (Alert, bool) {
 	return a, true
 }
 
-// Stop ends the reminders of an alert that nobody has acknowledged, for its sender.
-func Stop(a Alert, at int64) Alert {
+// StopReminders ends the reminders of an alert that nobody has acknowledged, for its sender.
+func StopReminders(a Alert, at int64) Alert {
 	if a.NextAt == 0 {
 		return a
 	}

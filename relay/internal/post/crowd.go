@@ -1,4 +1,4 @@
-package alert
+package post
 
 // Crowd is the part of a report in a request about a group of alerts. A large group has one message of its own, which stands for the alerts that have
 // none.
@@ -6,11 +6,11 @@ type Crowd int
 
 // The parts of a notification. An entry for the whole group follows those of its alerts.
 const (
-	Alone       Crowd = iota
-	OneOfFew          // unless the group has a message already, it has one of its own
-	OneOfMany         // only what has a message already goes on with it
-	Whole             // of many: it has a message
-	WholeIfOpen       // of few: it goes on with the message of the group
+	CrowdAlone       Crowd = iota
+	CrowdOneOfFew          // unless the group has a message already, it has one of its own
+	CrowdOneOfMany         // only what has a message already goes on with it
+	CrowdWhole             // of many: it has a message
+	CrowdWholeIfOpen       // of few: it goes on with the message of the group
 )
 
 // CrowdKey names the alert of a group; "" if the group has no name.

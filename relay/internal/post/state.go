@@ -1,4 +1,4 @@
-package outbox
+package post
 
 import (
 	"slices"
@@ -62,8 +62,8 @@ func (s State) Cancellable() bool { return slices.Contains(CancellableStates, s)
 // OneOf returns the states as text, such as "queued, sent or dead".
 func OneOf(states []State) string { return list(states, "or") }
 
-// All returns the states as text, such as "queued, sent and dead".
-func All(states []State) string { return list(states, "and") }
+// AllOf returns the states as text, such as "queued, sent and dead".
+func AllOf(states []State) string { return list(states, "and") }
 
 func list(states []State, word string) string {
 	var text strings.Builder

@@ -1,11 +1,11 @@
-package quiet
+package post
 
 import (
 	"testing"
 	"time"
 )
 
-func TestHours(t *testing.T) {
+func TestQuietHours(t *testing.T) {
 	for _, tt := range []struct {
 		hours, zone, at string
 		contain         bool
@@ -23,7 +23,7 @@ func TestHours(t *testing.T) {
 		{"22:00-07:00", "Europe/Berlin", "2026-03-29T04:59:00Z", true, "2026-03-27T21:00:00Z", "2026-03-28T06:00:00Z"},
 		{"", "Europe/Berlin", "2026-03-29T04:59:00Z", false, "0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"},
 	} {
-		h, err := Parse(tt.hours, tt.zone)
+		h, err := ParseQuietHours(tt.hours, tt.zone)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +38,9 @@ func TestHours(t *testing.T) {
 	}
 }
 
-func TestParse_Refuses(t *testing.T) {
+func TestParseQuietHours_Refuses(t *testing.T) {
 	for _, tt := range [][2]string{{"22:00", ""}, {"22:00-22:00", ""}, {"24:00-07:00", ""}, {"25:00-07:00", ""}, {"10-11", ""}, {"22:00-07:00", "Mars/Base"}, {"22:00-07:00", "../etc/passwd"}, {"22:00-07:00", "Local"}, {"", "x"}} {
-		if _, err := Parse(tt[0], tt[1]); err == nil {
+		if _, err := ParseQuietHours(tt[0], tt[1]); err == nil {
 			t.Errorf("%q is taken", tt)
 		}
 	}

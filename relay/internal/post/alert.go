@@ -1,6 +1,4 @@
-// Package alert decides about alerts: whether a report of one makes a message, changes one, or says nothing new. It is
-// pure: it knows no database, no network and no clock. The store loads and saves alerts, and asks [Take].
-package alert
+package post
 
 import (
 	"bytes"
@@ -15,9 +13,9 @@ type Lifecycle string
 
 // The life cycles.
 const (
-	Edit   Lifecycle = "edit"   // changes and the end edit the message
-	Thread Lifecycle = "thread" // changes and the end are replies in the message's thread
-	New    Lifecycle = "new"    // changes and the end are messages of their own
+	LifecycleEdit   Lifecycle = "edit"   // changes and the end edit the message
+	LifecycleThread Lifecycle = "thread" // changes and the end are replies in the message's thread
+	LifecycleNew    Lifecycle = "new"    // changes and the end are messages of their own
 )
 
 // FlapWindow is how long after its end an alert that fires again continues its message, if its sender doesn't say since when it fires.
@@ -62,10 +60,10 @@ type Action int
 
 // The actions.
 const (
-	Ignore Action = iota // nothing new
-	Start                // a message of its own, which shows the alert from then on
-	Change               // an edit of the message
-	Reply                // a reply in the thread of the message
+	ActionIgnore Action = iota // nothing new
+	ActionStart                // a message of its own, which shows the alert from then on
+	ActionChange               // an edit of the message
+	ActionReply                // a reply in the thread of the message
 )
 
 // Decision is the effect of a report.
@@ -76,10 +74,10 @@ type Decision struct {
 	Note   string // a line about the state above the text; "" for none
 }
 
-// Take applies a report to an alert at a time. The alert is the last one of its key, or zero. shown reports whether its message
+// TakeReport applies a report to an alert at a time. The alert is the last one of its key, or zero. shown reports whether its message
 // is in the room or on its way there. Nothing is taken to have happened after at: a clock may be wrong, the sender's or, before it was
 // set back, the relay's.
-func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, Decision) {
+func TakeReport(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, Decision) {
 	known, open := a.MessageID != 0, a.MessageID != 0 && a.ClosedAt == 0
 	if a.Episode > at {
 		a.Episode = 0
@@ -115,16 +113,16 @@ func Take(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, 
 		a.AcknowledgedAt, a.AcknowledgedBy = 0, ""
 	}
 	a.Episode, a.ChangedAt, a.Priority, a.Said = max(a.Episode, r.Began), at, r.Priority, r.Digest
-	d := Decision{Action: Change, Ring: rises(before, r), React: a.insist(r, at)}
+	d := Decision{Action: ActionChange, Ring: rises(before, r), React: a.insist(r, at)}
 	if r.Resolves {
 		a.ClosedAt, a.NextAt = at, 0
 	}
 	d.Note = note(a, r, at)
 	switch {
-	case !continues || lifecycle == New:
-		d.Action, d.Ring, d.React = Start, false, a.NextAt != 0
-	case lifecycle == Thread:
-		d.Action = Reply
+	case !continues || lifecycle == LifecycleNew:
+		d.Action, d.Ring, d.React = ActionStart, false, a.NextAt != 0
+	case lifecycle == LifecycleThread:
+		d.Action = ActionReply
 	}
 	return a, d
 }
@@ -140,7 +138,7 @@ func note(a Alert, r Report, at int64) string {
 	if r.Resolves {
 		text := "✅ Resolved."
 		if took := time.Duration(cmp.Or(r.At, at)-a.BeganAt) * time.Millisecond; took > 0 {
-			text = "✅ Resolved after " + Duration(took) + "."
+			text = "✅ Resolved after " + FormatDuration(took) + "."
 		}
 		parts = append(parts, text)
 	}
@@ -150,8 +148,8 @@ func note(a Alert, r Report, at int64) string {
 	return strings.Join(parts, " ")
 }
 
-// Duration writes a length of time as people say it.
-func Duration(d time.Duration) string {
+// FormatDuration writes a length of time as people say it.
+func FormatDuration(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))

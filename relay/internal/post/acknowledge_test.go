@@ -1,4 +1,4 @@
-package alert
+package post
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ const halfMinute = int64(30 * time.Second / time.Millisecond)
 
 // insisted returns an alert that began and asks for reminders from the time 0 on.
 func insisted(key string) Alert {
-	a, d := Take(Alert{Key: key}, false, Report{Priority: 2, Retry: 30 * time.Second, Expire: 3 * time.Minute}, Edit, 1)
+	a, d := TakeReport(Alert{Key: key}, false, Report{Priority: 2, Retry: 30 * time.Second, Expire: 3 * time.Minute}, LifecycleEdit, 1)
 	if !d.React {
 		panic("no reminders")
 	}
@@ -75,15 +75,15 @@ func TestAcknowledge(t *testing.T) {
 	if _, news := Acknowledge(Alert{}, "@a:hs", 5); news {
 		t.Error("no alert is acknowledged")
 	}
-	more, d := Take(a, true, Report{Priority: 1, Digest: []byte("x")}, Edit, 6)
+	more, d := TakeReport(a, true, Report{Priority: 1, Digest: []byte("x")}, LifecycleEdit, 6)
 	if more.AcknowledgedAt == 0 || d.Note != "Acknowledged by @a:hs." {
 		t.Errorf("changed: %+v, %+v", more, d)
 	}
-	over, d := Take(more, true, Report{Resolves: true, At: 1000}, Edit, 1000)
+	over, d := TakeReport(more, true, Report{Resolves: true, At: 1000}, LifecycleEdit, 1000)
 	if _, news := Acknowledge(over, "@b:hs", 7); news || d.Note != "✅ Resolved after 0 s. Acknowledged by @a:hs." {
 		t.Errorf("over: %+v", d)
 	}
-	again, d := Take(more, true, Report{Priority: 2, Digest: []byte("y"), Retry: time.Minute, Expire: time.Hour}, Edit, 6)
+	again, d := TakeReport(more, true, Report{Priority: 2, Digest: []byte("y"), Retry: time.Minute, Expire: time.Hour}, LifecycleEdit, 6)
 	if again.AcknowledgedAt != 0 || again.NextAt == 0 || !d.React || !d.Ring {
 		t.Errorf("escalated: %+v, %+v", again, d)
 	}
@@ -95,15 +95,15 @@ func TestInsist(t *testing.T) {
 		"no retry":       {Priority: 2, Expire: time.Hour},
 		"the end":        {Priority: 2, Retry: time.Minute, Expire: time.Hour, Resolves: true},
 	} {
-		if a, d := Take(Alert{}, false, r, Edit, 1); a.NextAt != 0 || d.React {
+		if a, d := TakeReport(Alert{}, false, r, LifecycleEdit, 1); a.NextAt != 0 || d.React {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
-	a, _ := Take(Alert{}, false, Report{Priority: 2, Retry: time.Second, Expire: 24 * time.Hour}, Edit, 0)
+	a, _ := TakeReport(Alert{}, false, Report{Priority: 2, Retry: time.Second, Expire: 24 * time.Hour}, LifecycleEdit, 0)
 	if a.Retry != MinRetry.Milliseconds() || a.ExpiresAt != MaxExpire.Milliseconds() {
 		t.Errorf("out of bounds: %+v", a)
 	}
-	stopped := Stop(insisted(""), 5)
+	stopped := StopReminders(insisted(""), 5)
 	if stopped.NextAt != 0 || stopped.ClosedAt != 5 || !stopped.Expired(5) {
 		t.Errorf("stopped: %+v", stopped)
 	}

@@ -1,4 +1,4 @@
-package message
+package post
 
 import (
 	"math/rand/v2"

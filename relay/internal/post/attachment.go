@@ -1,4 +1,4 @@
-package outbox
+package post
 
 import (
 	"encoding/json"
@@ -44,11 +44,11 @@ func JoinAttachments(a, b string) string {
 
 // Attached returns the entries that send the attachments of e, in their order.
 func (e *Entry) Attached(queuedAt int64) (all []Entry) {
-	if e.Kind == Media {
+	if e.Kind == KindMedia {
 		return nil
 	}
 	for i, a := range DecodeAttachments(e.Attachments) {
-		f := e.Follow(Media, queuedAt)
+		f := e.Follow(KindMedia, queuedAt)
 		f.Txn, f.Content = e.Txn+"a"+strconv.Itoa(i+1), Content{Title: a.Name, Attachments: EncodeAttachments([]Attachment{a})}
 		all = append(all, f)
 	}
@@ -59,7 +59,7 @@ func (e *Entry) Attached(queuedAt int64) (all []Entry) {
 func withoutSent(attachments string, entries []Entry) string {
 	sent := map[int64]bool{}
 	for _, e := range entries {
-		if e.Kind == Media {
+		if e.Kind == KindMedia {
 			for _, a := range DecodeAttachments(e.Attachments) {
 				sent[a.ID] = true
 			}

@@ -1,4 +1,4 @@
-package outbox
+package post
 
 import "time"
 
@@ -108,7 +108,7 @@ func (s *step) attempted(f Fact) {
 func (s *step) sent(f Sent) {
 	s.Attempts++
 	s.Error, s.Code, s.EventID = "", "", f.EventID
-	if s.Kind == Redaction {
+	if s.Kind == KindRedaction {
 		s.effect(Tell{Removed{f.EventID}})
 	}
 	s.others = append(s.others, f.Rest...)
@@ -151,7 +151,7 @@ func (s *step) again(reason, code string, wait time.Duration) {
 
 // shrink makes a message smaller, until nothing of it is left but a file.
 func (s *step) shrink(f TooLarge) {
-	if s.Kind != Message || s.Shrunk == Notice {
+	if s.Kind != KindMessage || s.Shrunk == SizeNotice {
 		s.Attempts++
 		s.giveUp(StateDead, f.Reason, f.Code)
 		return
@@ -161,7 +161,7 @@ func (s *step) shrink(f TooLarge) {
 }
 
 func (s *step) unproven() {
-	if s.Kind == Redaction { // its message says so already
+	if s.Kind == KindRedaction { // its message says so already
 		s.end(StateAmbiguous)
 		return
 	}
@@ -178,7 +178,7 @@ func (s *step) expire(f Expired) {
 // giveUp ends an entry without success.
 func (s *step) giveUp(state State, reason, code string) {
 	s.Error, s.Code = reason, code
-	if s.Kind == Part && state == StateDead {
+	if s.Kind == KindPart && state == StateDead {
 		s.effect(Tell{PartRefused{Reason: incomplete + reason}})
 	} else {
 		s.tellFailure(reason)
@@ -191,15 +191,15 @@ const incomplete = "The rest of the message could not be sent: "
 // tellFailure reports a follow-up's failure to its target.
 func (s *step) tellFailure(reason string) {
 	switch {
-	case s.Kind == Media:
+	case s.Kind == KindMedia:
 		s.effect(Tell{FollowUpFailed{"The attachment " + s.Title + " could not be sent: " + reason}})
 	case s.Kind.Completes():
 		s.effect(Tell{FollowUpFailed{incomplete + reason}})
-	case s.Kind == Reply:
+	case s.Kind == KindReply:
 		s.effect(Tell{FollowUpFailed{"A reply in its thread could not be sent: " + reason}})
-	case s.Kind == Edit:
+	case s.Kind == KindEdit:
 		s.effect(Tell{FollowUpFailed{"The message could not be edited: " + reason}})
-	case s.Kind == Redaction && s.EventID != "":
+	case s.Kind == KindRedaction && s.EventID != "":
 		s.effect(Tell{FollowUpFailed{"The event could not be removed from the room: " + reason}})
 	}
 }
@@ -207,7 +207,7 @@ func (s *step) tellFailure(reason string) {
 // sendAsFile sends a message whose parts are refused as a file in place of those that wait.
 func (s *step) sendAsFile(followUps []Entry) {
 	for _, f := range followUps {
-		if f.Kind == Part && f.State.Pending() {
+		if f.Kind == KindPart && f.State.Pending() {
 			f.State, f.FinalAt = StateCancelled, s.at
 			s.others = append(s.others, f)
 		}
@@ -221,7 +221,7 @@ func (s *step) end(state State) {
 	if state == StateSent || s.FirstAttemptAt == 0 {
 		s.Wire = nil
 	}
-	if s.Kind == Message && (state == StateSent || state == StateDead) {
+	if s.Kind == KindMessage && (state == StateSent || state == StateDead) {
 		s.effect(Count{})
 	}
 }
@@ -239,12 +239,12 @@ func (s *step) late(f Fact) {
 		switch {
 		case s.State == StateSent && s.EventID == f.EventID: // stored already: the answer to the commit was lost
 			return
-		case s.Kind == Redaction:
+		case s.Kind == KindRedaction:
 			s.effect(Tell{Removed{f.EventID}})
 			return
 		}
 		s.State, s.EventID, s.Error, s.Code = StateSent, f.EventID, "", ""
-		if s.Kind == Message {
+		if s.Kind == KindMessage {
 			s.effect(Count{})
 		}
 		if cancelled {
@@ -253,7 +253,7 @@ func (s *step) late(f Fact) {
 			s.others = append(s.others, f.Rest...)
 		}
 	case Unanswered:
-		if cancelled && f.Began != 0 && s.FirstAttemptAt == 0 && s.Kind != Redaction {
+		if cancelled && f.Began != 0 && s.FirstAttemptAt == 0 && s.Kind != KindRedaction {
 			s.FirstAttemptAt, s.Device, s.Error = f.Began, f.Device, InDoubt
 			s.search(s.Entry)
 		}
@@ -264,14 +264,14 @@ func (s *step) late(f Fact) {
 
 // remove removes the event of an entry of the same message, perhaps in another room.
 func (s *step) remove(e Entry) {
-	r := s.Follow(Redaction, s.at)
+	r := s.Follow(KindRedaction, s.at)
 	r.EventID, r.Room = e.EventID, e.Room
 	s.others = append(s.others, r)
 }
 
 // search removes the event of an entry that may have arrived, if the room has it.
 func (s *step) search(e Entry) {
-	r := s.Follow(Redaction, s.at)
+	r := s.Follow(KindRedaction, s.at)
 	r.Marker, r.Room = e.Txn, e.Room
 	s.others = append(s.others, r)
 }
@@ -287,7 +287,7 @@ func (s *step) withdraw(followUps []Entry) {
 			s.removeAll(followUps)
 		}
 		for _, f := range followUps {
-			if f.State.Pending() && f.Kind != Redaction && f.FirstAttemptAt > 0 {
+			if f.State.Pending() && f.Kind != KindRedaction && f.FirstAttemptAt > 0 {
 				s.search(f)
 			}
 		}
@@ -307,7 +307,7 @@ func (s *step) cancel(followUps []Entry) (removing bool) {
 	for _, f := range followUps {
 		switch {
 		case !f.State.Pending():
-		case f.Kind == Redaction:
+		case f.Kind == KindRedaction:
 			removing = true
 		default:
 			f.State, f.FinalAt = StateCancelled, s.at
@@ -320,7 +320,7 @@ func (s *step) cancel(followUps []Entry) (removing bool) {
 // removeAll removes the events of a message.
 func (s *step) removeAll(followUps []Entry) {
 	for _, f := range append([]Entry{s.Entry}, followUps...) {
-		if f.Kind != Redaction && f.State == StateSent && f.EventID != "" {
+		if f.Kind != KindRedaction && f.State == StateSent && f.EventID != "" {
 			s.remove(f)
 		}
 	}
@@ -336,7 +336,7 @@ func (s *step) redeliver(f Redelivered) {
 	}
 	s.State, s.QueuedAt, s.NextAt, s.FinalAt, s.Error, s.Code = StateQueued, s.at, 0, 0, "", ""
 	for _, u := range f.FollowUps {
-		if u.Kind == Redaction && u.State.Pending() {
+		if u.Kind == KindRedaction && u.State.Pending() {
 			u.State, u.FinalAt = StateCancelled, s.at
 			s.others = append(s.others, u)
 		}

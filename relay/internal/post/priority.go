@@ -1,0 +1,7 @@
+package post
+
+// The ends of the native priority scale.
+const (
+	MinPriority = -2
+	MaxPriority = 2
+)
