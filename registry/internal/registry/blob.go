@@ -112,8 +112,8 @@ func (b *Blob) Close() error {
 // BLOB_UNKNOWN if the blob doesn't exist or is known to be damaged: then clients push it
 // again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
-	err = r.reg.advertise(ctx, func(a *storage.Attempt) error {
-		desc, _, err = r.healthyBlob(ctx, a, d)
+	err = r.advertise(ctx, func(r Repository) error {
+		desc, _, err = r.healthyBlob(ctx, d)
 		return err
 	})
 	return desc, fault(err)
@@ -133,7 +133,7 @@ func (r Repository) BlobURL(ctx context.Context, d oci.Digest, client netip.Addr
 	if r.reg.opts.Signer == nil {
 		return "", desc, nil
 	}
-	desc, target, err := r.statBlob(ctx, nil, d)
+	desc, target, err := r.statBlob(ctx, d)
 	if err != nil {
 		return "", desc, err
 	}
@@ -160,7 +160,7 @@ func NewBlob(d oci.Digest, size int64, first io.ReadCloser, open func(offset int
 }
 
 func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
-	target, err := r.blobLink(ctx, nil, d)
+	target, err := r.blobLink(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -193,14 +193,14 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 	} else if err != nil {
 		return fault(err)
 	}
-	return fault(r.reg.apply(ctx, nil, storage.Stage{{Key: key, Delete: true}}))
+	return fault(r.apply(ctx, storage.Stage{{Key: key, Delete: true}}))
 }
 
 // statBlob describes a blob and returns the digest under which its bytes are stored. In
 // an attempt its link is renewed. A damaged one is an error with ErrDamaged.
-func (r Repository) statBlob(ctx context.Context, a *storage.Attempt, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
+func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
 	bytes := view.Ahead(r.reg.store, func() (storage.Info, error) { return r.reg.statBytes(ctx, d) })
-	target, err = r.blobLink(ctx, a, d)
+	target, err = r.blobLink(ctx, d)
 	if err != nil {
 		return desc, "", err
 	}
@@ -264,8 +264,8 @@ func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
 }
 
 // healthyBlob is statBlob, except that damage counts as absence.
-func (r Repository) healthyBlob(ctx context.Context, a *storage.Attempt, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
-	desc, target, err := r.statBlob(ctx, a, d)
+func (r Repository) healthyBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
+	desc, target, err := r.statBlob(ctx, d)
 	return desc, target, r.reg.damageIsAbsence(d, err)
 }
 
@@ -273,9 +273,9 @@ func (r Repository) healthyBlob(ctx context.Context, a *storage.Attempt, d oci.D
 // under which its bytes are stored: d itself, or what distribution linked a sha512
 // digest to. Links are as long as their digest, so one request is enough for all
 // others. The error is BLOB_UNKNOWN if the repository lacks the blob.
-func (r Repository) blobLink(ctx context.Context, a *storage.Attempt, d oci.Digest) (oci.Digest, error) {
+func (r Repository) blobLink(ctx context.Context, d oci.Digest) (oci.Digest, error) {
 	key, target := layout.LayerLink(r.name, d), d
-	info, err := storage.Rely(ctx, r.reg.store, a, key)
+	info, err := r.rely(ctx, key)
 	if err == nil && info.Size != int64(len(d)) {
 		target, _, err = r.reg.store.Link(ctx, key)
 	}

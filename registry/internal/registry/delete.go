@@ -106,7 +106,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	pointing := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
 	at, err := pointing(ctx)
 	if err == nil && len(at) == 0 {
-		if err = r.revision(ctx, nil, d); absent(err) {
+		if err = r.revision(ctx, d); absent(err) {
 			return nil, r.unknown(ctx, r.revisionUnknown(d))
 		}
 	}
@@ -130,7 +130,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	dangling := undo.recording(func(ctx context.Context) (pointers, error) {
 		at, err := pointing(ctx)
 		if err == nil {
-			err = r.revision(ctx, nil, d)
+			err = r.revision(ctx, d)
 		}
 		if err == nil { // it was pushed again
 			return nil, nil
@@ -186,7 +186,7 @@ func (r Repository) Delete(ctx context.Context) error {
 		return fault(err)
 	}
 	for some := range slices.Chunk(keys, tagsAtOnce) {
-		if err := r.reg.remove(ctx, some); err != nil {
+		if err := r.remove(ctx, some); err != nil {
 			return fault(err)
 		}
 	}
@@ -216,7 +216,7 @@ func (r Repository) dangling(ctx context.Context) (pointers, error) {
 			delete(all, tag)
 			continue
 		}
-		if there := r.revision(ctx, nil, p.Digest); there == nil {
+		if there := r.revision(ctx, p.Digest); there == nil {
 			delete(all, tag)
 		} else if !absent(there) {
 			return nil, there
@@ -256,7 +256,7 @@ func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []strin
 	names = slices.DeleteFunc(names, func(tag oci.Tag) bool { return at[tag].Version == "" })
 	var rest []string
 	for some := range slices.Chunk(names, tagsAtOnce) {
-		if err := r.reg.remove(ctx, rest); err != nil {
+		if err := r.remove(ctx, rest); err != nil {
 			return removed, err
 		}
 		histories := map[oci.Tag][]string{}
@@ -278,7 +278,7 @@ func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []strin
 	if len(removed) == len(at) { // at the end of the same step, where the store keeps an order
 		rest = append(rest, last...)
 	}
-	return removed, r.reg.remove(ctx, rest)
+	return removed, r.remove(ctx, rest)
 }
 
 // unlink deletes the links of those of the tags that still have the version that was read.
@@ -287,13 +287,13 @@ func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (go
 	for _, tag := range some {
 		links = append(links, storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true, If: storage.IfVersion(at[tag].Version)})
 	}
-	if err = r.reg.apply(ctx, nil, links); err == nil {
+	if err = r.apply(ctx, links); err == nil {
 		return some, nil
 	} else if !isConflict(err) {
 		return nil, err
 	}
 	for i, tag := range some { // one of them was moved
-		err := r.reg.apply(ctx, nil, links[i:i+1])
+		err := r.apply(ctx, links[i:i+1])
 		if isConflict(err) {
 			if _, err := r.reg.tags.Read(ctx, r.name, tag); !absent(err) { // otherwise it was deleted with the others
 				continue
@@ -314,10 +314,10 @@ func (r Repository) deleteTag(ctx context.Context, tag oci.Tag, at tags.Pointer)
 	}
 	link := storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true}
 	if at.Version == "" {
-		return r.reg.apply(ctx, nil, append(deletions(history), link))
+		return r.apply(ctx, append(deletions(history), link))
 	}
 	link.If = storage.IfVersion(at.Version)
-	return r.reg.apply(ctx, nil, storage.Stage{link}, deletions(history))
+	return r.apply(ctx, storage.Stage{link}, deletions(history))
 }
 
 // history returns the keys of a tag's history.
@@ -331,11 +331,11 @@ func (r Repository) history(ctx context.Context, tag oci.Tag, at tags.Pointer) (
 }
 
 // remove deletes the objects at the keys.
-func (r *Registry) remove(ctx context.Context, keys []string) error {
+func (r Repository) remove(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return r.apply(ctx, nil, deletions(keys))
+	return r.apply(ctx, deletions(keys))
 }
 
 func deletions(keys []string) (stage storage.Stage) {

@@ -80,7 +80,7 @@ func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Dig
 	if changes == nil {
 		return nil
 	}
-	err := d.repo.reg.apply(ctx, nil, changes)
+	err := d.repo.apply(ctx, changes)
 	if !errors.Is(err, storage.ErrNoSpace) {
 		return err
 	}
@@ -95,7 +95,7 @@ func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Dig
 
 // recordManifest records a manifest, if it exists, and the tags that point at it.
 func (d *deletion) recordManifest(ctx context.Context, at pointers, digest oci.Digest) error {
-	switch err := d.repo.revision(ctx, nil, digest); {
+	switch err := d.repo.revision(ctx, digest); {
 	case absent(err):
 		return d.record(ctx, at)
 	case err != nil:
@@ -123,7 +123,7 @@ func (d *deletion) cancel(ctx context.Context) error {
 	if d == nil {
 		return nil
 	}
-	return d.repo.reg.remove(ctx, d.parts)
+	return d.repo.remove(ctx, d.parts)
 }
 
 // kept is a deletion that can be undone, with the keys of its record.
@@ -185,7 +185,7 @@ func (r Repository) deletions(ctx context.Context, limit int) ([]kept, error) {
 // again, or the deletion was interrupted before it began.
 func (r Repository) inPlace(ctx context.Context, d *layout.Deletion) (bool, error) {
 	for _, m := range d.Manifests {
-		if err := r.revision(ctx, nil, m); err != nil {
+		if err := r.revision(ctx, m); err != nil {
 			return false, unlessAbsent(err)
 		}
 	}

@@ -43,7 +43,7 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	current := slices.IndexFunc(all, func(t Target) bool { return t.Digest == now.Digest })
 	err = r.reg.store.Each(len(all), func(i int) error {
 		all[i].Current = i == current
-		err := r.revision(ctx, nil, all[i].Digest)
+		err := r.revision(ctx, all[i].Digest)
 		all[i].Available = err == nil
 		return unlessAbsent(err)
 	})

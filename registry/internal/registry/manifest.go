@@ -46,7 +46,7 @@ func (r Repository) Peek(ctx context.Context, ref oci.Reference) (*Manifest, err
 
 // PeekSize is [Repository.Peek] for callers that need no more than the size: it reads nothing.
 func (r Repository) PeekSize(ctx context.Context, d oci.Digest) (int64, error) {
-	if err := r.revision(ctx, nil, d); absent(err) {
+	if err := r.revision(ctx, d); absent(err) {
 		return 0, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
 		return 0, fault(err)
@@ -65,8 +65,8 @@ func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manif
 		return r.Manifest(ctx, ref)
 	}
 	return r.pull(ctx, ref, func(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
-		err = r.reg.advertise(ctx, func(a *storage.Attempt) error {
-			m, err = r.manifest(ctx, a, ref.Digest)
+		err = r.advertise(ctx, func(r Repository) error {
+			m, err = r.manifest(ctx, ref.Digest)
 			return err
 		})
 		return m, err
@@ -89,14 +89,14 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 			return nil, err
 		}
 	}
-	return r.manifest(ctx, nil, d)
+	return r.manifest(ctx, d)
 }
 
 // manifest returns a manifest by digest. Its existence is checked each
 // time; its bytes, which the digest fixes, are remembered.
-func (r Repository) manifest(ctx context.Context, a *storage.Attempt, d oci.Digest) (*Manifest, error) {
+func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
 	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, d) })
-	if err := r.revision(ctx, a, d); absent(err) {
+	if err := r.revision(ctx, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
 		return nil, fault(err)
@@ -110,9 +110,8 @@ func (r Repository) manifest(ctx context.Context, a *storage.Attempt, d oci.Dige
 
 // revision returns nil if the repository has the manifest. The error is that of the
 // store.
-func (r Repository) revision(ctx context.Context, a *storage.Attempt, d oci.Digest) error {
-	key := layout.RevisionLink(r.name, d)
-	_, err := storage.Rely(ctx, r.reg.store, a, key)
+func (r Repository) revision(ctx context.Context, d oci.Digest) error {
+	_, err := r.rely(ctx, layout.RevisionLink(r.name, d))
 	return err
 }
 

@@ -18,11 +18,11 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 		return oci.Descriptor{}, err
 	}
 	var found mountSource
-	err := r.reg.attempt(ctx, func(a *storage.Attempt) (err error) {
+	err := r.try(ctx, func(r Repository) (err error) {
 		if found, err = r.findMount(ctx, d, from, canPull); err != nil {
 			return err
 		}
-		_, err = storage.Rely(ctx, r.reg.store, a, layout.BlobData(found.target))
+		_, err = r.rely(ctx, layout.BlobData(found.target))
 		if absent(err) {
 			return blobUnknown(d, err)
 		}
@@ -35,7 +35,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 			return err
 		}
 		defer charged.Settle(ctx, found.desc.Size)
-		return r.reg.apply(ctx, a, storage.Stage{{Key: link, Content: layout.Link(found.target)}})
+		return r.apply(ctx, storage.Stage{{Key: link, Content: layout.Link(found.target)}})
 	})
 	if err != nil {
 		return oci.Descriptor{}, fault(err)
@@ -53,6 +53,6 @@ func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, 
 	if canPull != nil && !canPull(from) {
 		return mountSource{}, oci.NewError(oci.CodeDenied, "the caller may not pull from the repository that has the blob")
 	}
-	desc, target, err := r.reg.Repository(from).healthyBlob(ctx, nil, d)
+	desc, target, err := r.reg.Repository(from).healthyBlob(ctx, d)
 	return mountSource{desc, target}, err
 }

@@ -45,10 +45,9 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 		return PutResult{}, err
 	}
 	tags = allTags(ref.Tag, tags)
-	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return r.storeManifest(ctx, a, d, body, tags, func() error {
-			return r.checkReferences(ctx, a, parsed, func() bool { return r.revision(ctx, nil, d) == nil })
-		})
+	stored := func() bool { return r.revision(ctx, d) == nil }
+	err = r.try(ctx, func(r Repository) error {
+		return r.storeManifest(ctx, d, body, tags, func() error { return r.checkReferences(ctx, parsed, stored) })
 	})
 	if err != nil {
 		return PutResult{}, fault(err)
@@ -62,7 +61,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 // storeManifest stores the manifest if check finds all that it refers to: the bytes,
 // revision and history that distribution also writes, and then the tags. ErrExpired or
 // errOvertaken ask for another attempt.
-func (r Repository) storeManifest(ctx context.Context, a *storage.Attempt, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
+func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
 	defer r.reg.opts.Changed(r.name)
 	pointers, err := r.movePointers(ctx, d, tags)
 	if err != nil {
@@ -89,9 +88,9 @@ func (r Repository) storeManifest(ctx context.Context, a *storage.Attempt, d oci
 	}
 	content = append(content, pushed...)
 	if len(pointers) == 0 {
-		return r.reg.apply(ctx, a, content)
+		return r.apply(ctx, content)
 	}
-	if err := r.reg.apply(ctx, a, content, pointers); err != nil {
+	if err := r.apply(ctx, content, pointers); err != nil {
 		if isConflict(err) {
 			return errors.Join(errOvertaken, err)
 		}

@@ -7,7 +7,6 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/storage"
 )
 
 // checkReferences returns nil if the repository has all that a pushed manifest
@@ -16,14 +15,14 @@ import (
 //
 // A wrong size is no new claim of a manifest that the repository holds, so it is accepted if
 // stored reports that.
-func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *oci.Manifest, stored func() bool) error {
+func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored func() bool) error {
 	type reference struct {
 		*oci.Descriptor
-		check func(context.Context, *storage.Attempt, *oci.Descriptor) error
+		check func(context.Context, *oci.Descriptor) error
 	}
 	var references []reference
 	seen := make(map[oci.Digest]bool, 1+len(m.Layers)+len(m.Manifests))
-	add := func(d *oci.Descriptor, check func(context.Context, *storage.Attempt, *oci.Descriptor) error) {
+	add := func(d *oci.Descriptor, check func(context.Context, *oci.Descriptor) error) {
 		if !seen[d.Digest] {
 			seen[d.Digest] = true
 			references = append(references, reference{d, check})
@@ -40,7 +39,7 @@ func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *
 	}
 	found := make([]*oci.Error, len(references))
 	err := r.reg.store.Each(len(references), func(i int) error {
-		err := references[i].check(ctx, a, references[i].Descriptor)
+		err := references[i].check(ctx, references[i].Descriptor)
 		if errors.As(err, &found[i]) && found[i].Code != oci.CodeUnknown && found[i].Code != oci.CodeUnavailable {
 			return nil
 		}
@@ -62,8 +61,8 @@ func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *
 }
 
 // checkBlob looks for a blob of the size that the manifest says.
-func (r Repository) checkBlob(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
-	got, target, err := r.healthyBlob(ctx, a, d.Digest)
+func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
+	got, target, err := r.healthyBlob(ctx, d.Digest)
 	if oci.HasCode(err, oci.CodeBlobUnknown) {
 		return referenceUnknown(d.Digest)
 	}
@@ -95,9 +94,9 @@ func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.
 }
 
 // checkLayer is checkBlob for layers, some of which are stored elsewhere by design.
-func (r Repository) checkLayer(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
+func (r Repository) checkLayer(ctx context.Context, d *oci.Descriptor) error {
 	if oci.IsManifest(d.MediaType) {
-		return r.checkManifest(ctx, a, d)
+		return r.checkManifest(ctx, d)
 	}
 	if err := r.reg.opts.Validation.CheckURLs(d); err != nil {
 		return err
@@ -105,24 +104,24 @@ func (r Repository) checkLayer(ctx context.Context, a *storage.Attempt, d *oci.D
 	if oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
 		return nil
 	}
-	return r.checkBlob(ctx, a, d)
+	return r.checkBlob(ctx, d)
 }
 
 // checkChild looks for a manifest that an index lists, if the configuration
 // asks for it.
-func (r Repository) checkChild(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
+func (r Repository) checkChild(ctx context.Context, d *oci.Descriptor) error {
 	if !r.reg.opts.Validation.NeedsChild(d) {
 		return nil
 	}
-	return r.checkManifest(ctx, a, d)
+	return r.checkManifest(ctx, d)
 }
 
 // checkManifest looks for a manifest of the size that the index says. What the
 // manifest itself needs is kept as long as its link.
-func (r Repository) checkManifest(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
-	err := r.revision(ctx, a, d.Digest)
+func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error {
+	err := r.revision(ctx, d.Digest)
 	if absent(err) && !oci.IsManifest(d.MediaType) {
-		return r.checkBlob(ctx, a, d)
+		return r.checkBlob(ctx, d)
 	}
 	var m *Manifest
 	if err == nil {

@@ -79,7 +79,7 @@ func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) 
 
 // referrer describes a candidate.
 func (r Repository) referrer(ctx context.Context, d oci.Digest) (desc oci.Descriptor, ok bool, err error) {
-	m, err := r.manifest(ctx, nil, d)
+	m, err := r.manifest(ctx, d)
 	switch {
 	case oci.HasCode(err, oci.CodeManifestUnknown, oci.CodeNameUnknown):
 		return desc, false, nil
@@ -111,7 +111,7 @@ func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Dig
 	if err != nil {
 		return nil, fault(err)
 	}
-	m, err := r.manifest(ctx, nil, p.Digest)
+	m, err := r.manifest(ctx, p.Digest)
 	if err != nil || m.MediaType != oci.MediaTypeIndex {
 		return nil, nil //nolint:nilerr // a tag that points at nothing lists nothing
 	}

@@ -44,9 +44,6 @@ const (
 	blobCache     = 8 << 10 // blobs
 )
 
-// applyTimeout bounds a change that continues after its client has hung up.
-const applyTimeout = 10 * time.Minute
-
 // Options configures a Registry.
 type Options struct {
 	Store           storage.Store
@@ -140,24 +137,4 @@ func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg:
 // Check proves that the store can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
 	return fault(storage.Check(ctx, r.store, layout.Own+"/check", write && !r.opts.ReadOnly))
-}
-
-// apply makes the changes durable, though the client may hang up meanwhile.
-func (r *Registry) apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	if err := a.Denied(); err != nil {
-		return err
-	}
-	ctx, cancel := detach(ctx)
-	defer cancel()
-	return r.store.Apply(ctx, a, stages...)
-}
-
-// detach returns the context of a change that is not left half done when the client
-// hangs up. A deadline of ctx still applies.
-func detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := applyTimeout
-	if at, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(at))
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }

@@ -5,6 +5,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // Repository is a named set of manifests, tags and blobs. It is a small value:
@@ -15,7 +16,8 @@ type Repository struct {
 	keepsTags bool // tags that exist are not moved
 	filler    bool // a pull-through cache fills it, see Cached
 	classes   []string
-	by        string // who changes it, for the records of pushes and deletions
+	by        string           // who changes it, for the records of pushes and deletions
+	attempt   *storage.Attempt // keeps what it finds and relies on; nil = it relies on nothing
 
 	unrecorded func() // nil = no callback
 }

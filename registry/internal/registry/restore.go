@@ -148,7 +148,7 @@ func (x *restore) undo(ctx context.Context, d *kept, s Selection) error {
 // put puts a manifest in place again and points the tags at it. What the manifest lists and was
 // deleted, too, comes first.
 func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
-	err := x.revision(ctx, nil, d)
+	err := x.revision(ctx, d)
 	if err == nil && len(to) == 0 {
 		return nil
 	}
@@ -180,9 +180,9 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 			}
 		}
 	}
-	err = x.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return x.storeManifest(ctx, a, d, m.Bytes, to, func() error {
-			return x.checkReferences(ctx, a, parsed, func() bool { return true })
+	err = x.try(ctx, func(r Repository) error {
+		return r.storeManifest(ctx, d, m.Bytes, to, func() error {
+			return r.checkReferences(ctx, parsed, func() bool { return true })
 		})
 	})
 	if err != nil {
@@ -224,7 +224,7 @@ func (x *restore) settle(ctx context.Context, d *kept) {
 	for i, part := range rest.Split() {
 		puts = append(puts, storage.Change{Key: layout.DeletionPart(x.name, d.ID, next+i), Content: part.Encode()})
 	}
-	if err := x.reg.apply(ctx, nil, puts, removals); err != nil {
+	if err := x.apply(ctx, puts, removals); err != nil {
 		x.reg.log.Warn("cannot take what was restored out of the record of its deletion; it goes when its time is over",
 			zap.String("repository", string(x.name)), zap.String("deletion", d.ID), zap.Error(err))
 	}

@@ -116,7 +116,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 		err = unlessAbsent(err)
 	}
 	if err == nil {
-		err = reg.apply(ctx, nil, storage.Stage{{Key: layout.BlobData(d), Upload: bytes}, {Key: link, Content: layout.Link(d)}})
+		err = u.repo.apply(ctx, storage.Stage{{Key: layout.BlobData(d), Upload: bytes}, {Key: link, Content: layout.Link(d)}})
 	}
 	if err := u.Finish(ctx, err); err != nil {
 		freed = before - u.Size()

@@ -49,8 +49,8 @@ func (r Repository) CacheManifest(ctx context.Context, d oci.Digest, body []byte
 	if err := r.writable(); err != nil {
 		return m, err
 	}
-	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
-		return r.storeManifest(ctx, a, d, body, allTags(tag, nil), func() error { return nil })
+	err = r.try(ctx, func(r Repository) error {
+		return r.storeManifest(ctx, d, body, allTags(tag, nil), func() error { return nil })
 	})
 	if err != nil {
 		return m, fault(err)
@@ -81,7 +81,7 @@ func (r Repository) ConfirmTag(ctx context.Context, tag oci.Tag, d oci.Digest) e
 		return fault(unlessAbsent(err))
 	}
 	change := storage.Change{Key: layout.TagCurrent(r.name, tag), Renew: true, If: storage.IfVersion(p.Version)}
-	err = r.reg.apply(ctx, nil, storage.Stage{change})
+	err = r.apply(ctx, storage.Stage{change})
 	if isConflict(err) {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (r Repository) Evict(ctx context.Context, d oci.Digest, tagged []oci.Tag, u
 	if info.Version != "" {
 		change.If = storage.IfVersion(info.Version)
 	}
-	err = r.reg.apply(ctx, nil, storage.Stage{change})
+	err = r.apply(ctx, storage.Stage{change})
 	if isConflict(err) {
 		return false, nil
 	}
