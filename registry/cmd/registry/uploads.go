@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
+	"slipway/registry/internal/registry"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
 )
@@ -50,7 +50,7 @@ func newUploadsListCommand() *cobra.Command {
 
 // printUnfinished writes the list, or that there are none. It notes
 // if the list is incomplete.
-func printUnfinished(out io.Writer, uploads []upload.Unfinished, complete bool) error {
+func printUnfinished(out io.Writer, uploads []registry.UnfinishedUpload, complete bool) error {
 	switch {
 	case !complete:
 		return printUploads(out, uploads, "unfinished in the repositories that can be read; the rest is unknown")
@@ -65,8 +65,8 @@ func printUnfinished(out io.Writer, uploads []upload.Unfinished, complete bool) 
 const noUploads = "there are no unfinished uploads"
 
 // uploads returns the unfinished uploads that can be read; the error counts the repositories that cannot.
-func (e *environment) uploads(cmd *cobra.Command) ([]upload.Unfinished, error) {
-	uploads, skipped := []upload.Unfinished{}, map[oci.Name]bool{}
+func (e *environment) uploads(cmd *cobra.Command) ([]registry.UnfinishedUpload, error) {
+	uploads, skipped := []registry.UnfinishedUpload{}, map[oci.Name]bool{}
 	for u, err := range e.Rules.Uploads(cmd.Context()) {
 		if cmd.Context().Err() != nil {
 			return uploads, cmd.Context().Err()
@@ -99,7 +99,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 				return err
 			}
 			return onStorage(cmd, fileArgument(args), unlessDry(dryRun, commandAct(cmd)), func(e *environment) error {
-				o := upload.PurgeOptions{Age: e.Config.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
+				o := registry.PurgeOptions{Age: e.Config.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
 				if cmd.Flags().Changed("age") {
 					o.Age = age
 				}
@@ -107,7 +107,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 				if report.Errors > 0 {
 					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or removed (%d); the log names them", report.Errors))
 				}
-				purged := append([]upload.Unfinished{}, report.Purged...)
+				purged := append([]registry.UnfinishedUpload{}, report.Purged...)
 				return errors.Join(err, writeReport(cmd, asJSON, purged, func(out io.Writer) error { return printPurge(out, &report, o) }))
 			})
 		},
@@ -118,7 +118,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 	return cmd
 }
 
-func printUploads(out io.Writer, uploads []upload.Unfinished, state string) error {
+func printUploads(out io.Writer, uploads []registry.UnfinishedUpload, state string) error {
 	var bytes int64
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(uploads) > 0 {
@@ -140,7 +140,7 @@ func printUploads(out io.Writer, uploads []upload.Unfinished, state string) erro
 }
 
 // printPurge reports what was removed or, if nothing was, why.
-func printPurge(out io.Writer, r *upload.PurgeReport, o upload.PurgeOptions) error {
+func printPurge(out io.Writer, r *registry.PurgeReport, o registry.PurgeOptions) error {
 	age := settings.FormatDuration(o.Age)
 	switch {
 	case len(r.Purged) > 0:

@@ -11,7 +11,6 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/registry/upload"
 )
 
 // startUpload answers POST: it mounts, takes a whole blob, or begins an upload.
@@ -143,7 +142,7 @@ func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	up, err := a.repository(r).ResumeUpload(r.Context(), r.last, upload.Point{StartedAt: st.StartedAt})
+	up, err := a.repository(r).ResumeUpload(r.Context(), r.last, registry.UploadPoint{StartedAt: st.StartedAt})
 	if err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	if err != nil {
 		return nil, err
 	}
-	at := upload.Point{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt, Algorithm: st.Algorithm}
+	at := registry.UploadPoint{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt, Algorithm: st.Algorithm}
 	var up *registry.Upload
 	if stated && ranged && st.Offset != chunk.Start {
 		err = oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.Start, st.Offset))

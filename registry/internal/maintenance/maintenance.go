@@ -24,7 +24,6 @@ import (
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
 )
@@ -169,7 +168,7 @@ func (j *jobs) write(r run, act audit.Record) {
 
 func (j *jobs) purge(ctx context.Context, _ run) error {
 	p := j.Config.Storage.Maintenance.UploadPurging
-	report, err := j.Rules.PurgeUploads(ctx, upload.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+	report, err := j.Rules.PurgeUploads(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

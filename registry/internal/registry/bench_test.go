@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
 )
 
 func benchRegistry(b *testing.B) *Registry {
@@ -79,7 +78,7 @@ func BenchmarkPushBlob(b *testing.B) {
 			withCPU(b, func(i int64) {
 				repo, content := r.Repository(oci.Name(fmt.Sprint("org/", i%16))), fmt.Sprint(i)+rest
 				id := start(b, repo)
-				u, err := repo.ResumeUpload(context.Background(), id, upload.Point{})
+				u, err := repo.ResumeUpload(context.Background(), id, UploadPoint{})
 				check(b, err)
 				defer u.Close()
 				_, err = u.Append(context.Background(), strings.NewReader(content), -1)

@@ -15,7 +15,6 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/integrity"
 	"slipway/registry/internal/registry/tags"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -199,7 +198,7 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 // statBlob describes a blob and returns the digest under which its bytes are stored. In
 // an attempt its link is renewed. A damaged one is an error with ErrDamaged.
 func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
-	bytes := view.Ahead(r.reg.store, func() (storage.Info, error) { return r.reg.statBytes(ctx, d) })
+	bytes := storage.Ahead(r.reg.store.Remote, func() (storage.Info, error) { return r.reg.statBytes(ctx, d) })
 	target, err = r.blobLink(ctx, d)
 	if err != nil {
 		return desc, "", err

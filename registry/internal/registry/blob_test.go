@@ -7,7 +7,6 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 )
 
@@ -67,7 +66,7 @@ func TestRefusals(t *testing.T) {
 			}
 			_, err = repo.StartUpload(ctx, "")
 			wantCode(t, err, oci.CodeUnsupported)
-			_, err = repo.ResumeUpload(ctx, layout.NewUploadID(), upload.Point{})
+			_, err = repo.ResumeUpload(ctx, layout.NewUploadID(), UploadPoint{})
 			wantCode(t, err, oci.CodeUnsupported)
 			_, err = repo.MountBlob(ctx, sum("x"), "b", nil)
 			wantCode(t, err, oci.CodeUnsupported)

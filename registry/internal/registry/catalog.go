@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
+	"slipway/registry/internal/storage"
 )
 
 // Catalog lists at most n repositories that hold manifests and that the caller may see
@@ -45,7 +46,7 @@ type catalogPage struct {
 // walk adds the repository and those below it, except what comes before the
 // components in after. after is nil where nothing is left out; empty where only
 // the repository itself is.
-func (p *catalogPage) walk(ctx context.Context, name string, after []string, list func() (*view.Listing, error)) error {
+func (p *catalogPage) walk(ctx context.Context, name string, after []string, list func() (*tree.Listing, error)) error {
 	children, err := list()
 	if err != nil {
 		return fault(err)
@@ -59,11 +60,11 @@ func (p *catalogPage) walk(ctx context.Context, name string, after []string, lis
 }
 
 // list lists what is below a repository, perhaps ahead.
-func (p *catalogPage) list(ctx context.Context, name string) func() (*view.Listing, error) {
-	return view.Ahead(p.reg.store, func() (*view.Listing, error) { return p.reg.store.Below(ctx, repositoryPrefix(name)) })
+func (p *catalogPage) list(ctx context.Context, name string) func() (*tree.Listing, error) {
+	return storage.Ahead(p.reg.store.Remote, func() (*tree.Listing, error) { return p.reg.store.Below(ctx, repositoryPrefix(name)) })
 }
 
-func (p *catalogPage) add(name string, children *view.Listing) error {
+func (p *catalogPage) add(name string, children *tree.Listing) error {
 	if !children.Has(manifestsDir) || p.visible != nil && !p.visible(oci.Name(name)) {
 		return nil
 	}
@@ -82,7 +83,7 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	var ahead []childList
 	for next := start; ; {
 		// A page reads nothing beyond its last entry.
-		for ; next < len(children) && len(ahead) < min(view.AtOnce, p.limit-len(p.names)); next++ {
+		for ; next < len(children) && len(ahead) < min(storage.AtOnce, p.limit-len(p.names)); next++ {
 			if full, ok := childName(name, children[next]); ok {
 				ahead = append(ahead, childList{full, p.list(ctx, full)})
 			}
@@ -105,7 +106,7 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 // childList is a repository and the listing of its children, which may still be in progress.
 type childList struct {
 	name string
-	list func() (*view.Listing, error)
+	list func() (*tree.Listing, error)
 }
 
 // repositoryPrefix returns the prefix of a repository; "" stands for all of them.

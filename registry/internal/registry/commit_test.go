@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 )
 
@@ -81,7 +80,7 @@ func TestFullDisk_AcknowledgedBytesStay(t *testing.T) {
 			_, err = u.Append(ctx, strings.NewReader("content"), -1)
 			check(t, err)
 			check(t, u.Close())
-			point := upload.Point{Exact: true, Offset: 7, StartedAt: u.StartedAt()}
+			point := UploadPoint{Exact: true, Offset: 7, StartedAt: u.StartedAt()}
 			u, err = repo.ResumeUpload(ctx, u.ID(), point)
 			check(t, err)
 			_, err = u.Append(ctx, strings.NewReader(" and more"), -1)
@@ -111,7 +110,7 @@ func TestFullDisk_EmptyBlobGoesOn(t *testing.T) {
 			_, err = u.Commit(ctx, sum(""))
 			wantCode(t, err, oci.CodeUnknown)
 			check(t, u.Close())
-			u, err = repo.ResumeUpload(ctx, u.ID(), upload.Point{Exact: true, StartedAt: u.StartedAt()})
+			u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{Exact: true, StartedAt: u.StartedAt()})
 			check(t, err)
 			_, err = u.Commit(ctx, sum(""))
 			check(t, err)

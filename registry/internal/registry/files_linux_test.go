@@ -13,7 +13,6 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 	"slipway/shared/programtest"
 )
@@ -41,7 +40,7 @@ func TestStrayDirectories(t *testing.T) {
 	if got := listReferrers(t, repo, digest, ""); len(got) != 0 {
 		t.Errorf("the referrers are %v", got)
 	}
-	report, err := r.PurgeUploads(ctx, upload.PurgeOptions{})
+	report, err := r.PurgeUploads(ctx, PurgeOptions{})
 	check(t, err)
 	if report.Errors != 0 {
 		t.Errorf("the purge reports %+v", report)
@@ -61,7 +60,7 @@ func TestPurge_NothingButDirectories_Goes(t *testing.T) {
 	for u := range r.Uploads(t.Context()) {
 		t.Errorf("%+v is listed", u)
 	}
-	report, err := r.PurgeUploads(t.Context(), upload.PurgeOptions{Age: time.Hour})
+	report, err := r.PurgeUploads(t.Context(), PurgeOptions{Age: time.Hour})
 	check(t, err)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) || len(report.Purged) > 0 {
 		t.Errorf("the purge reports %+v, and the directory: %v", report, err)

@@ -11,13 +11,12 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 	"slipway/shared/programtest"
 )
 
 // fill takes what is left of a file system.
-func fill(t *testing.T, dir string) {
+func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	check(t, os.MkdirAll(filepath.Join(dir, "filler"), 0o755))
 	for i := range 100_000 {
@@ -50,30 +49,30 @@ func TestDelete_FullDisk(t *testing.T) {
 			gone := r.Repository("gone").OnUnrecorded(func() { unrecorded++ })
 			digests["gone"] = pushImage(t, gone, "gone", "gone")
 			check(t, deleteTag(t.Context(), repo, "recorded"))
-			fill(t, dir)
+			fillDisk(t, dir)
 			if _, err := tryPushBlob(repo, "more", sum("more")); !errors.Is(err, storage.ErrNoSpace) {
 				t.Fatalf("a push onto the full disk: %v", err)
 			}
 			_, err := repo.StatBlob(t.Context(), sum("layer kept"))
 			check(t, err)
-			_, err = r.PurgeUploads(t.Context(), upload.PurgeOptions{})
+			_, err = r.PurgeUploads(t.Context(), PurgeOptions{})
 			check(t, err)
 			noUploads(t, r)
-			fill(t, dir)
+			fillDisk(t, dir)
 
 			check(t, deleteTag(t.Context(), repo, "tag"))
-			fill(t, dir)
+			fillDisk(t, dir)
 			removed, err := repo.DeleteManifest(t.Context(), digests["manifest"])
 			if check(t, err); len(removed) != 1 {
 				t.Errorf("with the manifest, the tags %q went", removed)
 			}
-			fill(t, dir)
+			fillDisk(t, dir)
 			found, err := r.tags.Find(t.Context(), "app", "retained")
 			check(t, err)
 			if ok, err := repo.DeleteTagIf(t.Context(), "retained", found.Digest, found.Version); !ok || err != nil {
 				t.Errorf("retention: %v, %v", ok, err)
 			}
-			fill(t, dir)
+			fillDisk(t, dir)
 			check(t, gone.Delete(t.Context()))
 			if unrecorded != 4 {
 				t.Errorf("%d of 4 deletions are known to be unrecorded", unrecorded)
@@ -84,7 +83,7 @@ func TestDelete_FullDisk(t *testing.T) {
 			wantDeletions(t, repo, 1)
 			wantDeletions(t, gone, 0)
 
-			fill(t, dir)
+			fillDisk(t, dir)
 			if report := collectAll(t, r, false); report.Blobs.Freed < 8 {
 				t.Errorf("a collection frees %+v", report)
 			}

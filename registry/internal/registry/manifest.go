@@ -10,7 +10,6 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -95,7 +94,7 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 // manifest returns a manifest by digest. Its existence is checked each
 // time; its bytes, which the digest fixes, are remembered.
 func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
-	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, d) })
+	content := storage.Ahead(r.reg.store.Remote, func() (*Manifest, error) { return r.reg.content(ctx, d) })
 	if err := r.revision(ctx, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {

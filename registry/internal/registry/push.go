@@ -8,7 +8,6 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -67,7 +66,7 @@ func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte
 	if err != nil {
 		return err
 	}
-	records := view.Ahead(r.reg.store, func() (storage.Stage, error) { return r.pushRecords(ctx, d, tags) })
+	records := storage.Ahead(r.reg.store.Remote, func() (storage.Stage, error) { return r.pushRecords(ctx, d, tags) })
 	if err := check(); err != nil {
 		return err
 	}

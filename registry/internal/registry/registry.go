@@ -7,7 +7,7 @@
 //
 // Registry makes repositories, and Repository has a method for each thing that a client does.
 // What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.
-// What is complete without rules is in packages of its own: tags, referrers, upload, integrity.
+// What is complete without rules is in packages of its own: tags, referrers, integrity.
 //
 // Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
 // with CodeUnknown or CodeUnavailable whose Message names the kind, without a
@@ -23,14 +23,13 @@ import (
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/integrity"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/registry/referrers"
 	"slipway/registry/internal/registry/tags"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/registry/validation"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -40,8 +39,9 @@ const DefaultMaxManifestSize = 4 << 20
 
 // Bounds of what is remembered.
 const (
-	manifestCache = 8 << 20 // bytes of memory, about
-	blobCache     = 8 << 10 // blobs
+	manifestCache  = 8 << 20 // bytes of memory, about
+	blobCache      = 8 << 10 // blobs
+	announcedCache = 4 << 10 // uploads
 )
 
 // Options configures a Registry.
@@ -77,10 +77,11 @@ type BlobURLs interface {
 // Registry is the whole registry. All methods are safe for concurrent use.
 type Registry struct {
 	opts            Options
-	store           *view.View
+	store           *tree.Store
 	tags            *tags.Index
 	referrers       *referrers.Index
-	uploads         *upload.Receiver
+	holders         holders
+	announced       *cache.Cache[string, struct{}] // uploads begun by this process that have no bytes yet
 	integrity       *integrity.Record
 	log             *zap.Logger
 	now             func() time.Time
@@ -116,11 +117,12 @@ func New(o Options) *Registry {
 	if o.ManifestCache <= 0 {
 		o.ManifestCache = manifestCache
 	}
-	store := view.New(o.Store, o.Remote)
+	store := tree.NewStore(o.Store, o.Remote)
 	r := &Registry{
 		opts: o, store: store, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
 		tags:      tags.New(store),
-		uploads:   upload.New(store, o.Log, o.Now),
+		holders:   holders{live: map[string]*Upload{}},
+		announced: cache.New[string, struct{}](announcedCache),
 		integrity: integrity.New(store, o.Log),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),

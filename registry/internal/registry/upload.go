@@ -3,94 +3,224 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash"
 	"io"
-	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/quota"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 )
 
-// Upload is an upload to a repository.
+// Upload is one request's hold on a blob that is being received. One goroutine
+// uses it, and closes it.
 type Upload struct {
-	*upload.Upload
-	repo Repository
+	repo      Repository
+	id        string
+	key       string // among the holders
+	startedAt time.Time
+	hint      storage.UploadOptions
+
+	turn    chan struct{}  // holds a token while the fields below are used
+	w       storage.Upload // nil while there is nothing to write to or to read
+	begun   bool           // the store has the upload
+	foreign bool           // more than startedat may lie beside the bytes
+	single  bool           // it ends with this request: no startedat records it
+	done    bool           // committed or cancelled
+	size    int64
+	opened  progress // what it was when this request began
+	alg     oci.Algorithm
+	hash    hash.Hash
+	hashed  int64        // bytes in hash
+	shown   atomic.Int64 // size, for readers without the turn
+
+	taken context.Context // ends when another request has taken the upload over
+	stop  context.CancelFunc
 }
 
-// StartUpload begins an upload. alg is the algorithm of the digest that is
-// expected, "" if nobody said.
-func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	if err := r.writable(); err != nil {
-		return nil, err
+// progress is how far an upload had come.
+type progress struct {
+	size  int64
+	state []byte // the running hash, nil if there was none
+}
+
+// newUpload returns an upload whose turn the caller has.
+func (r Repository) newUpload(id string) *Upload {
+	u := &Upload{repo: r, id: id, key: holderKey(r.name, id), turn: make(chan struct{}, 1)}
+	u.taken, u.stop = context.WithCancel(context.Background())
+	u.turn <- struct{}{}
+	return u
+}
+
+// ID names the upload in its URL.
+func (u *Upload) ID() string { return u.id }
+
+// Size returns the number of bytes received so far, over all requests.
+func (u *Upload) Size() int64 { return u.size }
+
+// StartedAt returns the time at which the upload was begun, in seconds.
+func (u *Upload) StartedAt() time.Time { return u.startedAt }
+
+// Algorithm returns that of the running hash.
+func (u *Upload) Algorithm() oci.Algorithm { return u.alg }
+
+// Taken ends when another request has taken the upload over.
+func (u *Upload) Taken() context.Context { return u.taken }
+
+// Expect announces the digest and the remaining size (negative: unknown).
+func (u *Upload) Expect(d oci.Digest, size int64) {
+	u.turn <- struct{}{}
+	defer u.unlock()
+	if u.size == 0 {
+		u.rewind(d.Algorithm())
 	}
-	return r.received(r.reg.uploads.Start(ctx, r.name, alg))
+	u.hint.Final, u.hint.Size = layout.BlobData(d), size
 }
 
-// StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
-// not negative.
-func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
-	if err := r.writable(); err != nil {
-		return nil, err
-	}
-	return r.received(r.reg.uploads.StartWhole(ctx, r.name, d, size))
-}
-
-// ResumeUpload takes an upload over. A request that still holds it fails from then on
-// with ErrUploadTaken; one that is committing is waited for. BLOB_UPLOAD_UNKNOWN;
-// RANGE_INVALID if the upload does not end at the offset: then nobody is disturbed.
-func (r Repository) ResumeUpload(ctx context.Context, id string, at upload.Point) (*Upload, error) {
-	if err := r.writable(); err != nil {
-		return nil, err
-	}
-	return r.received(r.reg.uploads.Resume(ctx, r.name, id, at))
-}
-
-func (r Repository) received(u *upload.Upload, err error) (*Upload, error) {
-	if err != nil {
-		return nil, fault(err)
-	}
-	return &Upload{u, r}, nil
-}
-
-// UploadStatus looks at an upload without taking it over. BLOB_UPLOAD_UNKNOWN.
-func (r Repository) UploadStatus(ctx context.Context, id string) (upload.Status, error) {
-	st, err := r.reg.uploads.Status(ctx, r.name, id)
-	return st, fault(err)
-}
+// ErrSource is inside the error of an Append whose src has failed.
+var ErrSource = errors.New("receiving the upload")
 
 // Append stores what src gives until it ends, and returns how much that was: size bytes,
 // or a number not known before if size is negative. What arrived before an error stays. A
-// failure of src comes back wrapped. DENIED, with quota.ErrExceeded inside, if a quota has
+// failure of src comes back wrapped in ErrSource. DENIED, with quota.ErrExceeded inside, if a quota has
 // no room.
 func (u *Upload) Append(ctx context.Context, src io.Reader, size int64) (int64, error) {
 	if err := u.repo.writable(); err != nil {
 		return 0, err
 	}
-	h := u.repo.hold(u.ID(), u.Size())
+	h := u.repo.hold(u.id, u.size)
 	if h == nil {
-		return u.append(ctx, src)
+		n, err := u.receive(ctx, src)
+		return n, received(err)
 	}
-	before := u.Size()
-	defer func() { h.Settle(ctx, u.Size()-before) }()
+	before := u.size
+	defer func() { h.Settle(ctx, u.size-before) }()
 	if err := h.Take(ctx, size); err != nil {
 		return 0, fault(err)
 	}
 	m := quota.NewMeter(ctx, src, h, max(size, 0))
-	n, err := u.append(ctx, m)
+	n, err := u.receive(ctx, m)
 	if m.Refused != nil {
-		err = fault(m.Refused)
+		err = m.Refused
+	}
+	return n, received(err)
+}
+
+// received is fault, except for a failure of the source, which is the caller's.
+func received(err error) error {
+	if errors.Is(err, ErrSource) {
+		return err
+	}
+	return fault(err)
+}
+
+const (
+	bufferSize   = 256 << 10 // what one upload holds in memory
+	worthWriting = 64 << 10  // what it writes at once, unless it ends before
+)
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+func (u *Upload) receive(ctx context.Context, src io.Reader) (int64, error) {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	var total int64
+	for {
+		n, rerr := fill(buf[:], src)
+		if n > 0 {
+			written, err := u.write(ctx, buf[:n])
+			total += int64(written)
+			if absent(err) { // another process has ended it
+				return total, uploadUnknown()
+			}
+			if err != nil {
+				return total, err
+			}
+		}
+		if rerr == io.EOF { //nolint:errorlint // readers end with EOF itself
+			return total, nil
+		}
+		if rerr != nil {
+			return total, u.interrupted(rerr)
+		}
+	}
+}
+
+// fill reads enough to be worth a write: a connection gives its bytes in small
+// pieces.
+func fill(buf []byte, src io.Reader) (n int, err error) {
+	for n < worthWriting && err == nil {
+		var m int
+		m, err = src.Read(buf[n:])
+		n += m
 	}
 	return n, err
 }
 
-func (u *Upload) append(ctx context.Context, src io.Reader) (int64, error) {
-	n, err := u.Upload.Append(ctx, src)
-	if errors.Is(err, upload.ErrSource) {
-		return n, err
+// interrupted returns the error of a src that failed, perhaps because the upload was taken over.
+func (u *Upload) interrupted(cause error) error {
+	if u.taken.Err() != nil {
+		return fmt.Errorf("%w: %w", storage.ErrUploadTaken, cause)
 	}
-	return n, fault(err)
+	return fmt.Errorf("%w: %w", ErrSource, cause)
+}
+
+func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
+	if err := u.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer u.unlock()
+	if err := u.resumed(ctx); err != nil {
+		return 0, err
+	}
+	n, err := u.w.Write(p)
+	if u.hashed == u.size {
+		u.hash.Write(p[:n]) //nolint:errcheck // a hash never fails
+		u.hashed += int64(n)
+	}
+	u.size += int64(n)
+	u.shown.Store(u.size)
+	switch {
+	case errors.Is(err, storage.ErrNoSpace):
+		u.drop()
+		return 0, err
+	case err != nil:
+		if size, _ := u.w.Progress(); size != u.size {
+			u.size = size
+			u.rewind(u.alg)
+		}
+	}
+	return n, err
+}
+
+// resumed makes sure that there is something to write to: the first request of a push
+// often brings no bytes, and a failed commit closes the store's upload.
+func (u *Upload) resumed(ctx context.Context) (err error) {
+	if u.w != nil {
+		return nil
+	}
+	o := u.hint
+	o.Create = !u.begun
+	u.w, err = u.repo.reg.store.OpenUpload(ctx, u.dataKey(), o)
+	if isConflict(err) {
+		err = fmt.Errorf("%w: %w", storage.ErrUploadTaken, err)
+	}
+	if err != nil {
+		u.w = nil
+		return err
+	}
+	u.begun = true
+	if size, _ := u.w.Progress(); size != u.size {
+		u.size = size
+		u.rewind(u.alg)
+	}
+	return nil
 }
 
 // Commit makes the upload a blob of the repository, durably, even if the client
@@ -98,41 +228,122 @@ func (u *Upload) append(ctx context.Context, src io.Reader) (int64, error) {
 // committed with the right digest. The bytes are always put in place, over what
 // is there: so a push repairs a damaged blob.
 func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
-	reg := u.repo.reg
 	if err := u.repo.writable(); err != nil {
 		return oci.Descriptor{}, err
 	}
-	bytes, err := u.Seal(ctx, d)
-	if err != nil {
+	if err := u.seal(ctx, d); err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
-	link, before := layout.LayerLink(u.repo.name, d), u.Size()
+	link, before := layout.LayerLink(u.repo.name, d), u.size
 	freed := int64(0) // of the bytes that the quota counts for the upload
-	if h := u.repo.hold(u.ID(), before); h != nil {
+	var err error
+	if h := u.repo.hold(u.id, before); h != nil {
 		defer func() { h.Settle(ctx, -freed) }()
-		if _, err = reg.store.Stat(ctx, link); err == nil { // the repository has them already
+		if _, err = u.repo.reg.store.Stat(ctx, link); err == nil { // the repository has them already
 			freed = before
 		}
 		err = unlessAbsent(err)
 	}
 	if err == nil {
-		err = u.repo.apply(ctx, storage.Stage{{Key: layout.BlobData(d), Upload: bytes}, {Key: link, Content: layout.Link(d)}})
+		err = u.repo.apply(ctx, storage.Stage{{Key: layout.BlobData(d), Upload: u.w}, {Key: link, Content: layout.Link(d)}})
 	}
-	if err := u.Finish(ctx, err); err != nil {
-		freed = before - u.Size()
+	if err := u.finish(ctx, err); err != nil {
+		freed = before - u.size
 		return oci.Descriptor{}, fault(err)
 	}
-	reg.integrity.Hashed(d, u.Size())
-	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.Size()}, nil
+	u.repo.reg.integrity.Hashed(d, u.size)
+	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.size}, nil
+}
+
+// seal takes the turn until finish, if the bytes are those of the digest. On DIGEST_INVALID the upload
+// stays as it is.
+func (u *Upload) seal(ctx context.Context, d oci.Digest) error {
+	if u.done {
+		return uploadUnknown()
+	}
+	if err := u.lock(ctx); err != nil {
+		return err
+	}
+	err := u.verify(ctx, d)
+	if err == nil {
+		err = u.resumed(ctx)
+	}
+	if err != nil {
+		u.unlock()
+	}
+	return err
+}
+
+// finish ends what seal began. failed is the error of the commit, nil if the bytes are in
+// place. Otherwise the upload can be sealed again, unless its bytes are in doubt (see
+// [storage.Change]); if the storage is full it loses what this request brought.
+func (u *Upload) finish(ctx context.Context, failed error) error {
+	defer u.unlock()
+	if failed == nil {
+		u.done, u.w = true, nil
+		u.clear(context.WithoutCancel(ctx))
+		return nil
+	}
+	if errors.Is(failed, storage.ErrNoSpace) {
+		u.drop()
+	}
+	if absent(failed) { // another process has ended it
+		return uploadUnknown()
+	}
+	return failed
+}
+
+// drop takes back what this request brought: a full storage keeps only what was
+// acknowledged. Finding no room to do so changes nothing.
+func (u *Upload) drop() {
+	w := u.w
+	u.w = nil
+	if w == nil || w.Suspend(context.Background(), u.opened.size, u.opened.state) != nil {
+		return
+	}
+	u.size, u.begun = u.opened.size, true
+	if u.shown.Store(u.size); !u.restore(u.opened.state) {
+		u.rewind(u.alg)
+	}
+}
+
+// clear removes what is left beside the bytes after a commit. The purge removes what stays.
+func (u *Upload) clear(ctx context.Context) {
+	var err error
+	switch {
+	case u.foreign: // distribution keeps states of its hashes, too
+		err = u.clearAll(ctx)
+	case !u.single:
+		started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
+		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{started})
+	}
+	if err != nil {
+		u.repo.reg.log.Warn("the rest of an upload stays until the purge",
+			zap.String("repository", string(u.repo.name)), zap.String("upload", u.id), zap.Error(err))
+	}
+}
+
+// clearAll deletes all objects of the upload; for distribution, which has directories in
+// directories, durably, as that leaves no empty ones.
+func (u *Upload) clearAll(ctx context.Context) error {
+	keys, err := u.repo.reg.store.Keys(ctx, layout.Upload(u.repo.name, u.id))
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	var stage storage.Stage
+	for _, key := range keys {
+		stage = append(stage, storage.Change{Key: key, Delete: true, Ephemeral: !u.foreign})
+	}
+	return u.repo.reg.store.Apply(ctx, nil, stage)
 }
 
 // Cancel removes the upload and all that it wrote.
 func (u *Upload) Cancel(ctx context.Context) error {
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	size := u.Size()
-	h := u.repo.hold(u.ID(), size)
-	err := u.Upload.Cancel(ctx)
+	size := u.size
+	h := u.repo.hold(u.id, size)
+	err := u.cancel(ctx)
 	if err != nil {
 		size = 0
 	}
@@ -140,27 +351,71 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	return fault(err)
 }
 
+func (u *Upload) cancel(ctx context.Context) error {
+	if u.done {
+		return uploadUnknown()
+	}
+	if err := u.lock(ctx); err != nil {
+		return err
+	}
+	defer u.unlock()
+	if u.w != nil {
+		if err := u.w.Cancel(ctx); err != nil {
+			return err
+		}
+		u.w = nil
+	}
+	u.done = true
+	if u.single {
+		return nil
+	}
+	return u.clearAll(ctx)
+}
+
 // Close ends the request's hold. Unless it was committed or cancelled, the
 // upload stays and can be resumed.
-func (u *Upload) Close() error { return fault(u.Upload.Close()) }
-
-// Uploads yields the unfinished uploads of all repositories. What cannot be read is
-// an error, and the listing continues.
-func (r *Registry) Uploads(ctx context.Context) iter.Seq2[upload.Unfinished, error] {
-	return r.uploads.Unfinished(ctx)
+func (u *Upload) Close() error {
+	u.turn <- struct{}{}
+	defer u.unlock()
+	defer u.repo.reg.holders.release(u)
+	err := u.suspend()
+	if err == nil && !u.done && !u.begun && u.taken.Err() == nil {
+		u.repo.reg.announced.Put(u.key, struct{}{}, 1)
+	}
+	return fault(err)
 }
 
-// PurgeUploads removes unfinished uploads, and what writers that died have left, and counts
-// again what quotas bound. What
-// cannot be read is logged, counted and passed over; the error is that of ctx or of
-// the last step.
-func (r *Registry) PurgeUploads(ctx context.Context, opts upload.PurgeOptions) (upload.PurgeReport, error) {
-	if err := r.writable(); err != nil && !opts.DryRun {
-		return upload.PurgeReport{}, err
+// suspend leaves the upload with its running hash to the next request.
+func (u *Upload) suspend() error {
+	if u.w == nil {
+		return nil
 	}
-	report, err := r.uploads.Purge(ctx, opts)
-	if !opts.DryRun {
-		r.opts.Quota.Count(ctx)
-	}
-	return report, fault(err)
+	w := u.w
+	u.w = nil
+	return w.Suspend(context.Background(), u.size, u.snapshot())
 }
+
+func (u *Upload) dataKey() string { return layout.UploadData(u.repo.name, u.id) }
+
+// lock takes the upload's turn. storage.ErrUploadTaken if another request has taken the upload
+// over.
+func (u *Upload) lock(ctx context.Context) error {
+	select {
+	case u.turn <- struct{}{}:
+	default:
+		select {
+		case u.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if u.taken.Err() != nil {
+		u.unlock()
+		return storage.ErrUploadTaken
+	}
+	return nil
+}
+
+func (u *Upload) unlock() { <-u.turn }
+
+func uploadUnknown() error { return &oci.Error{Code: oci.CodeBlobUploadUnknown} }

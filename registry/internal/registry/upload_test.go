@@ -11,14 +11,13 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 )
 
 // appendTo takes the upload up, adds to it and lets go.
 func appendTo(t testing.TB, repo Repository, id, content string) {
 	t.Helper()
-	u, err := repo.ResumeUpload(context.Background(), id, upload.Point{})
+	u, err := repo.ResumeUpload(context.Background(), id, UploadPoint{})
 	check(t, err)
 	defer u.Close()
 	n, err := u.Append(context.Background(), strings.NewReader(content), -1)
@@ -63,7 +62,7 @@ func TestUploadInChunks(t *testing.T) {
 						t.Fatalf("status %+v after %d bytes", st, len(content))
 					}
 				}
-				u, err := repo.ResumeUpload(ctx, id, upload.Point{})
+				u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 				check(t, err)
 				defer u.Close()
 				if u.Size() != int64(len(content)) {
@@ -87,7 +86,7 @@ func TestUnknownUpload(t *testing.T) {
 		ctx, repo := context.Background(), r.Repository("a")
 		id := start(t, r.Repository("b"))
 		for _, id := range []string{id, layout.NewUploadID(), "", "..", "../../b/_uploads/" + id, "x", strings.Repeat("a", 1000)} {
-			_, err := repo.ResumeUpload(ctx, id, upload.Point{})
+			_, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
 			_, err = repo.UploadStatus(ctx, id)
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
@@ -140,29 +139,29 @@ func TestPurge(t *testing.T) {
 		defer busy.Close()
 		putObject(t, r.store, layout.Upload("z", "0b5e0b3c-6f0e-4a3c-9d0c-1f2e3d4c5b6a")+"/hashstates/sha256/0", "x") // no startedat
 
-		report, err := r.PurgeUploads(ctx, upload.PurgeOptions{Age: time.Hour})
+		report, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
 		check(t, err)
 		if len(report.Purged) > 0 {
 			t.Fatalf("fresh uploads are purged: %v", report.Purged)
 		}
 		now = now.Add(2 * time.Hour)
-		dry, err := r.PurgeUploads(ctx, upload.PurgeOptions{Age: time.Hour, DryRun: true})
+		dry, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour, DryRun: true})
 		check(t, err)
 		_, err = r.Repository("a").UploadStatus(ctx, old)
 		check(t, err)
-		wet, err := r.PurgeUploads(ctx, upload.PurgeOptions{Age: time.Hour})
+		wet, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
 		check(t, err)
 		if !slices.Equal(dry.Purged, wet.Purged) || dry.Bytes != wet.Bytes || wet.Errors != 0 {
 			t.Errorf("dry run %+v, wet run %+v", dry, wet)
 		}
 		for repo, id := range map[oci.Name]string{"a": old, "a/b/c": deep} {
-			if !slices.ContainsFunc(wet.Purged, func(u upload.Unfinished) bool { return u.Repository == repo && u.ID == id }) {
+			if !slices.ContainsFunc(wet.Purged, func(u UnfinishedUpload) bool { return u.Repository == repo && u.ID == id }) {
 				t.Errorf("the upload of %s is not in %v", repo, wet.Purged)
 			}
-			_, err = r.Repository(repo).ResumeUpload(ctx, id, upload.Point{})
+			_, err = r.Repository(repo).ResumeUpload(ctx, id, UploadPoint{})
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
 		}
-		if slices.ContainsFunc(wet.Purged, func(u upload.Unfinished) bool { return u.ID == busy.ID() }) {
+		if slices.ContainsFunc(wet.Purged, func(u UnfinishedUpload) bool { return u.ID == busy.ID() }) {
 			t.Error("an upload that a request works on is purged")
 		}
 		_, err = busy.Append(ctx, strings.NewReader("still here"), -1)
@@ -221,7 +220,7 @@ func TestRunningHashIsCarriedOn(t *testing.T) {
 			appendTo(t, repo, id, chunk)
 			content += chunk
 		}
-		u, err := repo.ResumeUpload(t.Context(), id, upload.Point{Exact: true, Offset: int64(len(content))})
+		u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{Exact: true, Offset: int64(len(content))})
 		check(t, err)
 		defer u.Close()
 		_, err = u.Commit(t.Context(), sum(content))
@@ -238,7 +237,7 @@ func TestParallelAppends(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		id := start(t, repo)
-		first, err := repo.ResumeUpload(ctx, id, upload.Point{Exact: true})
+		first, err := repo.ResumeUpload(ctx, id, UploadPoint{Exact: true})
 		check(t, err)
 		pipe, body := io.Pipe()
 		appended := make(chan error, 1)
@@ -257,7 +256,7 @@ func TestParallelAppends(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		_, err = repo.ResumeUpload(ctx, id, upload.Point{Exact: true})
+		_, err = repo.ResumeUpload(ctx, id, UploadPoint{Exact: true})
 		wantCode(t, err, oci.CodeRangeInvalid)
 		body.Close()
 		check(t, <-appended)
@@ -282,7 +281,7 @@ func TestShrunkUpload(t *testing.T) {
 		_, err = w.Write([]byte("other"))
 		check(t, err)
 		check(t, w.Suspend(ctx, 5, nil))
-		u, err := repo.ResumeUpload(ctx, id, upload.Point{})
+		u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 		check(t, err)
 		defer u.Close()
 		_, err = u.Append(ctx, strings.NewReader(" bytes"), -1)

@@ -1,6 +1,5 @@
-// Package tree reads the tree on the storage from one end to the other, for the
-// work that looks at all of it: collection, retention, verification, usage. It
-// remembers nothing and changes nothing.
+// Package tree reads the tree on the storage: from one end to the other for collection, retention,
+// verification and usage, and by name, with a cache of listings, for the rules. It changes nothing.
 package tree
 
 import (

@@ -12,8 +12,8 @@ import (
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -31,7 +31,7 @@ func (u *Unproved) Error() string { return string(u.Digest) + " has to be read a
 
 // Record is what is known. All methods are safe for concurrent use.
 type Record struct {
-	store   *view.View
+	store   *tree.Store
 	log     *zap.Logger
 	known   *cache.Cache[oci.Digest, length]
 	proving chan struct{} // holds a token while a blob is read again
@@ -52,7 +52,7 @@ type length struct {
 }
 
 // New makes a record of the blobs of a store.
-func New(store *view.View, log *zap.Logger) *Record {
+func New(store *tree.Store, log *zap.Logger) *Record {
 	return &Record{store: store, log: log, known: cache.New[oci.Digest, length](maxKnown), proving: make(chan struct{}, 1)}
 }
 

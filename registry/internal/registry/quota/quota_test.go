@@ -18,7 +18,6 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"
-	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hostile"
@@ -191,14 +190,14 @@ func TestQuota_UnfinishedUploads(t *testing.T) {
 			}
 			r.wantBytes(t, received)
 			for _, id := range ids[1:] {
-				u, err := r.Repository("team/a").ResumeUpload(t.Context(), id, upload.Point{})
+				u, err := r.Repository("team/a").ResumeUpload(t.Context(), id, registry.UploadPoint{})
 				check(t, err)
 				check(t, u.Cancel(t.Context()))
 				check(t, u.Close())
 			}
 			r.wantBytes(t, 4*mib)
 
-			u, err := r.Repository("team/a").ResumeUpload(t.Context(), ids[0], upload.Point{})
+			u, err := r.Repository("team/a").ResumeUpload(t.Context(), ids[0], registry.UploadPoint{})
 			check(t, err)
 			_, err = u.Commit(t.Context(), sum(blob))
 			check(t, err)
@@ -214,7 +213,7 @@ func TestQuota_UnfinishedUploads(t *testing.T) {
 			check(t, err)
 			check(t, u.Close())
 			wantDenied(t, r.push(t, "team/a", content(4, 10)))
-			_, err = r.PurgeUploads(t.Context(), upload.PurgeOptions{})
+			_, err = r.PurgeUploads(t.Context(), registry.PurgeOptions{})
 			check(t, err)
 			r.wantBytes(t, 4*mib+mib/2)
 			check(t, r.push(t, "team/a", content(4, mib/2)))

@@ -13,7 +13,6 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -27,7 +26,7 @@ type SubjectOf func(ctx context.Context, d oci.Digest) (oci.Digest, error)
 
 // Index finds manifests by their subjects. All methods are safe for concurrent use.
 type Index struct {
-	store     *view.View
+	store     *tree.Store
 	subjectOf SubjectOf
 
 	finding      sync.Mutex // held while a repository is looked up
@@ -35,7 +34,7 @@ type Index struct {
 }
 
 // New makes an index. It does no I/O.
-func New(store *view.View, subjectOf SubjectOf) *Index {
+func New(store *tree.Store, subjectOf SubjectOf) *Index {
 	return &Index{store: store, subjectOf: subjectOf, repositories: cache.New[oci.Name, *repository](maxBytes)}
 }
 
@@ -63,7 +62,7 @@ func (x *Index) repository(name oci.Name) *repository {
 	if !ok {
 		r = &repository{
 			Index: x, name: oci.Name(strings.Clone(string(name))),
-			read: map[oci.Algorithm]*view.Listing{}, bySubject: map[oci.Digest][]oci.Digest{},
+			read: map[oci.Algorithm]*tree.Listing{}, bySubject: map[oci.Digest][]oci.Digest{},
 		}
 		x.repositories.Put(r.name, r, 0)
 	}
@@ -77,13 +76,13 @@ type repository struct {
 	name oci.Name
 
 	mu        sync.Mutex
-	read      map[oci.Algorithm]*view.Listing
+	read      map[oci.Algorithm]*tree.Listing
 	unread    []oci.Digest // revisions whose manifest was not there
 	bySubject map[oci.Digest][]oci.Digest
 	entries   int
 }
 
-var noListing = &view.Listing{}
+var noListing = &tree.Listing{}
 
 // refresh reads what is new in the store. What it cannot read now it reads the
 // next time.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -16,7 +16,7 @@ func sum(b string) oci.Digest { return oci.SHA256.FromBytes([]byte(b)) }
 
 // Anybody may ask for repositories that do not exist, so nothing is remembered of them.
 func TestOf_RepositoryThatDoesNotExist_IsNotRemembered(t *testing.T) {
-	x := New(view.New(memory.New(), false), func(context.Context, oci.Digest) (oci.Digest, error) { return "", nil })
+	x := New(tree.NewStore(memory.New(), false), func(context.Context, oci.Digest) (oci.Digest, error) { return "", nil })
 	if found, err := x.Of(t.Context(), "none", sum("x")); err != nil || len(found) > 0 {
 		t.Errorf("found %q, %v", found, err)
 	}
@@ -29,7 +29,7 @@ func TestOf_RepositoryThatDoesNotExist_IsNotRemembered(t *testing.T) {
 func TestOf_FollowsTheRepository(t *testing.T) {
 	m, subject := memory.New(), sum("subject")
 	reads := 0
-	x := New(view.New(m, false), func(context.Context, oci.Digest) (oci.Digest, error) {
+	x := New(tree.NewStore(m, false), func(context.Context, oci.Digest) (oci.Digest, error) {
 		reads++
 		return subject, nil
 	})

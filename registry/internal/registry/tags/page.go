@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
@@ -56,7 +56,7 @@ func namesAfter(names []string, last string) []string {
 
 // list is the tags of a repository on files. It is shared and must not be modified.
 type list struct {
-	from  *view.Listing // of the directory that holds them
+	from  *tree.Listing // of the directory that holds them
 	names []string      // those with a link
 }
 

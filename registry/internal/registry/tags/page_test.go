@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
@@ -23,7 +23,7 @@ func TestRemoteTags_PagesAreThoseOfTheSortedNames(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for round := range 20 {
 		p := hostile.New(hostile.Options{}).Process()
-		x := New(view.New(p, true))
+		x := New(tree.NewStore(p, true))
 		var names []string
 		var stage storage.Stage
 		for range 1 + random.IntN(60) {
@@ -57,7 +57,7 @@ func TestRemoteTags_Requests(t *testing.T) {
 	bucket := hostile.New(hostile.Options{})
 	p := bucket.Process()
 	defer p.Close()
-	x := New(view.New(p, true))
+	x := New(tree.NewStore(p, true))
 	var stage storage.Stage
 	for i := range 1000 {
 		stage = append(stage, storage.Change{Key: layout.TagCurrent("a", oci.Tag(fmt.Sprintf("v%03d.1-x", i))), Content: layout.Link(sum("x"))})
@@ -81,7 +81,7 @@ func TestRemoteTags_Requests(t *testing.T) {
 // On files a name without a link isn't a tag, and a link that was found isn't looked for again.
 func TestLocalTags_EachLinkIsFoundOnce(t *testing.T) {
 	s := &linkCounter{Store: memory.New()}
-	x := New(view.New(s, false))
+	x := New(tree.NewStore(s, false))
 	set := func(key string) {
 		t.Helper()
 		check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: layout.Link(sum("x"))}}))

@@ -9,14 +9,14 @@ import (
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
 )
 
 // Index reads the tags of a store. All methods are safe for concurrent use.
 type Index struct {
-	store    *view.View
+	store    *tree.Store
 	pointers *cache.Cache[string, Pointer] // by key of the tag's link
 	lists    *cache.Cache[oci.Name, *list] // of repositories on files
 }
@@ -28,7 +28,7 @@ const (
 )
 
 // New returns an index. It does no I/O.
-func New(store *view.View) *Index {
+func New(store *tree.Store) *Index {
 	return &Index{
 		store:    store,
 		pointers: cache.New[string, Pointer](pointerCache),

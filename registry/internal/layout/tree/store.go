@@ -1,6 +1,4 @@
-// Package view is how the rules see a store: listings are remembered while nothing has changed,
-// and where the store is reached by a network, independent requests are sent at the same time.
-package view
+package tree
 
 import (
 	"context"
@@ -8,13 +6,12 @@ import (
 	"slices"
 
 	"slipway/registry/internal/cache"
-	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
 
-// View is a store with a cache of its listings. All methods are safe for concurrent use.
-type View struct {
+// Store is a store with a cache of its listings. All methods are safe for concurrent use.
+type Store struct {
 	storage.Store
 	// Remote says that the store is reached by a network: requests cost time rather than work.
 	Remote bool
@@ -25,9 +22,9 @@ type View struct {
 // listingCache bounds the names that are remembered, in bytes of memory (about).
 const listingCache = 8 << 20
 
-// New makes a view. It does no I/O.
-func New(s storage.Store, remote bool) *View {
-	return &View{Store: s, Remote: remote, listings: cache.New[string, *Listing](listingCache)}
+// NewStore returns a Store without a listing in its cache. It does no I/O.
+func NewStore(s storage.Store, remote bool) *Store {
+	return &Store{Store: s, Remote: remote, listings: cache.New[string, *Listing](listingCache)}
 }
 
 // Listing is the names of the prefixes directly below a prefix, sorted bytewise. It is shared:
@@ -45,9 +42,9 @@ func (l *Listing) Has(name string) bool {
 
 // Below lists the prefixes directly below prefix; none if there is nothing. While nothing
 // changes there, and the store can tell, the same pointer comes back.
-func (v *View) Below(ctx context.Context, prefix string) (*Listing, error) {
-	if kept, ok := v.listings.Get(prefix); ok {
-		info, err := v.Stat(ctx, prefix+"/")
+func (s *Store) Below(ctx context.Context, prefix string) (*Listing, error) {
+	if kept, ok := s.listings.Get(prefix); ok {
+		info, err := s.Stat(ctx, prefix+"/")
 		if errors.Is(err, storage.ErrNotExist) {
 			return &Listing{}, nil
 		}
@@ -61,7 +58,7 @@ func (v *View) Below(ctx context.Context, prefix string) (*Listing, error) {
 	l := &Listing{}
 	weight := int64(len(prefix)) + 200
 	// The version comes first: a change while the listing is read makes the next call read again.
-	for info, err := range v.List(ctx, prefix, storage.ListOptions{Names: true, Version: &l.version}) {
+	for info, err := range s.List(ctx, prefix, storage.ListOptions{Names: true, Version: &l.version}) {
 		if err != nil {
 			return nil, err
 		}
@@ -73,14 +70,14 @@ func (v *View) Below(ctx context.Context, prefix string) (*Listing, error) {
 	}
 	slices.Sort(l.Names) // the store sorts "a-b/" before "a/"
 	if l.version != "" {
-		v.listings.Put(prefix, l, weight)
+		s.listings.Put(prefix, l, weight)
 	}
 	return l, nil
 }
 
 // Keys lists all objects below prefix.
-func (v *View) Keys(ctx context.Context, prefix string) (keys []string, err error) {
-	for info, err := range v.List(ctx, prefix, storage.ListOptions{Flat: true, Names: true}) {
+func (s *Store) Keys(ctx context.Context, prefix string) (keys []string, err error) {
+	for info, err := range s.List(ctx, prefix, storage.ListOptions{Flat: true, Names: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -89,9 +86,18 @@ func (v *View) Keys(ctx context.Context, prefix string) (keys []string, err erro
 	return keys, nil
 }
 
+// Each calls f for each number below n and returns the first error in their order. Where the store is
+// remote, several are called at the same time, and all.
+func (s *Store) Each(n int, f func(i int) error) error {
+	if !s.Remote {
+		return storage.Each(n, 1, f)
+	}
+	return storage.Each(n, storage.AtOnce, f)
+}
+
 // Link reads a link. Errors are those of the store and of layout.ParseLink; with the latter,
 // info is that of the link.
-func (v *View) Link(ctx context.Context, key string) (oci.Digest, storage.Info, error) {
-	l, _ := tree.ReadLink(ctx, v.Store, key, "")
+func (s *Store) Link(ctx context.Context, key string) (oci.Digest, storage.Info, error) {
+	l, _ := ReadLink(ctx, s.Store, key, "")
 	return l.Target, l.Info, l.Err
 }

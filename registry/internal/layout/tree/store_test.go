@@ -1,4 +1,4 @@
-package view
+package tree
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func put(t *testing.T, s storage.Store, key string) {
 // A listing is sorted by names, not by keys, and is the same as long as nothing changes.
 func TestBelow(t *testing.T) {
 	m := memory.New()
-	v := New(m, false)
+	v := NewStore(m, false)
 	put(t, m, "/a/b/x")
 	put(t, m, "/a/b-c/x")
 	put(t, m, "/a/object")
@@ -46,7 +46,7 @@ func TestEach(t *testing.T) {
 	for remote, want := range map[bool]int64{false: 4, true: 40} {
 		t.Run(fmt.Sprint("remote ", remote), func(t *testing.T) {
 			var calls atomic.Int64
-			err := New(memory.New(), remote).Each(40, func(i int) error {
+			err := NewStore(memory.New(), remote).Each(40, func(i int) error {
 				if calls.Add(1); i >= 3 {
 					return fmt.Errorf("%w %d", errFailed, i)
 				}
@@ -60,23 +60,3 @@ func TestEach(t *testing.T) {
 }
 
 var errFailed = errors.New("failed")
-
-// Ahead calls once: at once where the store is remote, elsewhere when it is asked.
-func TestAhead(t *testing.T) {
-	for _, remote := range []bool{false, true} {
-		called := make(chan struct{}, 2)
-		result := Ahead(New(memory.New(), remote), func() (int, error) {
-			called <- struct{}{}
-			return 7, nil
-		})
-		if remote {
-			<-called
-		}
-		if n, err := result(); n != 7 || err != nil {
-			t.Errorf("remote %v: %d, %v", remote, n, err)
-		}
-		if !remote && len(called) != 1 || remote && len(called) != 0 {
-			t.Errorf("remote %v: called %d times more", remote, len(called))
-		}
-	}
-}

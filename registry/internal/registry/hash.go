@@ -1,4 +1,4 @@
-package upload
+package registry
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func (u *Upload) restore(state []byte) bool {
 	return true
 }
 
-// snapshot is the running hash if it has all bytes, else nil.
+// snapshot returns the running hash if it has all bytes, else nil.
 func (u *Upload) snapshot() []byte {
 	h, ok := u.hash.(encoding.BinaryMarshaler)
 	if !ok || u.hashed != u.size {
@@ -46,8 +46,8 @@ func (u *Upload) snapshot() []byte {
 	return append([]byte(u.alg+":"), state...)
 }
 
-// verify is nil if the bytes are those of the digest. What was not hashed as it came
-// in is read again.
+// verify returns nil if the bytes are those of the digest. It reads again what was not hashed as it came
+// in.
 func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 	if u.alg != d.Algorithm() {
 		u.rewind(d.Algorithm())
@@ -61,7 +61,7 @@ func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 	return nil
 }
 
-// catchUp hashes what is not hashed yet. If the client gives up meanwhile, the
+// catchUp hashes the bytes that are not hashed yet. If the client gives up meanwhile, the
 // next request goes on from there.
 func (u *Upload) catchUp(ctx context.Context) error {
 	if u.hashed == u.size {
@@ -72,7 +72,7 @@ func (u *Upload) catchUp(ctx context.Context) error {
 	}
 	src, err := u.w.Reader(ctx, u.hashed)
 	if absent(err) {
-		return unknown()
+		return uploadUnknown()
 	}
 	if err != nil {
 		return err

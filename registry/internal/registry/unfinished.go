@@ -1,4 +1,4 @@
-package upload
+package registry
 
 import (
 	"context"
@@ -15,22 +15,22 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Unfinished describes an upload that was begun and not ended.
-type Unfinished struct {
+// UnfinishedUpload describes an upload that was begun and not ended.
+type UnfinishedUpload struct {
 	Repository oci.Name  `json:"repository"`
 	ID         string    `json:"id"`
 	Size       int64     `json:"size"`
-	Started    time.Time `json:"started"`  // zero where nobody wrote it down
+	Started    time.Time `json:"started"`  // zero if unknown
 	Modified   time.Time `json:"modified"` // when bytes were last added, by the clock of the store
 
 	empty bool // it has no objects: directories that were left, or it is just begun, or ended
 }
 
-// Unfinished yields the unfinished uploads of all repositories. What cannot be read is
-// an error, and the listing goes on.
-func (r *Receiver) Unfinished(ctx context.Context) iter.Seq2[Unfinished, error] {
-	return func(yield func(Unfinished, error) bool) {
-		for u, err := range r.all(ctx) {
+// Uploads yields the unfinished uploads of all repositories. What cannot be read is
+// an error, and the listing continues.
+func (r *Registry) Uploads(ctx context.Context) iter.Seq2[UnfinishedUpload, error] {
+	return func(yield func(UnfinishedUpload, error) bool) {
+		for u, err := range r.allUploads(ctx) {
 			if !u.empty && !yield(u, err) {
 				return
 			}
@@ -38,28 +38,28 @@ func (r *Receiver) Unfinished(ctx context.Context) iter.Seq2[Unfinished, error] 
 	}
 }
 
-// all is Unfinished with those that are empty.
-func (r *Receiver) all(ctx context.Context) iter.Seq2[Unfinished, error] {
-	return func(yield func(Unfinished, error) bool) {
+// allUploads is Uploads with those that are empty.
+func (r *Registry) allUploads(ctx context.Context) iter.Seq2[UnfinishedUpload, error] {
+	return func(yield func(UnfinishedUpload, error) bool) {
 		for name, err := range tree.Repositories(ctx, r.store) {
-			if err != nil && !yield(Unfinished{Repository: name}, err) {
+			if err != nil && !yield(UnfinishedUpload{Repository: name}, err) {
 				return
 			}
-			if err == nil && !r.each(ctx, name, yield) {
+			if err == nil && !r.Repository(name).eachUpload(ctx, yield) {
 				return
 			}
 		}
 	}
 }
 
-func (r *Receiver) each(ctx context.Context, name oci.Name, yield func(Unfinished, error) bool) bool {
-	for info, err := range r.store.List(ctx, layout.Uploads(name), storage.ListOptions{Names: true}) {
+func (r Repository) eachUpload(ctx context.Context, yield func(UnfinishedUpload, error) bool) bool {
+	for info, err := range r.reg.store.List(ctx, layout.Uploads(r.name), storage.ListOptions{Names: true}) {
 		if err != nil {
-			return yield(Unfinished{Repository: name}, err)
+			return yield(UnfinishedUpload{Repository: r.name}, err)
 		}
 		if info.Prefix {
-			id := info.Key[len(layout.Uploads(name))+1 : len(info.Key)-1]
-			if !yield(r.describe(ctx, name, id)) {
+			id := info.Key[len(layout.Uploads(r.name))+1 : len(info.Key)-1]
+			if !yield(r.describeUpload(ctx, id)) {
 				return false
 			}
 		}
@@ -67,15 +67,15 @@ func (r *Receiver) each(ctx context.Context, name oci.Name, yield func(Unfinishe
 	return true
 }
 
-// describe describes an upload by its bytes and its startedat, of which either
+// describeUpload describes an upload by its bytes and its startedat, of which either
 // may be missing, or both where a writer has died.
-func (r *Receiver) describe(ctx context.Context, name oci.Name, id string) (Unfinished, error) {
-	u := Unfinished{Repository: name, ID: id}
-	data, err := r.store.Stat(ctx, layout.UploadData(name, id))
+func (r Repository) describeUpload(ctx context.Context, id string) (UnfinishedUpload, error) {
+	u := UnfinishedUpload{Repository: r.name, ID: id}
+	data, err := r.reg.store.Stat(ctx, layout.UploadData(r.name, id))
 	if unlessAbsent(err) != nil {
 		return u, err
 	}
-	started, err := r.store.Stat(ctx, layout.UploadStartedAt(name, id))
+	started, err := r.reg.store.Stat(ctx, layout.UploadStartedAt(r.name, id))
 	if unlessAbsent(err) != nil {
 		return u, err
 	}
@@ -83,19 +83,19 @@ func (r *Receiver) describe(ctx context.Context, name oci.Name, id string) (Unfi
 	if data.Modified.After(u.Modified) {
 		u.Modified = data.Modified
 	}
-	u.Started, err = r.startedAt(ctx, name, id)
+	u.Started, err = r.uploadStartedAt(ctx, id)
 	if e := (*oci.Error)(nil); errors.As(err, &e) {
 		err = nil
 	}
-	if err == nil && !r.store.Remote && u.Modified.IsZero() && u.Started.IsZero() {
-		keys, err := r.store.Keys(ctx, layout.Upload(name, id))
+	if err == nil && !r.reg.store.Remote && u.Modified.IsZero() && u.Started.IsZero() {
+		keys, err := r.reg.store.Keys(ctx, layout.Upload(r.name, id))
 		u.empty = len(keys) == 0
 		return u, err
 	}
 	return u, err
 }
 
-// PurgeOptions says which uploads are removed.
+// PurgeOptions selects the uploads to remove.
 type PurgeOptions struct {
 	Age    time.Duration // without activity; 0 = all, except those that a request of this process works on
 	DryRun bool          // remove nothing
@@ -103,24 +103,29 @@ type PurgeOptions struct {
 
 // PurgeReport describes what a purge removed, or would remove.
 type PurgeReport struct {
-	Purged []Unfinished
+	Purged []UnfinishedUpload
 	Bytes  int64
 	Kept   int // uploads that are younger, or that a request of this process works on
 	Errors int // uploads and repositories that could not be read or removed
 }
 
-// Purge removes unfinished uploads. What cannot be read is logged, counted and
-// skipped; the error is that of ctx.
-func (r *Receiver) Purge(ctx context.Context, opts PurgeOptions) (PurgeReport, error) {
-	var report PurgeReport
+// PurgeUploads removes unfinished uploads, and counts again what quotas bound. What cannot be read is
+// logged, counted and skipped; the error is that of ctx.
+func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (report PurgeReport, err error) {
+	if !opts.DryRun {
+		if err := r.writable(); err != nil {
+			return report, err
+		}
+		defer r.opts.Quota.Count(ctx)
+	}
 	before := r.now().Add(-opts.Age)
-	for u, err := range r.all(ctx) {
+	for u, err := range r.allUploads(ctx) {
 		if err == nil && !u.before(before) || ctx.Err() != nil || r.holders.size(holderKey(u.Repository, u.ID)) >= 0 {
 			report.Kept++
 			continue
 		}
 		if err == nil && !opts.DryRun {
-			err = r.purge(ctx, &u)
+			err = r.purgeUpload(ctx, &u)
 		}
 		if err != nil {
 			report.Errors++
@@ -132,12 +137,12 @@ func (r *Receiver) Purge(ctx context.Context, opts PurgeOptions) (PurgeReport, e
 		}
 		report.Purged, report.Bytes = append(report.Purged, u), report.Bytes+u.Size
 	}
-	return report, ctx.Err()
+	return report, fault(ctx.Err())
 }
 
 // before reports whether nobody has added to the upload since t. One of which no time is
 // known stays, unless nothing but directories is left of it.
-func (u *Unfinished) before(t time.Time) bool {
+func (u *UnfinishedUpload) before(t time.Time) bool {
 	last := u.Modified
 	if last.IsZero() {
 		last = u.Started
@@ -145,9 +150,9 @@ func (u *Unfinished) before(t time.Time) bool {
 	return u.empty || !last.IsZero() && !last.After(t)
 }
 
-// purge deletes all objects of an upload, which ends it for its holder.
+// purgeUpload deletes all objects of an upload, which ends it for its holder.
 // Durable deletions leave no empty directories.
-func (r *Receiver) purge(ctx context.Context, u *Unfinished) error {
+func (r *Registry) purgeUpload(ctx context.Context, u *UnfinishedUpload) error {
 	if u.empty { // deleting an absent key removes empty directories, and not an upload that is just being begun
 		absent := layout.UploadHashState(u.Repository, u.ID, oci.SHA256, 0)
 		return r.store.Apply(ctx, nil, storage.Stage{{Key: absent, Delete: true, If: storage.IfAbsent()}})
