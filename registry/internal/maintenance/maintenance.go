@@ -213,6 +213,9 @@ func (j *jobs) collect(ctx context.Context, r run) error {
 		j.Board.Note(schedule.GarbageCollect, fmt.Sprintf("%s and %s %sfreed, %s", plural.Of(report.Manifests.Freed, "manifest"), plural.Of(report.Blobs.Freed, "blob"),
 			dry(gc.DryRun), plural.Of(len(report.Problems), "problem")), report.Bytes.Freed)
 		j.Board.Explain(schedule.GarbageCollect, keptReasons(&report.Kept, &gc))
+		if report.Bytes.Freed > 0 && !gc.DryRun {
+			j.Rules.CountQuotas(ctx)
+		}
 	}
 	return err
 }

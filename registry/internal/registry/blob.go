@@ -13,7 +13,6 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/integrity"
 	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/storage"
 )
@@ -26,8 +25,8 @@ const mediaTypeBlob = "application/octet-stream"
 type Blob struct {
 	oci.Descriptor
 	object *storage.Object // nil = the next Read opens it
-	at     int64           // where that is
-	read   int64           // where object is, if it cannot be read elsewhere
+	at     int64           // offset of the next Read
+	read   int64           // offset of object, which may not be able to seek
 	open   func(offset int64) (*storage.Object, error)
 }
 
@@ -108,13 +107,20 @@ func (b *Blob) Close() error {
 }
 
 // StatBlob describes a blob of the repository, which is then kept for the grace period. The error is
-// BLOB_UNKNOWN if the blob doesn't exist or is known to be damaged: then clients push it
-// again.
+// BLOB_UNKNOWN if the blob doesn't exist or is damaged, or if a manifest that was pushed to the repository
+// gives another length than it has: then clients push it again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
+	size, doubted := r.reg.doubted.Get(layout.LayerLink(r.name, d))
+	if doubted {
+		r.reg.blobs.Forget(d) // another replica may have replaced it
+	}
 	err = r.advertise(ctx, func(r Repository) error {
 		desc, _, err = r.healthyBlob(ctx, d)
 		return err
 	})
+	if err == nil && doubted && size == desc.Size {
+		err = blobUnknown(d, errWrongSize)
+	}
 	return desc, fault(err)
 }
 
@@ -173,7 +179,7 @@ func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	if err := r.reg.checkIntegrity(ctx, target, o.Info); err != nil {
+	if err := checkBytes(target, o.Info); err != nil {
 		o.Close()
 		return nil, fault(err)
 	}
@@ -211,7 +217,7 @@ func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 		return desc, "", blobUnknown(d, err)
 	}
 	if err == nil {
-		if err = r.reg.checkIntegrity(ctx, target, info); err != nil {
+		if err = checkBytes(target, info); err != nil {
 			r.reg.blobs.Forget(target) // a push may repair it at once
 		}
 	}
@@ -239,33 +245,23 @@ type seenBytes struct {
 	at   time.Time
 }
 
-// checkIntegrity returns an error if the stored bytes are known to be damaged. Bytes of a length that
-// only a manifest contradicts are read again.
-func (r *Registry) checkIntegrity(ctx context.Context, d oci.Digest, info storage.Info) error {
-	return r.resolveUnproved(ctx, r.integrity.Check(d, info))
-}
-
-// resolveUnproved returns err, except that it reads bytes again for an *integrity.Unproved.
-func (r *Registry) resolveUnproved(ctx context.Context, err error) error {
-	if u := (*integrity.Unproved)(nil); errors.As(err, &u) {
-		return r.integrity.Prove(ctx, u)
+// checkBytes returns ErrDamaged for an empty object that should hold something: a crash of another
+// program leaves these. Only verify finds other damage.
+func checkBytes(d oci.Digest, info storage.Info) error {
+	if info.Size == 0 && !d.Empty() {
+		return ErrDamaged
 	}
-	return err
+	return nil
 }
 
-// damageIsAbsence makes clients push a damaged blob again, and logs it.
-func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
-	if !errors.Is(err, ErrDamaged) {
-		return err
-	}
-	r.log.Error("a damaged blob is answered as unknown", zap.String("digest", string(d)))
-	return blobUnknown(d, err)
-}
-
-// healthyBlob is statBlob, except that damage counts as absence.
+// healthyBlob is statBlob, except that damage counts as absence, so that clients push the blob again.
 func (r Repository) healthyBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
 	desc, target, err := r.statBlob(ctx, d)
-	return desc, target, r.reg.damageIsAbsence(d, err)
+	if errors.Is(err, ErrDamaged) {
+		r.reg.log.Error("a damaged blob is answered as unknown", zap.String("digest", string(d)))
+		err = blobUnknown(d, err)
+	}
+	return desc, target, err
 }
 
 // blobLink checks that the repository has the blob and returns the digest

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/integrity"
 	"slipway/registry/internal/storage"
 )
 
-// ErrDamaged is inside the error of a read of content whose bytes are known
-// not to be those of its digest. Such content is never served; a push of the
-// same digest repairs it.
-var ErrDamaged = integrity.ErrDamaged
+// ErrDamaged is inside the error of a read of a manifest whose bytes are not those of its digest, and of an
+// empty blob that should hold something. Such content is never served; a push of the same digest repairs it.
+var ErrDamaged = errors.New("the stored content is damaged")
 
 // ErrManifestTooLarge is inside the MANIFEST_INVALID error of a manifest over
 // the size limit.

@@ -179,7 +179,6 @@ func (r *Registry) decode(d oci.Digest, body []byte) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %s", errNotManifest, d, err.Error())
 	}
-	r.claimed(parsed)
 	return r.newManifest(d, body, parsed), nil
 }
 
@@ -200,16 +199,6 @@ func (r *Registry) remember(m *Manifest) {
 		weight += int64(len(k)+len(v)) + 64
 	}
 	r.manifests.Put(m.Digest, m, weight)
-}
-
-// claimed notes the sizes of the blobs that a manifest lists.
-func (r *Registry) claimed(m *oci.Manifest) {
-	if m.Config != nil {
-		r.integrity.Claimed(m.Config.Digest, m.Config.Size)
-	}
-	for i := range m.Layers {
-		r.integrity.Claimed(m.Layers[i].Digest, m.Layers[i].Size)
-	}
 }
 
 func (r Repository) revisionUnknown(d oci.Digest) *oci.Error {

@@ -90,7 +90,7 @@ func TestPutManifestChecks(t *testing.T) {
 		{"absent layer", validation.Rules{}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
 		{"absent config", validation.Rules{}, func(m *image) { m.Config.Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
 		{"absent, though checks are off", validation.Rules{Disabled: true}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
-		{"wrong size", validation.Rules{}, func(m *image) { m.Layers[0].Size++ }, oci.CodeManifestInvalid},
+		{"wrong size", validation.Rules{}, func(m *image) { m.Layers[0].Size++ }, oci.CodeManifestBlobUnknown},
 		{"malformed digest", validation.Rules{}, func(m *image) { m.Layers[0].Digest = "sha256:../../x" }, oci.CodeManifestInvalid},
 		{"malformed subject", validation.Rules{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: "x"} }, oci.CodeManifestInvalid},
 		{"layer that is a manifest", validation.Rules{}, func(m *image) {

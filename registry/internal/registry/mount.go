@@ -34,7 +34,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 		if err != nil {
 			return err
 		}
-		defer charged.Settle(ctx, found.desc.Size)
+		defer charged.Keep()
 		return r.apply(ctx, storage.Stage{{Key: link, Content: layout.Link(found.target)}})
 	})
 	if err != nil {

@@ -51,7 +51,6 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	if err != nil {
 		return PutResult{}, fault(err)
 	}
-	r.reg.claimed(parsed)
 	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
@@ -75,12 +74,11 @@ func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte
 		return err
 	}
 	link, revision := layout.Link(d), layout.RevisionLink(r.name, d)
-	size := int64(len(body))
-	charged, err := r.charge(ctx, revision, size)
+	charged, err := r.charge(ctx, revision, int64(len(body)))
 	if err != nil {
 		return err
 	}
-	defer charged.Settle(ctx, size)
+	defer charged.Keep()
 	content := storage.Stage{{Key: layout.BlobData(d), Content: body}, {Key: revision, Content: link}}
 	for _, tag := range tags {
 		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link})

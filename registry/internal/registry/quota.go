@@ -16,7 +16,7 @@ func (r Repository) hold(upload string, bytes int64) *quota.Hold {
 }
 
 // charge takes the size bytes of what is about to be linked at key, unless the repository has
-// them already. The caller must settle the hold if the error is nil.
+// them already. The caller must keep the hold if the error is nil.
 func (r Repository) charge(ctx context.Context, key string, size int64) (*quota.Hold, error) {
 	h := r.hold("", 0)
 	if h == nil {
@@ -27,8 +27,11 @@ func (r Repository) charge(ctx context.Context, key string, size int64) (*quota.
 		err = h.Take(ctx, size)
 	}
 	if err != nil {
-		h.Settle(ctx, 0)
+		h.Settle(0)
 		return nil, err
 	}
 	return h, nil
 }
+
+// CountQuotas counts again what quotas bound, such as after a collection. Failures are logged.
+func (r *Registry) CountQuotas(ctx context.Context) { r.opts.Quota.Count(ctx) }

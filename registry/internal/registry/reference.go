@@ -60,37 +60,23 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored
 	return nil
 }
 
-// checkBlob looks for a blob of the size that the manifest says.
+// checkBlob looks for a blob of the size that the manifest gives. Otherwise either the blob is damaged or
+// the manifest is wrong, and no client could pull it. The client pushes the blob again, because StatBlob
+// doubts it from then on.
 func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
 	got, target, err := r.healthyBlob(ctx, d.Digest)
+	if err == nil && d.Size != 0 && d.Size != got.Size {
+		r.reg.blobs.Forget(target) // a push may have replaced it a moment ago
+		got, _, err = r.healthyBlob(ctx, d.Digest)
+	}
 	if oci.HasCode(err, oci.CodeBlobUnknown) {
 		return referenceUnknown(d.Digest)
 	}
 	if err != nil || d.Size == 0 || d.Size == got.Size {
 		return err
 	}
-	return r.disputed(ctx, d, target)
-}
-
-// disputed decides why a stored blob has another size than the manifest says:
-// either the blob is damaged and must be pushed again, or the manifest is wrong and
-// no client could pull it.
-func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.Digest) error {
-	r.reg.blobs.Forget(target) // a push may have repaired it, or be about to
-	info, err := r.reg.store.Stat(ctx, layout.BlobData(target))
-	if err == nil {
-		err = r.reg.resolveUnproved(ctx, r.reg.integrity.Verdict(target, info))
-	}
-	if absent(err) || errors.Is(err, ErrDamaged) {
-		return referenceUnknown(d.Digest)
-	}
-	if err != nil {
-		return fault(err)
-	}
-	if d.Size == info.Size {
-		return nil
-	}
-	return wrongSize(d, info.Size)
+	r.reg.doubted.Put(layout.LayerLink(r.name, d.Digest), got.Size, 1)
+	return wrongSize(oci.CodeManifestBlobUnknown, d, got.Size)
 }
 
 // checkLayer is checkBlob for layers, some of which are stored elsewhere by design.
@@ -133,7 +119,7 @@ func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error 
 	case err != nil:
 		return fault(err)
 	case d.Size != 0 && d.Size != m.Size:
-		return wrongSize(d, m.Size)
+		return wrongSize(oci.CodeManifestInvalid, d, m.Size)
 	}
 	return nil
 }
@@ -144,9 +130,9 @@ func referenceUnknown(d oci.Digest) error {
 
 var errWrongSize = errors.New("a descriptor has a wrong size")
 
-func wrongSize(d *oci.Descriptor, stored int64) error {
+func wrongSize(code oci.Code, d *oci.Descriptor, stored int64) error {
 	return &oci.Error{
-		Code: oci.CodeManifestInvalid, Err: errWrongSize,
+		Code: code, Err: errWrongSize,
 		Detail: fmt.Sprintf("the manifest says that %s has %d bytes, but it has %d", d.Digest, d.Size, stored),
 	}
 }

@@ -23,7 +23,11 @@ func TestPutManifest_WrongSizeOfStoredManifest(t *testing.T) {
 			body := m.bytes()
 			d := sum(string(body))
 			_, err := repo.PutManifest(ctx, tagged("new"), "", body, nil)
-			wantCode(t, err, oci.CodeManifestInvalid)
+			want := oci.CodeManifestBlobUnknown // or the blob is damaged
+			if name == "index" {
+				want = oci.CodeManifestInvalid
+			}
+			wantCode(t, err, want)
 			_, err = r.Cached("a").CacheManifest(ctx, d, body, "") // as if another program had stored it
 			check(t, err)
 			if _, err := repo.PutManifest(ctx, tagged("release"), "", body, nil); err != nil {

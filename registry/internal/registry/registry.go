@@ -7,7 +7,7 @@
 //
 // Registry makes repositories, and Repository has a method for each thing that a client does.
 // What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.
-// What is complete without rules is in packages of its own: tags, referrers, integrity.
+// What is complete without rules is in packages of its own: tags, referrers.
 //
 // Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
 // with CodeUnknown or CodeUnavailable whose Message names the kind, without a
@@ -25,7 +25,6 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry/integrity"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/registry/referrers"
 	"slipway/registry/internal/registry/tags"
@@ -41,6 +40,7 @@ const DefaultMaxManifestSize = 4 << 20
 const (
 	manifestCache  = 8 << 20 // bytes of memory, about
 	blobCache      = 8 << 10 // blobs
+	doubtedCache   = 4 << 10 // blobs
 	announcedCache = 4 << 10 // uploads
 )
 
@@ -82,7 +82,6 @@ type Registry struct {
 	referrers       *referrers.Index
 	holders         holders
 	announced       *cache.Cache[string, struct{}] // uploads begun by this process that have no bytes yet
-	integrity       *integrity.Record
 	log             *zap.Logger
 	now             func() time.Time
 	maxManifestSize int64
@@ -90,6 +89,7 @@ type Registry struct {
 	// The caches are an optimization; correctness never depends on them.
 	manifests *cache.Cache[oci.Digest, *Manifest]
 	blobs     *cache.Cache[oci.Digest, seenBytes]
+	doubted   *cache.Cache[string, int64] // sizes of blobs to which a manifest gives another one, by link
 
 	reading chan struct{} // holds a token for each large manifest that is being read
 }
@@ -123,7 +123,7 @@ func New(o Options) *Registry {
 		tags:      tags.New(store),
 		holders:   holders{live: map[string]*Upload{}},
 		announced: cache.New[string, struct{}](announcedCache),
-		integrity: integrity.New(store, o.Log),
+		doubted:   cache.New[string, int64](doubtedCache),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
 		reading:   make(chan struct{}, 2),

@@ -116,7 +116,7 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (report 
 		if err := r.writable(); err != nil {
 			return report, err
 		}
-		defer r.opts.Quota.Count(ctx)
+		defer r.CountQuotas(ctx)
 	}
 	before := r.now().Add(-opts.Age)
 	for u, err := range r.allUploads(ctx) {

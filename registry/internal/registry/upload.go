@@ -100,7 +100,7 @@ func (u *Upload) Append(ctx context.Context, src io.Reader, size int64) (int64, 
 		return n, received(err)
 	}
 	before := u.size
-	defer func() { h.Settle(ctx, u.size-before) }()
+	defer func() { h.Settle(u.size - before) }()
 	if err := h.Take(ctx, size); err != nil {
 		return 0, fault(err)
 	}
@@ -238,7 +238,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	freed := int64(0) // of the bytes that the quota counts for the upload
 	var err error
 	if h := u.repo.hold(u.id, before); h != nil {
-		defer func() { h.Settle(ctx, -freed) }()
+		defer func() { h.Settle(-freed) }()
 		if _, err = u.repo.reg.store.Stat(ctx, link); err == nil { // the repository has them already
 			freed = before
 		}
@@ -251,7 +251,8 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 		freed = before - u.size
 		return oci.Descriptor{}, fault(err)
 	}
-	u.repo.reg.integrity.Hashed(d, u.size)
+	u.repo.reg.doubted.Forget(link)
+	u.repo.reg.blobs.Forget(d)
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.size}, nil
 }
 
@@ -347,7 +348,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	if err != nil {
 		size = 0
 	}
-	h.Settle(ctx, -size)
+	h.Settle(-size)
 	return fault(err)
 }
 

@@ -55,7 +55,6 @@ func (r Repository) CacheManifest(ctx context.Context, d oci.Digest, body []byte
 	if err != nil {
 		return m, fault(err)
 	}
-	r.reg.claimed(parsed)
 	r.reg.remember(m)
 	return m, nil
 }

@@ -1,9 +1,6 @@
 package quota
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // SetPause makes refusals repeat counts that are older.
 func (all *Quotas) SetPause(pause time.Duration) {
@@ -13,11 +10,9 @@ func (all *Quotas) SetPause(pause time.Duration) {
 }
 
 // Bytes returns what the i-th quota counts.
-func (all *Quotas) Bytes(ctx context.Context, i int) (int64, error) {
+func (all *Quotas) Bytes(i int) int64 {
 	c := all.list[i]
-	if err := c.doc.Refresh(ctx); err != nil {
-		return 0, err
-	}
-	a, _ := c.doc.Last()
-	return a.Bytes, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last.Bytes
 }

@@ -1,19 +1,18 @@
 // Package quota bounds the bytes of repositories: of the blobs and manifests that are
-// linked in each, and of the uploads that it has not finished. All replicas share one count
-// for each quota, in a document on the storage. Charges are exact; a count of the storage,
-// which comes at the start, with each purge and before a refusal, corrects what crashes,
-// deletions and failed requests have left.
+// linked in each, and of the uploads that it has not finished. Each process adds what it takes to the
+// last count of the storage, and counts again at its start, with each purge and collection, and before
+// a refusal. So replicas together may exceed a quota by what the others push between two counts.
 package quota
 
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
@@ -49,10 +48,7 @@ func New(store storage.Store, quotas []Quota, log *zap.Logger) *Quotas {
 	ctx, stop := context.WithCancel(context.Background())
 	all := &Quotas{stop: stop}
 	for _, q := range quotas {
-		all.list = append(all.list, &counter{
-			Quota: q, ctx: ctx, store: store, log: log, pause: countPause, holds: map[*Hold]int64{},
-			doc: document.New[account](store, layout.Quota(q.Prefix)),
-		})
+		all.list = append(all.list, &counter{Quota: q, ctx: ctx, store: store, log: log, pause: countPause, holds: map[*Hold]int64{}})
 	}
 	return all
 }
@@ -109,9 +105,7 @@ func (all *Quotas) Hold(name oci.Name, upload string, bytes int64) *Hold {
 		return nil
 	}
 	for _, c := range h.covering {
-		c.mu.Lock()
-		c.holds[h] = bytes
-		c.mu.Unlock()
+		c.begin(h, bytes)
 	}
 	return h
 }
@@ -119,16 +113,14 @@ func (all *Quotas) Hold(name oci.Name, upload string, bytes int64) *Hold {
 // Take charges n bytes that are about to be stored. Without room it counts the storage again,
 // unless that was done lately. The error is an *oci.Error with DENIED and ErrExceeded inside
 // if there is no room then, else the store's.
-func (h *Hold) Take(ctx context.Context, n int64) error { return h.take(ctx, n, true) }
-
-func (h *Hold) take(ctx context.Context, n int64, recount bool) error {
+func (h *Hold) Take(ctx context.Context, n int64) error {
 	if h == nil || n <= 0 {
 		return nil
 	}
 	for i, c := range h.covering {
-		if err := c.take(ctx, h, n, recount); err != nil {
+		if err := c.take(ctx, h, n); err != nil {
 			for _, c := range h.covering[:i] {
-				c.give(ctx, h, n)
+				c.give(h, n)
 			}
 			return err
 		}
@@ -139,14 +131,44 @@ func (h *Hold) take(ctx context.Context, n int64, recount bool) error {
 
 // Settle ends the hold: of the bytes that were taken, kept are stored, and the others are free
 // again. A negative number also frees bytes that were stored before.
-func (h *Hold) Settle(ctx context.Context, kept int64) {
+func (h *Hold) Settle(kept int64) {
 	if h == nil {
 		return
 	}
 	for _, c := range h.covering {
-		c.give(ctx, h, h.taken-kept)
-		c.mu.Lock()
-		delete(c.holds, h)
-		c.mu.Unlock()
+		c.end(h, h.taken-kept)
 	}
+}
+
+// Keep ends the hold: all bytes that were taken are stored.
+func (h *Hold) Keep() {
+	if h != nil {
+		h.Settle(h.taken)
+	}
+}
+
+// Meter takes bytes of a hold as they are read. Over the quota, reading fails with Refused.
+type Meter struct {
+	ctx     context.Context //nolint:containedctx // of the request that reads
+	src     io.Reader
+	hold    *Hold
+	left    int64 // taken and not read yet
+	Refused error
+}
+
+// NewMeter returns a meter of a body, of which size bytes are taken already.
+func NewMeter(ctx context.Context, src io.Reader, hold *Hold, size int64) *Meter {
+	return &Meter{ctx: ctx, src: src, hold: hold, left: size}
+}
+
+// Read implements io.Reader.
+func (m *Meter) Read(p []byte) (int, error) {
+	n, err := m.src.Read(p)
+	if m.left -= int64(n); m.left < 0 {
+		if m.Refused = m.hold.Take(m.ctx, -m.left); m.Refused != nil {
+			return 0, m.Refused
+		}
+		m.left = 0
+	}
+	return n, err
 }
