@@ -20,7 +20,12 @@ const (
 type Check struct {
 	Name     string
 	Interval time.Duration // between the starts of two runs; 0 is DefaultInterval
-	Timeout  time.Duration // a run that takes longer has failed; 0 is DefaultTimeout
+	// Relaxed is the interval while the check succeeds, unless Trouble receives; 0 is Interval.
+	Relaxed time.Duration
+	// Trouble asks for a run that is not earlier than Interval after the last; nil = no requests.
+	Trouble <-chan struct{}
+
+	Timeout time.Duration // a run that takes longer has failed; 0 is DefaultTimeout
 
 	// Threshold is how many runs in a row must fail before the check counts
 	// as failing; 0 is 1. One successful run resets it.
@@ -128,18 +133,26 @@ func (m *Monitor) Status() map[string]bool {
 }
 
 func (m *Monitor) run(ctx context.Context, w *watch) {
-	tick := time.NewTicker(w.Interval)
-	defer tick.Stop()
-	failed := 0
+	began, failed := time.Now(), 0
 	if w.Immediate {
 		failed = m.judge(ctx, w, failed, w.look(ctx))
 	}
+	next := time.NewTimer(time.Until(began.Add(w.Interval)))
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-w.Trouble:
+			next.Reset(time.Until(began.Add(w.Interval)))
+		case <-next.C:
+			began = time.Now()
 			failed = m.judge(ctx, w, failed, w.look(ctx))
+			interval := w.Interval
+			if failed == 0 {
+				interval = max(interval, w.Relaxed)
+			}
+			next.Reset(time.Until(began.Add(interval)))
 		}
 	}
 }

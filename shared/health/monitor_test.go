@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,44 @@ func TestExplain_PageHasTheTextAndLogTheCause(t *testing.T) {
 		if n := len(logs.All()); n != 1 || !strings.Contains(fmt.Sprint(logs.All()[0].ContextMap()["error"]), full.Error()) {
 			t.Errorf("log: %v", logs.All())
 		}
+	})
+}
+
+// A check that succeeds runs at its relaxed interval, and soon after trouble. While it fails it runs at the short one.
+func TestRelaxed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s sick
+		var runs atomic.Int64
+		trouble := make(chan struct{}, 1)
+		m := Start(zap.NewNop(), Check{Name: "bucket", Interval: time.Second, Relaxed: time.Hour, Threshold: 3, Trouble: trouble, Func: func(ctx context.Context) error {
+			runs.Add(1)
+			return s.look(ctx)
+		}})
+		defer m.Close()
+		after := func(d time.Duration, want int64, what string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if n := runs.Swap(0); n != want {
+				t.Errorf("%s: %d runs, want %d", what, n, want)
+			}
+		}
+		after(time.Second, 1, "at the start")
+		after(10*time.Hour, 10, "while it succeeds")
+		s.set(errors.New("no answer"))
+		trouble <- struct{}{}
+		after(3*time.Second, 3, "after trouble")
+		if m.Ready() {
+			t.Error("ready after three failures")
+		}
+		for range 10 {
+			trouble <- struct{}{}
+			synctest.Wait()
+		}
+		after(time.Second, 1, "in trouble again")
+		s.set(nil)
+		after(time.Second, 1, "after the recovery")
+		after(time.Hour-time.Second, 0, "while it succeeds again")
 	})
 }
 

@@ -53,6 +53,7 @@ type App struct {
 	events     *notify.Notifier
 	gate       *gate
 	checks     *health.Monitor
+	failed     trouble
 	servers    []*server.Server
 	index      *index.Index   // nil = none
 	board      schedule.Board // state of the scheduled jobs
@@ -151,7 +152,8 @@ func (a *App) openStorage(ctx context.Context) (err error) {
 	if a.Store, err = OpenBackend(ctx, a.Config, a.Log, a.Build); err != nil {
 		return err
 	}
-	a.Store.instrument(a.Log, a.metrics)
+	a.failed = newTrouble()
+	a.Store.instrument(a.Log, a.metrics, a.failed.note)
 	a.onClose(a.Store.Close)
 	return a.Store.full
 }
@@ -215,7 +217,7 @@ func (a *App) openAuth(ctx context.Context) (err error) {
 }
 
 func (a *App) startChecks(context.Context) error {
-	a.checks = health.Start(a.Log, healthChecks(a.Config, a.Store.Remote, a.Rules, a.Cache)...)
+	a.checks = health.Start(a.Log, healthChecks(a.Config, a.Store.Remote, a.failed, a.Rules, a.Cache)...)
 	a.onClose(func() error { a.checks.Close(); return nil })
 	watchHealth(a.metrics, a.checks)
 	return nil

@@ -76,12 +76,13 @@ func OpenBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, info 
 	return b, nil
 }
 
-// instrument logs the operations of the storage, and counts them if there are metrics.
-func (b *Backend) instrument(log *zap.Logger, metrics *prometheus.Registry) {
+// instrument logs the operations of the storage, counts them if there are metrics, and calls failed after each that
+// fails.
+func (b *Backend) instrument(log *zap.Logger, metrics *prometheus.Registry, failed func()) {
 	if metrics == nil {
-		b.Store = instrumented.New(b.Store, b.driver, log, nil)
+		b.Store = instrumented.New(b.Store, b.driver, log, failed, nil)
 	} else {
-		b.Store = instrumented.New(b.Store, b.driver, log, metrics)
+		b.Store = instrumented.New(b.Store, b.driver, log, failed, metrics)
 	}
 }
 

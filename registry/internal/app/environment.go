@@ -50,7 +50,7 @@ func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger
 		return nil, err
 	}
 	if changes || log.Level() == zap.DebugLevel {
-		e.Store.instrument(log, nil)
+		e.Store.instrument(log, nil, func() {})
 	}
 	e.Pulls = pulls.NewFile(e.Store)
 	o := registryOptions(cfg, e.Store, log)

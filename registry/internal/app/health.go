@@ -16,24 +16,44 @@ import (
 	"slipway/shared/health"
 )
 
-// bucketWriteCheck is how often writing to a bucket is tried at most: each try is paid for.
-const bucketWriteCheck = time.Minute
+// Intervals of the checks of a bucket that answers: each try is paid for. A failed operation hastens the next check.
+const (
+	bucketReadCheck  = 5 * time.Minute
+	bucketWriteCheck = 20 * time.Minute
+)
+
+// trouble asks the checks of the storage for a run after an operation has failed.
+type trouble struct{ read, write chan struct{} }
+
+func newTrouble() trouble { return trouble{make(chan struct{}, 1), make(chan struct{}, 1)} }
+
+func (t trouble) note() {
+	for _, c := range []chan struct{}{t.read, t.write} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
 
 // healthChecks splits the storage's check: without reading nothing can be
 // answered, without writing pulls continue.
-func healthChecks(cfg *config.Config, remote bool, rules *registry.Registry, cache *proxy.Registry) []health.Check {
+func healthChecks(cfg *config.Config, remote bool, failed trouble, rules *registry.Registry, cache *proxy.Registry) []health.Check {
 	var checks []health.Check
 	if s := cfg.Health.StorageDriver; s.Enabled {
 		name := "storagedriver_" + cfg.Storage.Drivers()[0]
 		read := func(ctx context.Context) error { return explain(rules.Check(ctx, false)) }
 		write := func(ctx context.Context) error { return explain(rules.Check(ctx, true)) }
-		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
+		reading := health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read}
+		writing := health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write}
+		if remote {
+			reading.Relaxed, reading.Trouble = bucketReadCheck, failed.read
+			writing.Interval = max(writing.Interval, time.Minute)
+			writing.Relaxed, writing.Trouble = bucketWriteCheck, failed.write
+		}
+		checks = append(checks, reading)
 		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
-			interval := s.Interval
-			if remote {
-				interval = max(interval, bucketWriteCheck)
-			}
-			checks = append(checks, health.Check{Name: name + "_write", Interval: interval, Threshold: s.Threshold, Advisory: true, Func: write})
+			checks = append(checks, writing)
 		}
 	}
 	for _, f := range cfg.Health.Files {

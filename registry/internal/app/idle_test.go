@@ -16,33 +16,43 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
+	"slipway/shared/health"
 )
 
-// askedForRobots counts the requests for robots.
-type askedForRobots struct {
+// requests counts the requests to a store.
+type requests struct {
 	storage.Store
-	n atomic.Int64
+	all, robots atomic.Int64
 }
 
-func (s *askedForRobots) count(key string) {
+func (s *requests) count(key string) {
+	s.all.Add(1)
 	if strings.HasPrefix(key, layout.Robots) {
-		s.n.Add(1)
+		s.robots.Add(1)
 	}
 }
 
-func (s *askedForRobots) Stat(ctx context.Context, key string) (storage.Info, error) {
+func (s *requests) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	for _, stage := range stages {
+		s.all.Add(int64(len(stage)))
+	}
+	return s.Store.Apply(ctx, a, stages...)
+}
+
+func (s *requests) Stat(ctx context.Context, key string) (storage.Info, error) {
 	s.count(key)
 	return s.Store.Stat(ctx, key)
 }
 
-func (s *askedForRobots) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+func (s *requests) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	s.count(key)
 	return s.Store.Open(ctx, key, offset, length)
 }
 
-func (s *askedForRobots) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+func (s *requests) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
 	s.count(prefix)
 	return s.Store.List(ctx, prefix, o)
 }
@@ -54,7 +64,7 @@ func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
 	text := accessText(t, "access: {rules: [{who: [alice, 'robot:ci'], repositories: ['**'], allow: [pull]}]}\n")
 	cfg := loadText(t, strings.Replace(text, "auth: {", "auth: {service: {builtin: {}}, ", 1))
 	synctest.Test(t, func(t *testing.T) {
-		store := &askedForRobots{Store: memory.New()}
+		store := &requests{Store: memory.New()}
 		secret, err := robot.New(store.Store, zap.NewNop()).Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice"})
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +87,7 @@ func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
 		asked := func(want int64, when string) {
 			t.Helper()
 			synctest.Wait()
-			if n := store.n.Swap(0); n != want {
+			if n := store.robots.Swap(0); n != want {
 				t.Errorf("%d requests for robots %s, want %d", n, when, want)
 			}
 		}
@@ -90,5 +100,32 @@ func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
 		asked(1, "for ten pulls")
 		time.Sleep(time.Hour)
 		asked(0, "in an hour without requests")
+	})
+}
+
+// Three idle replicas send at most 100 requests an hour to a bucket: health checks, and the keys of tokens.
+func TestIdleReplica_Requests(t *testing.T) {
+	t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
+	text := accessText(t, "access: {rules: [{who: [alice], repositories: ['**'], allow: [pull]}]}\n")
+	cfg := loadText(t, strings.Replace(text, "auth: {", "auth: {service: {builtin: {}}, ", 1))
+	synctest.Test(t, func(t *testing.T) {
+		store := &requests{Store: memory.New()}
+		g, err := openAuth(t.Context(), cfg, &Backend{Store: store}, nil, nil, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, watch := range g.watchers {
+			go watch(t.Context())
+		}
+		rules := registry.New(registry.Options{Store: store, Remote: true})
+		defer health.Start(zap.NewNop(), healthChecks(cfg, true, newTrouble(), rules, nil)...).Close()
+		time.Sleep(time.Hour) // the first checks come sooner
+		store.all.Store(0)
+		const hours = 4
+		time.Sleep(hours * time.Hour)
+		synctest.Wait()
+		if n := store.all.Load(); n == 0 || n > hours*100/3 {
+			t.Errorf("%d requests in %d hours, want at most %d", n, hours, hours*100/3)
+		}
 	})
 }

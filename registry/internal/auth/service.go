@@ -45,7 +45,7 @@ type Service struct {
 // NewService makes a service.
 func NewService(o ServiceOptions) *Service {
 	verifier := func(audience string) *token.Verifier {
-		return token.NewVerifier(token.VerifierOptions{Issuer: issuer, Audience: audience, Algorithms: []string{"EdDSA"}, Keys: o.Keys.Trusted})
+		return token.NewVerifier(token.VerifierOptions{Issuer: issuer, Audience: audience, Algorithms: []string{"EdDSA"}, Keys: o.Keys.Trusted, Renewed: o.Keys.Renewed})
 	}
 	return &Service{opts: o, access: verifier(o.Service), refresh: verifier(o.Service + refreshAudience)}
 }

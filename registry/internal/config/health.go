@@ -18,7 +18,7 @@ type Health struct {
 // StorageCheck reads and, unless read-only, writes the storage.
 type StorageCheck struct {
 	Enabled   bool          `key:"enabled" doc:"Check that the storage can be read and written."`
-	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
+	Interval  time.Duration `key:"interval" doc:"Time between two checks; of a bucket while it fails and after a failed operation, otherwise five minutes."`
 	Threshold int           `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }
 

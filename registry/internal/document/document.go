@@ -157,7 +157,7 @@ func Poll(ctx context.Context, interval time.Duration, log *zap.Logger, what str
 			return
 		case <-ticker.C:
 		}
-		limited, cancel := context.WithTimeout(ctx, 10*interval)
+		limited, cancel := context.WithTimeout(ctx, min(10*interval, time.Minute))
 		err := refresh(limited)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {

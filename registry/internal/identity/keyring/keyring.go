@@ -26,12 +26,15 @@ import (
 )
 
 const (
-	interval = 20 * time.Second // between two reads of the storage
+	interval = 10 * time.Minute // between two reads of the storage, unless a client names an unknown key
 
 	// rotateAfter is the age at which a key is replaced, and publishFor how long its
 	// successor is known before it signs, so that all replicas have read it.
 	rotateAfter = 30 * 24 * time.Hour
-	publishFor  = 5 * time.Minute
+	publishFor  = 30 * time.Minute
+
+	askEvery   = 2 * time.Second // between two reads for unknown keys
+	askTimeout = 5 * time.Second
 )
 
 // Ring is the keys that are in force.
@@ -39,6 +42,9 @@ type Ring struct {
 	doc  *document.Document[ring]
 	log  *zap.Logger
 	keep time.Duration // how long after its replacement a key verifies
+
+	asking sync.Mutex // held while the storage is read for an unknown key
+	asked  time.Time  // when that was
 
 	mu   sync.Mutex // held while keys are parsed
 	view atomic.Pointer[view]
@@ -84,6 +90,22 @@ func (r *Ring) Watch(ctx context.Context) {
 	document.Poll(ctx, interval, r.log, "keys that sign tokens and sessions; the known keys stay in use", func(ctx context.Context) error {
 		return r.rotate(ctx, time.Now())
 	})
+}
+
+// ask reads the keys again for one that this process doesn't know, as another one has replaced them all. It does
+// nothing if that was done a moment ago: anybody can name a key that doesn't exist.
+func (r *Ring) ask() {
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	if time.Since(r.asked) < askEvery {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	if err := r.rotate(ctx, time.Now()); err != nil {
+		r.log.Warn("cannot read the keys that sign tokens and sessions for one that is unknown", zap.Error(err))
+	}
+	r.asked = time.Now()
 }
 
 // rotate adds a key if there is none or the newest is old, and drops those that no
@@ -139,7 +161,7 @@ func newView(of *ring) *view {
 	return v
 }
 
-// current is the view of what was read last.
+// current returns the view of the keys that were read last.
 func (r *Ring) current() *view {
 	all, _ := r.doc.Last()
 	v := r.view.Load()
@@ -159,8 +181,14 @@ func (r *Ring) current() *view {
 	return v
 }
 
-// Trusted is what tokens are verified with.
+// Trusted returns the keys that verify tokens.
 func (r *Ring) Trusted() *token.Keys { return r.current().trusted }
+
+// Renewed returns the keys that verify tokens after one of another key has come. It may read the storage.
+func (r *Ring) Renewed() *token.Keys {
+	r.ask()
+	return r.Trusted()
+}
 
 // Sign signs claims with the newest key that every replica knows.
 func (r *Ring) Sign(claims *token.Claims) (string, error) {
@@ -172,7 +200,7 @@ func (r *Ring) Sign(claims *token.Claims) (string, error) {
 	return token.Sign(claims, v.of.Keys[chosen].ID, v.private[chosen])
 }
 
-// newest is the index of the newest key that every replica knows.
+// newest returns the index of the newest key that every replica knows.
 func (v *view) newest() (chosen int, err error) {
 	chosen = -1
 	for i, k := range v.of.Keys {
@@ -197,8 +225,16 @@ func (r *Ring) Secret() (id string, secret []byte, err error) {
 	return v.of.Keys[chosen].ID, v.of.Keys[chosen].secret(), nil
 }
 
-// SecretOf returns the secret with that ID; ok is false if there is none any more.
+// SecretOf returns the secret with that ID; ok is false if there is none any more. It may read the storage.
 func (r *Ring) SecretOf(id string) (secret []byte, ok bool) {
+	if secret, ok = r.secretOf(id); !ok {
+		r.ask()
+		secret, ok = r.secretOf(id)
+	}
+	return secret, ok
+}
+
+func (r *Ring) secretOf(id string) (secret []byte, ok bool) {
 	v := r.current()
 	for i, k := range v.of.Keys {
 		if v.private[i] != nil && k.ID == id {

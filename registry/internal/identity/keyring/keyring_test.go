@@ -134,6 +134,52 @@ func TestRemovedKeysAreMadeAnew(t *testing.T) {
 	}
 }
 
+// reads counts the descriptions of a store's objects.
+type reads struct {
+	storage.Store
+	n int
+}
+
+func (s *reads) Stat(ctx context.Context, key string) (storage.Info, error) {
+	s.n++
+	return s.Store.Stat(ctx, key)
+}
+
+// A replica that doesn't know a key reads the storage, at most every two seconds: another one may have replaced all keys.
+func TestUnknownKeyIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &reads{Store: memory.New()}
+		one, two := open(t, store), open(t, store)
+		verifier := token.NewVerifier(token.VerifierOptions{Audience: "registry", Keys: two.Trusted, Renewed: two.Renewed})
+		time.Sleep(time.Minute)
+		if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.Keys, Delete: true}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.rotate(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := verifier.Verify(sign(t, one), time.Now()); err != nil {
+			t.Error(err)
+		}
+		if id, _, err := one.Secret(); err != nil {
+			t.Error(err)
+		} else if _, ok := two.SecretOf(id); !ok {
+			t.Error("the secret of a new key is unknown")
+		}
+		own := open(t, readOnly{memory.New()})
+		time.Sleep(time.Minute)
+		store.n = 0
+		for range 100 {
+			if _, err := verifier.Verify(sign(t, own), time.Now()); err == nil {
+				t.Fatal("a token of a foreign key is valid")
+			}
+		}
+		if store.n != 1 {
+			t.Errorf("%d reads for 100 tokens of a foreign key", store.n)
+		}
+	})
+}
+
 // readOnly is a store that cannot be written.
 type readOnly struct{ storage.Store }
 

@@ -34,6 +34,8 @@ func Algorithms() []string {
 // log, never for the client.
 var ErrInvalid = errors.New("invalid token")
 
+var errUnknownKey = errors.New("no trusted key has the id")
+
 // Verifier verifies tokens, and remembers those that were valid, unless they are large or
 // anonymous: anyone may get any number of these.
 type Verifier struct {
@@ -41,6 +43,7 @@ type Verifier struct {
 	audience   string
 	algorithms []jose.SignatureAlgorithm
 	keys       func() *Keys
+	renewed    func() *Keys // nil = keys
 
 	mu    sync.RWMutex
 	valid map[string]remembered // by the whole token: a hash of it would cost more than everything else
@@ -59,11 +62,12 @@ type VerifierOptions struct {
 	Audience   string
 	Algorithms []string     // nil = Algorithms
 	Keys       func() *Keys // those in force now; another pointer after each change
+	Renewed    func() *Keys // Keys for a token of an unknown key; nil = Keys
 }
 
 // NewVerifier makes a verifier.
 func NewVerifier(o VerifierOptions) *Verifier {
-	v := &Verifier{issuer: o.Issuer, audience: o.Audience, keys: o.Keys, valid: map[string]remembered{}}
+	v := &Verifier{issuer: o.Issuer, audience: o.Audience, keys: o.Keys, renewed: o.Renewed, valid: map[string]remembered{}}
 	if o.Algorithms == nil {
 		o.Algorithms = Algorithms()
 	}
@@ -86,6 +90,12 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 	verified := ok && known.keys == keys && (known.until.IsZero() || !now.After(known.until))
 	if !verified {
 		claims, until, err := v.signed(raw, keys, now)
+		if errors.Is(err, errUnknownKey) && v.renewed != nil {
+			if renewed := v.renewed(); renewed != keys {
+				keys = renewed
+				claims, until, err = v.signed(raw, keys, now)
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
@@ -145,7 +155,7 @@ func (k *Keys) forHeader(h *jose.Header, now time.Time) (public any, until time.
 	named, ok := k.byID[id]
 	switch {
 	case id == "" || !ok:
-		return nil, until, fmt.Errorf("no trusted key has the id %.80q", id)
+		return nil, until, fmt.Errorf("%w %.80q", errUnknownKey, id)
 	case named.Algorithm != "" && named.Algorithm != h.Algorithm:
 		return nil, until, fmt.Errorf("the key %.80q is for %s, not for %s", id, named.Algorithm, h.Algorithm)
 	}

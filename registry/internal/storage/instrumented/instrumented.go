@@ -40,16 +40,18 @@ var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "
 type Store struct {
 	storage.Store
 	log     *zap.Logger
+	failure func()                          // called after a failed operation
 	seconds [operations]prometheus.Observer // nil without metrics
 	failed  [operations]prometheus.Counter  // too
 }
 
 // New instruments s, which the configuration calls driver. Each operation is logged
-// at level debug, a slow or failed one at level warn. With a registerer they are
+// at level debug, a slow or failed one at level warn; failure is called after a failed one and must not block.
+// With a registerer they are
 // counted into registry_storage_action_seconds, and failed ones into
 // registry_storage_action_errors_total.
-func New(s storage.Store, driver string, log *zap.Logger, registerer prometheus.Registerer) *Store {
-	i := &Store{Store: s, log: log}
+func New(s storage.Store, driver string, log *zap.Logger, failure func(), registerer prometheus.Registerer) *Store {
+	i := &Store{Store: s, log: log, failure: failure}
 	if registerer == nil {
 		return i
 	}
@@ -79,6 +81,7 @@ func (i *Store) done(op operation, key string, start time.Time, err error) {
 	switch {
 	case failed(err):
 		level, message = zapcore.WarnLevel, "storage operation failed"
+		i.failure()
 		if f := i.failed[op]; f != nil {
 			f.Inc()
 		}

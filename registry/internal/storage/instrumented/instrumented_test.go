@@ -21,7 +21,7 @@ import (
 func TestEveryOperationIsRecorded(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	registerer := prometheus.NewRegistry()
-	s := New(memory.New(), "inmemory", zap.New(core), registerer)
+	s := New(memory.New(), "inmemory", zap.New(core), func() {}, registerer)
 	ctx := t.Context()
 	u, err := s.OpenUpload(ctx, "/u/1", storage.UploadOptions{Create: true})
 	if err != nil {
@@ -107,14 +107,15 @@ func TestFaultsAndSlowOperationsAreWarnings(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, logs := observer.New(zap.WarnLevel)
 				c.store.Store = memory.New()
-				s := New(&c.store, "inmemory", zap.New(core), prometheus.NewRegistry())
+				noted := 0.0
+				s := New(&c.store, "inmemory", zap.New(core), func() { noted++ }, prometheus.NewRegistry())
 				_, _ = s.Stat(t.Context(), "/x")
 				var got []string
 				for _, line := range logs.All() {
 					got = append(got, line.Message)
 				}
-				if counted := testutil.ToFloat64(s.failed[stat]); strings.Join(got, ",") != c.want || counted != c.counted {
-					t.Errorf("logged %q and counted %v, want %q and %v", got, counted, c.want, c.counted)
+				if counted := testutil.ToFloat64(s.failed[stat]); strings.Join(got, ",") != c.want || counted != c.counted || noted != c.counted {
+					t.Errorf("logged %q, counted %v and noted %v, want %q and %v", got, counted, noted, c.want, c.counted)
 				}
 			})
 		})
