@@ -36,6 +36,14 @@ func TestApplicationLife(t *testing.T) {
 	b.want(400, "Field &#39;critical_retry&#39; is 1s; it must be 0, or from 30s to", `<details class="more" open>`)
 
 	b.get("/ui/applications/1")
+	group := 0
+	for _, name := range []string{"Messages", "Alerts", "Floods and quiet hours", "Heartbeat", "Limits and security"} {
+		at := strings.Index(b.page, "<legend>"+name+"</legend>")
+		if at < group {
+			t.Errorf("the settings have no group %q, or in another order", name)
+		}
+		group = at
+	}
 	b.want(200, "<h1>backup</h1>", "-"+token, b.base+"/hook/github/TOKEN", "authorization: {credentials: TOKEN}", "ntfy://:TOKEN@"+strings.TrimPrefix(b.base, "http://")+"/alerts?scheme=http")
 	if strings.Index(b.page, `id="token"`) > strings.Index(b.page, `id="recent"`) {
 		t.Error("the token is not on top of the page")
@@ -99,7 +107,7 @@ func TestHeartbeatOfAnApplication(t *testing.T) {
 	b.admin()
 	b.app("a", room)
 	b.get("/ui/applications/1")
-	b.want(200, "Heartbeat: alert when nothing arrives for", "-Heartbeat every", "-/heartbeat/TOKEN</code></pre>")
+	b.want(200, "<legend>Heartbeat</legend>", "Alert when nothing arrives for", "-Heartbeat every", "-/heartbeat/TOKEN</code></pre>")
 	b.post("/ui/applications/1", "name", "a", "heartbeat", "24h")
 	b.want(200, "Saved.", "Heartbeat every 24h: none has come yet; the next is due in 24 h.", "/heartbeat/TOKEN</code></pre>")
 	b.post("/ui/applications/1/test", "title", "t", "message", "m", "priority", "0")
