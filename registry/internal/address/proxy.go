@@ -84,3 +84,109 @@ func ParseHop(s string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s)
 	return a.Unmap(), err == nil
 }
+
+// Forwarded reads what a reverse proxy says of the client's side: the first
+// element of Forwarded (RFC 7239) or, only without that header, of
+// X-Forwarded-Proto and X-Forwarded-Host. Values that could not stand in a URL
+// are passed over.
+func Forwarded(h http.Header) (scheme, host string) {
+	if values := h["Forwarded"]; len(values) > 0 {
+		scheme, host = parseForwarded(values[0])
+	} else {
+		scheme, host = firstElement(h.Get("X-Forwarded-Proto")), firstElement(h.Get("X-Forwarded-Host"))
+	}
+	scheme = strings.ToLower(scheme)
+	if scheme != "http" && scheme != "https" {
+		scheme = ""
+	}
+	if !validHost(host) {
+		host = ""
+	}
+	return scheme, host
+}
+
+// parseForwarded reads proto and host of the first element; both are "" if the
+// element does not follow the grammar.
+func parseForwarded(s string) (proto, host string) {
+	for {
+		key, rest, ok := strings.Cut(s, "=")
+		if !ok {
+			return "", ""
+		}
+		value, rest, ok := forwardedValue(rest)
+		if !ok {
+			return "", ""
+		}
+		switch strings.ToLower(strings.TrimSpace(key)) {
+		case "proto":
+			proto = value
+		case "host":
+			host = value
+		}
+		if rest == "" || rest[0] == ',' {
+			return proto, host
+		}
+		s = rest[1:]
+	}
+}
+
+// forwardedValue reads a token or quoted string up to the next ';', ',' or end.
+func forwardedValue(s string) (value, rest string, ok bool) {
+	if !strings.HasPrefix(s, `"`) {
+		if i := strings.IndexAny(s, ";,"); i >= 0 {
+			return strings.TrimSpace(s[:i]), s[i:], true
+		}
+		return strings.TrimSpace(s), "", true
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case s[i] == '"':
+			rest = strings.TrimSpace(s[i+1:])
+			return b.String(), rest, rest == "" || rest[0] == ';' || rest[0] == ','
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", "", false
+}
+
+func firstElement(s string) string {
+	first, _, _ := strings.Cut(s, ",")
+	return strings.TrimSpace(first)
+}
+
+// validHost accepts host names, addresses and ports, and nothing that would
+// end the host's part of a URL.
+func validHost(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if lower := c | 0x20; (lower < 'a' || lower > 'z') && (c < '0' || c > '9') && strings.IndexByte(".-_:[]", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// forwardedFor lists what the elements of a Forwarded header say in "for"; nothing
+// if it does not follow the grammar.
+func forwardedFor(s string) (hops []string) {
+	for s != "" {
+		key, rest, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil
+		}
+		value, rest, ok := forwardedValue(rest)
+		if !ok {
+			return nil
+		}
+		if strings.EqualFold(strings.TrimSpace(key), "for") {
+			hops = append(hops, value)
+		}
+		s = strings.TrimLeft(rest, ";, ")
+	}
+	return hops
+}

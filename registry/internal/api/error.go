@@ -185,3 +185,12 @@ func writeBody(w http.ResponseWriter, r *request, status int, contentType []stri
 	}
 	return nil
 }
+
+// code returns the error's code, "" for no error.
+func code(err error) oci.Code {
+	if err == nil {
+		return ""
+	}
+	_, list := told(err)
+	return list[0].Code
+}

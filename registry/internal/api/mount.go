@@ -49,12 +49,3 @@ func mountSource(mount, from string) (d oci.Digest, name oci.Name, ok bool) {
 	}
 	return d, name, err == nil
 }
-
-// code is the error's code, "" for no error.
-func code(err error) oci.Code {
-	if err == nil {
-		return ""
-	}
-	_, list := told(err)
-	return list[0].Code
-}

@@ -225,3 +225,201 @@ func (d *Descriptor) check() error {
 func invalid(format string, args ...any) *Error {
 	return NewError(CodeManifestInvalid, fmt.Sprintf(format, args...))
 }
+
+// References is everything that stored content of a manifest, of whatever kind
+// and by whomever written, may need.
+type References struct {
+	Needed    []Digest // blobs and manifests
+	Elsewhere []Digest // layers that lie elsewhere by design, though perhaps here too
+	Subject   Digest   // "" if it has none
+}
+
+// allReferences is the union of the fields of all manifest types that refer to
+// something: those of document, the layers of schema version 1, and the blobs
+// of the artifact manifest that never became a standard.
+type allReferences struct {
+	Config    *Descriptor  `json:"config"`
+	Layers    []Descriptor `json:"layers"`
+	Manifests []Descriptor `json:"manifests"`
+	Blobs     []Descriptor `json:"blobs"`
+	Subject   *Descriptor  `json:"subject"`
+	FSLayers  []struct {
+		BlobSum Digest `json:"blobSum"`
+	} `json:"fsLayers"`
+}
+
+// ReadReferences reads them. It errs on the side of more references: a document
+// that is both an index and a manifest needs what either needs. Digests that
+// are none are left out. The error is an *Error with CodeManifestInvalid.
+func ReadReferences(body []byte) (*References, error) {
+	if _, err := shape(body); err != nil {
+		return nil, err
+	}
+	var doc allReferences
+	if err := json.Unmarshal(body, &doc); err != nil && !odd(err) {
+		return nil, unreadable(err)
+	}
+	r := &References{Needed: make([]Digest, 0, 1+len(doc.Layers)+len(doc.Manifests)+len(doc.Blobs)+len(doc.FSLayers))}
+	if doc.Config != nil {
+		r.need(doc.Config.Digest)
+	}
+	for _, list := range [][]Descriptor{doc.Layers, doc.Manifests, doc.Blobs} {
+		for i := range list {
+			r.describe(&list[i])
+		}
+	}
+	for _, layer := range doc.FSLayers {
+		r.need(layer.BlobSum)
+	}
+	if doc.Subject != nil && digestProblem(string(doc.Subject.Digest)) == "" {
+		r.Subject = doc.Subject.Digest
+	}
+	return r, nil
+}
+
+func (r *References) describe(d *Descriptor) {
+	if !NonDistributable(d.MediaType) || len(d.URLs) == 0 {
+		r.need(d.Digest)
+	} else if digestProblem(string(d.Digest)) == "" {
+		r.Elsewhere = append(r.Elsewhere, d.Digest)
+	}
+}
+
+func (r *References) need(d Digest) {
+	if digestProblem(string(d)) == "" {
+		r.Needed = append(r.Needed, d)
+	}
+}
+
+// Bounds on a manifest's shape. A few bytes of JSON become a descriptor of
+// hundreds of bytes in memory, so a hostile body inside the size limit could
+// otherwise take a hundred times its length. Real indexes have some hundred
+// entries.
+const (
+	maxObjects  = 20_000
+	maxElements = 200_000
+	maxDepth    = 64
+)
+
+// shape walks a JSON document once, before it is decoded, and returns its
+// top-level keys. The error is about the bounds alone: whether the document is
+// JSON, the decoder says.
+func shape(body []byte) (keys []string, err error) {
+	var objects, elements, depth int
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '"':
+			end := stringEnd(body, i)
+			if depth == 1 && isKey(body, end) {
+				keys = append(keys, unquote(body[i:end]))
+			}
+			i = end - 1
+		case '{':
+			objects++
+			elements++
+			depth++
+		case '[':
+			elements++
+			depth++
+		case '}', ']':
+			depth--
+		case ',':
+			elements++
+		}
+		if objects > maxObjects || elements > maxElements || depth > maxDepth {
+			return nil, invalid("manifest has too many or too deeply nested elements")
+		}
+	}
+	return keys, nil
+}
+
+// fields are the keys that the registry reads.
+var fields = []string{"schemaVersion", "mediaType", "artifactType", "config", "layers", "fsLayers", "manifests", "subject", "annotations", "signatures"}
+
+// checkKeys refuses keys that one reader could take for another: encoding/json
+// folds the case of keys and takes the last of several, other readers of the
+// same bytes don't.
+func checkKeys(keys []string) error {
+	seen := make(map[string]bool, len(fields))
+	for _, key := range keys {
+		for _, field := range fields {
+			if strings.EqualFold(key, field) && (key != field || seen[field]) {
+				return invalid("manifest has the key %q twice, or in the wrong case", key)
+			}
+			seen[field] = seen[field] || key == field
+		}
+	}
+	return nil
+}
+
+// stringEnd is the index behind the string that begins at start.
+func stringEnd(body []byte, start int) int {
+	for i := start + 1; i < len(body); i++ {
+		switch body[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(body)
+}
+
+// isKey reports whether a colon follows.
+func isKey(body []byte, i int) bool {
+	for ; i < len(body); i++ {
+		switch body[i] {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return body[i] == ':'
+		}
+	}
+	return false
+}
+
+// unquote reads a JSON string; "" if it isn't one, which the decoder reports.
+func unquote(quoted []byte) (s string) {
+	_ = json.Unmarshal(quoted, &s)
+	return s
+}
+
+// Media types of manifests (image-spec 1.1, Docker image manifest v2 schema 2)
+// and of the few layers that are treated apart.
+const (
+	MediaTypeManifest       = "application/vnd.oci.image.manifest.v1+json"
+	MediaTypeIndex          = "application/vnd.oci.image.index.v1+json"
+	MediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	MediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+
+	MediaTypeDockerForeignLayer = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
+	mediaTypeNonDistributable   = "application/vnd.oci.image.layer.nondistributable.v1."
+
+	// Schema 1 can no longer be pushed; volumes of CNCF distribution 2 hold it.
+	mediaTypeSchema1       = "application/vnd.docker.distribution.manifest.v1+json"
+	mediaTypeSchema1Signed = "application/vnd.docker.distribution.manifest.v1+prettyjws"
+)
+
+// IsManifest reports whether content of the type is stored and served under
+// /manifests/.
+func IsManifest(mediaType string) bool {
+	switch mediaType {
+	case MediaTypeManifest, MediaTypeIndex, MediaTypeDockerManifest, MediaTypeDockerList:
+		return true
+	}
+	return false
+}
+
+// IsIndex reports whether the type lists manifests instead of layers.
+func IsIndex(mediaType string) bool {
+	return mediaType == MediaTypeIndex || mediaType == MediaTypeDockerList
+}
+
+func isDocker(mediaType string) bool {
+	return mediaType == MediaTypeDockerManifest || mediaType == MediaTypeDockerList
+}
+
+// NonDistributable reports whether a layer of the type may lie elsewhere, at its
+// descriptor's URLs.
+func NonDistributable(mediaType string) bool {
+	return mediaType == MediaTypeDockerForeignLayer || strings.HasPrefix(mediaType, mediaTypeNonDistributable)
+}

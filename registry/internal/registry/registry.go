@@ -132,11 +132,10 @@ func New(o Options) *Registry {
 	return r
 }
 
-// Repository returns the repository of that name, which need not exist. It
-// does no I/O.
-func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg: r, name: name} }
-
 // Check proves that the store can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
 	return fault(storage.Check(ctx, r.store, layout.Own+"/check", write && !r.opts.ReadOnly))
 }
+
+// CountQuotas counts again what quotas bound, such as after a collection. Failures are logged.
+func (r *Registry) CountQuotas(ctx context.Context) { r.opts.Quota.Count(ctx) }

@@ -23,20 +23,6 @@ func (r Repository) HasBytes(ctx context.Context, d oci.Digest) bool {
 	return err == nil
 }
 
-// writable is nil if clients may change the repository.
-func (r Repository) writable() error { return r.reg.writable() }
-
-// deletable is nil if clients may delete from the repository.
-func (r Repository) deletable() error {
-	if err := r.writable(); err != nil {
-		return err
-	}
-	if !r.reg.opts.DeleteEnabled {
-		return unsupported("deletion is disabled")
-	}
-	return nil
-}
-
 // CacheManifest stores a manifest of the upstream as it is, before what it refers to, and
 // has the tag, if it is not "", point at it. The manifest is returned also beside an error,
 // which says that it could not be stored.
