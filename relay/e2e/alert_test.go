@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/encryptedtest"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
 // told returns what a device has read in a room: each event's relation, if it has one, and the last line of its text as it is shown.
-func told(reader *encryptedtest.Reader, room string) (all []string) {
+func told(reader *servertest.Reader, room string) (all []string) {
 	for _, e := range reader.Events(room) {
 		relation, _ := e.Content["m.relates_to"].(map[string]any)
 		shown := e.Content
@@ -36,7 +36,7 @@ func told(reader *encryptedtest.Reader, room string) (all []string) {
 }
 
 // tells waits until a device has read exactly this in a room.
-func (s *site) tells(reader *encryptedtest.Reader, room string, want ...string) {
+func (s *site) tells(reader *servertest.Reader, room string, want ...string) {
 	s.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		got := told(reader, room)
@@ -51,7 +51,7 @@ func (s *site) tells(reader *encryptedtest.Reader, room string, want ...string) 
 
 // states returns what a device has read in a room: a message, edit, reply or reaction, and the first of the words that it holds.
 // Events that hold none are left out.
-func states(reader *encryptedtest.Reader, room string, words ...string) (all []string) {
+func states(reader *servertest.Reader, room string, words ...string) (all []string) {
 	for _, e := range reader.Events(room) {
 		relation, _ := e.Content["m.relates_to"].(map[string]any)
 		kind, _ := relation["rel_type"].(string)

@@ -14,8 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/encryptedtest"
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -23,7 +22,7 @@ import (
 type attached struct{ kind, name, content string }
 
 // attachments are those in a room, in order. A reader decrypts those of an encrypted one.
-func (s *site) attachments(room string, reader *encryptedtest.Reader) (all []attached) {
+func (s *site) attachments(room string, reader *servertest.Reader) (all []attached) {
 	s.Helper()
 	if reader == nil {
 		for _, e := range s.events(room) {
@@ -71,7 +70,7 @@ func TestAttachments(t *testing.T) {
 			s := newSite(t)
 			s.start()
 			var room string
-			var reader *encryptedtest.Reader
+			var reader *servertest.Reader
 			if sealed {
 				room, reader = s.sealedRoom()
 			}
@@ -105,7 +104,7 @@ func TestAttachments(t *testing.T) {
 					tt.args[i] = strings.ReplaceAll(tt.args[i], "BODY", body)
 				}
 				path := []string{"/upload", "/send/"}[i%2] // what the relay waits for when it is killed
-				s.proxy.Script(faultproxy.Rule{Path: path, Fault: faultproxy.HangAfter()})
+				s.proxy.Script(servertest.Rule{Path: path, Fault: servertest.HangAfter()})
 				if out, err := exec.CommandContext(s.ctx, programtest.Tool(t, tt.args[0]), tt.args[1:]...).CombinedOutput(); err != nil {
 					t.Errorf("%s: %v\n%s", tt.name, err, strings.ReplaceAll(string(out), a.token, "TOKEN"))
 				}

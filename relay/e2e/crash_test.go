@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/faultproxy"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -51,7 +51,7 @@ func (s *site) killLoop(total int, life time.Duration, bodies func(app) []string
 	for i := range apps {
 		apps[i] = s.application(fmt.Sprint("sender", i), "")
 	}
-	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Fault: faultproxy.Sometimes(50, faultproxy.DropAnswer())})
+	s.proxy.Script(servertest.Rule{Method: http.MethodPut, Path: "/send/", Fault: servertest.Sometimes(50, servertest.DropAnswer())})
 	var posted atomic.Int64
 	for i, a := range apps {
 		go func() {

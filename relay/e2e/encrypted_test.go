@@ -12,22 +12,20 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/encryptedtest"
-	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 )
 
 // sealedRoom is a room of the owner's as today's clients make it, with a device that reads there.
-func (s *site) sealedRoom() (room string, reader *encryptedtest.Reader) {
+func (s *site) sealedRoom() (room string, reader *servertest.Reader) {
 	s.Helper()
-	reader = encryptedtest.New(s.T, homeserver.URL, s.name+"owner", s.name+"owner-password")
+	reader = servertest.NewReader(s.T, homeserver.URL, s.name+"owner", s.name+"owner-password")
 	return s.ownersRoom(map[string]any{"initial_state": []map[string]any{{
 		"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2", "rotation_period_msgs": 20},
 	}}}), reader
 }
 
 // reads waits until a device has read texts, in order and each once.
-func (s *site) reads(reader *encryptedtest.Reader, room string, want ...string) {
+func (s *site) reads(reader *servertest.Reader, room string, want ...string) {
 	s.Helper()
 	for end := time.Now().Add(3 * time.Minute); !slices.Equal(reader.Bodies(room), want); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -88,10 +86,10 @@ func TestEncrypted_EverythingArrives(t *testing.T) {
 func TestEncrypted_RoomBecomesEncrypted(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	reader := encryptedtest.New(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
+	reader := servertest.NewReader(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
 	a := s.application("sealed later", "")
 	s.becomes(s.say(a, "open"), "sent")
-	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Fault: faultproxy.Matrix(500, "M_UNKNOWN")}) // tried in the clear, and not taken
+	s.proxy.Script(servertest.Rule{Method: http.MethodPut, Path: "/send/", Fault: servertest.Matrix(500, "M_UNKNOWN")}) // tried in the clear, and not taken
 	waits := s.say(a, "tried in the clear")
 	s.becomes(waits, "retry_wait")
 	s.stop()
@@ -112,7 +110,7 @@ func TestEncrypted_KilledAgainAndAgain(t *testing.T) {
 	s.start()
 	room, reader := s.sealedRoom()
 	sealed, plain := s.application("sealed", room), s.application("plain", "")
-	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Fault: faultproxy.Sometimes(10, faultproxy.DropAnswer())})
+	s.proxy.Script(servertest.Rule{Method: http.MethodPut, Path: "/send/", Fault: servertest.Sometimes(10, servertest.DropAnswer())})
 	const n = 30
 	done := make(chan struct{})
 	go func() {
@@ -234,7 +232,7 @@ func TestEncrypted_SeveralRelays(t *testing.T) {
 }
 
 // senders are the devices that encrypted events come from.
-func senders(events []synapsetest.Event) map[string]bool {
+func senders(events []servertest.SynapseEvent) map[string]bool {
 	all := map[string]bool{}
 	for _, e := range events {
 		all[e.Field("device_id")] = true

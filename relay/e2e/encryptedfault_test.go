@@ -15,9 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/encryptedtest"
-	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 )
 
 // told waits until doctor, log and web interface say the same sentence about encryption, the doctor once.
@@ -78,7 +76,7 @@ func TestFull_Encrypted_IdentityResetByAnotherClient(t *testing.T) {
 	s.becomes(s.say(a, "before"), "sent")
 	s.trusts(client, room, "before")
 
-	other := encryptedtest.NewWebClient(t, homeserver.URL, s.name+"bot", botPassword)
+	other := servertest.NewWebClient(t, homeserver.URL, s.name+"bot", botPassword)
 	key := other.NewIdentity()
 	s.told("Another client has replaced the bot's identity: set matrix.recovery_key to the recovery key that it showed.")
 	s.becomes(s.say(a, "meanwhile"), "sent")
@@ -192,7 +190,7 @@ func TestEncrypted_KeysLostAtTheHomeserver(t *testing.T) {
 	s.becomes(s.say(a, "one"), "sent")
 	s.stop()
 	s.proxy.Forget()
-	s.proxy.Script(faultproxy.Rule{Path: "/keys/query", Times: 1, Fault: faultproxy.Answer(http.StatusOK, `{"device_keys":{}}`)})
+	s.proxy.Script(servertest.Rule{Path: "/keys/query", Times: 1, Fault: servertest.Answer(http.StatusOK, `{"device_keys":{}}`)})
 	s.start()
 	s.becomes(s.say(a, "two"), "sent")
 	s.reads(reader, room, "one", "two")
@@ -215,7 +213,7 @@ func TestFull_Encrypted_AwayForDays(t *testing.T) {
 	s.must(err)
 	s.start()
 	room, reader := s.sealedRoom()
-	left := encryptedtest.New(t, homeserver.URL, s.name+"leaver", leaver.Password)
+	left := servertest.NewReader(t, homeserver.URL, s.name+"leaver", leaver.Password)
 	s.must(s.owner.Invite(s.ctx, room, leaver.ID))
 	s.must(left.Join(s.ctx, room))
 	a := s.application("away", room)
@@ -223,8 +221,8 @@ func TestFull_Encrypted_AwayForDays(t *testing.T) {
 	s.reads(left, room, "one")
 	s.stop()
 
-	second := encryptedtest.New(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
-	late := encryptedtest.New(t, homeserver.URL, s.name+"late", s.name+"late-password")
+	second := servertest.NewReader(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
+	late := servertest.NewReader(t, homeserver.URL, s.name+"late", s.name+"late-password")
 	for _, user := range []string{homeserver.UserID(s.name + "late"), silent.ID} {
 		s.must(s.owner.Invite(s.ctx, room, user))
 	}
@@ -239,7 +237,7 @@ func TestFull_Encrypted_AwayForDays(t *testing.T) {
 	s.proxy.Forget()
 	s.start()
 	s.becomes(s.say(a, "two"), "sent")
-	for _, r := range []*encryptedtest.Reader{reader, second, late} {
+	for _, r := range []*servertest.Reader{reader, second, late} {
 		s.eventually("the message is read", func() bool {
 			bodies := r.Bodies(room)
 			return len(bodies) > 0 && bodies[len(bodies)-1] == "two"
@@ -255,10 +253,10 @@ func TestFull_Encrypted_AwayForDays(t *testing.T) {
 // The one-time keys of a member's device are used up: it gets the room's key by its fallback key. The bot uploads new ones of its own.
 func TestFull_Encrypted_OneTimeKeysUsedUp(t *testing.T) {
 	s := newSite(t)
-	way, err := faultproxy.Start(homeserver.URL)
+	way, err := servertest.StartProxy(homeserver.URL)
 	s.must(err)
 	t.Cleanup(way.Close)
-	client := encryptedtest.NewWebClient(t, way.URL, s.name+"owner", s.name+"owner-password")
+	client := servertest.NewWebClient(t, way.URL, s.name+"owner", s.name+"owner-password")
 	client.NewIdentity()
 	device := client.Start()
 	room := client.CreateRoom(s.botID)
@@ -287,7 +285,7 @@ func TestFull_Encrypted_OneTimeKeysUsedUp(t *testing.T) {
 }
 
 // claim takes a one-time key of a device, "" if there is none.
-func (s *site) claim(as *synapsetest.User, user, device string) (key string) {
+func (s *site) claim(as *servertest.User, user, device string) (key string) {
 	s.Helper()
 	var out struct {
 		Keys map[string]map[string]map[string]any `json:"one_time_keys"`

@@ -10,9 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"slipway/relay/internal/encryptedtest"
-	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/servertest"
 )
 
 // Hundreds of messages, over more than ten sessions: a member's device reads each once and in order. A member who joins in the middle, and the
@@ -36,9 +34,9 @@ func TestFull_Encrypted_ManySessions(t *testing.T) {
 
 	late, err := homeserver.NewUser(s.ctx, s.name+"late", false)
 	s.must(err)
-	others := []*encryptedtest.Reader{
-		encryptedtest.New(t, homeserver.URL, s.name+"owner", s.name+"owner-password"),
-		encryptedtest.New(t, homeserver.URL, s.name+"late", late.Password),
+	others := []*servertest.Reader{
+		servertest.NewReader(t, homeserver.URL, s.name+"owner", s.name+"owner-password"),
+		servertest.NewReader(t, homeserver.URL, s.name+"late", late.Password),
 	}
 	s.must(s.owner.Invite(s.ctx, room, late.ID))
 	s.must(others[1].Join(s.ctx, room))
@@ -79,7 +77,7 @@ func TestEncrypted_KilledAtEachStage(t *testing.T) {
 // The same on PostgreSQL.
 func TestFull_Encrypted_KilledAtEachStage_PostgreSQL(t *testing.T) {
 	s := newSite(t)
-	pg, err := pgtest.Shared(s.ctx)
+	pg, err := servertest.SharedPostgres(s.ctx)
 	s.must(err)
 	dsn := pg.Database(t)
 	s.env = []string{"RELAY_DATABASE_DIALECT=postgres", "RELAY_DATABASE_CONNECTION=" + dsn, "RELAY_MATRIX_PICKLE_KEY=a key for the tests of this package"}
@@ -109,17 +107,17 @@ func (s *site) killedAtEachStage(killed func()) {
 	var secret, open []string
 	for _, stage := range []struct {
 		name, path string
-		fault      faultproxy.Fault
+		fault      servertest.Fault
 	}{
-		{"one-time keys are claimed", "/keys/claim", faultproxy.HangAfter()},
-		{"the device is opened", "/keys/query", faultproxy.Hang()},
-		{"the members are asked for", "/members", faultproxy.Hang()},
-		{"the room's key is sent", "/sendToDevice/", faultproxy.Hang()},
-		{"the room's key has arrived", "/sendToDevice/", faultproxy.HangAfter()},
-		{"the event is sent", "/send/m.room.encrypted/", faultproxy.Hang()},
-		{"the event has arrived", "/send/m.room.encrypted/", faultproxy.HangAfter()},
+		{"one-time keys are claimed", "/keys/claim", servertest.HangAfter()},
+		{"the device is opened", "/keys/query", servertest.Hang()},
+		{"the members are asked for", "/members", servertest.Hang()},
+		{"the room's key is sent", "/sendToDevice/", servertest.Hang()},
+		{"the room's key has arrived", "/sendToDevice/", servertest.HangAfter()},
+		{"the event is sent", "/send/m.room.encrypted/", servertest.Hang()},
+		{"the event has arrived", "/send/m.room.encrypted/", servertest.HangAfter()},
 	} {
-		s.proxy.Script(faultproxy.Rule{Path: stage.path, Fault: stage.fault})
+		s.proxy.Script(servertest.Rule{Path: stage.path, Fault: stage.fault})
 		before := len(s.proxy.Records(stage.path))
 		s.start()
 		secret, open = append(secret, "secret: "+stage.name), append(open, "open: "+stage.name)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/servertest"
 )
 
 // The primary of PostgreSQL dies under load. While only its standby is there nothing is accepted, and the relays say why; once
@@ -20,7 +20,7 @@ func TestFull_Failover_PrimaryKilled_NothingAcceptedIsLost(t *testing.T) {
 	standby, err := f.pg.Standby(f.ctx)
 	f.must(err)
 	t.Cleanup(standby.Remove)
-	f.dsn = pgtest.AnyDSN(f.database, f.pg, standby)
+	f.dsn = servertest.AnyDSN(f.database, f.pg, standby)
 	for _, m := range f.relays {
 		m.start()
 	}

@@ -8,23 +8,23 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 )
 
 // Each fault hits some attempts of a row of messages; what arrives is every message once and in order. Package matrix
 // has what the homeserver refuses without a doubt.
 func TestFaultsOfSendingEndWithOneEventEach(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]faultproxy.Fault{
-		"dropped answer":         faultproxy.DropAnswer(),
-		"half an answer":         faultproxy.Truncate(),
-		"cut JSON":               faultproxy.Cut(),
-		"web page with 200":      faultproxy.ReplaceAnswer(http.StatusOK, "<html>hello</html>"),
-		"web page with 502":      faultproxy.ReplaceAnswer(http.StatusBadGateway, "<html>bad gateway</html>"),
-		"soft logout":            faultproxy.Answer(http.StatusUnauthorized, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`),
-		"slow":                   faultproxy.Delay(500 * time.Millisecond),
-		"no answer (half-open)":  faultproxy.Hang(),
-		"no answer after it did": faultproxy.HangAfter(),
+	for name, fault := range map[string]servertest.Fault{
+		"dropped answer":         servertest.DropAnswer(),
+		"half an answer":         servertest.Truncate(),
+		"cut JSON":               servertest.Cut(),
+		"web page with 200":      servertest.ReplaceAnswer(http.StatusOK, "<html>hello</html>"),
+		"web page with 502":      servertest.ReplaceAnswer(http.StatusBadGateway, "<html>bad gateway</html>"),
+		"soft logout":            servertest.Answer(http.StatusUnauthorized, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`),
+		"slow":                   servertest.Delay(500 * time.Millisecond),
+		"no answer (half-open)":  servertest.Hang(),
+		"no answer after it did": servertest.HangAfter(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			stub := newStub(t)
@@ -34,13 +34,13 @@ func TestFaultsOfSendingEndWithOneEventEach(t *testing.T) {
 	}
 	t.Run("no answer of Synapse", func(t *testing.T) {
 		s := newSite(t)
-		s.sendsDespite(faultproxy.HangAfter(), "2s", func(a app) []string { return s.bodies(a.room) })
+		s.sendsDespite(servertest.HangAfter(), "2s", func(a app) []string { return s.bodies(a.room) })
 	})
 }
 
 // sendsDespite sends five messages, and two of the sends meet the fault. The timeout holds for these requests; making the room may
 // take longer.
-func (s *site) sendsDespite(fault faultproxy.Fault, timeout string, bodies func(app) []string) {
+func (s *site) sendsDespite(fault servertest.Fault, timeout string, bodies func(app) []string) {
 	s.Helper()
 	s.start()
 	a := s.application("faulty", "")
@@ -48,7 +48,7 @@ func (s *site) sendsDespite(fault faultproxy.Fault, timeout string, bodies func(
 	s.stop()
 	s.timeout = timeout
 	s.start()
-	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Times: 2, Fault: fault})
+	s.proxy.Script(servertest.Rule{Method: http.MethodPut, Path: "/send/", Times: 2, Fault: fault})
 	want := []string{"m0"}
 	for i := range 5 {
 		want = append(want, fmt.Sprint("m", i+1))
@@ -86,7 +86,7 @@ func TestHomeserverAwayAtStart(t *testing.T) {
 // settled by the room's history, both ways.
 func TestHardLogoutSettlesByHistory(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]faultproxy.Fault{"it had arrived": faultproxy.DropAnswer(), "it had not": faultproxy.Drop()} {
+	for name, fault := range map[string]servertest.Fault{"it had arrived": servertest.DropAnswer(), "it had not": servertest.Drop()} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.start()
@@ -94,8 +94,8 @@ func TestHardLogoutSettlesByHistory(t *testing.T) {
 			s.becomes(s.say(a, "m0"), "sent")
 			// The echo of sync would settle it sooner: keep it away.
 			s.proxy.Script(
-				faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Fault: fault},
-				faultproxy.Rule{Path: "/sync", Fault: faultproxy.Hang()},
+				servertest.Rule{Method: http.MethodPut, Path: "/send/", Fault: fault},
+				servertest.Rule{Path: "/sync", Fault: servertest.Hang()},
 			)
 			s.proxy.Forget()
 			s.say(a, "m1")
@@ -174,7 +174,7 @@ func TestHealth_NothingIsSent_TellsThatTheHomeserverIsAway(t *testing.T) {
 		return out.text("matrix")
 	}
 	s.eventually("green", func() bool { return colour() == "green" })
-	s.proxy.Script(faultproxy.Rule{Path: "/sync", Fault: faultproxy.Matrix(503, "M_UNKNOWN")})
+	s.proxy.Script(servertest.Rule{Path: "/sync", Fault: servertest.Matrix(503, "M_UNKNOWN")})
 	s.eventually("orange while only sync fails", func() bool { return colour() == "orange" })
 	s.proxy.Script()
 	s.eventually("green again", func() bool { return colour() == "green" })

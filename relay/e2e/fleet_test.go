@@ -16,14 +16,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
 // fleet is several relays on one PostgreSQL database, with nginx in front. The site's requests go through nginx.
 type fleet struct {
 	*site
-	pg        *pgtest.Server
+	pg        *servertest.Postgres
 	database  string
 	dsn       string // how the relays reach it
 	pickleKey string // "" for none
@@ -42,14 +42,14 @@ type member struct {
 
 func newFleet(t *testing.T, upstream string, n int) *fleet {
 	t.Helper()
-	return fleetOn(newSiteAt(t, upstream), n, pgtest.Shared)
+	return fleetOn(newSiteAt(t, upstream), n, servertest.SharedPostgres)
 }
 
 // newFleetOfItsOwn is newFleet with a server that the test may stop and kill.
 func newFleetOfItsOwn(t *testing.T, upstream string, n int) *fleet {
 	t.Helper()
-	return fleetOn(newSiteAt(t, upstream), n, func(ctx context.Context) (*pgtest.Server, error) {
-		pg, err := pgtest.Start(ctx, pgtest.Options{Durable: true})
+	return fleetOn(newSiteAt(t, upstream), n, func(ctx context.Context) (*servertest.Postgres, error) {
+		pg, err := servertest.StartPostgres(ctx, servertest.PostgresOptions{Durable: true})
 		if err == nil {
 			t.Cleanup(pg.Remove)
 		}
@@ -57,7 +57,7 @@ func newFleetOfItsOwn(t *testing.T, upstream string, n int) *fleet {
 	})
 }
 
-func fleetOn(s *site, n int, server func(context.Context) (*pgtest.Server, error)) *fleet {
+func fleetOn(s *site, n int, server func(context.Context) (*servertest.Postgres, error)) *fleet {
 	s.Helper()
 	f, t := &fleet{site: s}, s.T
 	var err error

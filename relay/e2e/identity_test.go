@@ -10,7 +10,7 @@ import (
 
 	"maunium.net/go/mautrix/id"
 
-	"slipway/relay/internal/encryptedtest"
+	"slipway/relay/internal/servertest"
 )
 
 // A room that the relay makes is encrypted. A message waits until its owner has a device, is read there, and comes from a device
@@ -23,7 +23,7 @@ func TestEncrypted_RoomOfTheRelays(t *testing.T) {
 	a := s.application("fresh", "")
 	first := s.say(a, "for whoever comes")
 	s.wantReason(s.becomes(first, "blocked"), "Nobody in the room has a device")
-	reader := encryptedtest.New(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
+	reader := servertest.NewReader(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
 	s.becomes(first, "sent")
 	s.reads(reader, a.room, "for whoever comes")
 	s.must(reader.Verify(s.ctx, s.name+"owner-password", id.UserID(s.botID)))
@@ -51,7 +51,7 @@ func TestEncrypted_RoomOfTheRelays(t *testing.T) {
 	if kept != 1 {
 		t.Errorf("%d recovery keys are made", kept)
 	}
-	other := encryptedtest.New(t, homeserver.URL, s.name+"bot", botPassword) // the bot's administrator, in another client
+	other := servertest.NewReader(t, homeserver.URL, s.name+"bot", botPassword) // the bot's administrator, in another client
 	s.must(other.Machine.VerifyWithRecoveryKey(s.ctx, key))
 }
 

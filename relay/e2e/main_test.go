@@ -13,12 +13,12 @@ import (
 	"strconv"
 	"testing"
 
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 )
 
 var (
 	relayBinary string
-	homeserver  *synapsetest.Server
+	homeserver  *servertest.Synapse
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -30,7 +30,7 @@ func run(m *testing.M) int {
 		_ = flag.Set("test.parallel", "6")
 	}
 	var err error
-	if homeserver, err = synapsetest.Shared(context.Background()); err != nil {
+	if homeserver, err = servertest.SharedSynapse(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/encryptedtest"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -56,7 +56,7 @@ scrape_configs: [{job_name: disks, static_configs: [{targets: [%q]}]}]
 }
 
 // showsInBoth waits until two rooms show these states, and no others.
-func (s *site) showsInBoth(reader *encryptedtest.Reader, rooms [2]string, words []string, want ...string) {
+func (s *site) showsInBoth(reader *servertest.Reader, rooms [2]string, words []string, want ...string) {
 	s.Helper()
 	var got []string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 )
 
 // A user's application sends only to a room that the user is in, as the homeserver says, and only for as long.
@@ -34,7 +34,7 @@ func TestRight_UserInAndOutOfTheRoom(t *testing.T) {
 		t.Errorf("invited only: %d %v", status, out)
 	}
 	s.must(anna.Join(s.ctx, room))
-	s.proxy.Script(faultproxy.Rule{Path: "/m.room.member/", Fault: faultproxy.Matrix(503, "M_UNKNOWN")})
+	s.proxy.Script(servertest.Rule{Path: "/m.room.member/", Fault: servertest.Matrix(503, "M_UNKNOWN")})
 	if status, out := create(); status != http.StatusServiceUnavailable {
 		t.Errorf("while nobody can tell: %d %v", status, out)
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -26,7 +26,7 @@ func TestSenders(t *testing.T) {
 	s.start()
 	a := s.application("senders", "")
 	strict := s.strictToken(a)
-	s.proxy.Script(faultproxy.Rule{Path: "/send/", Fault: faultproxy.HangAfter()})
+	s.proxy.Script(servertest.Rule{Path: "/send/", Fault: servertest.HangAfter()})
 	var sent []string
 	for _, tt := range []struct {
 		name, program string

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -25,14 +25,14 @@ import (
 // configuration.
 type ground struct {
 	*site
-	hs      *synapsetest.Server
+	hs      *servertest.Synapse
 	secrets string
 	bot     string
 	person  string
 }
 
 // newGround prepares a place on hs for a bot and a person of their own.
-func newGround(t *testing.T, hs *synapsetest.Server) *ground {
+func newGround(t *testing.T, hs *servertest.Synapse) *ground {
 	t.Helper()
 	g := &ground{site: siteAt(t, hs.URL), hs: hs}
 	g.secrets, g.bot, g.person = filepath.Join(g.dir, "secrets"), g.name+"bot", g.name+"owner"
@@ -52,15 +52,15 @@ func (g *ground) beside(t *testing.T) *ground {
 }
 
 // newSynapse is a homeserver of a test's own.
-func newSynapse(t *testing.T, limits bool) *synapsetest.Server {
+func newSynapse(t *testing.T, limits bool) *servertest.Synapse {
 	t.Helper()
 	t.Parallel()
 	return startSynapse(t, limits)
 }
 
-func startSynapse(t *testing.T, limits bool) *synapsetest.Server {
+func startSynapse(t *testing.T, limits bool) *servertest.Synapse {
 	t.Helper()
-	hs, err := synapsetest.Start(t.Context(), synapsetest.Options{Dir: t.TempDir(), DefaultRateLimits: limits})
+	hs, err := servertest.StartSynapse(t.Context(), servertest.SynapseOptions{Dir: t.TempDir(), DefaultRateLimits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -33,8 +32,8 @@ type site struct {
 	*testing.T
 	ctx      context.Context
 	name     string
-	proxy    *faultproxy.Proxy
-	owner    *synapsetest.User
+	proxy    *servertest.Proxy
+	owner    *servertest.User
 	botID    string
 	dir      string
 	addr     string
@@ -73,11 +72,11 @@ func siteAt(t *testing.T, upstream string) *site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	s := &site{T: t, ctx: ctx, name: synapsetest.Name(), dir: t.TempDir(), addr: programtest.FreeAddr(t)}
+	s := &site{T: t, ctx: ctx, name: servertest.Name(), dir: t.TempDir(), addr: programtest.FreeAddr(t)}
 	s.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	t.Cleanup(s.http.CloseIdleConnections)
 	var err error
-	s.proxy, err = faultproxy.Start(upstream)
+	s.proxy, err = servertest.StartProxy(upstream)
 	s.must(err)
 	t.Cleanup(s.proxy.Close)
 	s.botID = "@" + s.name + "bot:localhost"
@@ -377,11 +376,11 @@ func (s *site) becomes(id int64, state string) object {
 }
 
 // events of the room that the bot sent, as the owner reads them.
-func (s *site) events(room string) []synapsetest.Event {
+func (s *site) events(room string) []servertest.SynapseEvent {
 	s.Helper()
 	all, err := s.owner.Messages(s.ctx, room, "m.room.message")
 	s.must(err)
-	return slices.DeleteFunc(all, func(e synapsetest.Event) bool { return e.Sender != s.botID })
+	return slices.DeleteFunc(all, func(e servertest.SynapseEvent) bool { return e.Sender != s.botID })
 }
 
 func (s *site) bodies(room string) []string {
@@ -394,11 +393,11 @@ func (s *site) bodies(room string) []string {
 }
 
 // sealed are the encrypted events of a room that are not removed.
-func (s *site) sealed(room string) []synapsetest.Event {
+func (s *site) sealed(room string) []servertest.SynapseEvent {
 	s.Helper()
 	all, err := s.owner.Messages(s.ctx, room, "m.room.encrypted")
 	s.must(err)
-	return slices.DeleteFunc(all, func(e synapsetest.Event) bool { return e.Field("ciphertext") == "" })
+	return slices.DeleteFunc(all, func(e servertest.SynapseEvent) bool { return e.Field("ciphertext") == "" })
 }
 
 // wantBodies holds the room against exactly these messages, in order.

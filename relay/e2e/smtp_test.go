@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -39,7 +39,7 @@ func TestMail(t *testing.T) {
 		"with file":  append(login, "--auth", "PLAIN", "--attach-type", "text/plain", "--attach-name", "notes.txt", "--attach", "@"+file),
 		"as HTML":    append(login, "--auth", "PLAIN", "--header", "Content-Type: text/html", "--add-header", "MIME-Version: 1.0"),
 	} {
-		s.proxy.Script(faultproxy.Rule{Path: "/send/", Fault: faultproxy.HangAfter()})
+		s.proxy.Script(servertest.Rule{Path: "/send/", Fault: servertest.HangAfter()})
 		if out, err := swaks(append(args, "--body", "sent "+body)...); err != nil {
 			t.Errorf("%s: %v\n%s", body, err, strings.ReplaceAll(out, a.token, "TOKEN"))
 			continue

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/encryptedtest"
+	"slipway/relay/internal/servertest"
 )
 
 // shows waits until the last event that a web client shows of a room has a text, or, without one, is a file. It returns all events.
-func (s *site) shows(client *encryptedtest.WebClient, room, last string) (all []encryptedtest.Shown) {
+func (s *site) shows(client *servertest.WebClient, room, last string) (all []servertest.Shown) {
 	s.Helper()
 	s.eventually("the web client shows "+last, func() bool {
 		all = client.Events(room)
@@ -27,7 +27,7 @@ func (s *site) shows(client *encryptedtest.WebClient, room, last string) (all []
 }
 
 // trusts is shows, and waits until the client shows the last event without a warning: it may have to ask for the sender's keys first.
-func (s *site) trusts(client *encryptedtest.WebClient, room, last string) (all []encryptedtest.Shown) {
+func (s *site) trusts(client *servertest.WebClient, room, last string) (all []servertest.Shown) {
 	s.Helper()
 	s.eventually("the web client does not warn of "+last, func() bool {
 		all = s.shows(client, room, last)
@@ -38,9 +38,9 @@ func (s *site) trusts(client *encryptedtest.WebClient, room, last string) (all [
 }
 
 // roomOfOwner is a room that the owner makes in a web client with an identity of their own, with the bot invited.
-func (s *site) roomOfOwner() (client *encryptedtest.WebClient, room string) {
+func (s *site) roomOfOwner() (client *servertest.WebClient, room string) {
 	s.Helper()
-	client = encryptedtest.NewWebClient(s.T, homeserver.URL, s.name+"owner", s.name+"owner-password")
+	client = servertest.NewWebClient(s.T, homeserver.URL, s.name+"owner", s.name+"owner-password")
 	client.NewIdentity()
 	client.Start()
 	return client, client.CreateRoom(s.botID)
@@ -77,7 +77,7 @@ func TestEncrypted_WebClient(t *testing.T) {
 	}
 	s.ask(http.MethodDelete, fmt.Sprintf("/message/%d", marked.id()), nil)
 	s.eventually("the web client shows the removal", func() bool {
-		return slices.ContainsFunc(client.Events(room), func(e encryptedtest.Shown) bool { return e.ID == all[1].ID && e.Removed })
+		return slices.ContainsFunc(client.Events(room), func(e servertest.Shown) bool { return e.ID == all[1].ID && e.Removed })
 	})
 	s.noPlainText("secret one", "secret two", "secret line")
 }

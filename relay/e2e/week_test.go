@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/encryptedtest"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -76,7 +76,7 @@ func (s *site) flap(a app, alert string, resolved bool, began time.Time) {
 }
 
 // heads returns the messages of a room that are neither edits nor replies, and how many threads there are.
-func heads(reader *encryptedtest.Reader, room string) (messages []string, threads int) {
+func heads(reader *servertest.Reader, room string) (messages []string, threads int) {
 	roots := map[any]bool{}
 	for _, e := range reader.Events(room) {
 		relation, ok := e.Content["m.relates_to"].(map[string]any)

@@ -13,8 +13,7 @@ import (
 	"maunium.net/go/mautrix/event"
 	"maunium.net/go/mautrix/id"
 
-	"slipway/relay/internal/encryptedtest"
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 )
 
 // person is somebody whose messages the command shows.
@@ -61,11 +60,11 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 		t.Skip("needs a homeserver; `make test` runs it")
 	}
 	ctx := t.Context()
-	server, err := synapsetest.Shared(ctx)
+	server, err := servertest.SharedSynapse(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := synapsetest.Name()
+	name := servertest.Name()
 	reader := "@" + name + "reader:localhost"
 	sender, err := server.NewUser(ctx, name+"sender", false)
 	if err != nil {
@@ -87,7 +86,7 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := encryptedtest.New(t, server.URL, name+"sender", sender.Password)
+	device := servertest.NewReader(t, server.URL, name+"sender", sender.Password)
 	var all []string
 	for _, text := range []string{"first", "second", "third"} {
 		if _, err := sender.Send(ctx, hall, "m.room.message", map[string]string{"msgtype": "m.text", "body": "open " + text}); err != nil {
@@ -155,7 +154,7 @@ func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 }
 
 // sendEncrypted sends a message to the devices of the reader, as a client does that begins a new session for each.
-func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader, to id.UserID, room id.RoomID, content map[string]any) id.EventID {
+func sendEncrypted(ctx context.Context, t *testing.T, from *servertest.Reader, to id.UserID, room id.RoomID, content map[string]any) id.EventID {
 	t.Helper()
 	states, ok := from.Machine.StateStore.(mautrix.StateStore)
 	if !ok {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 )
 
 func newServeCommand() *cobra.Command {
-	var o synapsetest.Options
+	var o servertest.SynapseOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the homeserver until a signal",
@@ -27,8 +27,8 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, o synapsetest.Options) error {
-	server, err := synapsetest.Start(ctx, o)
+func serve(ctx context.Context, o servertest.SynapseOptions) error {
+	server, err := servertest.StartSynapse(ctx, o)
 	if err != nil {
 		return err
 	}

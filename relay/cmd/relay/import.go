@@ -12,7 +12,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/store"
 	"slipway/shared/command"
 )
@@ -33,7 +32,7 @@ func newImportPushBitsCommand() *cobra.Command {
 			"The bot must be in the rooms: set matrix.username to the account that PushBits used, and run `relay doctor` afterwards.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			old, err := pushbits.Read(cmd.Context(), args[0])
+			old, err := store.ReadPushBits(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -49,7 +48,7 @@ func newImportPushBitsCommand() *cobra.Command {
 	return cmd
 }
 
-func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, commit bool) (imported []account.Imported, err error) {
+func importPushBits(cmd *cobra.Command, file string, old *store.PushBits, commit bool) (imported []account.Imported, err error) {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (d *desk) logsIn(name, password string, status int) {
 
 func pushBitsFile(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/pushbits/testdata/pushbits.sql")
+	text, err := os.ReadFile("../../internal/store/testdata/pushbits.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

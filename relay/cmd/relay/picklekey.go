@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"slipway/relay/internal/config"
-	"slipway/relay/internal/fserror"
 	"slipway/shared/durable"
+	"slipway/shared/fserror"
 )
 
 // pickleKeySuffix is behind the name of the SQLite database in that of the file with the pickle key.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
-	"slipway/relay/internal/setup"
 )
 
 // setupOptions are the flags of `relay setup`.
@@ -58,7 +58,7 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if err := setup.MakeSecrets(secrets, registry, say); err != nil {
+	if err := client.MakeSecrets(secrets, registry, say); err != nil {
 		return err
 	}
 	cfg, err := loadConfig(cmd, o.config)
@@ -69,11 +69,11 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	a := &setup.ApplicationSetup{
+	a := &client.ApplicationSetup{
 		Name: o.app, Admin: cfg.Admin.Name, Person: cfg.Admin.MatrixID, NewRoom: o.newRoom,
 		Secrets: secrets, Registry: registry, Accounts: accounts, Say: say,
 	}
-	closeRelay, err := openRelay(ctx, cfg, a, o.relay, secrets.Path(setup.BotPassword))
+	closeRelay, err := openRelay(ctx, cfg, a, o.relay, secrets.Path(client.BotPassword))
 	if err != nil {
 		return err
 	}
@@ -90,14 +90,14 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 }
 
 // openSecrets opens the relay's and the registry's secret folders, which may be the same. done closes them.
-func openSecrets(o setupOptions) (secrets, registry *setup.Secrets, done func() error, err error) {
-	if secrets, err = setup.Open(o.secrets); err != nil {
+func openSecrets(o setupOptions) (secrets, registry *client.Secrets, done func() error, err error) {
+	if secrets, err = client.OpenSecrets(o.secrets); err != nil {
 		return nil, nil, nil, err
 	}
 	if o.registrySecrets == "" || o.registrySecrets == o.secrets {
 		return secrets, secrets, secrets.Close, nil
 	}
-	if registry, err = setup.Open(o.registrySecrets); err != nil {
+	if registry, err = client.OpenSecrets(o.registrySecrets); err != nil {
 		return nil, nil, nil, errors.Join(err, secrets.Close())
 	}
 	return secrets, registry, func() error { return errors.Join(registry.Close(), secrets.Close()) }, nil
@@ -105,12 +105,12 @@ func openSecrets(o setupOptions) (secrets, registry *setup.Secrets, done func() 
 
 // setupAccounts waits for the homeserver and makes the accounts; nil without a
 // registration secret.
-func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secrets *setup.Secrets, say func(string, ...any)) (*setup.Accounts, error) {
-	homeserver, err := setup.NewHomeserver(cfg.Matrix.Homeserver)
+func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secrets *client.Secrets, say func(string, ...any)) (*client.Accounts, error) {
+	homeserver, err := client.NewHomeserver(cfg.Matrix.Homeserver)
 	if err != nil {
 		return nil, err
 	}
-	if err := setup.WaitFor(ctx, homeserver); err != nil {
+	if err := client.WaitFor(ctx, homeserver); err != nil {
 		return nil, err
 	}
 	say("homeserver %s: answers", cfg.Matrix.Homeserver)
@@ -118,11 +118,11 @@ func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secr
 		say("accounts: none made without --registration-secret-file")
 		return nil, nil
 	}
-	secret, err := setup.WaitForSecret(ctx, o.registration)
+	secret, err := client.WaitForSecret(ctx, o.registration)
 	if err != nil {
 		return nil, err
 	}
-	a := &setup.Accounts{
+	a := &client.Accounts{
 		Homeserver: homeserver, Secrets: secrets, Registration: secret, Bot: cfg.Matrix.Username, BotPassword: cfg.Matrix.Password.Reveal(),
 		Person: cfg.Admin.MatrixID, Reset: o.reset, Say: say,
 	}

@@ -14,13 +14,12 @@ import (
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/setup"
 	"slipway/relay/internal/store"
 )
 
 // openRelay connects a setup to the running relay or, because setup usually runs first, to an in-process one over the
 // configured database, which delivers nothing.
-func openRelay(ctx context.Context, cfg *config.Config, a *setup.ApplicationSetup, url, botPassword string) (done func() error, err error) {
+func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSetup, url, botPassword string) (done func() error, err error) {
 	r := asAdmin(cfg)
 	r.Base = strings.TrimRight(url, "/")
 	if r.Base == "" {
@@ -58,7 +57,7 @@ func openRelay(ctx context.Context, cfg *config.Config, a *setup.ApplicationSetu
 		}
 		app, err := p.service.EnsureRoom(ctx, admin, id)
 		if refusal.KindOf(err) == refusal.KindUnavailable {
-			return "", fmt.Errorf("%w: %w", setup.ErrRoomNotYet, err)
+			return "", fmt.Errorf("%w: %w", client.ErrRoomNotYet, err)
 		}
 		return app.RoomID, err
 	}
@@ -70,7 +69,7 @@ func logIn(ctx context.Context, cfg *config.Config, p *parts, botPassword string
 	err := p.bot.Probe(ctx)
 	var failed *matrix.SendError
 	if errors.As(err, &failed) && failed.Code == "M_FORBIDDEN" {
-		return setup.Refused(cfg.Matrix.Username, botPassword)
+		return client.Refused(cfg.Matrix.Username, botPassword)
 	}
 	if err != nil {
 		return fmt.Errorf("the bot cannot log in: %w", err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/relay/internal/setup"
+	"slipway/relay/internal/client"
 )
 
 // newSetupShowCommand makes `relay setup show`: what the setup keeps out of its
@@ -25,11 +25,11 @@ func newSetupShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			token, err := setup.Read(dir, setup.Token)
+			token, err := client.ReadSecret(dir, client.Token)
 			if err != nil {
 				return err
 			}
-			person, err := setup.Read(dir, setup.PersonPassword)
+			person, err := client.ReadSecret(dir, client.PersonPassword)
 			if err != nil {
 				return err
 			}

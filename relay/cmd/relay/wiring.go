@@ -19,12 +19,11 @@ import (
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/inbound/webhook"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/protocol/webhook"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 	"slipway/relay/internal/web"
 	"slipway/shared/health"
@@ -35,7 +34,7 @@ import (
 // parts are the relay's components, assembled but not running.
 type parts struct {
 	bot     *matrix.Client
-	service *relay.Service
+	service *service.Service
 	api     *api.API
 	checks  *health.Monitor
 	metrics http.Handler
@@ -74,7 +73,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	}
 	options := serviceOptions(cfg, db, bot, log, registry)
 	options.SecretKey = pickleKey
-	service, err := relay.New(ctx, options)
+	service, err := service.New(ctx, options)
 	if err != nil {
 		bot.Close()
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
@@ -107,15 +106,15 @@ func relayName(cfg *config.Config) string {
 	return host
 }
 
-func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
-	return relay.Options{
+func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) service.Options {
+	return service.Options{
 		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents, MediaServer: cfg.Matrix.ServerName()},
-		Log: log, Metrics: relay.NewMetrics(registry),
-		Limits: intake.Limits{
+		Log: log, Metrics: service.NewMetrics(registry),
+		Limits: service.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
 			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting, MaxAttachments: int64(cfg.Limits.Attachments),
 		},
-		Delivery:        relay.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
+		Delivery:        service.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
 		Retention:       cfg.History.Retention,
 		MaxApplications: cfg.Limits.Applications,
 		Admin:           account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
@@ -136,7 +135,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 	if err != nil {
 		return nil, err
 	}
-	origins, err := httprequest.NewOrigins(cfg.HTTP.PublicURL)
+	origins, err := request.NewOrigins(cfg.HTTP.PublicURL)
 	if err != nil {
 		return nil, err
 	}
@@ -145,17 +144,17 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks, Stopping: ctx.Done(),
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Origins: origins,
-		Inbound: []inbound.Protocol{
-			inbound.Gotify(),
-			inbound.Native(),
+		Inbound: []protocol.Protocol{
+			protocol.Gotify(),
+			protocol.Native(),
 			webhook.PushBits(),
-			inbound.Heartbeat(),
+			protocol.Heartbeat(),
 			webhook.Registry([]byte(cfg.Hook.Registry.Secret.Reveal())),
-			inbound.Slack(),
-			inbound.Mattermost(),
-			inbound.Discord(),
-			inbound.Teams(),
-			inbound.Pushover(),
+			protocol.Slack(),
+			protocol.Mattermost(),
+			protocol.Discord(),
+			protocol.Teams(),
+			protocol.Pushover(),
 			webhook.Alertmanager(),
 			webhook.Grafana(),
 			webhook.GitHub(),
@@ -167,7 +166,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 			webhook.UptimeKuma(),
 			webhook.Healthchecks(),
 			webhook.Servarr(),
-			inbound.Ntfy(), // last, because its paths have no prefix
+			protocol.Ntfy(), // last, because its paths have no prefix
 		},
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/password"
 	"slipway/relay/internal/store"
 )
 
@@ -50,8 +49,8 @@ type Accounts struct {
 	log       *zap.Logger
 	store     *store.Store
 	cache     *cache
-	passwords *password.Hasher
-	failures  *password.Failures
+	passwords *Hasher
+	failures  *Failures
 	nobody    string // verified against for unknown names, which then take the same time
 	secrets   secrets
 	edit      sync.Mutex    // held while users and applications are changed
@@ -60,17 +59,17 @@ type Accounts struct {
 
 // New reads the accounts and updates the administrator.
 func New(ctx context.Context, o Options) (*Accounts, error) {
-	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: password.NewHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
+	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: NewHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
 	s.nobody = s.passwords.Unusable()
 	var err error
 	if s.secrets, err = newSecrets(o.SecretKey); err != nil {
 		return nil, err
 	}
-	var shared password.Counter
+	var shared Counter
 	if o.Store.Shared() {
 		shared = o.Store
 	}
-	s.failures = password.NewFailures(shared)
+	s.failures = NewFailures(shared)
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}

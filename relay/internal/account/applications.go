@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -87,14 +86,14 @@ func (s *Accounts) application(ctx context.Context, row *store.Application) (App
 
 // CreateApplication creates an application and its token. Without a room the bot creates one, later if the homeserver
 // does not answer.
-func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in application.Input) (IssuedToken, error) {
+func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in ApplicationInput) (IssuedToken, error) {
 	if v.UserID == 0 {
 		return IssuedToken{}, refusal.Forbidden("An application cannot create applications: log in as a user.")
 	}
 	if in.Name == nil {
 		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
 	}
-	row := application.New(v.UserID)
+	row := newRow(v.UserID)
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
@@ -161,7 +160,7 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 }
 
 // UpdateApplication changes an application. Waiting messages still go to the room they were accepted for.
-func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64, in application.Input) (Application, error) {
+func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64, in ApplicationInput) (Application, error) {
 	if v.UserID == 0 {
 		return Application{}, refusal.NotFound("application")
 	}

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"slipway/relay/internal/password"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -17,8 +16,8 @@ import (
 func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.WarnLevel)
-		s := &Accounts{failures: password.NewFailures(nil), log: zap.New(core)}
-		for range password.WrongTokens {
+		s := &Accounts{failures: NewFailures(nil), log: zap.New(core)}
+		for range WrongTokens {
 			s.WrongToken("2001:db8::1")
 			s.WrongToken("192.0.2.1")
 		}
@@ -34,7 +33,7 @@ func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 			t.Errorf("logged: %+v", all)
 		}
 		time.Sleep(time.Minute)
-		for range 2 * password.WrongTokens {
+		for range 2 * WrongTokens {
 			s.WrongToken("2001:db8::1")
 		}
 		if n := logged.Len(); n != 1 {
@@ -45,7 +44,7 @@ func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 
 // A password that was not checked was no failed attempt.
 func TestAuthenticate_NotChecked_IsNoFailure(t *testing.T) {
-	s := &Accounts{passwords: password.NewHasher(0), failures: password.NewFailures(nil), cache: newCache()}
+	s := &Accounts{passwords: NewHasher(0), failures: NewFailures(nil), cache: newCache()}
 	s.cache.putUser(store.User{ID: 1, Name: "admin", PasswordHash: "not a hash"})
 	for range 200 {
 		if _, err := s.Authenticate(t.Context(), "admin", "password", "192.0.2.1"); err == nil || refusal.KindOf(err) == refusal.KindRateLimited {

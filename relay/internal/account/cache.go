@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	"slipway/relay/internal/store"
 )
 
@@ -29,8 +29,8 @@ type cache struct {
 // App is an application in the cache. Its row is replaced, never changed.
 type App struct {
 	row    atomic.Pointer[store.Application]
-	Bucket limit.Bucket // of its messages
-	kept   atomic.Int64 // when its last payload was kept, in Unix milliseconds
+	Bucket request.Bucket // of its messages
+	kept   atomic.Int64   // when its last payload was kept, in Unix milliseconds
 }
 
 // Row returns the application's row.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -27,7 +26,7 @@ func (s *Accounts) checkEscalation(ctx context.Context, owner int64, to *string)
 			}
 		}
 	}
-	for _, address := range application.List(*to) {
+	for _, address := range ListOf(*to) {
 		if !strings.HasPrefix(address, "@") && !known[address] {
 			return refusal.Invalid("escalate_to", fmt.Sprintf("No application of the owner sends to the room %s: create one for it first.", address))
 		}

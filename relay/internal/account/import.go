@@ -11,10 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/password"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -36,7 +33,7 @@ var errDry = errors.New("dry run")
 // Import copies the users and applications of PushBits in one transaction. Existing and earlier imported ones stay as they are. Without
 // commit nothing changes, and the results are those of a real run. v, an administrator, becomes the owner of
 // applications whose owner cannot be imported.
-func (s *Accounts) Import(ctx context.Context, v Principal, from *pushbits.Database, commit bool) ([]Imported, error) {
+func (s *Accounts) Import(ctx context.Context, v Principal, from *store.PushBits, commit bool) ([]Imported, error) {
 	if err := v.MustAdmin(); err != nil {
 		return nil, err
 	}
@@ -72,7 +69,7 @@ type importer struct {
 	results []Imported
 }
 
-func (im *importer) run(from *pushbits.Database) error {
+func (im *importer) run(from *store.PushBits) error {
 	for _, u := range from.Users {
 		if err := im.user(u); err != nil {
 			return fmt.Errorf("user %q: %w", u.Name, err)
@@ -90,7 +87,7 @@ func (im *importer) add(noun, name string, taken bool, format string, args ...an
 	im.results = append(im.results, Imported{Noun: noun, Name: name, Taken: taken, Note: fmt.Sprintf(format, args...)})
 }
 
-func (im *importer) user(u pushbits.User) error {
+func (im *importer) user(u store.PushBitsUser) error {
 	row := store.User{IsAdmin: u.Admin, CreatedAt: time.Now().UnixMilli()}
 	if err := im.s.setUser(context.Background(), &row, UserInput{Name: &u.Name}); err != nil {
 		im.add("user", u.Name, false, "the name is not allowed here (%s); the applications go to %s", messageOf(err), im.admin.Name)
@@ -127,9 +124,9 @@ func (im *importer) user(u pushbits.User) error {
 }
 
 // complete sets the password hash and Matrix ID of a user and returns a remark about what is lost.
-func (im *importer) complete(row *store.User, u pushbits.User) (remark string) {
+func (im *importer) complete(row *store.User, u store.PushBitsUser) (remark string) {
 	row.PasswordHash, remark = u.PasswordHash, "with the password"
-	if !password.Usable(u.PasswordHash) {
+	if !Usable(u.PasswordHash) {
 		row.PasswordHash, remark = im.s.passwords.Unusable(), "without a password: its hash cannot be used, set a new one"
 	}
 	if err := im.s.setUser(context.Background(), row, UserInput{MatrixID: &u.MatrixID}); err != nil {
@@ -138,7 +135,7 @@ func (im *importer) complete(row *store.User, u pushbits.User) (remark string) {
 	return remark
 }
 
-func (im *importer) application(a pushbits.Application) error {
+func (im *importer) application(a store.PushBitsApplication) error {
 	if a.Token == "" || len(a.Token) > maxToken || !post.Printable(a.Token) {
 		im.add("application", a.Name, false, "its token is not valid")
 		return nil
@@ -160,7 +157,7 @@ func (im *importer) application(a pushbits.Application) error {
 		im.add("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")
 		return nil
 	}
-	row := application.New(0)
+	row := newRow(0)
 	row.StrictCompatibility, row.TokenHash = len(a.Token) == strictLength, sum[:]
 	remark, err := im.place(&row, a)
 	if err != nil {
@@ -174,7 +171,7 @@ func (im *importer) application(a pushbits.Application) error {
 }
 
 // place sets the owner, a unique name and the room of an application and returns a remark about differences.
-func (im *importer) place(row *store.Application, a pushbits.Application) (remark string, err error) {
+func (im *importer) place(row *store.Application, a store.PushBitsApplication) (remark string, err error) {
 	remark = "with its token"
 	owner, ok := im.owners[a.UserID]
 	if !ok {
@@ -182,7 +179,7 @@ func (im *importer) place(row *store.Application, a pushbits.Application) (remar
 		remark += ", to " + im.admin.Name
 	}
 	row.OwnerID = owner
-	name, err := application.CheckName(a.Name)
+	name, err := CheckName(a.Name)
 	if err != nil {
 		name = "imported"
 	}
@@ -193,7 +190,7 @@ func (im *importer) place(row *store.Application, a pushbits.Application) (remar
 		remark += ", as " + row.Name
 	}
 	address := a.RoomID
-	if address == "" || address[0] != '!' || application.CheckAddress(address) != nil {
+	if address == "" || address[0] != '!' || CheckAddress(address) != nil {
 		address = store.NewRoomAddress()
 		remark += ", with a new room"
 	}
@@ -208,7 +205,7 @@ func (im *importer) free(owner int64, name string) (string, error) {
 		if taken, err := im.tx.HasApplication(owner, try); err != nil || !taken {
 			return try, err
 		}
-		try = post.Clean(name[:min(len(name), application.MaxName-10)]) + " " + strconv.Itoa(n)
+		try = post.Clean(name[:min(len(name), MaxName-10)]) + " " + strconv.Itoa(n)
 	}
 }
 

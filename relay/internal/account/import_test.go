@@ -4,21 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/intake"
-	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
+	"slipway/relay/internal/store"
 )
 
 // TestImportOfOddRows: what another server let in and this one would not.
 func TestImportOfOddRows(t *testing.T) {
 	r := relaytest.NewRig(t)
 	long := strings.Repeat("n", 200)
-	told, err := r.Import(t.Context(), r.Admin, &pushbits.Database{Users: []pushbits.User{
+	told, err := r.Import(t.Context(), r.Admin, &store.PushBits{Users: []store.PushBitsUser{
 		{ID: 7, Name: "dora", PasswordHash: "$2a$10$none", MatrixID: "dora", Admin: true},
 		{ID: 8, Name: "dora"},
 		{ID: 9, Name: ""},
-	}, Applications: []pushbits.Application{
+	}, Applications: []store.PushBitsApplication{
 		{UserID: 7, Name: long, Token: "Aone"},
 		{UserID: 99, Name: "orphan", Token: "Atwo", RoomID: "not a room"},
 		{UserID: 7, Name: "same token", Token: "Aone"},
@@ -43,7 +43,7 @@ func TestImportOfOddRows(t *testing.T) {
 			t.Errorf("%d: %+v, want %v %q", i, told[i], want.taken, want.note)
 		}
 	}
-	if _, err := r.Accept(t.Context(), intake.Request{Token: "Aone", Message: "hello"}); err != nil {
+	if _, err := r.Accept(t.Context(), service.Request{Token: "Aone", Message: "hello"}); err != nil {
 		t.Errorf("an imported token: %v", err)
 	}
 	if _, err := r.Authenticate(t.Context(), "dora", "", "test"); refusal.KindOf(err) != refusal.KindUnauthorized {

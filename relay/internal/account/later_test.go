@@ -9,19 +9,17 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // appOf makes an application of a user.
 func appOf(t *testing.T, r *relaytest.Rig, owner account.Principal, name, room string) account.IssuedToken {
 	t.Helper()
-	app, err := r.CreateApplication(ctx, owner, application.Input{Name: &name, Room: &room})
+	app, err := r.CreateApplication(ctx, owner, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,18 +32,18 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 		t.Run(fmt.Sprint("moves ", moves), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				events := make(chan matrix.Event)
-				r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+				r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 				anna := r.NewUser("anna")
 				app := appOf(t, r, anna, "a", "!a:hs")
 				r.Start()
-				submit := func(in intake.Request) int64 {
+				submit := func(in service.Request) int64 {
 					in.Token, in.Message = app.Token, "x"
 					return r.Send(in).ID
 				}
-				sent := submit(intake.Request{})
-				alarm := submit(intake.Request{Priority: p(2), Retry: time.Minute, Expire: time.Hour})
-				delayed := submit(intake.Request{Later: time.Now().Add(time.Hour)})
-				cancelled := submit(intake.Request{Later: time.Now().Add(time.Hour)})
+				sent := submit(service.Request{})
+				alarm := submit(service.Request{Priority: p(2), Retry: time.Minute, Expire: time.Hour})
+				delayed := submit(service.Request{Later: time.Now().Add(time.Hour)})
+				cancelled := submit(service.Request{Later: time.Now().Add(time.Hour)})
 				r.Withdraw(cancelled)
 				r.Await(alarm, post.StateSent)
 				time.Sleep(time.Second)
@@ -54,13 +52,13 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 				events <- matrix.Member{Room: "!a:hs", User: "@anna:hs", Membership: "leave"}
 				events <- matrix.Synced{}
 				if moves {
-					if _, err := r.UpdateApplication(ctx, anna, app.Application.ID, application.Input{Room: p("!b:hs")}); err != nil {
+					if _, err := r.UpdateApplication(ctx, anna, app.Application.ID, account.ApplicationInput{Room: p("!b:hs")}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				before := len(r.HS.Bodies("!a:hs"))
 				for name, edited := range map[string]int64{"one that is sent": sent, "one that waits": delayed} {
-					if _, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "edited", Edits: edited}); refusal.KindOf(err) != refusal.KindForbidden {
+					if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "edited", Edits: edited}); refusal.KindOf(err) != refusal.KindForbidden {
 						t.Errorf("edit %s: %v", name, err)
 					}
 				}
@@ -69,7 +67,7 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 						t.Errorf("redeliver: %v", err)
 					}
 				}
-				all := intake.Filter{States: []post.State{post.StateCancelled}}
+				all := service.Filter{States: []post.State{post.StateCancelled}}
 				if b, err := r.RedeliverAll(ctx, r.Admin, all); err != nil || b.Done != 0 {
 					t.Errorf("redeliver all: %+v, %v", b, err)
 				}
@@ -122,12 +120,12 @@ func TestRight_LostWhileMessagesWait(t *testing.T) {
 func TestRight_OfTheRoomThatIsEscalatedTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 		anna := r.NewUser("anna")
 		r.HS.SetRights("!night:hs", "@anna:hs", matrix.Rights{Write: true})
 		app := appOf(t, r, anna, "a", "!a:hs")
 		appOf(t, r, anna, "night", "!night:hs")
-		to := application.Input{Mention: p("room"), EscalateAfter: p(1), EscalateTo: p("!night:hs")}
+		to := account.ApplicationInput{Mention: p("room"), EscalateAfter: p(1), EscalateTo: p("!night:hs")}
 		r.Set(app.Application.ID, to)
 		var mu sync.Mutex
 		wholeRoom := map[string]bool{}
@@ -138,7 +136,7 @@ func TestRight_OfTheRoomThatIsEscalatedTo(t *testing.T) {
 			return nil
 		}
 		r.Start()
-		alarm := r.Send(intake.Request{Token: app.Token, Message: "x", Priority: p(2), Retry: time.Minute, Expire: time.Hour})
+		alarm := r.Send(service.Request{Token: app.Token, Message: "x", Priority: p(2), Retry: time.Minute, Expire: time.Hour})
 		r.Await(alarm.ID, post.StateSent)
 		time.Sleep(150 * time.Second)
 		synctest.Wait()

@@ -12,12 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -26,25 +25,25 @@ func TestApplicationFields(t *testing.T) {
 	r.NewApp("taken", "!a:hs")
 	tests := []struct {
 		name  string
-		in    application.Input
+		in    account.ApplicationInput
 		kind  refusal.Kind
 		field string
 	}{
-		{"bare room id of version 12", application.Input{Name: p("v12"), Room: p("!31hneApxJ_1o-63DmFrpeqnkFfWppnzWso1JvH3ogLM")}, "", ""},
-		{"alias", application.Input{Name: p("alias"), Room: p("#room:hs")}, "", ""},
-		{"space around the name", application.Input{Name: p(" spaced "), Room: p("!a:hs")}, "", ""},
-		{"no name", application.Input{}, refusal.KindInvalid, "name"},
-		{"empty name", application.Input{Name: p(" ")}, refusal.KindInvalid, "name"},
-		{"long name", application.Input{Name: p(strings.Repeat("n", 129))}, refusal.KindInvalid, "name"},
-		{"control character", application.Input{Name: p("a\nb")}, refusal.KindInvalid, "name"},
-		{"taken", application.Input{Name: p("taken"), Room: p("!b:hs")}, refusal.KindConflict, "name"},
-		{"user as room", application.Input{Name: p("u"), Room: p("@user:hs")}, refusal.KindInvalid, "room_id"},
-		{"room with a space", application.Input{Name: p("u"), Room: p("!a b:hs")}, refusal.KindInvalid, "room_id"},
-		{"alias without server", application.Input{Name: p("u"), Room: p("#room")}, refusal.KindInvalid, "room_id"},
-		{"priority", application.Input{Name: p("u"), DefaultPriority: p(3)}, refusal.KindInvalid, "default_priority"},
-		{"scale", application.Input{Name: p("u"), PriorityScale: p(post.Scale("ntfy"))}, refusal.KindInvalid, "priority_scale"},
-		{"rate", application.Input{Name: p("u"), RateLimit: p(-1)}, refusal.KindInvalid, "rate_limit"},
-		{"owner", application.Input{Name: p("u"), OwnerID: p(int64(99))}, refusal.KindInvalid, "owner_id"},
+		{"bare room id of version 12", account.ApplicationInput{Name: p("v12"), Room: p("!31hneApxJ_1o-63DmFrpeqnkFfWppnzWso1JvH3ogLM")}, "", ""},
+		{"alias", account.ApplicationInput{Name: p("alias"), Room: p("#room:hs")}, "", ""},
+		{"space around the name", account.ApplicationInput{Name: p(" spaced "), Room: p("!a:hs")}, "", ""},
+		{"no name", account.ApplicationInput{}, refusal.KindInvalid, "name"},
+		{"empty name", account.ApplicationInput{Name: p(" ")}, refusal.KindInvalid, "name"},
+		{"long name", account.ApplicationInput{Name: p(strings.Repeat("n", 129))}, refusal.KindInvalid, "name"},
+		{"control character", account.ApplicationInput{Name: p("a\nb")}, refusal.KindInvalid, "name"},
+		{"taken", account.ApplicationInput{Name: p("taken"), Room: p("!b:hs")}, refusal.KindConflict, "name"},
+		{"user as room", account.ApplicationInput{Name: p("u"), Room: p("@user:hs")}, refusal.KindInvalid, "room_id"},
+		{"room with a space", account.ApplicationInput{Name: p("u"), Room: p("!a b:hs")}, refusal.KindInvalid, "room_id"},
+		{"alias without server", account.ApplicationInput{Name: p("u"), Room: p("#room")}, refusal.KindInvalid, "room_id"},
+		{"priority", account.ApplicationInput{Name: p("u"), DefaultPriority: p(3)}, refusal.KindInvalid, "default_priority"},
+		{"scale", account.ApplicationInput{Name: p("u"), PriorityScale: p(post.Scale("ntfy"))}, refusal.KindInvalid, "priority_scale"},
+		{"rate", account.ApplicationInput{Name: p("u"), RateLimit: p(-1)}, refusal.KindInvalid, "rate_limit"},
+		{"owner", account.ApplicationInput{Name: p("u"), OwnerID: p(int64(99))}, refusal.KindInvalid, "owner_id"},
 	}
 	for _, test := range tests {
 		_, err := r.CreateApplication(ctx, r.Admin, test.in)
@@ -65,7 +64,7 @@ func TestApplicationFields(t *testing.T) {
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
-		strict, err := r.CreateApplication(ctx, r.Admin, application.Input{Name: p("strict"), Room: p("!a:hs"), StrictCompatibility: p(true)})
+		strict, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("strict"), Room: p("!a:hs"), StrictCompatibility: p(true)})
 		if err != nil || !regexp.MustCompile(`^A[0-9A-Za-z]{14}$`).MatchString(strict.Token) {
 			t.Errorf("strict token %q, %v", strict.Token, err)
 		}
@@ -101,7 +100,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestLenientTokens(t *testing.T) {
-	r := relaytest.NewRig(t, func(o *relay.Options) { o.CheckToken = false })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.CheckToken = false })
 	app := r.NewApp("a", "!a:hs")
 	if _, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0); err != nil {
 		t.Fatal(err)
@@ -186,18 +185,18 @@ func TestAliasIsLookedUp(t *testing.T) {
 func TestApplicationsBelongToTheirOwners(t *testing.T) {
 	r := relaytest.NewRig(t)
 	anna, bert := r.NewUser("anna"), r.NewUser("bert")
-	app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("!a:hs")})
+	app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := app.Application.ID
-	if _, err := r.CreateApplication(ctx, bert, application.Input{Name: p("a"), Room: p("!a:hs")}); err != nil {
+	if _, err := r.CreateApplication(ctx, bert, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")}); err != nil {
 		t.Errorf("two users may use the same name: %v", err)
 	}
 	token, _ := r.TokenViewer(ctx, app.Token)
 	for name, v := range map[string]account.Principal{"another user": bert, "nobody": {}} {
 		_, err1 := r.Application(ctx, v, id)
-		_, err2 := r.UpdateApplication(ctx, v, id, application.Input{Name: p("b")})
+		_, err2 := r.UpdateApplication(ctx, v, id, account.ApplicationInput{Name: p("b")})
 		_, err3 := r.RegenerateToken(ctx, v, id, 0)
 		err4 := r.DeleteApplication(ctx, v, id)
 		for i, err := range []error{err1, err2, err3, err4} {
@@ -206,16 +205,16 @@ func TestApplicationsBelongToTheirOwners(t *testing.T) {
 			}
 		}
 	}
-	if _, err := r.UpdateApplication(ctx, token, id, application.Input{Name: p("b")}); refusal.KindOf(err) != refusal.KindNotFound {
+	if _, err := r.UpdateApplication(ctx, token, id, account.ApplicationInput{Name: p("b")}); refusal.KindOf(err) != refusal.KindNotFound {
 		t.Errorf("an application changes itself: %v", err)
 	}
-	if _, err := r.CreateApplication(ctx, token, application.Input{Name: p("b")}); refusal.KindOf(err) != refusal.KindForbidden {
+	if _, err := r.CreateApplication(ctx, token, account.ApplicationInput{Name: p("b")}); refusal.KindOf(err) != refusal.KindForbidden {
 		t.Errorf("an application makes another: %v", err)
 	}
-	if _, err := r.UpdateApplication(ctx, anna, id, application.Input{OwnerID: &bert.UserID}); refusal.KindOf(err) != refusal.KindForbidden {
+	if _, err := r.UpdateApplication(ctx, anna, id, account.ApplicationInput{OwnerID: &bert.UserID}); refusal.KindOf(err) != refusal.KindForbidden {
 		t.Errorf("a user gives an application away: %v", err)
 	}
-	a, err := r.UpdateApplication(ctx, r.Admin, id, application.Input{Name: p("new"), Room: p("!b:hs"), OwnerID: &bert.UserID, DefaultPriority: p(-1)})
+	a, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Name: p("new"), Room: p("!b:hs"), OwnerID: &bert.UserID, DefaultPriority: p(-1)})
 	if err != nil || a.Name != "new" || a.Room != "!b:hs" || a.OwnerName != "bert" || a.DefaultPriority != -1 {
 		t.Errorf("changed by the administrator: %+v, %v", a, err)
 	}
@@ -281,7 +280,7 @@ func TestUsers(t *testing.T) {
 	if _, err := r.Authenticate(ctx, "anna", "another password", "::1"); err != nil {
 		t.Errorf("with the new password: %v", err)
 	}
-	if _, err := r.CreateApplication(ctx, anna, application.Input{Name: p("hers"), Room: p("!h:hs")}); err != nil {
+	if _, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("hers"), Room: p("!h:hs")}); err != nil {
 		t.Fatal(err)
 	}
 	ids, _ := r.Options.Store.MatrixUsers(ctx)
@@ -314,7 +313,7 @@ func TestAdministratorDeletesItself(t *testing.T) {
 	if apps, _ := r.Applications(ctx, relaytest.Principal(other)); len(apps) != 0 {
 		t.Errorf("applications of the one who is gone: %+v", apps)
 	}
-	if _, err := r.CreateApplication(ctx, r.Admin, application.Input{Name: p("b")}); refusal.KindOf(err) != refusal.KindInvalid {
+	if _, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("b")}); refusal.KindOf(err) != refusal.KindInvalid {
 		t.Errorf("an application of nobody's: %v", err)
 	}
 }
@@ -442,14 +441,14 @@ func TestNamesThatDifferInCase(t *testing.T) {
 
 // Each application may make a room, so a user has a bounded number; administrators are free, and what is deleted counts no more.
 func TestCreateApplication_TooMany(t *testing.T) {
-	r := relaytest.NewRig(t, func(o *relay.Options) { o.MaxApplications = 2 })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.MaxApplications = 2 })
 	u, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("u"), Password: p("password")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := account.Principal{UserID: u.ID, Name: u.Name}
 	create := func(v account.Principal, name string, owner *int64) (int64, error) {
-		issued, err := r.CreateApplication(ctx, v, application.Input{Name: &name, OwnerID: owner})
+		issued, err := r.CreateApplication(ctx, v, account.ApplicationInput{Name: &name, OwnerID: owner})
 		return issued.Application.ID, err
 	}
 	first, err := create(user, "a", nil)

@@ -1,8 +1,6 @@
 package account
 
-import (
-	"slipway/relay/internal/application"
-)
+import ()
 
 // Unheard reports whether messages of priority 2 alert nobody in the application's room: the bot may not notify the room
 // there, and the owner, who would be mentioned, is not in it.
@@ -12,7 +10,7 @@ func (a Application) Unheard() bool {
 	}
 	owner := a.OwnerMatrixID != "" && !a.OwnerAbsent
 	switch a.Mention {
-	case application.MentionAuto, "room":
+	case MentionAuto, "room":
 		return !a.RoomNotifies && !owner
 	case "owner":
 		return !owner

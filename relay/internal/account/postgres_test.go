@@ -3,12 +3,12 @@ package account_test
 import (
 	"testing"
 
-	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/servertest"
 )
 
 // What reads and writes most, and what only PostgreSQL does, on PostgreSQL.
 func TestOnPostgres(t *testing.T) {
-	pgtest.Again(t, "TestApplicationFields", "TestUsers", "TestSessions", "TestRight_LostWhileAnotherRelayEdits")
+	servertest.Again(t, "TestApplicationFields", "TestUsers", "TestSessions", "TestRight_LostWhileAnotherRelayEdits")
 }
 
-func TestFull_OnPostgres(t *testing.T) { pgtest.Again(t) }
+func TestFull_OnPostgres(t *testing.T) { servertest.Again(t) }

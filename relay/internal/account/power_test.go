@@ -8,34 +8,32 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/pushbits"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
+	"slipway/relay/internal/store"
 )
 
 // An application can do no more in a room than its owner: a member who may not write there has no right to it.
 func TestRight_NeedsThePowerToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 		anna := r.NewPerson("anna", "@anna:hs")
 		r.HS.SetRights("!mute:hs", "@anna:hs", matrix.Rights{})
-		_, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mute"), Room: p("!mute:hs")})
+		_, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mute"), Room: p("!mute:hs")})
 		if refusal.KindOf(err) != refusal.KindForbidden || refused(err).Field != "room_id" {
 			t.Errorf("an application in a room where its owner may not write: %v", err)
 		}
-		app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("!a:hs")})
+		app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Start()
 		send := func() error {
-			_, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "x", Source: "test"})
+			_, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x", Source: "test"})
 			return err
 		}
 		change := func(rights matrix.Rights) {
@@ -66,8 +64,8 @@ func TestRight_NeedsThePowerToWrite(t *testing.T) {
 func TestRight_NeedsThePowerToNotify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
-		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), application.Input{Name: p("a"), Room: p("!a:hs"), Mention: p("room")})
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
+		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), account.ApplicationInput{Name: p("a"), Room: p("!a:hs"), Mention: p("room")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +79,7 @@ func TestRight_NeedsThePowerToNotify(t *testing.T) {
 		}
 		r.Start()
 		mentions := func() (room bool, users int) {
-			a, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "x", Priority: p(2), Source: "test"})
+			a, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x", Priority: p(2), Source: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +102,7 @@ func TestRight_NeedsThePowerToNotify(t *testing.T) {
 		}
 		r.Shutdown() // what waits is read from the database
 		r.Open()
-		if _, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "x", Priority: p(2), Source: "test"}); err != nil {
+		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x", Priority: p(2), Source: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		r.Shutdown()
@@ -159,7 +157,7 @@ func TestApplication_ReadsOne(t *testing.T) {
 // An imported application warns like any other about messages that alert nobody.
 func TestImport_Mention(t *testing.T) {
 	r := relaytest.NewRig(t)
-	_, err := r.Import(ctx, r.Admin, &pushbits.Database{Users: []pushbits.User{{ID: 1, Name: "dora"}}, Applications: []pushbits.Application{{UserID: 1, Name: "a", Token: "Aone", RoomID: "!a:hs"}}}, true)
+	_, err := r.Import(ctx, r.Admin, &store.PushBits{Users: []store.PushBitsUser{{ID: 1, Name: "dora"}}, Applications: []store.PushBitsApplication{{UserID: 1, Name: "a", Token: "Aone", RoomID: "!a:hs"}}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +167,7 @@ func TestImport_Mention(t *testing.T) {
 	}
 	a := apps[0]
 	a.RoomCheckedAt = time.Now()
-	if a.Mention != application.MentionAuto || !a.Unheard() {
+	if a.Mention != account.MentionAuto || !a.Unheard() {
 		t.Errorf("mentions %q, unheard %v: its owner has no Matrix ID and the bot may not notify the room", a.Mention, a.Unheard())
 	}
 }

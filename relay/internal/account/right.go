@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -41,7 +40,7 @@ type Standing struct {
 // rightTo decides why an application of owner may send to a room that v names. It returns the address to be stored: an
 // alias given by a user is resolved for good, so that it cannot point elsewhere later.
 func (s *Accounts) rightTo(ctx context.Context, v Principal, owner int64, address string) (right, resolved string, err error) {
-	if err := application.CheckAddress(address); err != nil {
+	if err := CheckAddress(address); err != nil {
 		return "", "", err
 	}
 	switch {

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -44,7 +42,7 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 		r.HS.Mu.Lock()
 		r.HS.Away = tt.away
 		r.HS.Mu.Unlock()
-		_, err := r.CreateApplication(ctx, tt.who, application.Input{Name: p("new " + tt.name), Room: p(tt.room)})
+		_, err := r.CreateApplication(ctx, tt.who, account.ApplicationInput{Name: p("new " + tt.name), Room: p(tt.room)})
 		if refusal.KindOf(err) != tt.kind || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("create, %s: %v, want %q", tt.name, err, tt.kind)
 		}
@@ -52,12 +50,12 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 			continue
 		}
 		r.HS.Away = nil
-		app, err := r.CreateApplication(ctx, tt.who, application.Input{Name: p("old " + tt.name)})
+		app, err := r.CreateApplication(ctx, tt.who, account.ApplicationInput{Name: p("old " + tt.name)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.HS.Away = tt.away
-		_, err = r.UpdateApplication(ctx, tt.who, app.Application.ID, application.Input{Room: p(tt.room)})
+		_, err = r.UpdateApplication(ctx, tt.who, app.Application.ID, account.ApplicationInput{Room: p(tt.room)})
 		if refusal.KindOf(err) != tt.kind {
 			t.Errorf("change, %s: %v, want %q", tt.name, err, tt.kind)
 		}
@@ -74,7 +72,7 @@ func TestRight_NoWayAround(t *testing.T) {
 	if _, err := r.UpdateUser(ctx, anna, anna.UserID, account.UserInput{MatrixID: p("@anna:hs")}); err != nil {
 		t.Errorf("the same: %v", err)
 	}
-	app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("#alias:hs")})
+	app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("#alias:hs")})
 	if err != nil || app.Application.Room[0] != '!' || app.Application.RoomID != app.Application.Room {
 		t.Errorf("an alias is stored as %q (%v)", app.Application.Room, err)
 	}
@@ -89,8 +87,8 @@ func TestRight_NoWayAround(t *testing.T) {
 func TestRight_LostWithAnUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
-		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), application.Input{Name: p("a"), Room: p("!old:hs")})
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
+		app, err := r.CreateApplication(ctx, r.NewPerson("anna", "@anna:hs"), account.ApplicationInput{Name: p("a"), Room: p("!old:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +98,7 @@ func TestRight_LostWithAnUpgrade(t *testing.T) {
 		r.HS.SetMembership("!new:hs", "@anna:hs", "")
 		events <- matrix.Replaced{Old: "!old:hs", New: "!new:hs"}
 		time.Sleep(2 * time.Hour)
-		if _, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != refusal.KindForbidden {
+		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != refusal.KindForbidden {
 			t.Errorf("accepted for a room that the owner is not in: %v", err)
 		}
 	})
@@ -111,11 +109,11 @@ func TestRight_LostWithAnUpgrade(t *testing.T) {
 func TestRight_LostWithTheMatrixID(t *testing.T) {
 	r := relaytest.NewRig(t)
 	anna := r.NewPerson("anna", "@anna:hs")
-	app, err := r.CreateApplication(ctx, anna, application.Input{Name: p("a"), Room: p("!a:hs")})
+	app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := r.CreateApplication(ctx, anna, application.Input{Name: p("own")})
+	own, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("own")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +126,10 @@ func TestRight_LostWithTheMatrixID(t *testing.T) {
 		if _, err := r.UpdateUser(ctx, step.who, anna.UserID, account.UserInput{MatrixID: &step.id}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != step.kind {
+		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != step.kind {
 			t.Errorf("Matrix ID %q: %v, want %q", step.id, err, step.kind)
 		}
-		if _, err := r.Accept(ctx, intake.Request{Token: own.Token, Message: "x"}); err != nil {
+		if _, err := r.Accept(ctx, service.Request{Token: own.Token, Message: "x"}); err != nil {
 			t.Errorf("Matrix ID %q, a room of the bot's: %v", step.id, err)
 		}
 	}
@@ -154,10 +152,10 @@ func TestRight_LostWithTheAdministration(t *testing.T) {
 	for _, admin := range []bool{true, false} {
 		is(admin)
 		want := map[bool]refusal.Kind{true: "", false: refusal.KindForbidden}[admin]
-		if _, err := r.Accept(ctx, intake.Request{Token: other.Token, Message: "x"}); refusal.KindOf(err) != want {
+		if _, err := r.Accept(ctx, service.Request{Token: other.Token, Message: "x"}); refusal.KindOf(err) != want {
 			t.Errorf("administrator %v, a room without ida: %v, want %q", admin, err, want)
 		}
-		if _, err := r.Accept(ctx, intake.Request{Token: hers.Token, Message: "x"}); err != nil {
+		if _, err := r.Accept(ctx, service.Request{Token: hers.Token, Message: "x"}); err != nil {
 			t.Errorf("administrator %v, a room of ida's: %v", admin, err)
 		}
 	}
@@ -168,9 +166,9 @@ func TestRight_LostWithTheAdministration(t *testing.T) {
 func TestRight_LostWithTheMembership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 		anna := r.NewPerson("anna", "@anna:hs")
-		mine, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mine"), Room: p("!a:hs")})
+		mine, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mine"), Room: p("!a:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +190,7 @@ func TestRight_LostWithTheMembership(t *testing.T) {
 			events <- matrix.Synced{}
 		}
 		send := func(token string) error {
-			_, err := r.Accept(ctx, intake.Request{Token: token, Message: "x", Source: "test"})
+			_, err := r.Accept(ctx, service.Request{Token: token, Message: "x", Source: "test"})
 			return err
 		}
 		tell("@anna:hs", "leave")
@@ -235,7 +233,7 @@ func TestRight_LostWithTheMembership(t *testing.T) {
 func TestLook_IsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 		r.HS.Infos = map[string]matrix.RoomInfo{"!a:hs": {RoomID: "!a:hs", Name: "Hall", Joined: true, Writable: true, Notifies: true}}
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
@@ -299,7 +297,7 @@ func TestRight_LostWhileAnotherRelayEdits(t *testing.T) {
 	relaytest.PostgresOnly(t)
 	r := relaytest.NewSharedRig(t)
 	anna := r.NewPerson("anna", "@anna:hs")
-	mine, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mine"), Room: p("!a:hs")})
+	mine, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mine"), Room: p("!a:hs")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +306,7 @@ func TestRight_LostWhileAnotherRelayEdits(t *testing.T) {
 	if err := r.Presence(ctx, "!a:hs", "@anna:hs", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Accept(ctx, intake.Request{Token: mine.Token, Message: "x", Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
+	if _, err := r.Accept(ctx, service.Request{Token: mine.Token, Message: "x", Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
 		t.Errorf("after leaving: %v", err)
 	}
 }
@@ -317,9 +315,9 @@ func TestRight_LostWhileAnotherRelayEdits(t *testing.T) {
 func TestRight_CheckedAgainAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 		anna := r.NewPerson("anna", "@anna:hs")
-		mine, err := r.CreateApplication(ctx, anna, application.Input{Name: p("mine"), Room: p("!a:hs")})
+		mine, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("mine"), Room: p("!a:hs")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +335,7 @@ func TestRight_CheckedAgainAfterAnError(t *testing.T) {
 		away(nil)
 		r.HS.SetMembership("!a:hs", "@anna:hs", "leave")
 		time.Sleep(2 * time.Hour)
-		if _, err := r.Accept(ctx, intake.Request{Token: mine.Token, Message: "x", Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
+		if _, err := r.Accept(ctx, service.Request{Token: mine.Token, Message: "x", Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
 			t.Errorf("after leaving: %v", err)
 		}
 	})

@@ -7,16 +7,15 @@ import (
 	"testing"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
 const webhookSecret = "It's a Secret to Everybody"
 
-func secretOf(t *testing.T, s *relay.Service, id int64) string {
+func secretOf(t *testing.T, s *service.Service, id int64) string {
 	t.Helper()
 	app, err := s.AppFor(account.Principal{UserID: 1, Admin: true}, id)
 	if err != nil {
@@ -30,8 +29,8 @@ func secretOf(t *testing.T, s *relay.Service, id int64) string {
 }
 
 func TestSecret(t *testing.T) {
-	r := relaytest.NewRig(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") })
-	issued, err := r.CreateApplication(ctx, r.Admin, application.Input{Name: p("hook"), Room: p("!a:hs"), Secret: p(" " + webhookSecret + "\n")})
+	r := relaytest.NewRig(t, func(o *service.Options) { o.SecretKey = []byte("a pickle key of the tests") })
+	issued, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("hook"), Room: p("!a:hs"), Secret: p(" " + webhookSecret + "\n")})
 	if err != nil || !issued.Application.HasSecret {
 		t.Fatalf("%+v, %v", issued.Application, err)
 	}
@@ -43,12 +42,12 @@ func TestSecret(t *testing.T) {
 	if rows, err = r.Options.Store.Applications(ctx); err != nil || bytes.Contains(rows[0].Secret, []byte("Everybody")) {
 		t.Errorf("stored as %q (%v)", rows[0].Secret, err)
 	}
-	a, err := r.UpdateApplication(ctx, r.Admin, id, application.Input{Description: p("nightly")})
+	a, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Description: p("nightly")})
 	if err != nil || !a.HasSecret {
 		t.Errorf("another setting: has a secret %v, %v", a.HasSecret, err)
 	}
 	for _, bad := range []string{"short", strings.Repeat("x", 257), "with a control\x00character", strings.Repeat("changeme", 4)} {
-		if _, err := r.UpdateApplication(ctx, r.Admin, id, application.Input{Secret: &bad}); refused(err).Field != "hook_secret" {
+		if _, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Secret: &bad}); refused(err).Field != "hook_secret" {
 			t.Errorf("%.20q: %v", bad, err)
 		}
 	}
@@ -58,7 +57,7 @@ func TestSecret(t *testing.T) {
 	if got := secretOf(t, r.Service, id); got != webhookSecret {
 		t.Errorf("after a restart the secret is %q", got)
 	}
-	if a, err = r.UpdateApplication(ctx, r.Admin, id, application.Input{Secret: p("")}); err != nil || a.HasSecret || secretOf(t, r.Service, id) != "" {
+	if a, err = r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Secret: p("")}); err != nil || a.HasSecret || secretOf(t, r.Service, id) != "" {
 		t.Errorf("removed: %v, %v", a.HasSecret, err)
 	}
 }
@@ -66,8 +65,8 @@ func TestSecret(t *testing.T) {
 // TestSecret_AnotherKey: a secret that cannot be decrypted never counts as none.
 func TestSecret_AnotherKey(t *testing.T) {
 	key := []byte("a pickle key of the tests")
-	r := relaytest.NewRig(t, func(o *relay.Options) { o.SecretKey = key })
-	issued, err := r.CreateApplication(ctx, r.Admin, application.Input{Name: p("hook"), Room: p("!a:hs"), Secret: p(webhookSecret)})
+	r := relaytest.NewRig(t, func(o *service.Options) { o.SecretKey = key })
+	issued, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("hook"), Room: p("!a:hs"), Secret: p(webhookSecret)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,7 @@ func TestSecret_AnotherKey(t *testing.T) {
 		if secret, err := r.Secret(app); refusal.KindOf(err) != refusal.KindUnavailable || secret != nil {
 			t.Errorf("with the key %q: %q, %v", other, secret, err)
 		}
-		_, err = r.UpdateApplication(ctx, r.Admin, issued.Application.ID, application.Input{Secret: p(webhookSecret)})
+		_, err = r.UpdateApplication(ctx, r.Admin, issued.Application.ID, account.ApplicationInput{Secret: p(webhookSecret)})
 		if got := refused(err); (other == nil) != (got.Field == "hook_secret") {
 			t.Errorf("set with the key %q: %v", other, err)
 		}

@@ -8,11 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/limit"
-	"slipway/relay/internal/password"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	"slipway/relay/internal/store"
 )
 
@@ -22,7 +20,7 @@ const SessionFor = 7 * 24 * time.Hour
 // Authenticate checks a name and password and returns the user. Failures are limited per name and per address; after
 // too many, even the right password is refused.
 func (s *Accounts) Authenticate(ctx context.Context, name, given, address string) (Principal, error) {
-	name = name[:min(len(name), application.MaxName+1)] // no name is so long
+	name = name[:min(len(name), MaxName+1)] // no name is so long
 	if wait := s.failures.Blocked(name, address); wait > 0 {
 		return Principal{}, s.tooManyFailures(wait)
 	}
@@ -42,7 +40,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	if len(given) > maxPassword {
 		given = ""
 	}
-	good, err := s.passwords.Verify(ctx, password.Caller{Address: address, Proven: s.failures.Proven(name, address)}, given, hash)
+	good, err := s.passwords.Verify(ctx, Caller{Address: address, Proven: s.failures.Proven(name, address)}, given, hash)
 	if err != nil { // the password was not checked
 		s.failures.Forgive(name, address)
 		return Principal{}, err
@@ -69,7 +67,7 @@ func (s *Accounts) tooManyFailures(wait time.Duration) error {
 func (s *Accounts) WrongToken(address string) time.Duration {
 	wait, first := s.failures.WrongToken(address)
 	if first {
-		s.log.Warn("many wrong tokens from one address", zap.String("address", limit.Network(address)), zap.Int("a_minute", password.WrongTokens))
+		s.log.Warn("many wrong tokens from one address", zap.String("address", request.Network(address)), zap.Int("a_minute", WrongTokens))
 	}
 	return wait
 }

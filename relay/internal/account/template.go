@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -27,7 +26,7 @@ func (s *Accounts) KeepPayload(ctx context.Context, app *App, data []byte) error
 
 // KeepsPayload reports whether the next payload of an application is kept. Without templates one a minute is enough.
 func (a *App) KeepsPayload() bool {
-	return application.TemplatesOf(a.Row()).Any() || time.Now().UnixMilli()-a.kept.Load() >= keepEvery.Milliseconds()
+	return TemplatesOf(a.Row()).Any() || time.Now().UnixMilli()-a.kept.Load() >= keepEvery.Milliseconds()
 }
 
 // Payload returns what was posted last for an application that v may see.
@@ -59,7 +58,7 @@ type Preview struct {
 }
 
 // Preview applies the templates of an application, those of in before its own, to a payload.
-func (s *Accounts) Preview(v Principal, id int64, in application.Input, payload []byte) (out Preview, err error) {
+func (s *Accounts) Preview(v Principal, id int64, in ApplicationInput, payload []byte) (out Preview, err error) {
 	app, err := s.AppFor(v, id)
 	if err != nil {
 		return out, err
@@ -76,8 +75,8 @@ func (s *Accounts) Preview(v Principal, id int64, in application.Input, payload 
 		row.DefaultFormat = string(*in.DefaultFormat)
 	}
 	alerts, _ := data["alerts"].([]any)
-	m, _ := application.MarkupOf(post.Format(row.DefaultFormat))
-	made, err := application.TemplatesOf(&row).Compile(m).Render(template.ForAlert(data, 0, max(len(alerts), 1)))
+	m, _ := MarkupOf(post.Format(row.DefaultFormat))
+	made, err := TemplatesOf(&row).Compile(m).Render(template.ForAlert(data, 0, max(len(alerts), 1)))
 	if err != nil {
 		return Preview{Error: err.Error()}, nil //nolint:nilerr // it is what was asked for
 	}

@@ -10,8 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/password"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -186,7 +184,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 // setUser checks the input and applies it.
 func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) error {
 	if in.Name != nil {
-		name, err := application.CheckName(*in.Name)
+		name, err := CheckName(*in.Name)
 		if err != nil {
 			return err
 		}
@@ -196,7 +194,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		row.Name = name
 	}
 	if in.MatrixID != nil {
-		if *in.MatrixID != "" && !application.IsMatrixID(*in.MatrixID) {
+		if *in.MatrixID != "" && !IsMatrixID(*in.MatrixID) {
 			return refusal.Invalid("matrix_id", "A Matrix ID looks like @name:server.")
 		}
 		row.MatrixID = *in.MatrixID
@@ -263,7 +261,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	same := false
 	if there {
 		var err error
-		if same, err = s.passwords.Verify(ctx, password.Caller{Proven: true}, want.Password, row.PasswordHash); err != nil {
+		if same, err = s.passwords.Verify(ctx, Caller{Proven: true}, want.Password, row.PasswordHash); err != nil {
 			return err
 		}
 	}

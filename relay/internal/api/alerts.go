@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/service"
 )
 
 // alertState is the JSON of the alert of a message.
@@ -54,7 +54,7 @@ const maxOpenAlerts = 500
 // listAlerts lists the alerts that aren't over.
 func (a *API) listAlerts(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	all, err := a.service.OpenAlerts(r.Context(), v, maxOpenAlerts)
-	list := shown(all, func(open intake.OpenAlert) delivery {
+	list := shown(all, func(open service.OpenAlert) delivery {
 		d := showMessage(open.Message)
 		d.Alert = showAlert(&open.Alert)
 		return d

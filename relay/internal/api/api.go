@@ -13,11 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/limit"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 	"slipway/shared/health"
 	"slipway/shared/logging"
 )
@@ -31,7 +30,7 @@ type Version struct {
 
 // Options configure an [API].
 type Options struct {
-	Service *relay.Service
+	Service *service.Service
 	Log     *zap.Logger
 	Access  *logging.AccessLog // nil for none
 	Metrics *Metrics
@@ -46,18 +45,18 @@ type Options struct {
 
 	Stopping <-chan struct{} // closed when streams must end; nil for never
 
-	Inbound []inbound.Protocol // the ways to post messages; of two that match a request, the first takes it
+	Inbound []protocol.Protocol // the ways to post messages; of two that match a request, the first takes it
 
-	MaxBody        int64               // bytes of a request's body; 0 means 2 MiB
-	MaxWait        time.Duration       // longest ?wait=; 0 means 30 s
-	TrustedProxies []netip.Prefix      // proxies whose X-Forwarded-For is trusted
-	Origins        httprequest.Origins // sites whose pages may send state-changing requests
+	MaxBody        int64           // bytes of a request's body; 0 means 2 MiB
+	MaxWait        time.Duration   // longest ?wait=; 0 means 30 s
+	TrustedProxies []netip.Prefix  // proxies whose X-Forwarded-For is trusted
+	Origins        request.Origins // sites whose pages may send state-changing requests
 }
 
 // API answers requests. It is safe for concurrent use.
 type API struct {
 	o       Options
-	service *relay.Service
+	service *service.Service
 	log     *zap.Logger
 	handler http.Handler
 	rows    []*row
@@ -68,11 +67,11 @@ type API struct {
 
 	hasNtfy bool // its protocol is served
 
-	big, bigStranger *limit.Places // of big bodies in memory
-	streams          *limit.Places
-	holding          *limit.Places // of streams that hold messages
+	big, bigStranger *request.Places // of big bodies in memory
+	streams          *request.Places
+	holding          *request.Places // of streams that hold messages
 	times            streamTimes
-	files            *limit.Places // of bodies with files
+	files            *request.Places // of bodies with files
 }
 
 // New makes an API.
@@ -87,11 +86,11 @@ func New(o Options) *API {
 		o.Log = zap.NewNop()
 	}
 	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
-	a.big, a.bigStranger = limit.NewPlaces(bigSenders, shareSender), limit.NewPlaces(bigStrangers, shareStranger)
-	a.streams, a.times = limit.NewPlaces(maxStreams, shareStreams), gotifyTimes
-	a.holding = limit.NewPlaces(maxHolding, shareHolding)
-	a.files = limit.NewPlaces(filesSenders, shareFiles)
-	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p inbound.Protocol) bool { return p.Name == inbound.NtfyName })
+	a.big, a.bigStranger = request.NewPlaces(bigSenders, shareSender), request.NewPlaces(bigStrangers, shareStranger)
+	a.streams, a.times = request.NewPlaces(maxStreams, shareStreams), gotifyTimes
+	a.holding = request.NewPlaces(maxHolding, shareHolding)
+	a.files = request.NewPlaces(filesSenders, shareFiles)
+	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p protocol.Protocol) bool { return p.Name == protocol.NtfyName })
 	router := a.router()
 	a.words = wordsOf(a.rows)
 	a.handler = logging.Wrap(router, logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})
@@ -122,5 +121,5 @@ func normalizePath(r *http.Request) *http.Request {
 }
 
 func (a *API) panicked(w http.ResponseWriter, _ *http.Request) {
-	httprequest.WriteError(w, &refusal.Error{Kind: refusal.KindInternal})
+	request.WriteError(w, &refusal.Error{Kind: refusal.KindInternal})
 }

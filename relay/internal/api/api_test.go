@@ -13,21 +13,20 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	relayclient "slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/protocol/webhook"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/shared/health"
 )
 
 // world is a served API over a real service and a scripted homeserver.
 type world struct {
 	*testing.T
-	service *relay.Service
+	service *service.Service
 	hs      *relaytest.Homeserver
 	api     *API
 	admin   account.Principal
@@ -38,12 +37,12 @@ type world struct {
 
 const room = "!room:example.org"
 
-func newWorld(t *testing.T, change func(*relay.Options)) *world {
+func newWorld(t *testing.T, change func(*service.Options)) *world {
 	t.Helper()
 	return newWorldFor(t, change, webhook.Registry(nil))
 }
 
-func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
+func newWorldFor(t *testing.T, change func(*service.Options), protocol protocol.Protocol) *world {
 	t.Helper()
 	w := newWorldWithoutNetwork(t, change, protocol)
 	srv := httptest.NewServer(w.api)
@@ -53,7 +52,7 @@ func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Pro
 }
 
 // newWorldWithoutNetwork calls the handlers itself: a clock of the test's own stands still while a connection is read.
-func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
+func newWorldWithoutNetwork(t *testing.T, change func(*service.Options), extra protocol.Protocol) *world {
 	t.Helper()
 	s, hs := relaytest.New(t, change)
 	hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, Writable: true})
@@ -61,7 +60,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol 
 	t.Cleanup(checks.Close)
 	a := New(Options{
 		Health:  checks,
-		Inbound: []inbound.Protocol{inbound.Gotify(), inbound.Native(), webhook.PushBits(), inbound.Heartbeat(), protocol},
+		Inbound: []protocol.Protocol{protocol.Gotify(), protocol.Native(), webhook.PushBits(), protocol.Heartbeat(), extra},
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		RecoveryKey: func(context.Context) (string, error) { return "EsTq 1234", nil },
 		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},
@@ -75,7 +74,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol 
 }
 
 // app makes an application and returns it with its token.
-func (w *world) app(in application.Input) account.IssuedToken {
+func (w *world) app(in account.ApplicationInput) account.IssuedToken {
 	w.Helper()
 	if in.Room == nil {
 		r := room
@@ -88,7 +87,7 @@ func (w *world) app(in application.Input) account.IssuedToken {
 	return issued
 }
 
-func named(name string) application.Input { return application.Input{Name: &name} }
+func named(name string) account.ApplicationInput { return account.ApplicationInput{Name: &name} }
 
 // reply is an answer, read whole.
 type reply struct {

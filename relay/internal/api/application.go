@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 // shownApplication is the JSON of an application.
@@ -32,11 +30,11 @@ func showApplication(a account.Application) shownApplication {
 
 // applicationFields are the fields of a body. refresh asks for a new token, as in PushBits.
 type applicationFields struct {
-	application.Input
+	account.ApplicationInput
 	refresh bool
 }
 
-func (in *applicationFields) set(name string, v fields.Value) error {
+func (in *applicationFields) set(name string, v request.Value) error {
 	if name == "new_name" {
 		name = "name"
 	}
@@ -54,7 +52,7 @@ func (in *applicationFields) set(name string, v fields.Value) error {
 	return unknownField(name)
 }
 
-// readOnly are the names in the JSON of an application. [application.Input] has its settings.
+// readOnly are the names in the JSON of an application. [account.ApplicationInput] has its settings.
 var readOnly = func() map[string]bool {
 	names := map[string]bool{}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[shownApplication]()) {
@@ -72,13 +70,13 @@ func unknownField(name string) error {
 }
 
 // readFields reads the fields of a user's request.
-func (a *API) readFields(r *http.Request, f fields.Func) error {
+func (a *API) readFields(r *http.Request, f request.Func) error {
 	b, err := a.readBody(r)
 	if err != nil {
 		return err
 	}
 	defer b.release()
-	return fields.Each(r.Header.Get("Content-Type"), b.bytes, f)
+	return request.Each(r.Header.Get("Content-Type"), b.bytes, f)
 }
 
 // readBody reads the body of a user, who is authenticated. The caller must release it.
@@ -96,12 +94,12 @@ func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v accoun
 	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
-	issued, err := a.service.CreateApplication(r.Context(), v, in.Input)
+	issued, err := a.service.CreateApplication(r.Context(), v, in.ApplicationInput)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Location", "/application/"+strconv.FormatInt(issued.Application.ID, 10))
-	httprequest.WriteJSON(w, http.StatusCreated, showIssued(issued))
+	request.WriteJSON(w, http.StatusCreated, showIssued(issued))
 	return nil
 }
 
@@ -122,7 +120,7 @@ func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v accoun
 	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
-	app, err := a.service.UpdateApplication(r.Context(), v, idOf(r), in.Input)
+	app, err := a.service.UpdateApplication(r.Context(), v, idOf(r), in.ApplicationInput)
 	if err != nil {
 		return err
 	}
@@ -149,7 +147,7 @@ type done struct {
 // regenerateToken takes grace, how long the present token remains valid.
 func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	grace := r.URL.Query().Get("grace")
-	err := a.readFields(r, func(name string, v fields.Value) error {
+	err := a.readFields(r, func(name string, v request.Value) error {
 		if name != "grace" {
 			return unknownField(name)
 		}

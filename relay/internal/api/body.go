@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 const (
@@ -39,7 +38,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstRead); retur
 // reader reads bodies for one client.
 type reader struct {
 	max    int64 // bytes
-	places *limit.Places
+	places *request.Places
 	client string                  // the places are divided among clients
 	within time.Duration           // bounds the time that a body holds a place
 	files  func(start []byte) bool // reports whether a big body may hold files; nil for never
@@ -52,7 +51,7 @@ func (a *API) readerFor(client string) reader {
 
 // strangers reads bodies of clients that are not authenticated. Few of them hold the places, so none may hold one for long.
 func (a *API) strangers(r *http.Request) reader {
-	return reader{max: a.o.MaxBody, places: a.bigStranger, client: limit.Network(httprequest.Address(r, a.o.TrustedProxies)), within: placeTime}
+	return reader{max: a.o.MaxBody, places: a.bigStranger, client: request.Network(request.Address(r, a.o.TrustedProxies)), within: placeTime}
 }
 
 // read reads the whole body into a buffer that grows with the bytes received, not with Content-Length. The caller

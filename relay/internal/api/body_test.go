@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 func reading(ctx context.Context, body io.Reader) *http.Request {
@@ -25,7 +25,7 @@ func reading(ctx context.Context, body io.Reader) *http.Request {
 }
 
 func TestReadBody(t *testing.T) {
-	rd := reader{max: 1 << 20, places: limit.NewPlaces(1, 1), within: placeTime}
+	rd := reader{max: 1 << 20, places: request.NewPlaces(1, 1), within: placeTime}
 	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, bigBody, bigBody + 1, 1 << 20} {
 		want := bytes.Repeat([]byte("x"), size)
 		got, err := rd.read(reading(t.Context(), bytes.NewReader(want)))
@@ -60,7 +60,7 @@ func (d drip) Read(p []byte) (int, error) {
 
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rd := reader{max: 1 << 20, places: limit.NewPlaces(1, 1), within: placeTime}
+		rd := reader{max: 1 << 20, places: request.NewPlaces(1, 1), within: placeTime}
 		began := time.Now()
 		_, err := rd.read(reading(t.Context(), drip{time.Second}))
 		if refusal.KindOf(err) != refusal.KindTimeout {
@@ -90,7 +90,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // TestBigBodiesTakeTurns: small ones pass while big ones wait.
 func TestBigBodiesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rd := reader{max: 1 << 20, places: limit.NewPlaces(1, 1), within: placeTime}
+		rd := reader{max: 1 << 20, places: request.NewPlaces(1, 1), within: placeTime}
 		big := strings.Repeat("x", 4*bigBody)
 		first, err := rd.read(reading(t.Context(), strings.NewReader(big)))
 		if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/request"
 )
 
 // client is the JSON of a client, as Gotify has it.
@@ -29,7 +29,7 @@ func (a *API) listClients(w http.ResponseWriter, r *http.Request, v account.Prin
 	list := shown(clients, func(c account.Client) client {
 		token := ""
 		if c.ID == v.ClientID {
-			token, _ = inbound.TokenOf(r)
+			token, _ = protocol.TokenOf(r)
 		}
 		return showClient(c, token)
 	})
@@ -38,7 +38,7 @@ func (a *API) listClients(w http.ResponseWriter, r *http.Request, v account.Prin
 
 // clientName reads the name of a client. Gotify's clients may send more than that.
 func (a *API) clientName(r *http.Request) (name string, err error) {
-	err = a.readFields(r, func(field string, v fields.Value) error {
+	err = a.readFields(r, func(field string, v request.Value) error {
 		if field != "name" {
 			return nil
 		}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 // forUser admits users by name and password, or by the session of the pages. Browsers send both also with forms of other
@@ -32,7 +32,7 @@ func (a *API) forUser(h userHandler) handler {
 
 func (a *API) user(r *http.Request) (account.Principal, error) {
 	if name, password, ok := r.BasicAuth(); ok {
-		return a.service.Authenticate(r.Context(), name, password, httprequest.Address(r, a.o.TrustedProxies))
+		return a.service.Authenticate(r.Context(), name, password, request.Address(r, a.o.TrustedProxies))
 	}
 	if v, ok, err := a.session(r); ok || err != nil {
 		return v, err
@@ -43,7 +43,7 @@ func (a *API) user(r *http.Request) (account.Principal, error) {
 // session returns the user of the pages' cookie. State-changing requests require the
 // session's CSRF token, which another site cannot know.
 func (a *API) session(r *http.Request) (v account.Principal, ok bool, err error) {
-	cookie, err := r.Cookie(httprequest.SessionCookie)
+	cookie, err := r.Cookie(request.SessionCookie)
 	if err != nil {
 		return v, false, nil //nolint:nilerr // no cookie is no session
 	}
@@ -68,7 +68,7 @@ func (a *API) slowDown(r *http.Request, err error) error {
 	if !errors.As(err, &e) || e.Kind != refusal.KindUnauthorized || e.Field != "token" {
 		return err
 	}
-	wait := a.service.WrongToken(httprequest.Address(r, a.o.TrustedProxies))
+	wait := a.service.WrongToken(request.Address(r, a.o.TrustedProxies))
 	if wait == 0 {
 		return err
 	}
@@ -92,7 +92,7 @@ const (
 // forViewer admits applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		token, err := inbound.TokenOf(r)
+		token, err := protocol.TokenOf(r)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (a *API) forReader(h userHandler) handler {
 // clients, and another for users and applications.
 func (a *API) byClient(h userHandler, other handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		token, err := inbound.TokenOf(r)
+		token, err := protocol.TokenOf(r)
 		if err != nil || !account.IsClientToken(token) {
 			return other(w, r) // which complains of two tokens if it takes tokens
 		}

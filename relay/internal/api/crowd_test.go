@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/inbound/webhook"
+	"slipway/relay/internal/protocol/webhook"
 )
 
 // A large group of alerts has one message, from its start to its end, beside those of alerts that had one before.

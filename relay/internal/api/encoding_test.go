@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 	"testing"
 
-	"slipway/relay/internal/inbound/webhook"
+	"slipway/relay/internal/protocol/webhook"
 )
 
 // Bodies come compressed, and with a byte order mark.

@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/intake"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 )
 
 const (
@@ -33,27 +33,27 @@ func (a *API) maxFilesBody() int64 {
 }
 
 // holdsFiles reports whether a receiver must read a body that begins with start.
-func holdsFiles(p *inbound.Protocol, in *inbound.Request, start []byte) bool {
+func holdsFiles(p *protocol.Protocol, in *protocol.Request, start []byte) bool {
 	if p.Raw != nil && len(start) > 0 {
 		if _, ok := p.Raw(in, start); ok {
 			return true
 		}
 	}
-	return p.Files && fields.HoldsFiles(in.Header.Get("Content-Type"), start)
+	return p.Files && request.HoldsFiles(in.Header.Get("Content-Type"), start)
 }
 
 // mayHoldFiles is holdsFiles for a body of which more may come.
-func mayHoldFiles(p *inbound.Protocol, in *inbound.Request, start []byte) bool {
+func mayHoldFiles(p *protocol.Protocol, in *protocol.Request, start []byte) bool {
 	contentType := in.Header.Get("Content-Type")
-	return holdsFiles(p, in, start) || p.Files && (strings.HasPrefix(strings.ToLower(contentType), "multipart/form-data") || fields.IsJSON(start))
+	return holdsFiles(p, in, start) || p.Files && (strings.HasPrefix(strings.ToLower(contentType), "multipart/form-data") || request.IsJSON(start))
 }
 
 // receiver reads a body with files, which it stores while they arrive. Until the token is known it holds them in memory, within the
 // limit of a body.
 type receiver struct {
 	a  *API
-	p  inbound.Protocol
-	in *inbound.Request
+	p  protocol.Protocol
+	in *protocol.Request
 
 	app     *account.App // nil until the token is known
 	source  *timedReader
@@ -64,7 +64,7 @@ type receiver struct {
 }
 
 // receiveFiles reads the rest of a body that begins with start. app is nil if the token is in the body.
-func (a *API) receiveFiles(p inbound.Protocol, in *inbound.Request, start []byte, app *account.App) (_ *account.App, release func(), err error) {
+func (a *API) receiveFiles(p protocol.Protocol, in *protocol.Request, start []byte, app *account.App) (_ *account.App, release func(), err error) {
 	r := &receiver{a: a, p: p, in: in, left: a.service.MaxAttachments(), release: func() {}}
 	defer func() {
 		if err != nil {
@@ -98,7 +98,7 @@ func (r *receiver) read(start []byte) (err error) {
 			return r.source.explain(r.file(name, r.in.Header.Get("Content-Type"), r.source, func() []byte { return nil }))
 		}
 	}
-	r.in.Body, err = fields.Lift(r.in.Header.Get("Content-Type"), r.source, r.a.o.MaxBody, r.file)
+	r.in.Body, err = request.Lift(r.in.Header.Get("Content-Type"), r.source, r.a.o.MaxBody, r.file)
 	return r.source.explain(err)
 }
 
@@ -148,8 +148,8 @@ func (r *receiver) authenticate(token string, err error) error {
 
 // file takes a file of the body.
 func (r *receiver) file(name, mediaType string, content io.Reader, before func() []byte) error {
-	if len(r.in.Files) == intake.MaxAttachments { // before the fields are read once more for this file
-		return intake.ErrTooManyAttachments
+	if len(r.in.Files) == service.MaxAttachments { // before the fields are read once more for this file
+		return service.ErrTooManyAttachments
 	}
 	if fields := before(); r.app == nil && fields != nil {
 		probe := *r.in
@@ -164,7 +164,7 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 	case "application/octet-stream", "application/x-www-form-urlencoded":
 		mediaType = ""
 	}
-	r.in.Files = append(r.in.Files, inbound.File{Name: name, Type: mediaType})
+	r.in.Files = append(r.in.Files, protocol.File{Name: name, Type: mediaType})
 	if r.app != nil {
 		return r.store(&r.in.Files[len(r.in.Files)-1], content)
 	}
@@ -181,7 +181,7 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 }
 
 // store stores the content of a file, which keeps its name, and its type if it has one.
-func (r *receiver) store(f *inbound.File, content io.Reader) error {
+func (r *receiver) store(f *protocol.File, content io.Reader) error {
 	stored, err := r.a.service.Attach(r.in.Context(), r.app.Row().ID, content, r.left)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (r *receiver) store(f *inbound.File, content io.Reader) error {
 }
 
 // detach removes the files of a request whose message was not accepted now.
-func (a *API) detach(in *inbound.Request) {
+func (a *API) detach(in *protocol.Request) {
 	if err := a.service.Detach(in.Context(), in.Files...); err != nil {
 		a.log.Warn("cannot remove the attachments of a message that was not accepted: they are removed in an hour", zap.Error(err))
 	}

@@ -12,21 +12,20 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/intake"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/service"
 )
 
 const testAttachments = 1 << 20
 
-func newFilesWorld(t *testing.T, change ...func(*relay.Options)) (*world, account.IssuedToken) {
+func newFilesWorld(t *testing.T, change ...func(*service.Options)) (*world, account.IssuedToken) {
 	t.Helper()
-	w := newWorldFor(t, func(o *relay.Options) {
-		o.Limits = intake.Limits{MaxAttachments: testAttachments}
+	w := newWorldFor(t, func(o *service.Options) {
+		o.Limits = service.Limits{MaxAttachments: testAttachments}
 		for _, c := range change {
 			c(o)
 		}
-	}, inbound.Ntfy())
+	}, protocol.Ntfy())
 	return w, w.app(named("a"))
 }
 
@@ -129,7 +128,7 @@ func TestAttachmentsAreShown(t *testing.T) {
 }
 
 func TestAttachments_Refused(t *testing.T) {
-	w, app := newFilesWorld(t, func(o *relay.Options) { o.MaxUpload = func() int64 { return 900_000 } })
+	w, app := newFilesWorld(t, func(o *service.Options) { o.MaxUpload = func() int64 { return 900_000 } })
 	key := "X-Gotify-Key: " + app.Token
 	post := func(headers []string, fields ...string) reply {
 		body, kind := form(fields...)
@@ -146,7 +145,7 @@ func TestAttachments_Refused(t *testing.T) {
 	w.want("no base64", w.ask("POST", "/message", `{"message":"m","attachments":[{"base64":"?"}]}`, key, isJSON), 400, "field", "attachments")
 	w.want("an escaped key", w.ask("POST", "/message", `{"message":"m","attachments":[{"base6\u0034":"0"}]}`, key, isJSON), 400, "field", "attachments")
 	many := []string{"message", "m"}
-	for i := range intake.MaxAttachments + 1 {
+	for i := range service.MaxAttachments + 1 {
 		many = append(many, fmt.Sprint("f/", i), "x")
 	}
 	w.want("too many", post([]string{key}, many...), 400, "field", "attachments")
@@ -157,7 +156,7 @@ func TestAttachments_Refused(t *testing.T) {
 	}
 	w.want("too many without a valid token", post(nil, many...), 401)
 	w.want("too many without a token", post(nil, append([]string{"message", strings.Repeat("m", 50_000)}, many[4:]...)...), 400, "field", "attachments")
-	base64 := `{"message":"m","attachments":[` + strings.TrimSuffix(strings.Repeat(`{"base64":""},`, intake.MaxAttachments+1), ",") + `]}`
+	base64 := `{"message":"m","attachments":[` + strings.TrimSuffix(strings.Repeat(`{"base64":""},`, service.MaxAttachments+1), ",") + `]}`
 	w.want("too many in JSON", w.ask("POST", "/message", base64, isJSON), 400, "field", "attachments")
 	body, kind := form("message", "m", "f/a", half)
 	w.want("cut short", w.ask("POST", "/message", body[:len(body)-100], kind, key), 400)

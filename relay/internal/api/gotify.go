@@ -12,9 +12,9 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/service"
 )
 
 // gotifyMessage is a message as Gotify's clients read it.
@@ -81,8 +81,8 @@ type gotifyPaging struct {
 func (a *API) readMessages(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	q := r.URL.Query()
 	limit, err := number(q, "limit", 100)
-	if err != nil || limit < 1 || limit > inbox.MaxPage {
-		return refusal.Invalid("limit", fmt.Sprintf("A page has 1 to %d messages.", inbox.MaxPage))
+	if err != nil || limit < 1 || limit > service.MaxReaderPage {
+		return refusal.Invalid("limit", fmt.Sprintf("A page has 1 to %d messages.", service.MaxReaderPage))
 	}
 	since, err := number(q, "since", 0)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	openapi "slipway/relay/api"
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	"slipway/shared/health"
 )
 
@@ -45,7 +45,7 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	if a.o.Health.Failing(DatabaseCheck) {
 		h.Health, h.Database, status = "red", "red", http.StatusServiceUnavailable
 	}
-	httprequest.WriteJSON(w, status, h)
+	request.WriteJSON(w, status, h)
 	return nil
 }
 
@@ -53,11 +53,11 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 func Unready(reason string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		httprequest.WriteJSON(w, http.StatusServiceUnavailable, healthReport{Health: "red", Database: "red", Matrix: "orange", Reason: reason})
+		request.WriteJSON(w, http.StatusServiceUnavailable, healthReport{Health: "red", Database: "red", Matrix: "orange", Reason: reason})
 	})
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { httprequest.WriteJSON(w, http.StatusOK, done{true}) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { request.WriteJSON(w, http.StatusOK, done{true}) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		httprequest.WriteError(w, &refusal.Error{Kind: refusal.KindUnavailable, Message: reason, RetryAfter: health.DefaultInterval})
+		request.WriteError(w, &refusal.Error{Kind: refusal.KindUnavailable, Message: reason, RetryAfter: health.DefaultInterval})
 	})
 	return mux
 }

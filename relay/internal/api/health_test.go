@@ -5,12 +5,12 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/service"
 )
 
 // When nothing is accepted because too much waits, health says so.
 func TestHealth_OutboxIsFull(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxWaiting = 1 })
+	w := newWorld(t, func(o *service.Options) { o.Limits.MaxWaiting = 1 })
 	w.want("with room", w.ask("GET", "/health", ""), 200, "health", "green")
 	w.send(w.app(named("a")).Token, "x")
 	w.want("full", w.ask("GET", "/health", ""), 503, "health", "red", "database", "green", "reason", "Nothing is accepted: too many messages wait for delivery.")

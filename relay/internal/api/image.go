@@ -7,8 +7,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/fields"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 // getImage answers with an application's picture.
@@ -64,7 +64,7 @@ func (a *API) postImage(w http.ResponseWriter, r *http.Request, v account.Princi
 
 // fileOf returns the last file of a form; nil if it has none.
 func fileOf(contentType string, form []byte) (data []byte, err error) {
-	err = fields.Each(contentType, form, func(_ string, v fields.Value) error {
+	err = request.Each(contentType, form, func(_ string, v request.Value) error {
 		if content, ok := v.File(); ok {
 			data = content
 		}

@@ -11,17 +11,17 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 )
 
 // inboundRows returns the routes of a protocol.
-func (a *API) inboundRows(p inbound.Protocol) (rows []*row) {
+func (a *API) inboundRows(p protocol.Protocol) (rows []*row) {
 	if p.Events {
-		a.o.Metrics.inbound(p.Name, inbound.Result{})
+		a.o.Metrics.inbound(p.Name, protocol.Result{})
 	}
 	for _, route := range p.Routes {
 		rows = append(rows, &row{method: route.Method, path: route.Path, match: route.Match, who: senders, handle: a.postInbound(p), fail: p.Fail})
@@ -30,9 +30,9 @@ func (a *API) inboundRows(p inbound.Protocol) (rows []*row) {
 }
 
 // postInbound takes messages in the shape of a protocol.
-func (a *API) postInbound(p inbound.Protocol) handler {
+func (a *API) postInbound(p protocol.Protocol) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		in := &inbound.Request{Request: r, Path: mux.Vars(r), Now: time.Now()}
+		in := &protocol.Request{Request: r, Path: mux.Vars(r), Now: time.Now()}
 		app, release, err := a.receive(p, in)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (a *API) postInbound(p inbound.Protocol) handler {
 
 // receive authenticates a sender and reads the body. The token is checked before the body is read, unless it is in
 // the body: such bodies share the places of strangers.
-func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App, release func(), err error) {
+func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.App, release func(), err error) {
 	if in.Request, err = decoded(in.Request); err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +83,7 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 		defer b.release()
 		return a.receiveFiles(p, in, b.bytes, app)
 	}
-	in.Body = bytes.TrimPrefix(b.bytes, []byte(fields.Mark))
+	in.Body = bytes.TrimPrefix(b.bytes, []byte(request.Mark))
 	if !known {
 		if in.Token, err = p.Token(in); err == nil {
 			app, err = a.service.Sender(in.Context(), in.Token)
@@ -97,13 +97,13 @@ func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App
 }
 
 // accept parses a request and stores its messages.
-func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) (inbound.Result, error) {
+func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App) (protocol.Result, error) {
 	row := app.Row()
-	batch, err := p.Parse(in, inbound.App{
+	batch, err := p.Parse(in, protocol.App{
 		ID: row.ID, Name: row.Name, Format: post.Format(row.DefaultFormat), Scale: post.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
 		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
-	result := inbound.Result{Batch: batch}
+	result := protocol.Result{Batch: batch}
 	if err != nil {
 		return result, err
 	}
@@ -136,7 +136,7 @@ func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) 
 }
 
 // receipt returns the alert that a sender asks for, whose reminders end if it asks for that.
-func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Receipt) (post.Alert, error) {
+func (a *API) receipt(in *protocol.Request, v account.Principal, r *protocol.Receipt) (post.Alert, error) {
 	if r.Stop {
 		if err := a.service.StopReminding(in.Context(), v, r.Message); err != nil {
 			return post.Alert{}, err
@@ -153,7 +153,7 @@ func (a *API) receipt(in *inbound.Request, v account.Principal, r *inbound.Recei
 }
 
 // endSequence withdraws the message that a sequence names, or acknowledges its alert. Without one there is nothing to do.
-func (a *API) endSequence(ctx context.Context, v account.Principal, s *inbound.Sequence) error {
+func (a *API) endSequence(ctx context.Context, v account.Principal, s *protocol.Sequence) error {
 	id, err := a.service.Named(ctx, v, s.Key, s.Message)
 	if err != nil || id == 0 {
 		return err
@@ -169,7 +169,7 @@ func (a *API) endSequence(ctx context.Context, v account.Principal, s *inbound.S
 }
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.
-func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []intake.Request, result *inbound.Result) error {
+func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []service.Request, result *protocol.Result) error {
 	accepted, err := a.service.AcceptAll(ctx, app, drafts...)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []intake
 // storeEvents stores the drafts of a request in one transaction. If one of them is refused, each is tried by itself: a
 // draft that will never be accepted is counted, so that its sender doesn't repeat it forever, and drafts within a rate
 // limit are stored, so that a sender that comes back gets to the end.
-func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []intake.Request, result *inbound.Result) error {
+func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []service.Request, result *protocol.Result) error {
 	accepted, err := a.service.AcceptAll(ctx, app, drafts...)
 	switch kind := refusal.KindOf(err); {
 	case err == nil || kind == refusal.KindConflict:
@@ -217,7 +217,7 @@ func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []intake
 }
 
 // logRefusal logs an invalid request that has a valid token: its sender may ignore the answer.
-func (a *API) logRefusal(p inbound.Protocol, app *account.App, err error) {
+func (a *API) logRefusal(p protocol.Protocol, app *account.App, err error) {
 	switch refusal.KindOf(err) {
 	case refusal.KindInvalid, refusal.KindMediaType, refusal.KindTooLarge, refusal.KindUnauthorized, refusal.KindForbidden:
 		a.log.Info("message refused", zap.String("source", p.Name), zap.String("application", app.Row().Name), zap.Error(err))

@@ -15,9 +15,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/inbound/webhook"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/protocol/webhook"
+	"slipway/relay/internal/service"
 )
 
 const eventsType = "Content-Type: application/vnd.docker.distribution.events.v1+json"
@@ -90,7 +90,7 @@ func TestRegistryHookRefuses(t *testing.T) {
 // TestRegistryHookSigned_ByApplication: an application's secret replaces that of the configuration, for this application only.
 func TestRegistryHookSigned_ByApplication(t *testing.T) {
 	const secret = "the secret of one application"
-	w := newWorldFor(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") }, webhook.Registry([]byte("a shared secret")))
+	w := newWorldFor(t, func(o *service.Options) { o.SecretKey = []byte("a pickle key of the tests") }, webhook.Registry([]byte("a shared secret")))
 	own, common := w.app(named("own")).Token, w.app(named("common")).Token
 	set := w.manage("PUT", "/application/1", `{"hook_secret":"`+secret+`"}`)
 	w.want("set", set, 200, "has_hook_secret", true, "hook_secret", nil)
@@ -136,7 +136,7 @@ func TestUnknownShapeIsLogged(t *testing.T) {
 // nothing is there twice.
 func TestRegistryHookComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldWithoutNetwork(t, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 }, webhook.Registry(nil))
+		w := newWorldWithoutNetwork(t, func(o *service.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 }, webhook.Registry(nil))
 		bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 		var events []string
 		for i := range 8 {
@@ -162,7 +162,7 @@ func TestRegistryHookComesBack(t *testing.T) {
 }
 
 func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxWaiting = 2 })
+	w := newWorld(t, func(o *service.Options) { o.Limits.MaxWaiting = 2 })
 	defer w.hs.Hold()()
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 	w.want("the last one that fits is stored whole", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "a", "1"), pushed("2", "a", "2"), pushed("3", "a", "3")), bearer), 200, "accepted", 3.)
@@ -176,10 +176,10 @@ func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {
 // TestRegistryHookWithTightLimits: a sender does not repeat an event that can never
 // become a message.
 func TestRegistryHookWithTightLimits(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 8 })
+	w := newWorld(t, func(o *service.Options) { o.Limits.MaxTitle = 8 })
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 	w.want("long title", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1")), bearer), 200, "accepted", 0., "refused", 1.)
-	w = newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 12 })
+	w = newWorld(t, func(o *service.Options) { o.Limits.MaxTitle = 12 })
 	bearer = "Authorization: Bearer " + w.app(named("registry")).Token
 	body := envelopeOf(pushed("1", "a", "1"), pushed("2", "much too long", "1"), pushed("3", "b", "1"))
 	w.want("one of three", w.ask("POST", "/hook/registry", body, bearer), 200, "accepted", 2., "refused", 1.)
@@ -189,7 +189,7 @@ func TestRegistryHookWithTightLimits(t *testing.T) {
 // TestHookCountsWrongTokens: a registry whose token is no good is a sender like others.
 func TestHookCountsWrongTokens(t *testing.T) {
 	counts := prometheus.NewRegistry()
-	w := newWorld(t, func(o *relay.Options) { o.Metrics = relay.NewMetrics(counts) })
+	w := newWorld(t, func(o *service.Options) { o.Metrics = service.NewMetrics(counts) })
 	w.want("a wrong token", w.ask("POST", "/hook/registry", envelopeOf(), "X-Gotify-Key: Awrong"), 401)
 	w.want("reading", w.ask("GET", "/message", "", "X-Gotify-Key: Awrong"), 401)
 	const want = `# HELP relay_messages_refused_total Messages not accepted, by kind of refusal.
@@ -203,7 +203,7 @@ relay_messages_refused_total{kind="unauthorized"} 1
 
 // A wrong method at one of the relay's own paths does not send a message to a topic of that name.
 func TestNtfy_OwnPaths(t *testing.T) {
-	w := newWorldFor(t, nil, inbound.Ntfy())
+	w := newWorldFor(t, nil, protocol.Ntfy())
 	bearer := "Authorization: Bearer " + w.app(named("ntfy")).Token
 	for path, allow := range map[string]string{"/heartbeat": "GET, POST", "/heartbeat/x": "GET, POST", "/gotifyinfo": "GET, HEAD", "/message": "DELETE, GET, HEAD, POST"} {
 		r := w.ask("PUT", path, "", bearer)
@@ -224,7 +224,7 @@ func TestNtfy_OwnPaths(t *testing.T) {
 
 // HEAD sends nothing, also where GET does.
 func TestNtfy_HeadSendsNothing(t *testing.T) {
-	w := newWorldFor(t, nil, inbound.Ntfy())
+	w := newWorldFor(t, nil, protocol.Ntfy())
 	issued := w.app(named("a"))
 	path := "/" + issued.Token + "/publish?message=x"
 	w.want("HEAD", w.ask("HEAD", path, ""), 405)

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 )
 
 const patience = 5 * time.Second
@@ -161,12 +161,12 @@ func TestSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cookie := "Cookie: " + httprequest.SessionCookie + "=" + s.Token
+	cookie := "Cookie: " + request.SessionCookie + "=" + s.Token
 	w.want("read", w.ask("GET", "/application", "", cookie), 200)
 	w.want("write without the word", w.ask("POST", "/application", `{"name":"a"}`, cookie), 403)
 	w.want("write with another word", w.ask("POST", "/application", `{"name":"a"}`, cookie, "X-CSRF-Token: x"), 403)
 	w.want("write", w.ask("POST", "/application", `{"name":"a"}`, cookie, "X-CSRF-Token: "+s.CSRF), 201)
-	w.want("no session", w.ask("GET", "/application", "", "Cookie: "+httprequest.SessionCookie+"=x"), 401)
+	w.want("no session", w.ask("GET", "/application", "", "Cookie: "+request.SessionCookie+"=x"), 401)
 	if err := w.service.Logout(t.Context(), s.Token); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestOperation(t *testing.T) {
 
 // TestClosedIntake: what cannot be held is not accepted.
 func TestClosedIntake(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxWaiting = 1 })
+	w := newWorld(t, func(o *service.Options) { o.Limits.MaxWaiting = 1 })
 	token := w.app(named("a")).Token
 	w.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "away"})
 	body := `{"token":"` + token + `","message":"m"}`

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/protocol/webhook"
+	"slipway/relay/internal/service"
 )
 
 const (
@@ -73,14 +73,14 @@ func TestTokenPlaces(t *testing.T) {
 }
 
 func TestLenientToken(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.CheckToken = false })
+	w := newWorld(t, func(o *service.Options) { o.CheckToken = false })
 	token := w.app(named("a")).Token
 	w.want("space", w.ask("POST", "/message", `{"message":"m","token":" `+token+` "}`), 200)
 	w.want("unknown", w.ask("POST", "/message", `{"message":"m","token":"A123"}`), 401)
 }
 
 func TestRefusedMessages(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxMessage, o.Limits.MaxTitle = 40<<10, 100 })
+	w := newWorld(t, func(o *service.Options) { o.Limits.MaxMessage, o.Limits.MaxTitle = 40<<10, 100 })
 	token := w.app(named("a")).Token
 	with := func(fields string) string { return `{"token":"` + token + `",` + fields + `}` }
 	deep := strings.Repeat("[", 10_001)

@@ -13,17 +13,17 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 	ui "slipway/shared/web"
 )
 
 // delivery is the JSON of a message with its outcome.
 type delivery struct {
-	inbound.Message
+	protocol.Message
 	Application string     `json:"application"`
 	ContentType string     `json:"content_type"`
 	Attempts    int        `json:"attempts"`
@@ -42,7 +42,7 @@ type delivery struct {
 
 func showMessage(m post.View) delivery {
 	d := delivery{
-		Message: inbound.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
+		Message: protocol.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
 		NextAttempt: timeOrNull(m.NextAt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.Code),
 		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(post.Millis(m.SentAt())),
 	}
@@ -116,7 +116,7 @@ type bulkAnswer struct {
 }
 
 // bulk changes the messages that the query selects.
-func bulk(change func(context.Context, account.Principal, intake.Filter) (intake.Bulk, error)) userHandler {
+func bulk(change func(context.Context, account.Principal, service.Filter) (service.Bulk, error)) userHandler {
 	return func(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 		filter, err := filterOf(r)
 		if err != nil {
@@ -126,7 +126,7 @@ func bulk(change func(context.Context, account.Principal, intake.Filter) (intake
 		if err != nil {
 			return err
 		}
-		httprequest.WriteJSON(w, http.StatusOK, bulkAnswer{true, b.Done, b.More})
+		request.WriteJSON(w, http.StatusOK, bulkAnswer{true, b.Done, b.More})
 		return nil
 	}
 }
@@ -167,7 +167,7 @@ func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 
 // filterOf reads the query of a list. ?since= is Gotify's word for ?before=
 // when it is a number.
-func filterOf(r *http.Request) (f intake.Filter, err error) {
+func filterOf(r *http.Request) (f service.Filter, err error) {
 	f.Limit = 50
 	for name, values := range r.URL.Query() {
 		for _, text := range values {
@@ -182,7 +182,7 @@ func filterOf(r *http.Request) (f intake.Filter, err error) {
 	return f, nil
 }
 
-func setFilter(f *intake.Filter, name, text string) (err error) {
+func setFilter(f *service.Filter, name, text string) (err error) {
 	switch name {
 	case "state", "status":
 		err = setStates(f, name, text)
@@ -194,8 +194,8 @@ func setFilter(f *intake.Filter, name, text string) (err error) {
 		f.Before, err = strconv.ParseInt(text, 10, 64)
 	case "limit":
 		f.Limit, err = strconv.Atoi(text)
-		if f.Limit < 1 || f.Limit > intake.MaxPage {
-			return refusal.Invalid(name, fmt.Sprintf("A page has 1 to %d messages.", intake.MaxPage))
+		if f.Limit < 1 || f.Limit > service.MaxPage {
+			return refusal.Invalid(name, fmt.Sprintf("A page has 1 to %d messages.", service.MaxPage))
 		}
 	case "since":
 		if n, numeric := strconv.ParseInt(text, 10, 64); numeric == nil {
@@ -215,7 +215,7 @@ func setFilter(f *intake.Filter, name, text string) (err error) {
 	return err
 }
 
-func setStates(f *intake.Filter, name, text string) error {
+func setStates(f *service.Filter, name, text string) error {
 	for _, word := range strings.Split(text, ",") {
 		s := post.State(strings.TrimSpace(word))
 		if !slices.Contains(post.States, s) {

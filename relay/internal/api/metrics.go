@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/protocol"
 )
 
 // Metrics count requests by route and status. nil counts nothing.
@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 }
 
 // inbound counts the events of a request.
-func (m *Metrics) inbound(sender string, r inbound.Result) {
+func (m *Metrics) inbound(sender string, r protocol.Result) {
 	if m == nil {
 		return
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 // maxTopics is how many topics one subscription may have.
@@ -38,7 +38,7 @@ func (a *API) ntfyRows() []*row {
 	}
 	rows = append(rows, &row{method: options, path: "/", who: anybody, handle: allowPages}, &row{method: options, path: "/ntfy", who: anybody, handle: allowPages})
 	for _, r := range rows {
-		r.fail = inbound.FailNtfy
+		r.fail = protocol.FailNtfy
 	}
 	return rows
 }
@@ -67,10 +67,10 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	if len(topics) > maxTopics {
 		return nil, refusal.Invalid("topic", "invalid request: too many topics")
 	}
-	if err := inbound.CheckNtfyTopics(topics...); err != nil {
+	if err := protocol.CheckNtfyTopics(topics...); err != nil {
 		return nil, err
 	}
-	token, err := inbound.NtfyCredential(r)
+	token, err := protocol.NtfyCredential(r)
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +160,13 @@ func (a *API) getNtfyAuth(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_ = allowPages(w, r)
-	httprequest.WriteJSON(w, http.StatusOK, done{true})
+	request.WriteJSON(w, http.StatusOK, done{true})
 	return nil
 }
 
 // ntfyName returns the name of the caller, by any credential of ntfy's clients; "" for nobody.
 func (a *API) ntfyName(r *http.Request) (name, token string, err error) {
-	token, err = inbound.NtfyCredential(r)
+	token, err = protocol.NtfyCredential(r)
 	if err != nil || token == "" {
 		return "", "", err
 	}
@@ -245,15 +245,15 @@ type ntfyQuery struct {
 }
 
 func ntfyQueryOf(r *http.Request) (q ntfyQuery, err error) {
-	get := func(names ...string) string { return inbound.NtfyParameter(r, names...) }
-	q.poll, q.scheduled = inbound.IsYes(get("X-Poll", "Poll", "po")), inbound.IsYes(get("X-Scheduled", "Scheduled", "sched"))
+	get := func(names ...string) string { return protocol.NtfyParameter(r, names...) }
+	q.poll, q.scheduled = protocol.IsYes(get("X-Poll", "Poll", "po")), protocol.IsYes(get("X-Scheduled", "Scheduled", "sched"))
 	q.id, q.title, q.message = get("X-ID", "ID"), get("X-Title", "Title", "t"), get("X-Message", "Message", "m")
 	q.tags = strings.FieldsFunc(get("X-Tags", "Tags", "Tag", "ta"), func(r rune) bool { return r == ',' || r == ' ' })
 	for p := range strings.SplitSeq(get("X-Priority", "Priority", "prio", "p"), ",") {
 		if p = strings.TrimSpace(p); p == "" {
 			continue
 		}
-		n, err := inbound.NtfyPriority(p)
+		n, err := protocol.NtfyPriority(p)
 		if err != nil {
 			return q, err
 		}
@@ -272,7 +272,7 @@ func (q *ntfyQuery) setSince(since string) error {
 	case "all", "latest", "none":
 		return nil
 	}
-	if q.after = inbound.NtfyNumber(since); q.after != 0 {
+	if q.after = protocol.NtfyNumber(since); q.after != 0 {
 		return nil
 	}
 	if n, err := strconv.ParseInt(since, 10, 64); err == nil && n >= 0 {

@@ -15,20 +15,20 @@ import (
 
 	"github.com/coder/websocket"
 
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/protocol"
 )
 
 func newNtfyWorld(t *testing.T) (w *world, token string) {
 	t.Helper()
-	w = newWorldFor(t, nil, inbound.Ntfy())
+	w = newWorldFor(t, nil, protocol.Ntfy())
 	return w, w.app(named("Web shop")).Token
 }
 
 // eventsOf returns the events of an answer, one a line.
-func (w *world) eventsOf(r reply) (all []inbound.NtfyEvent) {
+func (w *world) eventsOf(r reply) (all []protocol.NtfyEvent) {
 	w.Helper()
 	for line := range strings.Lines(r.body) {
-		var e inbound.NtfyEvent
+		var e protocol.NtfyEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			w.Fatalf("%v in %s", err, line)
 		}
@@ -52,16 +52,16 @@ func (w *world) texts(path string, headers ...string) string {
 func TestNtfySequence(t *testing.T) {
 	w, token := newNtfyWorld(t)
 	first := w.ask("POST", "/"+token+"/backup-1", "10 %")
-	w.want("first", first, 200, "id", inbound.NtfyID(1), "sequence_id", "backup-1", "message", "10 %")
-	w.want("again", w.ask("PUT", "/ntfy/"+token+"/backup-1", "20 %"), 200, "id", inbound.NtfyID(1), "sequence_id", "backup-1")
-	w.want("by JSON", w.ask("POST", "/", `{"topic":"`+token+`","message":"30 %","sequence_id":"backup-1"}`), 200, "id", inbound.NtfyID(1))
-	w.want("by a header", w.ask("POST", "/alerts", "40 %", "Authorization: Bearer "+token, "X-Sequence-ID: backup-1"), 200, "id", inbound.NtfyID(1))
+	w.want("first", first, 200, "id", protocol.NtfyID(1), "sequence_id", "backup-1", "message", "10 %")
+	w.want("again", w.ask("PUT", "/ntfy/"+token+"/backup-1", "20 %"), 200, "id", protocol.NtfyID(1), "sequence_id", "backup-1")
+	w.want("by JSON", w.ask("POST", "/", `{"topic":"`+token+`","message":"30 %","sequence_id":"backup-1"}`), 200, "id", protocol.NtfyID(1))
+	w.want("by a header", w.ask("POST", "/alerts", "40 %", "Authorization: Bearer "+token, "X-Sequence-ID: backup-1"), 200, "id", protocol.NtfyID(1))
 	plain := w.ask("POST", "/"+token, "plain")
 	id, _ := plain.fields["id"].(string)
 	w.want("no sequence but the id", plain, 200, "sequence_id", nil)
 	w.want("by its id", w.ask("PUT", "/"+token+"/"+id, "changed"), 200, "id", id, "sequence_id", nil)
 	w.want("by its id, again", w.ask("PUT", "/"+token+"/"+id, "changed again"), 200, "id", id)
-	w.want("by the id of a message with a sequence", w.ask("PUT", "/"+token+"/"+inbound.NtfyID(1), "50 %"), 200, "id", inbound.NtfyID(1))
+	w.want("by the id of a message with a sequence", w.ask("PUT", "/"+token+"/"+protocol.NtfyID(1), "50 %"), 200, "id", protocol.NtfyID(1))
 	other := w.app(named("other")).Token
 	w.want("another's id is a sequence of its own", w.ask("PUT", "/"+other+"/"+id, "mine"), 200, "sequence_id", id)
 	if got := w.texts("/" + token + "/json?poll=1"); got != "changed again 50 %" && got != "50 % changed again" { // the order is that of the edits, if it needed some
@@ -174,7 +174,7 @@ func TestNtfyPoll(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	e := all[0]
-	if e.ID != inbound.NtfyID(1) || e.Event != "message" || e.Topic != token || e.Title != "First" || e.Message != "one" || e.Priority != 4 || !slices.Equal(e.Tags, []string{"warning", "db"}) ||
+	if e.ID != protocol.NtfyID(1) || e.Event != "message" || e.Topic != token || e.Title != "First" || e.Message != "one" || e.Priority != 4 || !slices.Equal(e.Tags, []string{"warning", "db"}) ||
 		e.Click != "https://e.org" || len(e.Actions) != 1 || e.Actions[0].Label != "Open, now" || e.Actions[0].ID == "" || time.Since(time.Unix(e.Time, 0)).Abs() > time.Hour || e.Expires <= e.Time {
 		t.Errorf("the first is %+v", e)
 	}
@@ -236,7 +236,7 @@ func TestNtfySubscribe(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
-	next := func() (e inbound.NtfyEvent) {
+	next := func() (e protocol.NtfyEvent) {
 		t.Helper()
 		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &e) != nil {
 			t.Fatalf("%q, %v", lines.Text(), lines.Err())
@@ -259,7 +259,7 @@ func TestNtfySubscribe(t *testing.T) {
 		t.Errorf("first %+v", e)
 	}
 	w.want("2", w.ask("POST", "/"+token+"/seq", "two", "Priority: 5"), 200)
-	if e := next(); e.Message != "two" || e.Sequence != "seq" || e.ID == inbound.NtfyID(1) {
+	if e := next(); e.Message != "two" || e.Sequence != "seq" || e.ID == protocol.NtfyID(1) {
 		t.Errorf("the change is %+v", e)
 	}
 	if _, text, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(text), `"message":"two"`) {
@@ -273,7 +273,7 @@ func TestNtfySubscribe(t *testing.T) {
 // A subscriber gets a delayed message when it is due, at the time to which it was moved, and not at all once it is withdrawn.
 func TestNtfySubscribe_Delayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldWithoutNetwork(t, nil, inbound.Ntfy())
+		w := newWorldWithoutNetwork(t, nil, protocol.Ntfy())
 		token := w.app(named("a")).Token
 		w.want("before", w.ask("POST", "/"+token+"/a", "a", "In: 1h"), 200)
 		out, in := io.Pipe()
@@ -288,7 +288,7 @@ func TestNtfySubscribe_Delayed(t *testing.T) {
 		go func() {
 			lines := bufio.NewScanner(out)
 			for lines.Scan() {
-				var e inbound.NtfyEvent
+				var e protocol.NtfyEvent
 				if json.Unmarshal(lines.Bytes(), &e) == nil && e.Event == "message" {
 					got <- e.Message
 				}

@@ -10,11 +10,10 @@ import (
 	"github.com/coder/websocket"
 	"github.com/gorilla/mux"
 
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/inbox"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/service"
 )
 
 const (
@@ -30,8 +29,8 @@ type subscription struct {
 	topics  string
 	base    string
 	readers []ntfyReader
-	streams []*inbox.Stream // of the readers
-	write   func(inbound.NtfyEvent) error
+	streams []*service.Stream // of the readers
+	write   func(protocol.NtfyEvent) error
 
 	held  map[int64]heldMessage // delayed messages, by id
 	dirty bool                  // their times may have changed
@@ -45,7 +44,7 @@ type heldMessage struct {
 
 // subscribeNtfy sends messages as ntfy does: those that the query asks for, and unless it polls those that follow.
 func (a *API) subscribeNtfy(w http.ResponseWriter, r *http.Request) error {
-	s := &subscription{a: a, topics: mux.Vars(r)["topics"], base: inbound.NtfyBase(r), held: map[int64]heldMessage{}}
+	s := &subscription{a: a, topics: mux.Vars(r)["topics"], base: protocol.NtfyBase(r), held: map[int64]heldMessage{}}
 	form := mux.Vars(r)["form"]
 	if form == "ws" && !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return refusal.Invalid("websocket", "invalid request: client not using the websocket protocol")
@@ -85,7 +84,7 @@ func (s *subscription) overHTTP(w http.ResponseWriter, r *http.Request, form str
 		return nil
 	}
 	out := events{w: w, flush: http.NewResponseController(w), within: s.a.times.write}
-	s.write = func(e inbound.NtfyEvent) error {
+	s.write = func(e protocol.NtfyEvent) error {
 		text, err := encode(e)
 		switch {
 		case err != nil:
@@ -100,7 +99,7 @@ func (s *subscription) overHTTP(w http.ResponseWriter, r *http.Request, form str
 		return out.send("data: %s\n\n", text)
 	}
 	return s.run(r.Context(), func() error {
-		return s.write(inbound.NewNtfyEvent("keepalive", s.topics, time.Now()))
+		return s.write(protocol.NewNtfyEvent("keepalive", s.topics, time.Now()))
 	})
 }
 
@@ -113,7 +112,7 @@ func (s *subscription) overWebSocket(w http.ResponseWriter, r *http.Request) err
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	go drain(ctx, cancel, conn)
-	s.write = func(e inbound.NtfyEvent) error {
+	s.write = func(e protocol.NtfyEvent) error {
 		text, err := encode(e)
 		if err != nil {
 			return err
@@ -135,7 +134,7 @@ func (s *subscription) overWebSocket(w http.ResponseWriter, r *http.Request) err
 // run sends what the subscription asks for until the client is gone.
 func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 	if !s.q.poll {
-		if s.write(inbound.NewNtfyEvent("open", s.topics, time.Now())) != nil {
+		if s.write(protocol.NewNtfyEvent("open", s.topics, time.Now())) != nil {
 			return nil
 		}
 	}
@@ -227,7 +226,7 @@ func (s *subscription) hold(reader int, m post.View) bool {
 // findHeld holds the delayed messages that wait already.
 func (s *subscription) findHeld(ctx context.Context) error {
 	for i, reader := range s.readers {
-		page, err := s.a.service.Messages(ctx, reader.v, intake.Filter{States: post.PendingStates, ApplicationID: reader.application, Limit: intake.MaxPage})
+		page, err := s.a.service.Messages(ctx, reader.v, service.Filter{States: post.PendingStates, ApplicationID: reader.application, Limit: service.MaxPage})
 		if err != nil {
 			return err
 		}
@@ -298,7 +297,7 @@ func (s *subscription) old(ctx context.Context, i int) (all []post.View, err err
 	reader, before := s.readers[i], s.streams[i].Position()+1
 	now, from := time.Now().UnixMilli(), post.Millis(s.q.from)
 	for len(all) < maxOld {
-		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, inbox.MaxPage)
+		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, service.MaxReaderPage)
 		if err != nil {
 			return nil, err
 		}
@@ -326,7 +325,7 @@ const longestDelay = 4 * 24 * time.Hour
 
 // send sends a message, unless the query filters it out.
 func (s *subscription) send(reader int, m post.View) error {
-	e := inbound.ShowNtfy(m, s.readers[reader].topic, s.base)
+	e := protocol.ShowNtfy(m, s.readers[reader].topic, s.base)
 	if !s.q.passes(e) {
 		return nil
 	}
@@ -335,7 +334,7 @@ func (s *subscription) send(reader int, m post.View) error {
 
 const defaultNtfyPriority = 3
 
-func (q *ntfyQuery) passes(e inbound.NtfyEvent) bool {
+func (q *ntfyQuery) passes(e protocol.NtfyEvent) bool {
 	priority := e.Priority
 	if priority == 0 {
 		priority = defaultNtfyPriority

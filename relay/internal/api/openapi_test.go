@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	openapi "slipway/relay/api"
-	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -103,7 +103,7 @@ func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 // Fields of answers about messages are documented, also those that most answers leave out because they are empty.
 func TestDocument_HasTheFieldsOfMessages(t *testing.T) {
 	d := readDocument(t)
-	for name, answer := range map[string]any{"MessageList": messageList{}, "Accepted": inbound.Message{}} {
+	for name, answer := range map[string]any{"MessageList": messageList{}, "Accepted": protocol.Message{}} {
 		d.wantFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 )
 
@@ -44,5 +44,5 @@ func asksForList(r *http.Request) bool {
 		}
 	}
 	accept, _, _ := strings.Cut(r.Header.Get("Accept"), ";")
-	return filters > 0 || !inbound.HasSenderToken(r) && strings.EqualFold(strings.TrimSpace(accept), "application/json")
+	return filters > 0 || !protocol.HasSenderToken(r) && strings.EqualFold(strings.TrimSpace(accept), "application/json")
 }

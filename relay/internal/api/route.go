@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	"slipway/shared/logging"
 )
 
@@ -25,7 +25,7 @@ type userHandler func(http.ResponseWriter, *http.Request, account.Principal) err
 // answer answers with the JSON of v, or returns err.
 func answer(w http.ResponseWriter, v any, err error) error {
 	if err == nil {
-		httprequest.WriteJSON(w, http.StatusOK, v)
+		request.WriteJSON(w, http.StatusOK, v)
 	}
 	return err
 }
@@ -69,7 +69,7 @@ func (a *API) routes() []*row {
 	var rows []*row
 	for _, p := range a.o.Inbound {
 		rows = append(rows, a.inboundRows(p)...)
-		if p.Name == inbound.NtfyName {
+		if p.Name == protocol.NtfyName {
 			rows = append(rows, a.ntfyRows()...)
 		}
 	}
@@ -237,7 +237,7 @@ func (a *API) exactly(path string, h handler) handler {
 func (a *API) prepare(row *row) *row {
 	row.api = a
 	if row.fail == nil {
-		row.fail = httprequest.WriteError
+		row.fail = request.WriteError
 	}
 	row.count = a.o.Metrics.row(row.method, row.template())
 	return row
@@ -258,7 +258,7 @@ func (row *row) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers and logs an error: refusals at debug, faults at error.
 func (row *row) refuse(w http.ResponseWriter, rec *logging.Recorder, r *http.Request, err error) {
 	level := zap.DebugLevel
-	if httprequest.Status(refusal.KindOf(err)) >= http.StatusInternalServerError {
+	if request.Status(refusal.KindOf(err)) >= http.StatusInternalServerError {
 		level = zap.ErrorLevel
 	}
 	if entry := row.api.log.Check(level, "request refused"); entry != nil {
@@ -274,7 +274,7 @@ var errNoPath = &refusal.Error{Kind: refusal.KindNotFound, Message: "There is no
 
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) error {
 	if a.belowTopic(r.URL.Path) { // whose clients fail on errors in another shape
-		inbound.FailNtfy(w, errNoPath)
+		protocol.FailNtfy(w, errNoPath)
 		return nil
 	}
 	return errNoPath

@@ -12,10 +12,10 @@ import (
 	"github.com/coder/websocket"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/inbox"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/service"
 )
 
 const (
@@ -41,7 +41,7 @@ type streamTimes struct {
 var gotifyTimes = streamTimes{check: 15 * time.Second, ping: 45 * time.Second, pong: 15 * time.Second, write: 10 * time.Second}
 
 // openStream begins a stream after the message that the request names, or now.
-func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream, release func(), err error) {
+func (a *API) openStream(r *http.Request, v account.Principal) (st *service.Stream, release func(), err error) {
 	after := int64(-1)
 	for _, name := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
 		if name == "" {
@@ -55,7 +55,7 @@ func (a *API) openStream(r *http.Request, v account.Principal) (st *inbox.Stream
 }
 
 // stream begins a stream after a message, or now if that is negative.
-func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st *inbox.Stream, release func(), err error) {
+func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st *service.Stream, release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	free, err := a.streams.Take(within, a.ownerOf(v))
@@ -80,7 +80,7 @@ func (a *API) ownerOf(v account.Principal) string {
 
 // pass calls send with the messages that follow in a stream, and reports whether there were any. Few streams do so at a time: readers that
 // read nothing would fill the memory with messages.
-func (a *API) pass(ctx context.Context, st *inbox.Stream, v account.Principal, send func([]post.View) error) (some bool, err error) {
+func (a *API) pass(ctx context.Context, st *service.Stream, v account.Principal, send func([]post.View) error) (some bool, err error) {
 	if !st.Behind() {
 		return false, nil
 	}
@@ -112,7 +112,7 @@ func (a *API) hold(ctx context.Context, v account.Principal) (release func(), er
 
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
 func (a *API) authenticator(r *http.Request, v account.Principal) func(context.Context) error {
-	token, _ := inbound.TokenOf(r)
+	token, _ := protocol.TokenOf(r)
 	checked := time.Now()
 	return func(ctx context.Context) (err error) {
 		switch {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"slipway/relay/internal/inbound/webhook"
+	"slipway/relay/internal/protocol/webhook"
 	"slipway/shared/server"
 )
 

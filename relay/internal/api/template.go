@@ -7,28 +7,27 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/template"
 )
 
 // payloadOf returns the JSON of a request, or the fields of a form, without the request's token.
-func payloadOf(in *inbound.Request) ([]byte, error) {
+func payloadOf(in *protocol.Request) ([]byte, error) {
 	body, err := jsonOf(in)
 	return []byte(post.HideToken(string(body), in.Token)), err
 }
 
-func jsonOf(in *inbound.Request) ([]byte, error) {
-	body, err := inbound.HookBody(in)
+func jsonOf(in *protocol.Request) ([]byte, error) {
+	body, err := protocol.HookBody(in)
 	if err != nil || json.Valid(body) {
 		return body, err
 	}
 	form := map[string]string{}
-	err = fields.Each(in.Header.Get("Content-Type"), in.Body, func(name string, v fields.Value) error {
+	err = request.Each(in.Header.Get("Content-Type"), in.Body, func(name string, v request.Value) error {
 		if text, err := v.Text(name); err == nil && text != nil {
 			form[name] = *text
 		}
@@ -42,7 +41,7 @@ func jsonOf(in *inbound.Request) ([]byte, error) {
 
 // applyTemplates makes the drafts of a request by the application's templates, and keeps its payload for previews. If that fails they
 // stay as they are, with a note.
-func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []intake.Request) {
+func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []service.Request) {
 	if n := len(drafts); n > 0 && drafts[n-1].Crowd >= post.CrowdWhole { // it has no alert of its own
 		drafts = drafts[:n-1]
 	}
@@ -50,7 +49,7 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 		return
 	}
 	row := app.Row()
-	set := application.TemplatesOf(row)
+	set := account.TemplatesOf(row)
 	if !set.Any() && !app.KeepsPayload() {
 		return
 	}
@@ -65,7 +64,7 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 	if !set.Any() {
 		return
 	}
-	m, mediaType := application.MarkupOf(post.Format(row.DefaultFormat))
+	m, mediaType := account.MarkupOf(post.Format(row.DefaultFormat))
 	templates := set.Compile(m)
 	for i := range drafts {
 		d, failed := &drafts[i], err
@@ -81,7 +80,7 @@ func (a *API) applyTemplates(in *inbound.Request, app *account.App, drafts []int
 	}
 }
 
-func apply(d *intake.Request, made template.Message, mediaType string) {
+func apply(d *service.Request, made template.Message, mediaType string) {
 	if made.Title != nil {
 		d.Title = *made.Title
 	}
@@ -92,12 +91,12 @@ func apply(d *intake.Request, made template.Message, mediaType string) {
 		d.Priority, d.GotifyPriority = made.Priority, nil
 	}
 	if made.Link != "" {
-		inbound.AddLinks(d, []string{made.Link})
+		protocol.AddLinks(d, []string{made.Link})
 	}
 }
 
 // keepPayload keeps a payload for previews. Without it nothing is lost.
-func (a *API) keepPayload(in *inbound.Request, app *account.App, data map[string]any) {
+func (a *API) keepPayload(in *protocol.Request, app *account.App, data map[string]any) {
 	text, err := json.Marshal(data)
 	if err == nil {
 		err = a.service.KeepPayload(in.Context(), app, text)
@@ -115,10 +114,10 @@ type preview struct {
 
 // previewTemplates shows what the templates of an application, or those in the body, make of the last payload, or of the one in the body.
 func (a *API) previewTemplates(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	var in application.Input
+	var in account.ApplicationInput
 	var payload json.RawMessage
 	if r.Method == http.MethodPost {
-		err := a.readFields(r, func(name string, v fields.Value) error {
+		err := a.readFields(r, func(name string, v request.Value) error {
 			if name == "payload" {
 				payload = append(payload, v.Raw()...)
 				return nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/intake"
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/service"
 )
 
 func TestApplyTemplates(t *testing.T) {
@@ -26,8 +26,8 @@ func TestApplyTemplates(t *testing.T) {
 		{`{"alerts":[` + strings.Repeat("1,", 6000) + `1]}`, "1|2", "The template failed: the payload|The template failed: the payload"},
 		{`not JSON`, "1|2", "The template failed: |The template failed: "},
 	} {
-		in := &inbound.Request{Request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(tt.body)), Body: []byte(tt.body)}
-		drafts := []intake.Request{{Title: "1", Message: "m"}, {Title: "2", Message: "m"}}
+		in := &protocol.Request{Request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(tt.body)), Body: []byte(tt.body)}
+		drafts := []service.Request{{Title: "1", Message: "m"}, {Title: "2", Message: "m"}}
 		w.api.applyTemplates(in, app, drafts)
 		if got := drafts[0].Title + "|" + drafts[1].Title; got != tt.titles {
 			t.Errorf("%.40s: titles %s", tt.body, got)

@@ -5,17 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/inbound/webhook"
-	"slipway/relay/internal/intake"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/protocol/webhook"
+	"slipway/relay/internal/service"
 )
 
 // The readers of a message don't see the token that it was sent with, wherever the sender has put it.
 func TestTokenIsNotShown(t *testing.T) {
-	w := newWorldFor(t, func(o *relay.Options) {
+	w := newWorldFor(t, func(o *service.Options) {
 		o.SecretKey = []byte("0123456789abcdef0123456789abcdef")
-		o.Limits = intake.Limits{MaxAttachments: testAttachments}
+		o.Limits = service.Limits{MaxAttachments: testAttachments}
 	}, webhook.Generic())
 	text := "{{.of}}: {{.hook.url}} {{json .}}"
 	with := named("templates")
@@ -50,7 +49,7 @@ func TestTokenIsNotShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		preview, err := w.service.Preview(w.admin, a, application.Input{TemplateText: &text}, payload)
+		preview, err := w.service.Preview(w.admin, a, account.ApplicationInput{TemplateText: &text}, payload)
 		if err != nil || preview.Error != "" {
 			t.Fatal(err, preview.Error)
 		}

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/request"
 )
 
 // user is the JSON of a user.
@@ -25,7 +24,7 @@ func showUser(u account.User) user {
 
 type userFields struct{ account.UserInput }
 
-func (in *userFields) set(name string, v fields.Value) (err error) {
+func (in *userFields) set(name string, v request.Value) (err error) {
 	switch name {
 	case "name":
 		in.Name, err = v.Text(name)
@@ -58,7 +57,7 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request, v account.Princ
 		return err
 	}
 	w.Header().Set("Location", "/user/"+strconv.FormatInt(u.ID, 10))
-	httprequest.WriteJSON(w, http.StatusCreated, showUser(u))
+	request.WriteJSON(w, http.StatusCreated, showUser(u))
 	return nil
 }
 

@@ -8,19 +8,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/intake"
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // alarm posts a message of priority 2 that asks to be acknowledged.
 func alarm(t *testing.T, r *relaytest.Rig, token string, retry, expire time.Duration) int64 {
 	t.Helper()
 	priority := 2
-	return r.Send(intake.Request{Token: token, Message: "the database is down", Priority: &priority, Retry: retry, Expire: expire}).ID
+	return r.Send(service.Request{Token: token, Message: "the database is down", Priority: &priority, Retry: retry, Expire: expire}).ID
 }
 
 // inRoom returns what was sent to a room: the type of relation, the text, and who is mentioned by name.
@@ -50,12 +49,12 @@ func TestAcknowledge_RemindsUntilSomebodyReacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		relaytest.SQLiteOnly(t)
 		events := make(chan matrix.Event)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 		r.HS.Strict = true
 		app := r.NewApp("a", "!a:hs")
 		r.NewApp("night", "!night:hs")
 		after, to := 1, "@bob:hs, !night:hs"
-		r.Set(app.Application.ID, application.Input{EscalateAfter: &after, EscalateTo: &to})
+		r.Set(app.Application.ID, account.ApplicationInput{EscalateAfter: &after, EscalateTo: &to})
 		r.Start()
 		id := alarm(t, r, app.Token, time.Minute, time.Hour)
 		r.Await(id, post.StateSent)
@@ -159,7 +158,7 @@ func TestReminders_ClockSetBack(t *testing.T) {
 }
 
 // unheard is a bot whose sync leaves out a reaction.
-type unheard struct{ relay.Bot }
+type unheard struct{ service.Bot }
 
 func (unheard) Run(ctx context.Context) { <-ctx.Done() }
 
@@ -170,7 +169,7 @@ func (unheard) Reactions(_ context.Context, room, event string) ([]matrix.Reacti
 // Before a reminder the homeserver is asked for reactions that sync has left out.
 func TestAcknowledge_Unheard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Bot = unheard{} })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Bot = unheard{} })
 		r.HS.Strict = true
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
@@ -195,7 +194,7 @@ func (deaf) Reactions(ctx context.Context, _, _ string) ([]matrix.Reaction, erro
 // A homeserver that doesn't say who has reacted delays the reminders of many alerts no more than that of one.
 func TestReminders_HomeserverDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Bot = deaf{} })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Bot = deaf{} })
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		const alerts = 10

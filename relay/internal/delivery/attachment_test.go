@@ -9,19 +9,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
-func withAttachments(o *relay.Options) { o.Limits.MaxAttachments = 1 << 20 }
+func withAttachments(o *service.Options) { o.Limits.MaxAttachments = 1 << 20 }
 
 // postFiles sends a message with files, which have their names as content.
 func postFiles(t *testing.T, r *relaytest.Rig, token, text string, names ...string) int64 {
 	t.Helper()
-	m := intake.Request{Token: token, Message: text, Source: "test"}
+	m := service.Request{Token: token, Message: text, Source: "test"}
 	for _, name := range names {
 		a, err := r.Attach(ctx, 1, strings.NewReader(name), 1000)
 		if err != nil {
@@ -173,7 +172,7 @@ func TestAttachments_OfAnAlertThatIsRepeated(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Name = "graph.txt"
-			got := r.Send(intake.Request{Token: app.Token, Message: "down", Key: "k", Change: intake.Update, Attachments: []post.Attachment{a}})
+			got := r.Send(service.Request{Token: app.Token, Message: "down", Key: "k", Change: service.Update, Attachments: []post.Attachment{a}})
 			if got.Replay {
 				err = r.Detach(ctx, a)
 			}

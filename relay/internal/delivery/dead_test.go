@@ -10,15 +10,15 @@ import (
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // A message that is given up is a warning in the log, with its number and the reason.
 func TestDead_Warns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.WarnLevel)
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Log = zap.New(core) })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Log = zap.New(core) })
 		refused := relaytest.Fails(matrix.ClassDead)
 		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &refused }
 		r.Start()

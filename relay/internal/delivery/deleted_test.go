@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/store"
 )
@@ -22,12 +21,12 @@ func TestDeletedWhileChanged(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 { // whether they come in time is chance
 			all.Go(func() {
-				_, _ = r.UpdateApplication(ctx, r.Admin, app.Application.ID, application.Input{Name: p(fmt.Sprint("b", round))})
+				_, _ = r.UpdateApplication(ctx, r.Admin, app.Application.ID, account.ApplicationInput{Name: p(fmt.Sprint("b", round))})
 			})
 			all.Go(func() { _, _ = r.RegenerateToken(ctx, r.Admin, app.Application.ID, time.Hour) })
 			all.Go(func() { _, _ = r.UpdateUser(ctx, r.Admin, user.ID, account.UserInput{MatrixID: p("@u:hs")}) })
 			all.Go(func() {
-				_, _ = r.CreateApplication(ctx, relaytest.Principal(user), application.Input{Name: p("u's"), Room: p("!a:hs")})
+				_, _ = r.CreateApplication(ctx, relaytest.Principal(user), account.ApplicationInput{Name: p("u's"), Room: p("!a:hs")})
 			})
 		}
 		for _, remove := range []func() error{

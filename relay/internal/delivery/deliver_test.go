@@ -13,8 +13,8 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {
@@ -378,7 +378,7 @@ func TestTooOldIsDead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = 6 * time.Hour })
+				r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.MaxAge = 6 * time.Hour })
 				setup(r.HS)
 				r.Start()
 				app := r.NewApp("a", "!a:hs")

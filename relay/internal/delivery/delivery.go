@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/pace"
 	"slipway/relay/internal/store"
 )
 
@@ -51,8 +50,8 @@ type Delivery struct {
 	running bool
 
 	slots    chan struct{}
-	pause    *pace.Pause
-	rate     *pace.Rate
+	pause    *Pause
+	rate     *Rate
 	stopping chan struct{}
 	stale    chan struct{} // something has changed in a room
 	synced   atomic.Bool   // an answer of sync was handled
@@ -67,7 +66,7 @@ type Delivery struct {
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
 		o: o, store: o.Store, sender: fence(o.Sender, o.Valid), log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
-		slots: make(chan struct{}, o.Parallel), pause: pace.NewPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &pace.Rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
+		slots: make(chan struct{}, o.Parallel), pause: NewPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &Rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	rooms, err := o.Store.Rooms(ctx)

@@ -9,12 +9,12 @@ import (
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // withEncryption lets the fake homeserver encrypt.
-func withEncryption(o *relay.Options) { o.Encrypt = o.Sender.(*relaytest.Homeserver) }
+func withEncryption(o *service.Options) { o.Encrypt = o.Sender.(*relaytest.Homeserver) }
 
 // What was encrypted for a room and a device is of no use in another room or from another device: if it did not arrive, the message
 // is encrypted again.

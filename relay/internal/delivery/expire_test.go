@@ -8,15 +8,15 @@ import (
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // A message that is in its room and waits for its file becomes final, though the room
 // is encrypted meanwhile and gets nothing any more.
 func TestFileThatNeverFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.MaxAge = time.Hour })
 		r.Start()
 		synctest.Wait()
 		r.HS.Script = func(_ matrix.Outgoing, _ int) *relaytest.Answer {
@@ -36,7 +36,7 @@ func TestFileThatNeverFollows(t *testing.T) {
 // The reason of a message shows that its removal from the room did not succeed in time.
 func TestRemovalThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.MaxAge = time.Hour })
 		r.Start()
 		synctest.Wait()
 		app := r.NewApp("a", "!a:hs")
@@ -60,7 +60,7 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 // A message given up behind one that failed for good has a reason, too.
 func TestGivenUpSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.MaxAge = time.Hour })
 		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
 			return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Status: 500, Reason: "the homeserver failed"}}
 		}

@@ -3,8 +3,6 @@ package delivery
 import (
 	"testing"
 	"time"
-
-	"slipway/relay/internal/pace"
 )
 
 // A follow-up is tried for about half an hour.
@@ -13,7 +11,7 @@ func TestFollowUpIsTriedForHalfAnHour(t *testing.T) {
 	var total time.Duration
 	for range rounds {
 		for n := 1; n < followUpTries; n++ {
-			total += pace.Backoff(n)
+			total += Backoff(n)
 		}
 	}
 	if mean := total / rounds; mean < 25*time.Minute || mean > 35*time.Minute {

@@ -20,12 +20,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 const (
@@ -44,9 +42,9 @@ func child(where string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	s, err := relay.New(context.Background(), relay.Options{
+	s, err := service.New(context.Background(), service.Options{
 		Store: db, Sender: &remote{hs, url}, Rooms: hs, Format: format.Options{}, Log: zap.NewNop(),
-		Metrics: relay.NewMetrics(prometheus.NewRegistry()), CheckToken: true, Admin: account.Admin{Name: "admin", Password: "administrator"},
+		Metrics: service.NewMetrics(prometheus.NewRegistry()), CheckToken: true, Admin: account.Admin{Name: "admin", Password: "administrator"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,7 +53,7 @@ func child(where string) {
 	admin, _ := relaytest.Administrator(s)
 	if apps, _ := s.Applications(context.Background(), admin); len(apps) == 0 {
 		for i := range 3 {
-			if _, err := s.CreateApplication(context.Background(), admin, application.Input{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
+			if _, err := s.CreateApplication(context.Background(), admin, account.ApplicationInput{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
 				panic(err)
 			}
 		}
@@ -67,7 +65,7 @@ func child(where string) {
 		text := lines.Text()
 		go func() {
 			app := int64(text[0]-'0')%3 + 1
-			if _, err := s.AcceptFor(context.Background(), admin, app, intake.Request{Message: text, IdempotencyKey: text}); err == nil {
+			if _, err := s.AcceptFor(context.Background(), admin, app, service.Request{Message: text, IdempotencyKey: text}); err == nil {
 				fmt.Println(text)
 			}
 		}()
@@ -174,8 +172,8 @@ func (k *killed) checkCounts() {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	s, err := relay.New(context.Background(), relay.Options{
-		Store: db, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: relay.NewMetrics(prometheus.NewRegistry()), CheckToken: true,
+	s, err := service.New(context.Background(), service.Options{
+		Store: db, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: service.NewMetrics(prometheus.NewRegistry()), CheckToken: true,
 		Admin: account.Admin{Name: "admin", Password: "administrator"},
 	})
 	if err != nil {

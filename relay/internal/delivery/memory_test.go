@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // TestMemoryIsBounded keeps 20 MiB of messages waiting.
@@ -52,7 +52,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // send, a few at a time.
 func TestMemoryIsBoundedWhileItIsSent(t *testing.T) {
 	const rooms, each, parallel = 100, 6, 4
-	r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.Parallel = parallel })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.Parallel = parallel })
 	r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway}
 	r.Start()
 	for i := range rooms {

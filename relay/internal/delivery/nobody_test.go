@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // What an application leaves behind when it is deleted, or goes to another room, is
@@ -18,7 +17,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 	for name, leave := range map[string]func(*relaytest.Rig, int64) error{
 		"deleted": func(r *relaytest.Rig, id int64) error { return r.DeleteApplication(ctx, r.Admin, id) },
 		"elsewhere": func(r *relaytest.Rig, id int64) error {
-			_, err := r.UpdateApplication(ctx, r.Admin, id, application.Input{Room: p("!good:hs")})
+			_, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Room: p("!good:hs")})
 			return err
 		},
 	} {
@@ -53,7 +52,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 					r.Withdraw(id)
 				}
 				made := r.HS.Made
-				time.Sleep(2 * relay.MaintenanceInterval)
+				time.Sleep(2 * service.MaintenanceInterval)
 				if n := r.Status(ctx).Blocked; n != 0 || r.HS.Made != made {
 					t.Errorf("%d rooms are blocked, and %d were made for nobody", n, r.HS.Made-made)
 				}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // What sync hears nothing of is told while nothing is sent: degraded as long as the homeserver responds
@@ -27,7 +27,7 @@ func TestOffline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				events := make(chan matrix.Event)
-				r := relaytest.NewRig(t, func(o *relay.Options) { o.Events = events })
+				r := relaytest.NewRig(t, func(o *service.Options) { o.Events = events })
 				r.Start()
 				synctest.Wait()
 				r.HS.Do(func() { r.HS.ProbeErr = tt.probe })

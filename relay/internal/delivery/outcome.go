@@ -10,7 +10,6 @@ import (
 
 	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/pace"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
 )
@@ -101,7 +100,7 @@ func (d *Delivery) failed(q *queue, e *post.Entry, err error) {
 		if !f.Alone {
 			d.pause.Failed(q.id, f.Sentence())
 		}
-		d.unanswered(q, e, f, pace.Backoff(e.Attempts+1))
+		d.unanswered(q, e, f, Backoff(e.Attempts+1))
 	case matrix.ClassAway:
 		d.pause.Begin(f.Class, f.Sentence())
 		d.unanswered(q, e, f, 0)

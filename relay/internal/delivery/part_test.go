@@ -10,12 +10,12 @@ import (
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // withParts lets long messages be split.
-func withParts(o *relay.Options) { o.Format.MaxEvents = 8 }
+func withParts(o *service.Options) { o.Format.MaxEvents = 8 }
 
 // report returns a message of several parts in which each line occurs once.
 func report(lines int) string {

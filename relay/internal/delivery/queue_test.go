@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -19,7 +19,7 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 	r := relaytest.NewRig(t)
 	r.Start()
 	app := r.NewApp("a", "!a:hs")
-	all := make([]intake.Request, 3*store.Window)
+	all := make([]service.Request, 3*store.Window)
 	for i := range all {
 		all[i].Message = "x"
 	}

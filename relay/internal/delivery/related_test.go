@@ -10,13 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/intake"
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -63,9 +62,9 @@ func contents(r *relaytest.Rig) func() []related {
 }
 
 // says posts what an application says of an alert.
-func says(t *testing.T, r *relaytest.Rig, token, text string, change intake.Change) int64 {
+func says(t *testing.T, r *relaytest.Rig, token, text string, change service.Change) int64 {
 	t.Helper()
-	return r.Send(intake.Request{Token: token, Title: "Disk", Message: text, Key: "disk", Change: change}).ID
+	return r.Send(service.Request{Token: token, Title: "Disk", Message: text, Key: "disk", Change: change}).ID
 }
 
 // A change edits the message of its alert. One that overtakes the message replaces it; a repeat says nothing; the end has a mark.
@@ -75,18 +74,18 @@ func TestAlert_Edit(t *testing.T) {
 		r := relaytest.NewRig(t)
 		sent := contents(r)
 		app := r.NewApp("a", "!a:hs")
-		first := says(t, r, app.Token, "80 %", intake.Update)
-		again := says(t, r, app.Token, "90 %", intake.Update) // the message still waits
+		first := says(t, r, app.Token, "80 %", service.Update)
+		again := says(t, r, app.Token, "90 %", service.Update) // the message still waits
 		r.Start()
 		r.Await(first, post.StateSent)
-		says(t, r, app.Token, "90 %", intake.Update)
+		says(t, r, app.Token, "90 %", service.Update)
 		time.Sleep(5 * time.Minute)
-		says(t, r, app.Token, "95 %", intake.Update)
+		says(t, r, app.Token, "95 %", service.Update)
 		r.Drained()
-		over := says(t, r, app.Token, "10 %", intake.Resolve)
+		over := says(t, r, app.Token, "10 %", service.Resolve)
 		r.Drained()
 		time.Sleep(20 * time.Minute)
-		second := says(t, r, app.Token, "85 %", intake.Update)
+		second := says(t, r, app.Token, "85 %", service.Update)
 		r.Await(second, post.StateSent)
 		r.Drained()
 		if again != first || over != first || second == first {
@@ -115,14 +114,14 @@ func TestAlert_Offline_IsSentOnce(t *testing.T) {
 		r := relaytest.NewRig(t)
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
-		first := says(t, r, app.Token, "80 %", intake.Update)
+		first := says(t, r, app.Token, "80 %", service.Update)
 		r.Await(first, post.StateSent)
 		release := r.HS.Hold()
 		another := r.Post(app.Token, "another")
 		for _, text := range []string{"81 %", "82 %", "83 %"} {
-			says(t, r, app.Token, text, intake.Update)
+			says(t, r, app.Token, text, service.Update)
 		}
-		says(t, r, app.Token, "10 %", intake.Resolve)
+		says(t, r, app.Token, "10 %", service.Resolve)
 		release()
 		r.Await(another, post.StateSent)
 		r.Drained()
@@ -149,9 +148,9 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 				}
 				return nil
 			}
-			id := says(t, r, app.Token, "80 %", intake.Update)
+			id := says(t, r, app.Token, "80 %", service.Update)
 			<-arrived
-			says(t, r, app.Token, "90 %", intake.Update)
+			says(t, r, app.Token, "90 %", service.Update)
 			r.HS.Do(func() { r.HS.Script = nil })
 			if lost {
 				killed := filepath.Join(t.TempDir(), "relay.db")
@@ -184,18 +183,18 @@ func TestAlert_Replies(t *testing.T) {
 				r := relaytest.NewRig(t)
 				sent := contents(r)
 				app := r.NewApp("a", "!a:hs")
-				r.Set(app.Application.ID, application.Input{Lifecycle: &lifecycle})
+				r.Set(app.Application.ID, account.ApplicationInput{Lifecycle: &lifecycle})
 				r.Start()
-				submit := func(text string, priority int, change intake.Change) {
+				submit := func(text string, priority int, change service.Change) {
 					t.Helper()
-					a := r.Send(intake.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
+					a := r.Send(service.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
 					r.Await(a.ID, post.StateSent)
 					r.Drained()
 				}
-				submit("80 %", 0, intake.Update)
-				submit("90 %", 1, intake.Update)
-				submit("91 %", 1, intake.Update)
-				submit("10 %", 0, intake.Resolve)
+				submit("80 %", 0, service.Update)
+				submit("90 %", 1, service.Update)
+				submit("91 %", 1, service.Update)
+				submit("10 %", 0, service.Resolve)
 				var got []string
 				for _, c := range sent() {
 					got = append(got, c.Relation.Type+" "+c.Body)
@@ -230,7 +229,7 @@ func TestEdit_ByID(t *testing.T) {
 		r := relaytest.NewRig(t)
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		edit := func(token string, id int64, text string) error {
-			a, err := r.Accept(ctx, intake.Request{Token: token, Message: text, Edits: id})
+			a, err := r.Accept(ctx, service.Request{Token: token, Message: text, Edits: id})
 			if err == nil && a.ID != id {
 				t.Errorf("it is %d, not %d", a.ID, id)
 			}
@@ -270,9 +269,9 @@ func TestAlert_Withdrawn(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		began := time.Now()
-		submit := func() intake.Accepted {
+		submit := func() service.Accepted {
 			t.Helper()
-			return r.Send(intake.Request{Token: app.Token, Message: "hot", Key: "k", Change: intake.Update, Began: began})
+			return r.Send(service.Request{Token: app.Token, Message: "hot", Key: "k", Change: service.Update, Began: began})
 		}
 		first := submit()
 		r.Await(first.ID, post.StateSent)
@@ -297,12 +296,12 @@ func TestAlert_Withdrawn(t *testing.T) {
 // those of another application, room or thread don't.
 func TestThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Format.MaxEvents = 2 })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Format.MaxEvents = 2 })
 		sent := contents(r)
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		submit := func(token, thread, text string) int64 {
 			t.Helper()
-			return r.Send(intake.Request{Token: token, Message: text, Thread: thread}).ID
+			return r.Send(service.Request{Token: token, Message: text, Thread: thread}).ID
 		}
 		r.Start()
 		withdrawn := submit(app.Token, "pr", "withdrawn")
@@ -351,23 +350,23 @@ func TestThread_OfAGroup(t *testing.T) {
 		r := relaytest.NewRig(t)
 		sent := contents(r)
 		app, yes := r.NewApp("a", "!a:hs"), true
-		r.Set(app.Application.ID, application.Input{GroupThreads: &yes})
+		r.Set(app.Application.ID, account.ApplicationInput{GroupThreads: &yes})
 		r.Start()
-		submit := func(key string, change intake.Change) {
+		submit := func(key string, change service.Change) {
 			t.Helper()
-			a := r.Send(intake.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
+			a := r.Send(service.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
 			r.Await(a.ID, post.StateSent)
 			r.Drained()
 		}
-		submit("one", intake.Update)
-		submit("two", intake.Update)
-		submit("one", intake.Resolve)
+		submit("one", service.Update)
+		submit("two", service.Update)
+		submit("one", service.Resolve)
 		time.Sleep(time.Hour)
-		submit("three", intake.Update)
-		submit("two", intake.Resolve)
-		submit("three", intake.Resolve)
+		submit("three", service.Update)
+		submit("two", service.Resolve)
+		submit("three", service.Resolve)
 		time.Sleep(time.Hour)
-		submit("one", intake.Update)
+		submit("one", service.Update)
 		var got []string
 		for _, c := range sent() {
 			if c.Relation.Type != "m.replace" {

@@ -5,26 +5,25 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // TestReplayOfAForgottenMessage: the key is remembered longer than the message.
 func TestReplayOfAForgottenMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Retention = time.Hour })
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
-		in := intake.Request{Token: app.Token, Message: "once", IdempotencyKey: "k"}
+		in := service.Request{Token: app.Token, Message: "once", IdempotencyKey: "k"}
 		first := r.Send(in)
 		r.Await(first.ID, post.StateSent)
 		if again, err := r.Accept(ctx, in); err != nil || !again.Replay || again.State != post.StateSent || again.EventID == "" {
 			t.Errorf("while it is there: %+v, %v", again, err)
 		}
-		time.Sleep(2*time.Hour + relay.MaintenanceInterval)
+		time.Sleep(2*time.Hour + service.MaintenanceInterval)
 		again, err := r.Accept(ctx, in)
 		if err != nil || !again.Replay || again.ID != first.ID || again.State != post.StateForgotten {
 			t.Errorf("when it is removed: %+v, %v", again, err)
@@ -83,13 +82,13 @@ func TestCancelInDoubt(t *testing.T) {
 // TestCountsAfterACrash: the totals of an application are right, with what the retention has removed.
 func TestCountsAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Retention = time.Hour })
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		r.Start()
 		for range 3 {
 			r.Await(r.Post(app.Token, "old"), post.StateSent)
 		}
-		time.Sleep(2*time.Hour + relay.MaintenanceInterval) // all of these are removed
+		time.Sleep(2*time.Hour + service.MaintenanceInterval) // all of these are removed
 		r.Await(r.Post(app.Token, "new"), post.StateSent)
 		r.Await(r.Post(other.Token, "other"), post.StateSent)
 		withdrawn := r.Post(app.Token, "withdrawn")

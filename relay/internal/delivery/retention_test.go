@@ -8,11 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 func TestCountsSurviveARestart(t *testing.T) {
@@ -42,7 +41,7 @@ func TestCountsSurviveARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum intake.Hour
+	var sum service.Hour
 	for _, h := range hours {
 		sum.Accepted, sum.Sent, sum.Dead = sum.Accepted+h.Accepted, sum.Sent+h.Sent, sum.Dead+h.Dead
 	}
@@ -53,7 +52,7 @@ func TestCountsSurviveARestart(t *testing.T) {
 
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = 10 * time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Retention = 10 * time.Hour })
 		blocked := relaytest.Fails(matrix.ClassBlock)
 		r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
 			if out.RoomID == "!p:hs" {
@@ -65,15 +64,15 @@ func TestRetention(t *testing.T) {
 		r.Start()
 		waiting := r.Post(bad.Token, "waits")
 		var wg sync.WaitGroup
-		for range 2*relay.PurgeBatch + 7 {
+		for range 2*service.PurgeBatch + 7 {
 			wg.Go(func() { r.Post(good.Token, "x") })
 		}
 		wg.Wait()
 		time.Sleep(11 * time.Hour)
 		young := r.Post(good.Token, "young")
 		r.Await(young, post.StateSent)
-		time.Sleep(relay.MaintenanceInterval)
-		page, err := r.Messages(ctx, r.Admin, intake.Filter{})
+		time.Sleep(service.MaintenanceInterval)
+		page, err := r.Messages(ctx, r.Admin, service.Filter{})
 		var got []int64
 		for _, m := range page.Messages {
 			got = append(got, m.ID)

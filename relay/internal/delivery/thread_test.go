@@ -5,22 +5,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // A thread keeps its first event when the message of that was withdrawn or is too old to be kept: homeservers refuse a thread that
 // begins with an event of another one. Its older messages are removed like others.
 func TestThread_OutlivesItsRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = 10 * time.Hour })
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Retention = 10 * time.Hour })
 		sent := contents(r)
 		app := r.NewApp("a", "!a:hs")
 		submit := func(thread string) int64 {
 			t.Helper()
-			a := r.Send(intake.Request{Token: app.Token, Message: "m", Thread: thread})
+			a := r.Send(service.Request{Token: app.Token, Message: "m", Thread: thread})
 			r.Await(a.ID, post.StateSent)
 			r.Drained()
 			return a.ID
@@ -47,7 +46,7 @@ func TestThread_OutlivesItsRoot(t *testing.T) {
 		if len(roots) != 3 || roots[""] != 2 || roots[first] != 2 || roots[old] != 11 {
 			t.Errorf("roots %v; want %s and %s", roots, first, old)
 		}
-		page, err := r.Messages(ctx, r.Admin, intake.Filter{})
+		page, err := r.Messages(ctx, r.Admin, service.Filter{})
 		if err != nil || len(page.Messages) > 5 {
 			t.Errorf("%d messages are kept, %v", len(page.Messages), err)
 		}

@@ -14,7 +14,7 @@ import (
 	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/service"
 	"slipway/shared/plural"
 )
 
@@ -30,7 +30,7 @@ type Finding struct {
 
 // Target is the relay to examine.
 type Target struct {
-	Service  *relay.Service
+	Service  *service.Service
 	Probe    func(context.Context) error // checks that the homeserver answers and accepts the session
 	Identity func() string               // the bot's Matrix ID, "" if not known yet
 	// Encryption reports how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil means that the relay has no bot.
@@ -134,7 +134,7 @@ func newRooms(t Target) []Finding {
 }
 
 // unheard returns the applications whose urgent messages alert nobody, and those whose owner left the room.
-func unheard(ctx context.Context, s *relay.Service, v account.Principal) (findings []Finding) {
+func unheard(ctx context.Context, s *service.Service, v account.Principal) (findings []Finding) {
 	apps, err := s.Applications(ctx, v)
 	if err != nil {
 		return []Finding{bad("room", "The applications cannot be listed: %s.", sentenceOf(err))}
@@ -172,7 +172,7 @@ func bad(check, format string, args ...any) Finding {
 	return Finding{Check: check, Text: fmt.Sprintf(format, args...)}
 }
 
-func database(ctx context.Context, s *relay.Service) Finding {
+func database(ctx context.Context, s *service.Service) Finding {
 	if err := s.CheckDatabase(ctx); err != nil {
 		return bad("database", "The database cannot be written to: %s.", strings.TrimSuffix(err.Error(), "."))
 	}
@@ -180,7 +180,7 @@ func database(ctx context.Context, s *relay.Service) Finding {
 }
 
 // server returns what durability on PostgreSQL depends on besides the connection, and the delivering relay.
-func server(ctx context.Context, s *relay.Service, st delivery.Status, delivers bool) (findings []Finding) {
+func server(ctx context.Context, s *service.Service, st delivery.Status, delivers bool) (findings []Finding) {
 	db, ok, err := s.Database(ctx)
 	if !ok {
 		return nil
@@ -243,7 +243,7 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 	return []Finding{bad("homeserver", "The homeserver does not respond: %s. Start it, or correct matrix.homeserver; accepted messages wait.", reason)}, false
 }
 
-func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Finding {
+func examineRoom(ctx context.Context, s *service.Service, room account.Room) Finding {
 	who := "of " + strings.Join(room.Apps, ", ")
 	address := room.RoomID
 	if address == "" {

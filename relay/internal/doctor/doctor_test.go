@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/delivery"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // TestHomeserver: what is wrong with it, and what to do, in a sentence or two.
@@ -85,7 +83,7 @@ func TestRoom(t *testing.T) {
 	p := Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}
 	hs.Has(matrix.RoomInfo{RoomID: "!outside:hs"})
 	name, room := "app", "!outside:hs"
-	if _, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room}); err != nil {
+	if _, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, Examine(t.Context(), p, admin), "room", false, "The bot is not in the room !outside:hs (app): invite it, or give the application another room.")
@@ -125,7 +123,7 @@ func TestWrongPassword(t *testing.T) {
 
 // TestOutboxThatPauses: with nothing in it, one message, more.
 func TestOutboxThatPauses(t *testing.T) {
-	s, _ := relaytest.New(t, func(o *relay.Options) {
+	s, _ := relaytest.New(t, func(o *service.Options) {
 		o.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
 	})
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
@@ -133,7 +131,7 @@ func TestOutboxThatPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +139,7 @@ func TestOutboxThatPauses(t *testing.T) {
 		if f := outbox(s.Status(t.Context()), false, true); f.Text != want || f.OK != (n == 0) {
 			t.Errorf("%d messages: %+v", n, f)
 		}
-		if _, err := s.Accept(t.Context(), intake.Request{Token: app.Token, Message: "hello"}); err != nil {
+		if _, err := s.Accept(t.Context(), service.Request{Token: app.Token, Message: "hello"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,18 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/application"
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/encryption"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // TestExamine_RelayDoesNotRun: that comes first, and is no failure before the first start. The bot's device, which nobody
 // prepares then, is not blamed.
 func TestExamine_RelayDoesNotRun(t *testing.T) {
-	s, hs := relaytest.New(t, func(o *relay.Options) { // so that it delivers nothing, as if it did not run
+	s, hs := relaytest.New(t, func(o *service.Options) { // so that it delivers nothing, as if it did not run
 		o.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
 	})
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
@@ -45,14 +44,14 @@ func TestExamine_RelayDoesNotRun(t *testing.T) {
 	}
 	hs.Has(matrix.RoomInfo{RoomID: "!a:hs", Joined: true, Writable: true, Encrypted: true})
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f := first(); !f.OK {
 		t.Errorf("with an application: %+v", f)
 	}
-	if _, err := s.Accept(t.Context(), intake.Request{Token: app.Token, Message: "hello"}); err != nil {
+	if _, err := s.Accept(t.Context(), service.Request{Token: app.Token, Message: "hello"}); err != nil {
 		t.Fatal(err)
 	}
 	if f, want := first(), "The relay does not run at http://127.0.0.1:8080: nothing is delivered. Start it; its log says why it ended."; f.OK || f.Text != want {
@@ -70,11 +69,11 @@ func TestExamine_RelayHasRun(t *testing.T) {
 	}
 	hs.Has(matrix.RoomInfo{RoomID: "!a:hs", Joined: true, Writable: true})
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, application.Input{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := s.Accept(t.Context(), intake.Request{Token: app.Token, Message: "hello"})
+	a, err := s.Accept(t.Context(), service.Request{Token: app.Token, Message: "hello"})
 	if err != nil {
 		t.Fatal(err)
 	}

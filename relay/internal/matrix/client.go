@@ -15,7 +15,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/joins"
 	"slipway/relay/internal/store"
 )
 
@@ -55,7 +54,7 @@ type Client struct {
 	expired    chan struct{} // wakes Run after a request found the session expired
 
 	rooms rooms
-	joins *joins.List
+	joins *joinList
 	crypt crypt
 	media mediaConfig
 
@@ -86,7 +85,7 @@ func New(o Options) (*Client, error) {
 		options: o, log: o.Log, store: o.Store, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
 		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}},
 	}
-	c.joins = joins.New(joins.Options{
+	c.joins = newJoins(joinOptions{
 		Store: o.Store, Log: o.Log, Servers: o.InviteServers, Join: c.follow, Ready: func() bool { return c.session.Load() != nil },
 	})
 	return c, nil

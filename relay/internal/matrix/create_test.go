@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 )
 
 // A room is made once under its key, whatever happened to the answer.
 func TestCreate_RepeatedWithItsKey_FindsTheRoom(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	for name, fault := range map[string]faultproxy.Fault{
+	for name, fault := range map[string]servertest.Fault{
 		"no fault":    nil,
-		"answer lost": faultproxy.DropAnswer(),
-		"never made":  faultproxy.Drop(),
+		"answer lost": servertest.DropAnswer(),
+		"never made":  servertest.Drop(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{T: t, ctx: w.ctx, server: w.server, proxy: w.proxy, owner: w.owner, db: w.db, heard: w.heard, bot: w.bot, name: w.name}
@@ -24,7 +24,7 @@ func TestCreate_RepeatedWithItsKey_FindsTheRoom(t *testing.T) {
 			w.must(err)
 			n := NewRoom{Key: rand.Text(), Name: "hall", Invite: []string{w.owner.ID}}
 			if fault != nil {
-				w.proxy.Script(faultproxy.Rule{Path: "/createRoom", Times: 1, Fault: fault})
+				w.proxy.Script(servertest.Rule{Path: "/createRoom", Times: 1, Fault: fault})
 				_, err := w.bot.Create(w.ctx, n)
 				w.wantClass(err, ClassRetry)
 			}
@@ -56,12 +56,12 @@ func TestCreate_OwnerNotInvitedYet(t *testing.T) {
 	n := NewRoom{Key: rand.Text(), Name: "hall", Invite: []string{w.owner.ID}}
 	_, err := w.bot.Create(w.ctx, NewRoom{Key: n.Key, Name: n.Name}) // the homeserver ended before it invited
 	w.must(err)
-	w.proxy.Script(faultproxy.Rule{Path: "/invite", Times: 1, Fault: faultproxy.Matrix(500, "M_UNKNOWN")})
+	w.proxy.Script(servertest.Rule{Path: "/invite", Times: 1, Fault: servertest.Matrix(500, "M_UNKNOWN")})
 	_, err = w.bot.Create(w.ctx, n)
 	if failed := w.wantClass(err, ClassRetry); !strings.Contains(failed.Reason, w.owner.ID) {
 		t.Errorf("reason %q", failed.Reason)
 	}
-	w.proxy.Script(faultproxy.Rule{Path: "/invite", Times: 1, Fault: faultproxy.Matrix(403, "M_FORBIDDEN")})
+	w.proxy.Script(servertest.Rule{Path: "/invite", Times: 1, Fault: servertest.Matrix(403, "M_FORBIDDEN")})
 	_, err = w.bot.Create(w.ctx, n)
 	w.wantClass(err, ClassBlock)
 	room, err := w.bot.Create(w.ctx, n)
@@ -93,7 +93,7 @@ func TestCreate_AliasOfSomebodyElse_IsRefused(t *testing.T) {
 func TestCreate_WithoutAliases(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	w.proxy.Script(faultproxy.Rule{Path: "/createRoom", Times: 1, Fault: faultproxy.Matrix(403, "M_FORBIDDEN")})
+	w.proxy.Script(servertest.Rule{Path: "/createRoom", Times: 1, Fault: servertest.Matrix(403, "M_FORBIDDEN")})
 	first, err := w.bot.Create(w.ctx, NewRoom{Key: rand.Text(), Name: "one"})
 	w.must(err)
 	second, err := w.bot.Create(w.ctx, NewRoom{Key: rand.Text(), Name: "two"})

@@ -8,18 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/encryptedtest"
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 )
 
 var encryptedState = []map[string]any{{"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2", "rotation_period_msgs": 5}}}
 
 // encryptedWorld is a bot that follows its rooms, an encrypted one among them, and a device of its owner that reads there.
-func encryptedWorld(t *testing.T) (w *world, room string, reader *encryptedtest.Reader) {
+func encryptedWorld(t *testing.T) (w *world, room string, reader *servertest.Reader) {
 	t.Helper()
 	w = newWorld(t)
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", PickleKey: []byte("a key for tests")})
-	reader = encryptedtest.New(t, w.server.URL, w.name+"owner", w.name+"owner-password")
+	reader = servertest.NewReader(t, w.server.URL, w.name+"owner", w.name+"owner-password")
 	w.connect()
 	room = w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}, "initial_state": encryptedState})
 	w.must(w.bot.Join(w.ctx, room))
@@ -40,7 +39,7 @@ func (w *world) sendEncrypted(room, txn, body string) (string, error) {
 	return w.bot.Send(w.ctx, out)
 }
 
-func (w *world) reads(reader *encryptedtest.Reader, room string, want ...string) {
+func (w *world) reads(reader *servertest.Reader, room string, want ...string) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("reads %q, has %q and %d unread", want, reader.Bodies(room), reader.Unread(room)), func() bool { return slices.Equal(reader.Bodies(room), want) })
 	if n := reader.Unread(room); n != 0 {
@@ -50,10 +49,10 @@ func (w *world) reads(reader *encryptedtest.Reader, room string, want ...string)
 
 func TestEncrypted_KeysCannotBeHad(t *testing.T) {
 	w, room, reader := encryptedWorld(t)
-	for name, fault := range map[string]faultproxy.Fault{
-		"failed": faultproxy.Matrix(500, "M_UNKNOWN"), "away": faultproxy.ReplaceAnswer(502, "<html>"),
+	for name, fault := range map[string]servertest.Fault{
+		"failed": servertest.Matrix(500, "M_UNKNOWN"), "away": servertest.ReplaceAnswer(502, "<html>"),
 	} {
-		w.proxy.Script(faultproxy.Rule{Path: "/keys/query", Fault: fault})
+		w.proxy.Script(servertest.Rule{Path: "/keys/query", Fault: fault})
 		_, err := w.sendEncrypted(room, "t-"+name, "waits")
 		if failed := w.wantClass(err, ClassRetry); !failed.Alone || !strings.Contains(failed.Reason, "keys") {
 			t.Errorf("%s is told as %v", name, failed)
@@ -70,7 +69,7 @@ func TestEncrypted_IdentityWithoutPassword(t *testing.T) {
 	w := newWorld(t)
 	login, err := w.server.Login(w.ctx, w.name+"bot", "bot-password")
 	w.must(err)
-	w.proxy.Script(faultproxy.Rule{Path: "/device_signing/upload", Fault: faultproxy.Answer(401, `{"session":"s","flows":[{"stages":["m.login.password"]}],"params":{}}`)})
+	w.proxy.Script(servertest.Rule{Path: "/device_signing/upload", Fault: servertest.Answer(401, `{"session":"s","flows":[{"stages":["m.login.password"]}],"params":{}}`)})
 	for range 2 {
 		w.bot = w.newBot(Options{AccessToken: login.Token, PickleKey: []byte("a key for tests")})
 		stop := w.run(w.bot)
@@ -93,7 +92,7 @@ func TestEncrypted_RecoveryKeyOfBotThatIsLoggedOut(t *testing.T) {
 	w, _, _ := encryptedWorld(t)
 	key, err := w.bot.RecoveryKey(w.ctx)
 	w.must(err)
-	w.proxy.Script(faultproxy.Rule{Method: "POST", Path: "/login", Fault: faultproxy.Matrix(403, "M_FORBIDDEN")})
+	w.proxy.Script(servertest.Rule{Method: "POST", Path: "/login", Fault: servertest.Matrix(403, "M_FORBIDDEN")})
 	w.must(w.server.Call(w.ctx, w.bot.session.Load().Token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
 	w.eventually("the bot is logged out", func() bool {
 		kept, err := w.bot.storedSession(w.ctx)

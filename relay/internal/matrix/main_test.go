@@ -16,21 +16,20 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 	"slipway/relay/internal/store"
-	"slipway/relay/internal/synapsetest"
 )
 
 // homeserver is the one that all packages share, for the tests that need a real one.
-var homeserver = sync.OnceValues(func() (*synapsetest.Server, error) { return synapsetest.Shared(context.Background()) })
+var homeserver = sync.OnceValues(func() (*servertest.Synapse, error) { return servertest.SharedSynapse(context.Background()) })
 
 // world is a bot with its rules behind a fault proxy, and a person in the room.
 type world struct {
 	*testing.T
 	ctx    context.Context
-	server *synapsetest.Server
-	proxy  *faultproxy.Proxy
-	owner  *synapsetest.User
+	server *servertest.Synapse
+	proxy  *servertest.Proxy
+	owner  *servertest.User
 	db     *store.Store
 	heard  *heard
 	bot    *Client
@@ -51,8 +50,8 @@ func newWorld(t *testing.T) *world {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{T: t, ctx: ctx, server: server, name: synapsetest.Name()}
-	if w.proxy, err = faultproxy.Start(server.URL); err != nil {
+	w := &world{T: t, ctx: ctx, server: server, name: servertest.Name()}
+	if w.proxy, err = servertest.StartProxy(server.URL); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.proxy.Close)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"maunium.net/go/mautrix/crypto/attachment"
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 )
 
 func TestSendIsReadByTheOwner(t *testing.T) {
@@ -59,19 +59,19 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	if failed := redact("$of-another-room", "t3"); strings.Contains(failed.Reason, "post") {
 		t.Errorf("it is told as %v", failed)
 	}
-	for name, fault := range map[string]faultproxy.Fault{
-		"no room for files": faultproxy.Matrix(403, "M_FORBIDDEN"),
-		"no media":          faultproxy.Matrix(404, "M_UNRECOGNIZED"),
+	for name, fault := range map[string]servertest.Fault{
+		"no room for files": servertest.Matrix(403, "M_FORBIDDEN"),
+		"no media":          servertest.Matrix(404, "M_UNRECOGNIZED"),
 	} {
-		w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: fault})
+		w.proxy.Script(servertest.Rule{Path: "/upload", Fault: fault})
 		_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Content: strings.NewReader("x"), Size: 1, Encrypt: true})
 		if failed := w.wantClass(err, ClassDead); !strings.Contains(failed.Reason, "files") {
 			t.Errorf("%s is told as %v", name, failed)
 		}
 	}
 	// Not where nothing else is answered either: the file waits.
-	unknown := faultproxy.Matrix(404, "M_UNRECOGNIZED")
-	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: unknown}, faultproxy.Rule{Path: "/whoami", Fault: unknown})
+	unknown := servertest.Matrix(404, "M_UNRECOGNIZED")
+	w.proxy.Script(servertest.Rule{Path: "/upload", Fault: unknown}, servertest.Rule{Path: "/whoami", Fault: unknown})
 	_, err = w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Content: strings.NewReader("x"), Size: 1, Encrypt: true})
 	w.wantClass(err, ClassAway)
 }
@@ -84,37 +84,37 @@ func TestRefusalsAreClassified(t *testing.T) {
 	w.must(err)
 	for _, tt := range []struct {
 		name  string
-		fault faultproxy.Fault
+		fault servertest.Fault
 		class Class
 		wait  time.Duration
 	}{
-		{"429 header", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "7"), ClassWait, 7 * time.Second},
-		{"429 body", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`), ClassWait, 2500 * time.Millisecond},
-		{"429 both", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":9100}`, "Retry-After", "9"), ClassWait, 9100 * time.Millisecond},
-		{"429 neither", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED"), ClassWait, defaultWait},
-		{"429 a day", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "86400"), ClassWait, maxWait},
-		{"429 negative", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":-5}`, "Retry-After", "-3"), ClassWait, defaultWait},
-		{"429 nonsense", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":"soon"}`, "Retry-After", "1"), ClassWait, time.Second},
-		{"429 web page", faultproxy.Answer(429, "<html>slow down</html>", "Retry-After", "3"), ClassWait, 3 * time.Second},
-		{"500", faultproxy.Matrix(500, "M_UNKNOWN"), ClassRetry, 0},
-		{"503", faultproxy.Matrix(503, "M_UNKNOWN"), ClassAway, 0},
-		{"502 web page", faultproxy.Answer(502, "<html>"), ClassAway, 0},
-		{"404 web page", faultproxy.Answer(404, "<html>not found</html>"), ClassAway, 0},
-		{"401 web page", faultproxy.Answer(401, "Unauthorized"), ClassAway, 0},
-		{"redirect", faultproxy.Answer(301, "", "Location", "https://elsewhere.example/"), ClassAway, 0},
-		{"unrecognized", faultproxy.Matrix(404, "M_UNRECOGNIZED"), ClassAway, 0},
-		{"too large", faultproxy.Matrix(413, "M_TOO_LARGE"), ClassTooLarge, 0},
-		{"too large for a proxy", faultproxy.Answer(413, "<html>"), ClassTooLarge, 0},
-		{"bad JSON", faultproxy.Matrix(400, "M_BAD_JSON"), ClassDead, 0},
-		{"forbidden", faultproxy.Matrix(403, "M_FORBIDDEN"), ClassBlock, 0},
-		{"locked", faultproxy.Answer(401, `{"errcode":"M_USER_LOCKED","soft_logout":true}`), ClassLocked, 0},
-		{"deactivated", faultproxy.Matrix(403, "M_USER_DEACTIVATED"), ClassLocked, 0},
-		{"dropped", faultproxy.Drop(), ClassRetry, 0},
+		{"429 header", servertest.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "7"), ClassWait, 7 * time.Second},
+		{"429 body", servertest.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`), ClassWait, 2500 * time.Millisecond},
+		{"429 both", servertest.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":9100}`, "Retry-After", "9"), ClassWait, 9100 * time.Millisecond},
+		{"429 neither", servertest.Matrix(429, "M_LIMIT_EXCEEDED"), ClassWait, defaultWait},
+		{"429 a day", servertest.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "86400"), ClassWait, maxWait},
+		{"429 negative", servertest.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":-5}`, "Retry-After", "-3"), ClassWait, defaultWait},
+		{"429 nonsense", servertest.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":"soon"}`, "Retry-After", "1"), ClassWait, time.Second},
+		{"429 web page", servertest.Answer(429, "<html>slow down</html>", "Retry-After", "3"), ClassWait, 3 * time.Second},
+		{"500", servertest.Matrix(500, "M_UNKNOWN"), ClassRetry, 0},
+		{"503", servertest.Matrix(503, "M_UNKNOWN"), ClassAway, 0},
+		{"502 web page", servertest.Answer(502, "<html>"), ClassAway, 0},
+		{"404 web page", servertest.Answer(404, "<html>not found</html>"), ClassAway, 0},
+		{"401 web page", servertest.Answer(401, "Unauthorized"), ClassAway, 0},
+		{"redirect", servertest.Answer(301, "", "Location", "https://elsewhere.example/"), ClassAway, 0},
+		{"unrecognized", servertest.Matrix(404, "M_UNRECOGNIZED"), ClassAway, 0},
+		{"too large", servertest.Matrix(413, "M_TOO_LARGE"), ClassTooLarge, 0},
+		{"too large for a proxy", servertest.Answer(413, "<html>"), ClassTooLarge, 0},
+		{"bad JSON", servertest.Matrix(400, "M_BAD_JSON"), ClassDead, 0},
+		{"forbidden", servertest.Matrix(403, "M_FORBIDDEN"), ClassBlock, 0},
+		{"locked", servertest.Answer(401, `{"errcode":"M_USER_LOCKED","soft_logout":true}`), ClassLocked, 0},
+		{"deactivated", servertest.Matrix(403, "M_USER_DEACTIVATED"), ClassLocked, 0},
+		{"dropped", servertest.Drop(), ClassRetry, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{T: t, ctx: w.ctx, proxy: w.proxy, bot: w.bot}
 			// A homeserver that is away is so for every request.
-			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault}, faultproxy.Rule{Path: "/whoami", Fault: tt.fault})
+			w.proxy.Script(servertest.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault}, servertest.Rule{Path: "/whoami", Fault: tt.fault})
 			w.proxy.Forget()
 			_, err := w.send(room, "t", "never")
 			failed := w.wantClass(err, tt.class)
@@ -126,7 +126,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 			}
 		})
 	}
-	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: faultproxy.Answer(405, "<html>PUT is not allowed</html>")})
+	w.proxy.Script(servertest.Rule{Method: "PUT", Path: "/send/", Fault: servertest.Answer(405, "<html>PUT is not allowed</html>")})
 	_, err = w.send(room, "t", "never")
 	w.wantClass(err, ClassRetry) // the homeserver is there, this request fails
 	w.proxy.Script()
@@ -159,12 +159,12 @@ func TestAwayForOneRoom(t *testing.T) {
 		},
 	} {
 		for _, status := range []int{502, 503, 504} {
-			fault := faultproxy.Rule{Path: path, Fault: faultproxy.Matrix(status, "M_UNKNOWN")}
+			fault := servertest.Rule{Path: path, Fault: servertest.Matrix(status, "M_UNKNOWN")}
 			w.proxy.Script(fault)
 			if failed := w.wantClass(ask(), ClassRetry); !failed.Alone {
 				t.Errorf("%s: %v is told as a failure of all rooms", path, failed)
 			}
-			w.proxy.Script(fault, faultproxy.Rule{Path: "/whoami", Fault: faultproxy.Matrix(status, "M_UNKNOWN")})
+			w.proxy.Script(fault, servertest.Rule{Path: "/whoami", Fault: servertest.Matrix(status, "M_UNKNOWN")})
 			w.wantClass(ask(), ClassAway)
 		}
 	}
@@ -200,15 +200,15 @@ func TestFull_RoomsAreSentToInParallel(t *testing.T) {
 	// Each send waits until five are under way; one after the other they would wait forever.
 	var together atomic.Int32
 	five := make(chan struct{})
-	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: func(x *faultproxy.Exchange) {
+	w.proxy.Script(servertest.Rule{Method: "PUT", Path: "/send/", Fault: func(x *servertest.Exchange) {
 		if together.Add(1) == 5 {
 			close(five)
 		}
 		select {
 		case <-five:
-			faultproxy.Answer(http.StatusOK, `{"event_id":"$x"}`)(x)
+			servertest.Answer(http.StatusOK, `{"event_id":"$x"}`)(x)
 		case <-time.After(20 * time.Second):
-			faultproxy.Answer(http.StatusBadRequest, `{"errcode":"M_BAD_JSON","error":"no five sends come together"}`)(x)
+			servertest.Answer(http.StatusBadRequest, `{"errcode":"M_BAD_JSON","error":"no five sends come together"}`)(x)
 		}
 	}})
 	var all sync.WaitGroup
@@ -243,7 +243,7 @@ func TestUpload(t *testing.T) {
 // A file is as large as the homeserver takes, and the content of an encrypted one is what was sent.
 func TestUpload_Limits(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.Script(faultproxy.Rule{Path: "/media/config", Fault: faultproxy.Answer(200, `{"m.upload.size":100}`)})
+	w.proxy.Script(servertest.Rule{Path: "/media/config", Fault: servertest.Answer(200, `{"m.upload.size":100}`)})
 	w.connect()
 	upload := func(size int, encrypt bool) (Media, error) {
 		return w.bot.Upload(w.ctx, Upload{RoomID: w.room(), Name: "x", MimeType: "text/plain", Content: strings.NewReader(strings.Repeat("x", size)), Size: int64(size), Encrypt: encrypt})
@@ -272,7 +272,7 @@ func TestUpload_Limits(t *testing.T) {
 	if failed := w.wantClass(err, ClassRetry); !errors.Is(failed, broken) || !failed.Alone {
 		t.Errorf("content that cannot be read: %v", failed)
 	}
-	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: faultproxy.Answer(413, "<html>")})
+	w.proxy.Script(servertest.Rule{Path: "/upload", Fault: servertest.Answer(413, "<html>")})
 	_, err = upload(10, true)
 	w.wantClass(err, ClassDead)
 }

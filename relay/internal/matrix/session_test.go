@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/servertest"
 )
 
 func TestNewRefusesBadOptions(t *testing.T) {
@@ -43,7 +43,7 @@ func TestFull_SoftLogoutKeepsTheDevice(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	device, room := w.bot.Device(), w.room()
-	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Times: 1, Fault: faultproxy.Answer(401, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`)})
+	w.proxy.Script(servertest.Rule{Method: "PUT", Path: "/send/", Times: 1, Fault: servertest.Answer(401, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`)})
 	_, err := w.send(room, "t1", "one")
 	w.wantClass(err, ClassRelogin)
 	_, err = w.send(room, "t1", "one")
@@ -116,7 +116,7 @@ func TestWrongPasswordIsNoBusyLoop(t *testing.T) {
 
 func TestLoginObeysTheRateLimit(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.Script(faultproxy.Rule{Path: "/login", Times: 1, Fault: faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
+	w.proxy.Script(servertest.Rule{Path: "/login", Times: 1, Fault: servertest.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
 	w.run(w.bot)
 	w.eventually("a session", func() bool { return w.bot.session.Load() != nil })
 	r := w.proxy.Records("/login")

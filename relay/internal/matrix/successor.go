@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/joins"
 	"slipway/relay/internal/store"
 )
 
@@ -35,7 +34,7 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	p, _ := c.joins.Of(newID)
 	p.Via, p.Replaces = cmp.Or(p.Via, serverOf(oldID)), oldID
 	err := c.joinSuccessor(ctx, oldID, newID, p.Via)
-	if errors.Is(err, joins.ErrNotSuccessor) {
+	if errors.Is(err, ErrNotSuccessor) {
 		c.rooms.forgetCheck(oldID) // sync doesn't show that a tombstone was redacted
 		return &SendError{Class: ClassBlock, Reason: "the room was replaced by " + newID + ", which does not name it as its predecessor: give the application another room"}
 	}
@@ -86,7 +85,7 @@ func (c *Client) checkPredecessor(ctx context.Context, newID, oldID string) erro
 		return err
 	}
 	if create.Predecessor.RoomID != oldID {
-		return joins.ErrNotSuccessor
+		return ErrNotSuccessor
 	}
 	return nil
 }

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/synapsetest"
+	"slipway/relay/internal/servertest"
 )
 
 func TestInvitations(t *testing.T) {
@@ -50,7 +49,7 @@ func TestInvitationFromAConfiguredServer(t *testing.T) {
 func TestFull_AnInvitationIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	w.proxy.Script(faultproxy.Rule{Path: "/join/", Times: 1, Fault: faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
+	w.proxy.Script(servertest.Rule{Path: "/join/", Times: 1, Fault: servertest.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
 	w.run(w.bot)
 	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
 	w.eventually("the invitation is taken", w.heard.has("joined "+room))
@@ -76,7 +75,7 @@ func TestEcho(t *testing.T) {
 	w.connect()
 	room := w.room()
 	w.run(w.bot)
-	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: faultproxy.DropAnswer()})
+	w.proxy.Script(servertest.Rule{Method: "PUT", Path: "/send/", Fault: servertest.DropAnswer()})
 	_, err := w.send(room, "t1", "one")
 	w.wantClass(err, ClassRetry)
 	w.proxy.Script()
@@ -109,7 +108,7 @@ func TestFilters(t *testing.T) {
 
 func TestFull_OfflineIsTold(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]faultproxy.Fault{"refuses": faultproxy.Matrix(503, "M_UNKNOWN"), "hangs": faultproxy.Hang()} {
+	for name, fault := range map[string]servertest.Fault{"refuses": servertest.Matrix(503, "M_UNKNOWN"), "hangs": servertest.Hang()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", Timeout: time.Minute})
@@ -124,7 +123,7 @@ func TestFull_OfflineIsTold(t *testing.T) {
 				}
 				return n
 			}
-			w.proxy.Script(faultproxy.Rule{Path: "/sync", Fault: fault})
+			w.proxy.Script(servertest.Rule{Path: "/sync", Fault: fault})
 			_, err := w.send(w.room(), "t1", "wakes the poll that is under way")
 			w.must(err)
 			online := told("online")
@@ -333,7 +332,7 @@ func TestFull_FindReadsHistory(t *testing.T) {
 // With the homeserver's own limits a burst is told to wait.
 func TestFull_RealRateLimit(t *testing.T) {
 	t.Parallel()
-	server, err := synapsetest.Start(t.Context(), synapsetest.Options{Dir: t.TempDir(), DefaultRateLimits: true})
+	server, err := servertest.StartSynapse(t.Context(), servertest.SynapseOptions{Dir: t.TempDir(), DefaultRateLimits: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/markup"
 	"slipway/relay/internal/store"
 )
 
@@ -234,5 +233,5 @@ func line(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
-	return markup.Line(strings.Join(strings.Fields(text), " "), 300)
+	return format.Line(strings.Join(strings.Fields(text), " "), 300)
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway/relay/internal/markup"
+	"slipway/relay/internal/format"
 	"slipway/shared/plural"
 )
 
@@ -35,7 +35,7 @@ func Collect(f Digest, window, at int64, title, body string, priority int) (next
 		}
 		text += first
 	}
-	lines := append(strings.Split(f.Lines, "\n"), markup.Line(text, maxLine))
+	lines := append(strings.Split(f.Lines, "\n"), format.Line(text, maxLine))
 	if f.Times == 0 {
 		lines, f.Priority = lines[1:], priority
 	}

@@ -10,16 +10,16 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
-	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/servertest"
 	"slipway/relay/internal/store"
 )
 
 // postgres runs while the tests run on PostgreSQL.
-var postgres *pgtest.Server
+var postgres *servertest.Postgres
 
-// Main runs a package's tests on SQLite, and on PostgreSQL those that [pgtest.Again] names. It returns the exit code.
+// Main runs a package's tests on SQLite, and on PostgreSQL those that [servertest.Again] names. It returns the exit code.
 func Main(m *testing.M) int {
-	return pgtest.OnSQLite(m, func(s *pgtest.Server) { postgres = s })
+	return servertest.OnSQLite(m, func(s *servertest.Postgres) { postgres = s })
 }
 
 // OnPostgres reports whether the tests run on PostgreSQL now.

@@ -6,7 +6,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/service"
 )
 
 // The administrator of the services that New makes.
@@ -18,9 +18,9 @@ const (
 
 // New makes a service that delivers until the test ends. It returns once the homeserver has answered, unless change, which adjusts the
 // options and may be nil, makes the homeserver fail.
-func New(t testing.TB, change func(*relay.Options)) (*relay.Service, *Homeserver) {
+func New(t testing.TB, change func(*service.Options)) (*service.Service, *Homeserver) {
 	t.Helper()
-	r := NewRig(t, func(o *relay.Options) {
+	r := NewRig(t, func(o *service.Options) {
 		o.Admin, o.Format = account.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, format.Options{}
 		if change != nil {
 			change(o)

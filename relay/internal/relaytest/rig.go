@@ -9,29 +9,27 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
 // Rig is a service over a scripted homeserver that a test starts, stops and kills.
 type Rig struct {
-	*relay.Service
+	*service.Service
 	T       testing.TB
 	HS      *Homeserver
 	Shared  bool   // other relays may use the database
 	Path    string // of the database's file, or the DSN of one in PostgreSQL
-	Options relay.Options
+	Options service.Options
 	Admin   account.Principal
 	Metrics *prometheus.Registry
 	Stop    func() // ends what Start began
 }
 
 // NewRig makes a service, which [Rig.Start] lets deliver. Its database is SQLite or PostgreSQL, see [Main].
-func NewRig(t testing.TB, change ...func(*relay.Options)) *Rig {
+func NewRig(t testing.TB, change ...func(*service.Options)) *Rig {
 	t.Helper()
 	return newRig(t, false, change...)
 }
@@ -42,12 +40,12 @@ func NewSharedRig(t testing.TB) *Rig {
 	return newRig(t, true)
 }
 
-func newRig(t testing.TB, shared bool, change ...func(*relay.Options)) *Rig {
+func newRig(t testing.TB, shared bool, change ...func(*service.Options)) *Rig {
 	t.Helper()
 	hs := NewHomeserver()
 	metrics := prometheus.NewRegistry()
-	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Metrics: metrics, Options: relay.Options{
-		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1}, Log: zap.NewNop(), CheckToken: true, Metrics: relay.NewMetrics(metrics),
+	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Metrics: metrics, Options: service.Options{
+		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1}, Log: zap.NewNop(), CheckToken: true, Metrics: service.NewMetrics(metrics),
 		PasswordMemory: 64, // hashing would take most of the tests' time
 	}}
 	r.openStore()
@@ -60,7 +58,7 @@ func newRig(t testing.TB, shared bool, change ...func(*relay.Options)) *Rig {
 }
 
 // WithAdmin gives the administrator a password.
-func WithAdmin(o *relay.Options) {
+func WithAdmin(o *service.Options) {
 	o.Admin = account.Admin{Name: "admin", Password: "administrator", MatrixID: "@admin:hs"}
 }
 
@@ -81,7 +79,7 @@ func (r *Rig) openStore() {
 
 func (r *Rig) makeService() {
 	r.T.Helper()
-	s, err := relay.New(context.Background(), r.Options)
+	s, err := service.New(context.Background(), r.Options)
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -183,7 +181,7 @@ func Principal(u store.User) account.Principal {
 }
 
 // Administrator returns the first administrator.
-func Administrator(s *relay.Service) (account.Principal, bool) {
+func Administrator(s *service.Service) (account.Principal, bool) {
 	users, _ := s.Users(context.Background(), account.Principal{UserID: 1, Admin: true})
 	for _, u := range users {
 		if u.Admin {
@@ -196,7 +194,7 @@ func Administrator(s *relay.Service) (account.Principal, bool) {
 // NewApp makes an application of the administrator.
 func (r *Rig) NewApp(name, room string) account.IssuedToken {
 	r.T.Helper()
-	a, err := r.CreateApplication(context.Background(), r.Admin, application.Input{Name: &name, Room: &room})
+	a, err := r.CreateApplication(context.Background(), r.Admin, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -204,7 +202,7 @@ func (r *Rig) NewApp(name, room string) account.IssuedToken {
 }
 
 // Set changes an application.
-func (r *Rig) Set(application int64, in application.Input) {
+func (r *Rig) Set(application int64, in account.ApplicationInput) {
 	r.T.Helper()
 	if _, err := r.UpdateApplication(context.Background(), r.Admin, application, in); err != nil {
 		r.T.Fatal(err)
@@ -212,7 +210,7 @@ func (r *Rig) Set(application int64, in application.Input) {
 }
 
 // Send has a message accepted.
-func (r *Rig) Send(m intake.Request) intake.Accepted {
+func (r *Rig) Send(m service.Request) service.Accepted {
 	r.T.Helper()
 	a, err := r.Accept(context.Background(), m)
 	if err != nil {
@@ -224,7 +222,7 @@ func (r *Rig) Send(m intake.Request) intake.Accepted {
 // Post sends a message and returns its id.
 func (r *Rig) Post(token, text string) int64 {
 	r.T.Helper()
-	return r.Send(intake.Request{Token: token, Message: text, Source: "test"}).ID
+	return r.Send(service.Request{Token: token, Message: text, Source: "test"}).ID
 }
 
 // Withdraw withdraws a message.

@@ -13,10 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/intake"
-	"slipway/relay/internal/mail"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/service"
 )
 
 // source is the source of the messages.
@@ -35,7 +34,7 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 		}
 	}()
 	left := s.s.o.Service.MaxAttachments()
-	m, err := mail.Read(r, s.s.o.MaxText, func(name, mediaType string, content io.Reader) error {
+	m, err := readMail(r, s.s.o.MaxText, func(name, mediaType string, content io.Reader) error {
 		f, err := s.s.o.Service.Attach(ctx, s.app.Row().ID, content, left)
 		if err != nil {
 			return err
@@ -46,15 +45,15 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 			f.Type = mediaType
 		}
 		files = append(files, f)
-		if len(files) > intake.MaxAttachments {
-			return intake.ErrTooManyAttachments
+		if len(files) > service.MaxAttachments {
+			return service.ErrTooManyAttachments
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, mail.ErrTooLong):
+	case errors.Is(err, ErrTooLong):
 		return refusal.TooLarge("message", "A message may have at most", int64(s.s.o.MaxText))
-	case errors.Is(err, mail.ErrMalformed), errors.Is(err, smtp.ErrTooLongLine):
+	case errors.Is(err, ErrMalformed), errors.Is(err, smtp.ErrTooLongLine):
 		return refusal.Invalid("", "The mail is malformed.")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &refusal.Error{Kind: refusal.KindTimeout, Message: "The mail did not arrive completely.", Err: err}
@@ -70,8 +69,8 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 }
 
 // draft makes a message of a mail. The same mail again is the same message.
-func draft(m mail.Mail, token string, files []post.Attachment) intake.Request {
-	d := intake.Request{Token: token, Source: source, Title: m.Subject, Message: m.Text, ContentType: format.Plain, Attachments: files}
+func draft(m Mail, token string, files []post.Attachment) service.Request {
+	d := service.Request{Token: token, Source: source, Title: m.Subject, Message: m.Text, ContentType: format.Plain, Attachments: files}
 	if m.HTML {
 		d.ContentType = format.HTML
 	}
@@ -96,7 +95,7 @@ func draft(m mail.Mail, token string, files []post.Attachment) intake.Request {
 }
 
 // key returns the idempotency key of an email: some programs give different emails the same Message-ID.
-func key(m mail.Mail, files []post.Attachment) string {
+func key(m Mail, files []post.Attachment) string {
 	h := sha256.New()
 	for _, part := range []string{m.ID, m.Subject, m.Text} {
 		fmt.Fprintf(h, "%d %s", len(part), part)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"slipway/relay/internal/limit"
+	"slipway/relay/internal/request"
 )
 
 const (
@@ -47,7 +47,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // take registers a connection, or returns nil if there are too many.
 func (l *listener) take(c net.Conn) net.Conn {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-	key := limit.Network(host)
+	key := request.Network(host)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	same := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/emersion/go-smtp"
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/service"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // Options configure a [Server].
 type Options struct {
-	Service *relay.Service
+	Service *service.Service
 	Log     *zap.Logger
 	Domain  string // what the server calls itself
 	MaxText int    // bytes of a mail's text

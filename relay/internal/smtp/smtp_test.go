@@ -24,11 +24,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -37,7 +35,7 @@ const room = "!room:example.org"
 // world is a server over a real service.
 type world struct {
 	*testing.T
-	service *relay.Service
+	service *service.Service
 	hs      *relaytest.Homeserver
 	server  *Server
 	admin   account.Principal
@@ -45,10 +43,10 @@ type world struct {
 	secrets []string
 }
 
-func newWorld(t *testing.T, change func(*Options), limits ...func(*relay.Options)) *world {
+func newWorld(t *testing.T, change func(*Options), limits ...func(*service.Options)) *world {
 	t.Helper()
-	s, hs := relaytest.New(t, func(o *relay.Options) {
-		o.Limits = intake.Limits{MaxAttachments: 1 << 20, MaxMessage: 10_000}
+	s, hs := relaytest.New(t, func(o *service.Options) {
+		o.Limits = service.Limits{MaxAttachments: 1 << 20, MaxMessage: 10_000}
 		for _, l := range limits {
 			l(o)
 		}
@@ -83,7 +81,7 @@ func newWorld(t *testing.T, change func(*Options), limits ...func(*relay.Options
 func (w *world) app(name string) account.IssuedToken {
 	w.Helper()
 	at := room
-	a, err := w.service.CreateApplication(w.Context(), w.admin, application.Input{Name: &name, Room: &at})
+	a, err := w.service.CreateApplication(w.Context(), w.admin, account.ApplicationInput{Name: &name, Room: &at})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -138,7 +136,7 @@ func (c *client) mail(code int, to, mail string) {
 // messages are what the service has accepted, newest first.
 func (w *world) messages() (all []string) {
 	w.Helper()
-	page, err := w.service.Messages(w.Context(), w.admin, intake.Filter{})
+	page, err := w.service.Messages(w.Context(), w.admin, service.Filter{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -247,7 +245,7 @@ func TestMail_Refused(t *testing.T) {
 // The attachments of a mail that isn't accepted are removed at once.
 func TestMail_Refused_KeepsNoAttachments(t *testing.T) {
 	var db *store.Store
-	w := newWorld(t, nil, func(o *relay.Options) { db = o.Store })
+	w := newWorld(t, nil, func(o *service.Options) { db = o.Store })
 	a := w.app("a")
 	c := w.dial()
 	c.want(250, "EHLO x")
@@ -294,7 +292,7 @@ func TestMail_CutShort(t *testing.T) {
 
 // A sender must repeat a mail that cannot be stored.
 func TestMail_NotStored(t *testing.T) {
-	w := newWorld(t, nil, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 1, 1 })
+	w := newWorld(t, nil, func(o *service.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 1, 1 })
 	a := w.app("a")
 	c := w.dial()
 	c.want(250, "EHLO x")

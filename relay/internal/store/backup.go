@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"slipway/relay/internal/fserror"
 	"slipway/shared/durable"
+	"slipway/shared/fserror"
 )
 
 // Backup writes a consistent copy of the SQLite database at path into the file to, which must not exist, while a

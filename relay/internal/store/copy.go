@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/lease"
 	"slipway/relay/internal/post"
 )
 
@@ -70,7 +70,7 @@ func (s *Store) keepRelaysOut(ctx context.Context) error {
 	if s.Held() {
 		held, err := s.Renew(ctx, copyLease, "")
 		if err == nil && !held {
-			err = cluster.ErrNotHeld
+			err = lease.ErrNotHeld
 		}
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/lease"
 )
 
 // Change says that a room's entries are not as they were.
@@ -28,8 +28,8 @@ const (
 
 // feed passes on what has become durable. Nobody is called: readers come for it.
 type feed struct {
-	reads  bool            // others add entries too: each change has to be read
-	others *cluster.Member // is told as well
+	reads  bool          // others add entries too: each change has to be read
+	others *lease.Member // is told as well
 
 	mu      sync.Mutex
 	rooms   map[int64]*Change
@@ -50,7 +50,7 @@ type feed struct {
 	final   map[int64][]chan struct{} // by message
 }
 
-func newFeed(others *cluster.Member) *feed {
+func newFeed(others *lease.Member) *feed {
 	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), activity: make(chan struct{}, 1), timed: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
 }
 
@@ -103,7 +103,7 @@ func (s *Store) TakeChange(room int64) (c Change, ok bool) {
 // Retry asks for the next attempt in a room now.
 func (s *Store) Retry(room int64) {
 	s.feed.change(Change{Room: room, Kind: Retry})
-	s.Announce(cluster.Note{Rooms: map[int64]int{room: int(Retry)}})
+	s.Announce(lease.Note{Rooms: map[int64]int{room: int(Retry)}})
 }
 
 func (f *feed) change(all ...Change) {
@@ -196,7 +196,7 @@ func (f *feed) announce(b *batch) {
 
 // tellOthers tells the other relays what a batch has made durable.
 func (f *feed) tellOthers(b *batch, changes []Change, final []int64) {
-	n := cluster.Note{Rooms: map[int64]int{}, Final: final}
+	n := lease.Note{Rooms: map[int64]int{}, Final: final}
 	for _, c := range changes {
 		n.Rooms[c.Room] = max(n.Rooms[c.Room], int(c.Kind))
 	}
@@ -207,7 +207,7 @@ func (f *feed) tellOthers(b *batch, changes []Change, final []int64) {
 }
 
 // hear passes on what another relay has made durable.
-func (f *feed) hear(n cluster.Note) {
+func (f *feed) hear(n lease.Note) {
 	if n.All {
 		f.change(Change{Kind: Added})
 		f.wakeAll()

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/lease"
 )
 
 // Release gives the lease back after change, both or none, and wakes those who wait for it.
 func (s *Store) Release(ctx context.Context, change func(*Tx) error) error {
-	err := s.Lead(ctx, func(tx *Tx) error { return errors.Join(change(tx), tx.exec(cluster.ReleaseText)) })
+	err := s.Lead(ctx, func(tx *Tx) error { return errors.Join(change(tx), tx.exec(lease.ReleaseText)) })
 	if err == nil {
-		s.Announce(cluster.Note{Lease: true})
+		s.Announce(lease.Note{Lease: true})
 	}
 	return err
 }
@@ -27,8 +27,8 @@ func (s *Store) leadSince(ctx context.Context, epoch int64, change func(tx *Tx) 
 		return s.Update(ctx, change)
 	}
 	return s.Update(ctx, func(tx *Tx) error {
-		if held, err := cluster.Fence(tx.ctx, tx.sql.conn, epoch); err != nil || !held {
-			return errors.Join(err, cluster.ErrNotHeld)
+		if held, err := lease.Fence(tx.ctx, tx.sql.conn, epoch); err != nil || !held {
+			return errors.Join(err, lease.ErrNotHeld)
 		}
 		return change(tx)
 	})
@@ -39,7 +39,7 @@ func (w *writer) storeOutcomes(ctx context.Context, all []*Outcome) error {
 	held := true
 	if w.member.Shared() && len(all) > 0 {
 		var err error
-		if held, err = cluster.Fence(ctx, w.sql.conn, w.member.Epoch()); err != nil {
+		if held, err = lease.Fence(ctx, w.sql.conn, w.member.Epoch()); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/lease"
 	"slipway/relay/internal/post"
 )
 
@@ -40,10 +40,10 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != post.StateQueued {
 		t.Errorf("the first relay made the message %s, %v", m.State, err)
 	}
-	if err := a.SetSetting(ctx, "k", "v"); !errors.Is(err, cluster.ErrNotHeld) {
+	if err := a.SetSetting(ctx, "k", "v"); !errors.Is(err, lease.ErrNotHeld) {
 		t.Errorf("the first relay's setting: %v", err)
 	}
-	if err := a.SaveRoom(ctx, Room{ID: 1, Address: "!other"}); !errors.Is(err, cluster.ErrNotHeld) {
+	if err := a.SaveRoom(ctx, Room{ID: 1, Address: "!other"}); !errors.Is(err, lease.ErrNotHeld) {
 		t.Errorf("the first relay's room: %v", err)
 	}
 	if held, err := a.Renew(ctx, time.Hour, ""); held || err != nil {
@@ -63,7 +63,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if !acquire(t, a, time.Hour) {
 		t.Error("the lease that was given back cannot be taken")
 	}
-	if err := keys.SaveCrypto(ctx, "DEV", row); !errors.Is(err, cluster.ErrNotHeld) {
+	if err := keys.SaveCrypto(ctx, "DEV", row); !errors.Is(err, lease.ErrNotHeld) {
 		t.Errorf("keys that were read before another relay delivered are stored: %v", err)
 	}
 	if err := a.Keys().SaveCrypto(ctx, "DEV", row); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/relay/internal/fserror"
+	"slipway/shared/fserror"
 )
 
 // ErrLocked says that another process has the database open.

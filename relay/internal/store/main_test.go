@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/pgtest"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/servertest"
 )
 
 var ctx = context.Background()
@@ -40,10 +40,10 @@ func fresh(t *testing.T) *Store {
 }
 
 // postgresServer is there while the tests run on PostgreSQL.
-var postgresServer *pgtest.Server
+var postgresServer *servertest.Postgres
 
 func TestMain(m *testing.M) {
-	os.Exit(pgtest.OnBoth(m, func(s *pgtest.Server) { postgresServer = s }))
+	os.Exit(servertest.OnBoth(m, func(s *servertest.Postgres) { postgresServer = s }))
 }
 
 // entry is a message to be stored.

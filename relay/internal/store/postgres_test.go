@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/pgtest"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/servertest"
 	"slipway/shared/programtest"
 )
 
@@ -51,7 +51,7 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 // A server that is stopped keeps its connections and answers nothing: what is read fails in time, also what has to wait for a
 // connection, and succeeds again later.
 func testFrozenServer_ReadsEndInTime(t *testing.T) {
-	server, err := pgtest.Start(ctx, pgtest.Options{})
+	server, err := servertest.StartPostgres(ctx, servertest.PostgresOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"slipway/relay/internal/fserror"
+	"slipway/shared/fserror"
 )
 
 //go:embed migrations/sqlite/*.sql

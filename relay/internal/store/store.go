@@ -11,12 +11,12 @@ import (
 
 	"gorm.io/gorm"
 
-	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/lease"
 )
 
 // Store is the open database.
 type Store struct {
-	*cluster.Member // one of several relays, with a shared PostgreSQL database
+	*lease.Member // one of several relays, with a shared PostgreSQL database
 
 	d       *database
 	lock    *os.File  // of SQLite's
@@ -32,7 +32,7 @@ type Store struct {
 }
 
 func newStore(d *database) *Store {
-	m := &cluster.Member{}
+	m := &lease.Member{}
 	return &Store{Member: m, d: d, feed: newFeed(m)}
 }
 

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/pgtest"
+	"slipway/relay/internal/servertest"
 )
 
 // certificate makes a certificate of 127.0.0.1 in a folder, which is its own authority, and its key, which PostgreSQL may read.
@@ -70,7 +70,7 @@ func testOpenPostgres_TLS(t *testing.T) {
 	}
 	cert, key := certificate(t, dir)
 	another, _ := certificate(t, t.TempDir())
-	server, err := pgtest.Start(ctx, pgtest.Options{Settings: []string{"ssl=on", "ssl_cert_file=" + cert, "ssl_key_file=" + key}})
+	server, err := servertest.StartPostgres(ctx, servertest.PostgresOptions{Settings: []string{"ssl=on", "ssl_cert_file=" + cert, "ssl_key_file=" + key}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/lease"
 	"slipway/shared/plural"
 )
 
@@ -40,7 +40,7 @@ type writer struct {
 	sql  *statements
 	feed *feed
 
-	member *cluster.Member
+	member *lease.Member
 
 	mu       sync.Mutex
 	free     sync.Cond // a commit has ended and none follows
@@ -80,7 +80,7 @@ const (
 	takenBack
 )
 
-func newWriter(ctx context.Context, d *database, pool *sql.DB, conn *sql.Conn, f *feed, m *cluster.Member) (*writer, error) {
+func newWriter(ctx context.Context, d *database, pool *sql.DB, conn *sql.Conn, f *feed, m *lease.Member) (*writer, error) {
 	w := &writer{d: d, pool: pool, feed: f, member: m}
 	w.free.L = &w.mu
 	if err := w.use(ctx, conn); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"slipway/relay/internal/markup"
+	"slipway/relay/internal/format"
 )
 
 // Markup is what values are escaped for.
@@ -134,7 +134,7 @@ func (b *budget) date(layout string, v any) (string, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return "", fmt.Errorf("%q is not a time", markup.Line(text, 40))
+		return "", fmt.Errorf("%q is not a time", format.Line(text, 40))
 	}
 	return b.result(t.Format(layout))
 }
@@ -175,7 +175,7 @@ func escape(text string, m Markup) string {
 
 // escapeMarkdown keeps a text from being markup. A web address stays as it is, so that it becomes a link.
 func escapeMarkdown(text string) string {
-	if markup.IsWeb(text) && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.?&=%#_~+,@-") == "" && !strings.ContainsAny(text, " \n<>()[]*`\\;\"'|{}!^$") {
+	if format.IsWeb(text) && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.?&=%#_~+,@-") == "" && !strings.ContainsAny(text, " \n<>()[]*`\\;\"'|{}!^$") {
 		return text
 	}
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"slipway/relay/internal/markup"
+	"slipway/relay/internal/format"
 )
 
 const (
@@ -52,7 +52,7 @@ func bounded(v any, left *int, depth int) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case string:
-		return markup.Cut(v, maxString), nil
+		return format.Cut(v, maxString), nil
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 			return int(v), nil

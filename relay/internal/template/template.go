@@ -10,7 +10,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"slipway/relay/internal/markup"
+	"slipway/relay/internal/format"
 )
 
 const (
@@ -128,12 +128,12 @@ func (m *Message) set(field, text string) error {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < -2 || n > 2 {
-			return fmt.Errorf("%q is not a priority from -2 to 2", markup.Line(text, 40))
+			return fmt.Errorf("%q is not a priority from -2 to 2", format.Line(text, 40))
 		}
 		m.Priority = &n
 	case "template_link":
-		if text != "" && !markup.IsWeb(text) {
-			return fmt.Errorf("%q is not a web address", markup.Line(text, 100))
+		if text != "" && !format.IsWeb(text) {
+			return fmt.Errorf("%q is not a web address", format.Line(text, 100))
 		}
 		m.Link = text
 	}

@@ -17,13 +17,11 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/delivery"
-	"slipway/relay/internal/fields"
-	"slipway/relay/internal/httprequest"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 	ui "slipway/shared/web"
 )
 
@@ -57,7 +55,7 @@ const (
 )
 
 // settingsOf returns the settings of a form, whose fields are named as in the API. An empty secret keeps the present one.
-func settingsOf(form url.Values) (in application.Input, err error) {
+func settingsOf(form url.Values) (in account.ApplicationInput, err error) {
 	for name, values := range form {
 		form[name] = values[len(values)-1:] // a hidden field precedes each checkbox
 	}
@@ -77,7 +75,7 @@ func settingsOf(form url.Values) (in application.Input, err error) {
 	if settings.Has("remove_secret") {
 		settings.Set("hook_secret", "")
 	}
-	err = fields.EachOf(settings, func(name string, v fields.Value) error {
+	err = request.EachOf(settings, func(name string, v request.Value) error {
 		_, err := in.Set(name, v)
 		return err
 	})
@@ -220,7 +218,7 @@ func (web *Web) base(r *http.Request) string {
 	if web.o.PublicURL != "" {
 		return strings.TrimRight(web.o.PublicURL, "/")
 	}
-	if httprequest.Secure(r, web.o.TrustedProxies) {
+	if request.Secure(r, web.o.TrustedProxies) {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host
@@ -303,7 +301,7 @@ type applicationPage struct {
 
 // heartbeat is what an application page shows of the heartbeats that are due.
 type heartbeat struct {
-	Every application.Duration
+	Every account.Duration
 	Last  time.Time // zero if none has come
 	Due   time.Time
 }
@@ -351,7 +349,7 @@ func (web *Web) showPreview(w http.ResponseWriter, v *sessionRequest, form url.V
 	if p.Others, err = web.otherRooms(v, a); err != nil {
 		return err
 	}
-	page, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{ApplicationID: a.ID, Limit: shownRecent})
+	page, err := web.service.Messages(v.ctx(), v.Principal, service.Filter{ApplicationID: a.ID, Limit: shownRecent})
 	if err != nil {
 		return err
 	}
@@ -425,7 +423,7 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		return err
 	}
-	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), intake.Request{
+	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), service.Request{
 		Title: get("title"), Message: get("message"), ContentType: post.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
 	})
 	if err != nil {

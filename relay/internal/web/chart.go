@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/relay/internal/intake"
+	"slipway/relay/internal/service"
 	ui "slipway/shared/web"
 )
 
@@ -40,7 +40,7 @@ type gridLine struct {
 	Label string
 }
 
-func newChart(hours []intake.Hour, now time.Time) chart {
+func newChart(hours []service.Hour, now time.Time) chart {
 	c := chart{Width: chartWidth, Height: chartHeight, Base: chartBase}
 	top, total, given := int64(0), int64(0), int64(0)
 	for _, h := range hours {
@@ -63,7 +63,7 @@ func newChart(hours []intake.Hour, now time.Time) chart {
 	return c
 }
 
-func newColumn(h intake.Hour, x, step int, top int64, i, n int, now time.Time) column {
+func newColumn(h service.Hour, x, step int, top int64, i, n int, now time.Time) column {
 	sent, dead := scale(h.Sent, top), scale(h.Dead, top)
 	if dead > 0 {
 		dead = max(2, scale(h.Sent+h.Dead, top)-sent) // two heights rounded each would leave a gap

@@ -6,8 +6,8 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/service"
 )
 
 type dashboardPage struct {
@@ -19,7 +19,7 @@ type dashboardPage struct {
 	Dead     int64
 	Chart    chart
 	Troubled []post.View
-	Alerts   []intake.OpenAlert
+	Alerts   []service.OpenAlert
 	Held     []account.Room
 	Recent   []post.View
 }
@@ -65,13 +65,13 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 	if p.Alerts, err = web.service.OpenAlerts(v.ctx(), v.Principal, shownAlerts); err != nil {
 		return err
 	}
-	troubled, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{
+	troubled, err := web.service.Messages(v.ctx(), v.Principal, service.Filter{
 		States: post.TroubledStates, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
 	})
 	if err != nil {
 		return err
 	}
-	recent, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{Limit: shownRecent})
+	recent, err := web.service.Messages(v.ctx(), v.Principal, service.Filter{Limit: shownRecent})
 	p.Troubled, p.Recent = troubled.Messages, recent.Messages
 	return err
 }

@@ -12,8 +12,8 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/service"
 	ui "slipway/shared/web"
 )
 
@@ -46,8 +46,8 @@ func messagesFilterOf(q url.Values) (f messagesFilter) {
 }
 
 // rules converts the filter for intake. An invalid day doesn't restrict.
-func (f messagesFilter) rules() intake.Filter {
-	out := intake.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
+func (f messagesFilter) rules() service.Filter {
+	out := service.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
 	out.Since, _ = time.Parse(time.DateOnly, f.From)
 	if to, err := time.Parse(time.DateOnly, f.To); err == nil {
 		out.Until = to.AddDate(0, 0, 1)
@@ -93,10 +93,10 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 	if f.Before != 0 {
 		p.First = p.address("/ui/messages", 0)
 	}
-	if intake.CanRedeliverAll(f.States) {
+	if service.CanRedeliverAll(f.States) {
 		p.Retry = p.address("/ui/messages/all", 0) + "&do=retry"
 	}
-	if intake.CanCancelAll(f.States) {
+	if service.CanCancelAll(f.States) {
 		p.Cancel = p.address("/ui/messages/all", 0) + "&do=cancel"
 	}
 	return web.show(w, http.StatusOK, "messages", p)
@@ -106,7 +106,7 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	f := messagesFilterOf(v.URL.Query())
 	rules := f.rules()
-	rules.Limit = intake.MaxPage
+	rules.Limit = service.MaxPage
 	page, err := web.service.Messages(v.ctx(), v.Principal, rules)
 	if err != nil {
 		return err
@@ -120,11 +120,11 @@ func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	}
 	p := confirmPage{
 		frame: web.frame(v, "messages", "Withdraw messages"), Heading: "Withdraw " + n + "?",
-		Text:   fmt.Sprintf("They are not delivered. At most %d are withdrawn at once.", intake.MaxBulk),
+		Text:   fmt.Sprintf("They are not delivered. At most %d are withdrawn at once.", service.MaxBulk),
 		Button: "Withdraw", Action: v.URL.RequestURI(), Cancel: f.address("/ui/messages", 0),
 	}
 	if v.URL.Query().Get("do") == "retry" {
-		p.Title, p.Heading, p.Text, p.Button = "Deliver messages again", "Deliver "+n+" again?", fmt.Sprintf("They are queued again in their rooms. At most %d are queued at once.", intake.MaxBulk), "Deliver again"
+		p.Title, p.Heading, p.Text, p.Button = "Deliver messages again", "Deliver "+n+" again?", fmt.Sprintf("They are queued again in their rooms. At most %d are queued at once.", service.MaxBulk), "Deliver again"
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
 }

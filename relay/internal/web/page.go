@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	"slipway/shared/logging"
 	ui "slipway/shared/web"
 )
@@ -82,12 +82,12 @@ func (f *frame) fail(w http.ResponseWriter, err error) (status int, fault error)
 	}
 	f.Problem, f.Field = refused.Message, refused.Field
 	retryAfter(w, refused)
-	return httprequest.Status(refused.Kind), nil
+	return request.Status(refused.Kind), nil
 }
 
 func retryAfter(w http.ResponseWriter, refused *refusal.Error) {
 	if refused.RetryAfter > 0 {
-		w.Header().Set("Retry-After", httprequest.RetryAfter(refused.RetryAfter))
+		w.Header().Set("Retry-After", request.RetryAfter(refused.RetryAfter))
 	}
 }
 
@@ -113,7 +113,7 @@ func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, te
 
 // fail answers with an error page.
 func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, text := httprequest.Status(refusal.KindOf(err)), "An internal error occurred; the relay's log has the cause."
+	status, text := request.Status(refusal.KindOf(err)), "An internal error occurred; the relay's log has the cause."
 	var refused *refusal.Error
 	if errors.As(err, &refused) && refused.Kind != refusal.KindInternal {
 		text = refused.Message

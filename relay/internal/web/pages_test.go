@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relaytest"
 )
@@ -110,7 +109,7 @@ func TestRooms_OwnerAbsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	app, target := "backup", room
-	_, err = b.service.CreateApplication(t.Context(), account.Principal{UserID: anna.ID}, application.Input{Name: &app, Room: &target})
+	_, err = b.service.CreateApplication(t.Context(), account.Principal{UserID: anna.ID}, account.ApplicationInput{Name: &app, Room: &target})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +227,7 @@ func TestUnheard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, application.Input{Mention: &mention}); err != nil {
+	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, account.ApplicationInput{Mention: &mention}); err != nil {
 		t.Fatal(err)
 	}
 	b.get("/ui/rooms?check")

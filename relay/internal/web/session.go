@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	ui "slipway/shared/web"
 )
 
@@ -66,7 +66,7 @@ func parseForm(r *http.Request) error {
 }
 
 func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
-	cookie, err := r.Cookie(httprequest.SessionCookie)
+	cookie, err := r.Cookie(request.SessionCookie)
 	if err != nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "Log in first."}
 	}
@@ -98,7 +98,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	session, err := web.service.Login(r.Context(), name, password, httprequest.Address(r, web.o.TrustedProxies))
+	session, err := web.service.Login(r.Context(), name, password, request.Address(r, web.o.TrustedProxies))
 	if err != nil {
 		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostForm.Get("next")}
 		status, fault := p.fail(w, err)
@@ -115,7 +115,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 
 // endSession ends the session of a request. On an error the session expires by itself.
 func (web *Web) endSession(r *http.Request) {
-	if old, err := r.Cookie(httprequest.SessionCookie); err == nil {
+	if old, err := r.Cookie(request.SessionCookie); err == nil {
 		_ = web.service.Logout(r.Context(), old.Value)
 	}
 }
@@ -123,16 +123,16 @@ func (web *Web) endSession(r *http.Request) {
 // secure reports whether browsers reach the pages over HTTPS. The public URL decides
 // even if the proxy in front is not a trusted one.
 func (web *Web) secure(r *http.Request) bool {
-	return strings.HasPrefix(web.o.PublicURL, "https://") || httprequest.Secure(r, web.o.TrustedProxies)
+	return strings.HasPrefix(web.o.PublicURL, "https://") || request.Secure(r, web.o.TrustedProxies)
 }
 
 func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s account.Session) {
-	ui.SetCookie(w, http.Cookie{Name: httprequest.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires, Secure: web.secure(r)})
+	ui.SetCookie(w, http.Cookie{Name: request.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires, Secure: web.secure(r)})
 }
 
 func (web *Web) postLogout(w http.ResponseWriter, v *sessionRequest) error {
 	web.endSession(v.Request)
-	ui.SetCookie(w, http.Cookie{Name: httprequest.SessionCookie, Path: "/", Secure: web.secure(v.Request)})
+	ui.SetCookie(w, http.Cookie{Name: request.SessionCookie, Path: "/", Secure: web.secure(v.Request)})
 	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 type usersPage struct {
@@ -158,7 +158,7 @@ func (web *Web) postAccount(w http.ResponseWriter, v *sessionRequest) error {
 // postPassword changes the user's own password, which ends all sessions, and begins a new session.
 func (web *Web) postPassword(w http.ResponseWriter, v *sessionRequest) error {
 	present, password := v.PostForm.Get("present"), v.PostForm.Get("password")
-	address := httprequest.Address(v.Request, web.o.TrustedProxies)
+	address := request.Address(v.Request, web.o.TrustedProxies)
 	if password != v.PostForm.Get("again") {
 		return web.showAccount(w, v, &refusal.Error{Kind: refusal.KindInvalid, Field: "again", Message: "The two new passwords differ."})
 	}

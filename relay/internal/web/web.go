@@ -13,15 +13,15 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/service"
 	ui "slipway/shared/web"
 )
 
 // Options configure a [Web].
 type Options struct {
-	Service        *relay.Service
+	Service        *service.Service
 	Doctor         doctor.Target
 	Log            *zap.Logger
 	Version        string
@@ -36,10 +36,10 @@ type Options struct {
 // Web serves everything under /ui/. It is safe for concurrent use.
 type Web struct {
 	o       Options
-	service *relay.Service
+	service *service.Service
 	log     *zap.Logger
 	pages   *ui.Pages
-	origins httprequest.Origins
+	origins request.Origins
 	handler http.Handler
 }
 
@@ -50,7 +50,7 @@ func New(o Options) (*Web, error) {
 	}
 	w := &Web{o: o, service: o.Service, log: o.Log}
 	var err error
-	if w.origins, err = httprequest.NewOrigins(o.PublicURL); err != nil {
+	if w.origins, err = request.NewOrigins(o.PublicURL); err != nil {
 		return nil, err
 	}
 	if w.pages, err = parsePages(o.Version); err != nil {

@@ -13,12 +13,10 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/application"
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 const room = "!room:example.org"
@@ -26,7 +24,7 @@ const room = "!room:example.org"
 // browser is a visitor without script: it keeps cookies and fills in forms.
 type browser struct {
 	*testing.T
-	service *relay.Service
+	service *service.Service
 	hs      *relaytest.Homeserver
 	base    string
 	client  *http.Client
@@ -43,7 +41,7 @@ func newBrowser(t *testing.T) *browser {
 
 func newBrowserWith(t *testing.T, change func(*Options)) *browser {
 	t.Helper()
-	s, hs := relaytest.New(t, func(o *relay.Options) {
+	s, hs := relaytest.New(t, func(o *service.Options) {
 		o.SecretKey, o.Limits.MaxAttachments = []byte("a pickle key of the tests"), 1<<20
 	})
 	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
@@ -143,7 +141,7 @@ func (b *browser) app(name, room string) account.IssuedToken {
 	if err != nil {
 		b.Fatal(err)
 	}
-	issued, err := b.service.CreateApplication(b.Context(), v, application.Input{Name: &name, Room: &room})
+	issued, err := b.service.CreateApplication(b.Context(), v, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -153,7 +151,7 @@ func (b *browser) app(name, room string) account.IssuedToken {
 // send sends a message and waits until it is final, if that is soon.
 func (b *browser) send(app account.IssuedToken, title, text string) string {
 	b.Helper()
-	a, err := b.service.Accept(b.Context(), intake.Request{Token: app.Token, Title: title, Message: text})
+	a, err := b.service.Accept(b.Context(), service.Request{Token: app.Token, Title: title, Message: text})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/markup"
 	"slipway/relay/internal/post"
 	templates "slipway/relay/internal/template"
 	ui "slipway/shared/web"
@@ -25,7 +24,7 @@ var words = template.FuncMap{
 	"states":          func() []post.State { return post.States },
 	"preview":         preview,
 	"outcome":         outcome,
-	"size":            markup.Size,
+	"size":            format.Size,
 	"moment":          post.Time,
 }
 

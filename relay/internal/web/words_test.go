@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"slipway/relay/internal/delivery"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/service"
 )
 
 func TestWords(t *testing.T) {
@@ -37,7 +37,7 @@ func TestPreview(t *testing.T) {
 }
 
 func TestChart(t *testing.T) {
-	hours := make([]intake.Hour, 24)
+	hours := make([]service.Hour, 24)
 	start := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	for i := range hours {
 		hours[i].Start = start.Add(time.Duration(i) * time.Hour)

@@ -1,0 +1,213 @@
+package account
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"slipway/relay/internal/request"
+)
+
+const (
+	maxAttempts  = 10_000 // names and addresses whose failures are remembered
+	pairFailures = 10     // a minute, of one name from one address
+	nameFailures = 60     // …of one name from anywhere
+	fromFailures = 60     // …of any name from one address
+	provenFor    = 30 * 24 * time.Hour
+
+	// WrongTokens is how many wrong tokens an address may send a minute.
+	WrongTokens = 60
+)
+
+// Counter counts for several relays together.
+type Counter interface {
+	Count(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error)
+	Look(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error)
+	GiveBack(ctx context.Context, key string, n int) error
+}
+
+// Failures limits failed attempts per name and per address.
+type Failures struct {
+	shared Counter // nil with a single relay
+
+	mu     sync.Mutex
+	failed buckets
+	proven map[string]time.Time // when a name's right password last came from an address
+	tokens buckets              // wrong tokens cost nothing, so they must not evict failures of passwords
+	slowed buckets              // addresses of wrong tokens that were reported
+}
+
+// NewFailures makes the counters. shared is nil with a single relay.
+func NewFailures(shared Counter) *Failures {
+	return &Failures{shared: shared, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}, slowed: buckets{}}
+}
+
+// count is a counter of failed attempts and its limit per minute.
+type count struct {
+	key   string
+	limit int
+}
+
+// counts returns the counters of a failed attempt, narrowest first. For an address that recently sent the right
+// password, failures from other addresses don't count: otherwise a few addresses could lock a user out.
+func (f *Failures) counts(name, address string) []count {
+	all := []count{{pair(name, address), pairFailures}, {"from " + request.Network(address), fromFailures}, {"name " + folded(name), nameFailures}}
+	if f.Proven(name, address) {
+		return all[:2]
+	}
+	return all
+}
+
+// Proven reports whether a name's right password recently came from an address.
+func (f *Failures) Proven(name, address string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.proven[pair(name, address)]
+	return ok && time.Since(at) < provenFor
+}
+
+func pair(name, address string) string {
+	return "pair " + request.Network(address) + " " + folded(name)
+}
+
+// folded returns the same text for all spellings that [strings.EqualFold] treats as one name. Lower case isn't enough.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
+}
+
+// Blocked returns how long to wait because of earlier failures; 0 if an attempt is allowed now.
+func (f *Failures) Blocked(name, address string) time.Duration {
+	now := time.Now()
+	for _, c := range f.counts(name, address) {
+		if wait := f.peek(c.key, now, c.limit); wait > 0 {
+			return wait
+		}
+	}
+	return 0
+}
+
+// Attempt takes one from each counter. If one is used up, it takes nothing and returns how long to wait: a single
+// address can neither use up a name for everybody nor evict the counters of others.
+func (f *Failures) Attempt(name, address string) time.Duration {
+	if wait := f.Blocked(name, address); wait > 0 {
+		return wait
+	}
+	now := time.Now()
+	for _, c := range f.counts(name, address) {
+		if wait := f.take(c.key, now, c.limit); wait > 0 {
+			return wait
+		}
+	}
+	return 0
+}
+
+// take takes one from a counter. While a shared database is unavailable, each relay counts alone.
+func (f *Failures) take(key string, now time.Time, limit int) time.Duration {
+	if f.shared != nil {
+		if wait, err := f.shared.Count(context.Background(), key, 1, limit, limit); err == nil {
+			return wait
+		}
+	}
+	return f.bucket(key).Take(now, limit, limit)
+}
+
+// peek returns how long to wait for one of a counter, without taking it.
+func (f *Failures) peek(key string, now time.Time, limit int) time.Duration {
+	if f.shared != nil {
+		if wait, err := f.shared.Look(context.Background(), key, 1, limit, limit); err == nil {
+			return wait
+		}
+	}
+	f.mu.Lock()
+	b := f.failed[key]
+	f.mu.Unlock()
+	if b == nil {
+		return 0
+	}
+	return b.Peek(now, limit, limit)
+}
+
+// Succeeded records that the right password came from an address.
+func (f *Failures) Succeeded(name, address string) {
+	f.Forgive(name, address)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.proven) >= maxAttempts {
+		maps.DeleteFunc(f.proven, func(_ string, at time.Time) bool { return time.Since(at) > provenFor/2 })
+	}
+	if len(f.proven) < maxAttempts {
+		f.proven[pair(name, address)] = time.Now()
+	}
+}
+
+// Forgive undoes an attempt that was no failure.
+func (f *Failures) Forgive(name, address string) {
+	for _, c := range f.counts(name, address) {
+		if f.shared == nil || f.shared.GiveBack(context.Background(), c.key, 1) != nil {
+			f.bucket(c.key).GiveBack()
+		}
+	}
+}
+
+func (f *Failures) bucket(key string) *request.Bucket {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed.at(key)
+}
+
+// WrongToken counts a wrong application token from an address and returns how long the address must wait. first is
+// true at most once a minute, when the limit is reached.
+func (f *Failures) WrongToken(address string) (wait time.Duration, first bool) {
+	wait = f.takeToken(request.Network(address))
+	if wait == 0 {
+		return 0, false
+	}
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return wait, f.slowed.at(request.Network(address)).Take(now, 1, 1) == 0
+}
+
+func (f *Failures) takeToken(network string) time.Duration {
+	if f.shared != nil {
+		if wait, err := f.shared.Count(context.Background(), "token "+network, 1, WrongTokens, WrongTokens); err == nil {
+			return wait
+		}
+	}
+	f.mu.Lock()
+	b := f.tokens.at(network)
+	f.mu.Unlock()
+	return b.Take(time.Now(), WrongTokens, WrongTokens)
+}
+
+// buckets are counters by key.
+type buckets map[string]*request.Bucket
+
+func (all buckets) at(key string) *request.Bucket {
+	b := all[key]
+	if b == nil {
+		if len(all) >= maxAttempts {
+			all.forget(time.Now())
+		}
+		b = &request.Bucket{}
+		all[key] = b
+	}
+	return b
+}
+
+// forget evicts the counters that are full again, or else all of them.
+func (all buckets) forget(now time.Time) {
+	maps.DeleteFunc(all, func(_ string, b *request.Bucket) bool { return b.Idle(now) > time.Minute })
+	if len(all) >= maxAttempts {
+		clear(all)
+	}
+}

@@ -1,0 +1,202 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+)
+
+const (
+	argonMemory  = 19 << 10 // KiB
+	argonTime    = 2
+	argonThreads = 1
+	argonKey     = 32
+	argonSalt    = 16
+	argonAtOnce  = 2  // each takes 19 MiB
+	argonWaiting = 32 // at all addresses, with those that are served; more are turned away
+	argonShare   = 8  // …at one address
+	argonReserve = 8  // more places for those who proved themselves before
+
+	returnAfter = 100 * time.Millisecond
+
+	rememberFor = time.Minute // a credential that was verified
+	maxRemember = 1000
+)
+
+// Hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
+type Hasher struct {
+	memory int             // KiB, of new hashes
+	slots  *request.Places // by turns: one for an address, however many wait there
+	rest   *time.Timer     // returns argon2's memory after a while without logins
+	secret [32]byte
+
+	mu      sync.Mutex
+	known   map[[sha256.Size]byte]credential
+	waiting places
+	reserve places
+}
+
+// Caller is whose password is verified.
+type Caller struct {
+	Address string
+	Proven  bool // the right password came from there before: strangers don't take its place
+}
+
+// turn returns the queue of the caller: a proven caller doesn't wait for strangers at the same address.
+func (c Caller) turn() string { return fmt.Sprint(request.Network(c.Address), " ", c.Proven) }
+
+// places counts callers by address.
+type places struct {
+	all int
+	at  map[string]int
+}
+
+// take takes a place of most, and reports whether there was one.
+func (p *places) take(address string, most int) bool {
+	if p.all == most || p.at[address] == argonShare {
+		return false
+	}
+	p.all++
+	p.at[address]++
+	return true
+}
+
+func (p *places) giveBack(address string) {
+	p.all--
+	if p.at[address]--; p.at[address] == 0 {
+		delete(p.at, address)
+	}
+}
+
+// credential is a verified name and password.
+type credential struct {
+	user  int64
+	hash  string
+	until time.Time
+}
+
+// NewHasher makes a hasher. A new hash takes memory KiB; 0 means 19 MiB.
+func NewHasher(memory int) *Hasher {
+	h := &Hasher{
+		memory: cmp.Or(memory, argonMemory),
+		slots:  request.NewPlaces(argonAtOnce, 1), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
+	}
+	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
+	_, _ = rand.Read(h.secret[:]) // never fails
+	return h
+}
+
+// Unusable returns a hash that no password has. Verifying against it takes the usual time.
+func (h *Hasher) Unusable() string {
+	salt, key := make([]byte, argonSalt), make([]byte, argonKey)
+	_, _ = rand.Read(salt) // never fails
+	_, _ = rand.Read(key)
+	return h.encode(salt, key)
+}
+
+// Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key. The caller must have logged in.
+func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+	salt := make([]byte, argonSalt)
+	_, _ = rand.Read(salt) // never fails
+	key, err := h.derive(ctx, Caller{Proven: true}, password, salt, argonTime, uint32(h.memory), argonThreads, argonKey)
+	if err != nil {
+		return "", err
+	}
+	return h.encode(salt, key), nil
+}
+
+func (h *Hasher) encode(salt, key []byte) string {
+	enc := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.memory, argonTime, argonThreads, enc(salt), enc(key))
+}
+
+// Verify reports whether a password has this hash.
+func (h *Hasher) Verify(ctx context.Context, from Caller, password, hash string) (bool, error) {
+	parsed, err := parse(hash)
+	if err != nil {
+		return false, err
+	}
+	got, err := h.derive(ctx, from, password, parsed.salt, uint32(parsed.time), uint32(parsed.memory), uint8(parsed.threads), uint32(len(parsed.key)))
+	return err == nil && subtle.ConstantTimeCompare(got, parsed.key) == 1, err
+}
+
+// enter takes a place for a caller; leave gives it back. ok is false if there is none.
+func (h *Hasher) enter(from Caller) (leave func(), ok bool) {
+	address := request.Network(from.Address)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &h.waiting
+	if !p.take(address, argonWaiting) {
+		if p = &h.reserve; !from.Proven || !p.take(address, argonReserve) {
+			return nil, false
+		}
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		p.giveBack(address)
+	}, true
+}
+
+// derive runs argon2id once a slot is free.
+func (h *Hasher) derive(ctx context.Context, from Caller, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
+	leave, ok := h.enter(from)
+	if !ok {
+		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
+	}
+	defer leave()
+	release, err := h.slots.Take(ctx, from.turn())
+	if err != nil {
+		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: err}
+	}
+	defer func() {
+		release()
+		h.rest.Reset(returnAfter)
+	}()
+	return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil
+}
+
+// mark returns the key of a remembered credential: a keyed hash.
+func (h *Hasher) mark(name, password string) [sha256.Size]byte {
+	sum := hmac.New(sha256.New, h.secret[:])
+	fmt.Fprintf(sum, "%d:%s%s", len(name), name, password)
+	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// Recall returns the user of a name and password that were verified recently, and the hash that they had then. The caller
+// must compare it with the present one.
+func (h *Hasher) Recall(name, password string) (user int64, hash string, ok bool) {
+	mark := h.mark(name, password)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, ok := h.known[mark]
+	if ok && time.Now().After(c.until) {
+		delete(h.known, mark)
+		return 0, "", false
+	}
+	return c.user, c.hash, ok
+}
+
+// Remember keeps a name and password that were verified, for a minute.
+func (h *Hasher) Remember(name, password string, user int64, hash string) {
+	mark := h.mark(name, password)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) >= maxRemember {
+		clear(h.known)
+	}
+	h.known[mark] = credential{user: user, hash: hash, until: time.Now().Add(rememberFor)}
+}

@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/matrix"
+)
+
+// Sending begins with the first answer, pauses when room after room fails, and continues with the next answer.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Pointer[matrix.SendError]
+		p := NewPause(func(context.Context) error {
+			if err := away.Load(); err != nil {
+				return err
+			}
+			return nil
+		}, zap.NewNop())
+		stopping, done := make(chan struct{}), make(chan struct{})
+		away.Store(&matrix.SendError{Class: matrix.ClassAway, Reason: "no network"})
+		go func() {
+			defer close(done)
+			p.Run(stopping, func() {}, func() {})
+		}()
+		time.Sleep(time.Minute)
+		if reason, _ := p.State(); !p.Closed() || reason != "no network" {
+			t.Errorf("before the first answer: paused %v, %q", p.Closed(), reason)
+		}
+		away.Store(nil)
+		if !p.Pass(stopping) || p.Closed() {
+			t.Error("still paused after an answer")
+		}
+		p.Failed(1, "slow")
+		p.Failed(1, "slow")
+		p.Failed(2, "slow")
+		if p.Closed() {
+			t.Error("paused because of two rooms")
+		}
+		p.Succeeded()
+		away.Store(&matrix.SendError{Class: matrix.ClassAway, Reason: "gone"}) // until the pause was seen
+		for room := range int64(awayRooms) {
+			p.Failed(room, "slow")
+		}
+		synctest.Wait()
+		if !p.Closed() {
+			t.Error("not paused")
+		}
+		away.Store(nil)
+		if !p.Pass(stopping) {
+			t.Error("paused for good")
+		}
+		p.Suspect("sync hears nothing")
+		synctest.Wait()
+		if p.Closed() || p.Doubtful() == "" {
+			t.Error("paused although the homeserver answers")
+		}
+		away.Store(&matrix.SendError{Class: matrix.ClassAway, Reason: "gone"})
+		p.Suspect("sync hears nothing")
+		synctest.Wait()
+		if !p.Closed() {
+			t.Error("not paused although the homeserver is gone")
+		}
+		close(stopping)
+		<-done
+		if p.Pass(stopping) {
+			t.Error("passes after the end")
+		}
+	})
+}
+
+// A 429 of a second room without a success between is one of the account: all rooms wait.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Rate
+		stopping := make(chan struct{})
+		took := func() time.Duration {
+			began := time.Now()
+			r.Wait(stopping)
+			return time.Since(began)
+		}
+		r.Refused(1, time.Minute)
+		if d := took(); d >= time.Second {
+			t.Errorf("another room waits %v after one 429", d)
+		}
+		r.Refused(2, time.Minute)
+		if d := took(); d < 59*time.Second || r.Interval() != time.Minute {
+			t.Errorf("all wait %v, interval %v", d, r.Interval())
+		}
+		for range paceTrust {
+			r.Succeeded()
+		}
+		if d := took() + took(); d != 0 {
+			t.Errorf("after many successes it takes %v", d)
+		}
+	})
+}

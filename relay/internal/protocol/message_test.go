@@ -1,0 +1,61 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"slipway/relay/internal/request"
+)
+
+// FuzzSubmission: whatever a body says and however it is called, reading it
+// ends, and what is read out of JSON is what encoding/json reads.
+func FuzzSubmission(f *testing.F) {
+	for _, seed := range []struct{ kind, body string }{
+		{"application/json", `{"token":"A","title":"t","message":"m","priority":2,"extras":{"client::display":{"contentType":"text/plain"}}}`},
+		{"application/json", `{"id":0,"date":"0001-01-01T00:00:00Z","message":"\ud83d\ude00\u0000","message":"n"}`},
+		{"application/json", ` { "a" : [1,{"b":"}"}] , "message":null }`},
+		{"application/x-www-form-urlencoded", "message=m&token=A&priority=1"},
+		{"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"message\"\r\n\r\nm\r\n--x--\r\n"},
+		{"multipart/form-data; boundary=x", "--x\r\n\r\n--x"},
+		{"", "{\"message\":\"\xff\"}"},
+		{"text/plain", strings.Repeat("[", 100)},
+		{"application/json", `{"":{}}`},
+	} {
+		f.Add(seed.kind, []byte(seed.body))
+	}
+	f.Fuzz(func(t *testing.T, kind string, body []byte) {
+		r, err := http.NewRequest(http.MethodPost, "/message?priority=1&title=q", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header["Content-Type"] = []string{kind}
+		s, err := submissionOf(&Request{Request: r, Body: body})
+		if err != nil || !request.IsJSON(body) || strings.HasPrefix(kind, "multipart/") {
+			return
+		}
+		compare(t, s, body)
+	})
+}
+
+// compare reads the body the slow way.
+func compare(t *testing.T, s *submission, body []byte) {
+	t.Helper()
+	want := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if err := d.Decode(&want); err != nil {
+		t.Fatalf("%q is read, and encoding/json says %v", body, err)
+	}
+	if m, ok := want["message"].(string); ok && m != s.draft.Message {
+		t.Fatalf("the message of %q is %q, want %q", body, s.draft.Message, m)
+	}
+	if p, ok := want["priority"].(float64); ok && (s.draft.Priority == nil || float64(*s.draft.Priority) != p) {
+		t.Fatalf("the priority of %q is %v, want %v", body, s.draft.Priority, p)
+	}
+	if !utf8.ValidString(s.draft.Message) || !utf8.ValidString(s.draft.Title) {
+		t.Fatalf("%q gives text that is no UTF-8", body)
+	}
+}

@@ -1,0 +1,53 @@
+package protocol
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/refusal"
+)
+
+func TestTeams(t *testing.T) {
+	const card = `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"Deploy","style":"heading"},{"type":"Container","items":[{"type":"TextBlock","text":"**ok**"},{"type":"FactSet","facts":[{"title":"env","value":"prod"}]}]},{"type":"RichTextBlock","inlines":["a",{"type":"TextRun","text":"b"}]}],"actions":[{"type":"Action.OpenUrl","title":"Open","url":"https://e.org"}]}`
+	want := shown{"", `<strong>Deploy</strong><br><strong>ok</strong><br><strong>env:</strong> prod<br>ab<br><a href="https://e.org">Open</a>`, "text/html"}
+	b, err := submit(t, Teams(), "/workflows/w/triggers/manual/paths/invoke?api-version=1&sig="+token, `{"type":"message","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive","content":`+card+`}]}`)
+	want.check(t, "workflow", b, err)
+	b, err = submit(t, Teams(), "/hook/teams/"+token, card)
+	want.check(t, "bare card", b, err)
+	b, err = submit(t, Teams(), "/hook/teams/"+token, `{"@type":"MessageCard","title":"T","text":"x","sections":[{"activityTitle":"s","facts":[{"name":"n","value":"v"}]}],"potentialAction":[{"@type":"OpenUri","name":"Go","targets":[{"os":"default","uri":"https://e.org"}]},{"@type":"ViewAction","name":"See","target":["https://e.org/v"]}]}`)
+	shown{"T", `x<br><strong>s</strong><br><strong>n:</strong> v<br><a href="https://e.org">Go</a><br><a href="https://e.org/v">See</a>`, "text/html"}.check(t, "message card", b, err)
+}
+
+// Senders compare the answer: that to a message card is the old connectors', that to an adaptive card the workflows'.
+func TestTeams_Answers(t *testing.T) {
+	const card = `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"x"}]}`
+	for body, want := range map[string]string{
+		`{"@type":"MessageCard","text":"x"}`: "1",
+		`{"summary":"s","sections":[{"activityTitle":"Problem","text":"t","facts":[{"name":"Host","value":"web01"}]}]}`: "1",
+		`{"text":"x"}`: "1",
+		card:           "",
+		`{"type":"message","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive","content":` + card + `}]}`: "",
+		`{"attachments":[{"content":` + card + `}]}`: "",
+	} {
+		b, err := submit(t, Teams(), "/hook/teams/"+token, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := http.StatusAccepted
+		if want == "1" {
+			status = http.StatusOK
+		}
+		if w := replied(Teams(), b); w.Code != status || w.Body.String() != want {
+			t.Errorf("%s: %d %q, want %d %q", body, w.Code, w.Body, status, want)
+		}
+	}
+}
+
+func TestTeamsRefuses(t *testing.T) {
+	for _, body := range []string{"{}", "{", `{"attachments":[{"content":{"type":"AdaptiveCard"}}]}`, `{"attachments":[` + strings.Repeat(`{"content":{"text":"x"}},`, maxCardParts) + `{"content":{"text":"x"}}]}`} {
+		if _, err := submit(t, Teams(), "/hook/teams/"+token, body); refusal.KindOf(err) != refusal.KindInvalid {
+			t.Errorf("%.60s: %v", body, err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package webhook
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/refusal"
+)
+
+const kumaDown = `{"heartbeat":{"monitorID":1,"status":0,"msg":"timeout","time":"2026-11-23 10:00:00"},"monitor":{"id":1,"name":"Shop","url":"https://shop.example"},"msg":"[Shop] down"}`
+
+func TestUptimeKuma(t *testing.T) {
+	for _, body := range []string{kumaDown, "data=" + url.QueryEscape(kumaDown)} {
+		d, text := read(t, UptimeKuma(), body)
+		if d.Title != "Shop is down" || *d.Priority != 1 || text != "timeout\nhttps://shop.example" || d.IdempotencyKey == "" {
+			t.Errorf("%s: %+v %q", body, d, text)
+		}
+	}
+	if d, _ := read(t, UptimeKuma(), `{"heartbeat":null,"monitor":null,"msg":"Testing"}`); d.Message != "Testing" {
+		t.Errorf("%+v", d)
+	}
+	if d, _ := read(t, UptimeKuma(), `{"Title":"Uptime Kuma Alert - shop","Body":"[shop] down"}`, "Content-Type: application/json"); d.Title != "Uptime Kuma Alert - shop" || d.Message != "[shop] down" {
+		t.Errorf("a body of the user's own: %+v", d)
+	}
+	for query, want := range map[string]string{"?msg=down&title=Shop&token=x": "down", "": "", "?title=x": ""} {
+		b, err := UptimeKuma().Parse(&protocol.Request{Request: httptest.NewRequest(http.MethodGet, "/hook/uptimekuma/x"+query, nil)}, protocol.App{})
+		if want == "" && refusal.KindOf(err) != refusal.KindInvalid || want != "" && (err != nil || b.Drafts[0].Message != want || b.Drafts[0].Title != "Shop") {
+			t.Errorf("GET %s: %+v, %v", query, b.Drafts, err)
+		}
+	}
+	for _, p := range []protocol.Protocol{Servarr(), Grafana(), Generic()} { // Sonarr, among others, may use PUT
+		if !slices.ContainsFunc(p.Routes, func(r protocol.Route) bool {
+			return r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/{token}")
+		}) {
+			t.Errorf("%s takes no PUT", p.Name)
+		}
+	}
+	if _, err := submit(t, UptimeKuma(), protocol.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
+		t.Error(err)
+	}
+}
+
+func TestHealthchecks(t *testing.T) {
+	d, text := read(t, Healthchecks(), `{"name":"backup","status":"down","code":"c","now":"n","tags":"prod"}`)
+	if d.Title != "backup is down" || *d.Priority != 1 || d.IdempotencyKey == "" || text == "" {
+		t.Errorf("%+v %q", d, text)
+	}
+	if d, _ := read(t, Healthchecks(), "backup is up"); d.Message != "backup is up" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestServarr(t *testing.T) {
+	d, text := read(t, Servarr(), `{"eventType":"Download","series":{"title":"Show"},"episodes":[{"seasonNumber":1,"episodeNumber":2,"title":"Pilot"}],"release":{"quality":"1080p"},"isUpgrade":true}`)
+	if d.Title != "Show: upgraded" || text != "S01E02 Pilot\n1080p" {
+		t.Errorf("%q %q", d.Title, text)
+	}
+	if d, _ := read(t, Servarr(), `{"eventType":"Health","level":"error","message":"no indexer","instanceName":"Radarr"}`); d.Title != "Radarr: health issue" || *d.Priority != 1 {
+		t.Errorf("%+v", d)
+	}
+	if d, _ := read(t, Servarr(), `{"eventType":"Test"}`); d.Message != "test" {
+		t.Errorf("%+v", d)
+	}
+	if _, err := submit(t, Servarr(), protocol.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
+		t.Error(err)
+	}
+}

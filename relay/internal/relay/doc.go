@@ -1,6 +1,0 @@
-// Package relay joins accounts, intake and delivery to one service over one store, and decides which of several relays on a
-// database delivers. It knows no HTTP and no Matrix SDK.
-//
-// A message enters through [intake.Intake.Accept], which answers only after it is committed to the outbox. [delivery.Delivery]
-// reads the outbox and sends it through the Sender in [Options]. docs/architecture.md names the file of each step.
-package relay

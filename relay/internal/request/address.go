@@ -1,0 +1,46 @@
+package request
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Address returns the client's address: the peer's or, if the peer is a trusted proxy, the last one in X-Forwarded-For
+// that isn't.
+func Address(r *http.Request, trusted []netip.Prefix) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	if !trusts(trusted, addr) {
+		return addr.String()
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		a, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		addr = a.Unmap().WithZone("")
+		if !trusts(trusted, addr) {
+			break
+		}
+	}
+	return addr.String()
+}
+
+// Secure reports whether the client uses HTTPS, to the relay or to a trusted proxy.
+func Secure(r *http.Request, trusted []netip.Prefix) bool {
+	if r.TLS != nil {
+		return true
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && trusts(trusted, peer.Addr().Unmap()) && r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+func trusts(trusted []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+}

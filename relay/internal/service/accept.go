@@ -1,0 +1,245 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+	"slipway/shared/plural"
+)
+
+// Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
+// will be delivered; the homeserver is never touched here.
+func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
+	app, err := s.Sender(ctx, r.Token)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return first(s.AcceptAll(ctx, app, r))
+}
+
+// AcceptAll accepts several messages of an application, found by [Intake.Sender], in one transaction. If an idempotency key
+// was used for another message, the error reports the conflict and the results still list all messages, because the others are
+// stored.
+func (s *Intake) AcceptAll(ctx context.Context, app *account.App, all ...Request) ([]Accepted, error) {
+	accepted, err := s.tryAccept(ctx, app, all, time.Now())
+	return accepted, s.counted(err)
+}
+
+// AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
+func (s *Intake) AcceptFor(ctx context.Context, v account.Principal, id int64, r Request) (Accepted, error) {
+	app, err := s.accounts.AppFor(v, id)
+	if err != nil {
+		return Accepted{}, s.counted(err)
+	}
+	return first(s.AcceptAll(ctx, app, r))
+}
+
+func first(all []Accepted, err error) (Accepted, error) {
+	if err != nil {
+		return Accepted{}, err
+	}
+	return all[0], nil
+}
+
+// counted counts err as a refusal and returns it.
+func (s *Intake) counted(err error) error {
+	if err != nil {
+		s.o.Metrics.refused.WithLabelValues(string(refusal.KindOf(err))).Inc()
+	}
+	return err
+}
+
+func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
+	stored, err := s.prepare(ctx, app, all, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admit(ctx, app, len(all), now); err != nil {
+		return nil, err
+	}
+	if err := s.store.Accept(ctx, stored...); err != nil {
+		s.giveBack(ctx, app, len(all))
+		return nil, notStored(ctx, err)
+	}
+	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
+	return s.accepted(ctx, app, stored)
+}
+
+// prepare validates requests and converts them for the store.
+func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, now time.Time) ([]*store.Accept, error) {
+	if err := app.MaySend(); err != nil {
+		return nil, err
+	}
+	row := app.Row()
+	stored := make([]*store.Accept, len(all))
+	for i, r := range all {
+		r.hideToken()
+		e, err := s.entry(row, r, now)
+		if err != nil {
+			return nil, err
+		}
+		hideJoined(&e.Content, r.Token)
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: post.Lifecycle(row.Lifecycle), Names: r.Names, Crowd: r.Crowd, CrowdKey: post.CrowdKey(r.Group)}
+		if row.GroupThreads && r.Thread == "" {
+			stored[i].Group = r.Group
+		}
+		if row.Digest > 0 && collects(stored[i]) {
+			stored[i].Window = row.Digest
+		}
+		if isQuiet(row, &e) {
+			stored[i].Entry.Mentions = format.Nobody
+		}
+		if r.Edits != 0 {
+			if stored[i].Entry.Room, err = s.roomOf(ctx, app, r.Edits); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return stored, nil
+}
+
+// accepted builds the results for messages that were stored now or earlier.
+func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []Accepted, err error) {
+	for _, a := range stored {
+		if a.Skipped {
+			s.giveBack(ctx, app, 1)
+			continue
+		}
+		e := &a.Entry
+		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, View: post.View{Entry: *e}}
+		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", post.StateQueued // as it was posted
+		switch {
+		case a.Conflict:
+			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
+			s.giveBack(ctx, app, 1)
+		case a.Gone:
+			err = errWithdrawn
+			s.giveBack(ctx, app, 1)
+		case a.Replay:
+			s.giveBack(ctx, app, 1) // a sender that starts a long series again shall get to its end
+			s.present(ctx, &out)
+		default:
+			s.o.Metrics.stored(a.Batch)
+		}
+		all = append(all, out)
+	}
+	return all, err
+}
+
+// present adds the current state of a message that was accepted earlier.
+func (s *Intake) present(ctx context.Context, a *Accepted) {
+	m, err := s.store.Message(ctx, a.ID)
+	switch {
+	case err == nil:
+		a.State, a.EventID, a.Error = m.State, m.EventID, m.Error
+	case store.IsMissing(err):
+		a.State = post.StateForgotten
+	}
+}
+
+// Sender returns the application of a token that is about to send. A refusal counts as one of a message.
+func (s *Intake) Sender(ctx context.Context, token string) (*account.App, error) {
+	app, err := s.accounts.ByToken(ctx, token, time.Now())
+	return app, s.counted(err)
+}
+
+// admit keeps the application within its rate and the outbox within its bounds.
+func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Time) error {
+	if err := s.withinRate(ctx, app, n, now); err != nil {
+		return err
+	}
+	text := ""
+	switch waiting, err := s.store.Waiting(ctx); {
+	case err != nil: // storing the message will tell
+	case waiting >= s.o.Limits.MaxWaiting:
+		text = "Too many messages wait for delivery."
+	case exceeds(waiting, s.o.Limits.MaxWaiting, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
+		text = "Too many messages of this application wait for delivery."
+	case s.ownerExceeds(waiting, s.o.Limits.MaxWaiting, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
+		text = "Too many messages of the applications of this owner wait for delivery."
+	}
+	if text == "" {
+		return nil
+	}
+	s.giveBack(ctx, app, n)
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: text, RetryAfter: time.Minute}
+}
+
+// exceeds reports whether an application has its share of what all have together: it may take as much as is left free then, so that one
+// alone takes half, and there is always something left for another.
+func exceeds(taken, limit int64, own func() (int64, error)) bool {
+	free := limit - taken
+	if taken < free {
+		return false
+	}
+	n, err := own()
+	return err == nil && n >= max(free, 1)
+}
+
+// ownerExceeds reports whether the applications of an owner have seven eighths of what all have together: the rest is for other owners,
+// if there are any.
+func (s *Intake) ownerExceeds(taken, limit, owner int64, of func(application int64) (int64, error)) bool {
+	most := limit - limit/8
+	if taken < most {
+		return false
+	}
+	own, others := int64(0), false
+	for _, a := range s.accounts.Apps() {
+		if a.Row().OwnerID != owner {
+			others = true
+			continue
+		}
+		n, err := of(a.Row().ID)
+		if err != nil {
+			return false
+		}
+		own += n
+	}
+	return others && own >= most
+}
+
+// Full reports whether nothing is accepted because limits.waiting messages wait.
+func (s *Intake) Full(ctx context.Context) bool {
+	waiting, err := s.store.Waiting(ctx)
+	return err == nil && waiting >= s.o.Limits.MaxWaiting
+}
+
+func (s *Intake) withinRate(ctx context.Context, app *account.App, n int, now time.Time) error {
+	rate, burst := s.rate(app)
+	if wait := s.accounts.Admit(ctx, app, n, now, rate, burst); wait > 0 {
+		return &refusal.Error{
+			Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %s a minute.", plural.Of(rate, "message")), RetryAfter: wait,
+		}
+	}
+	return nil
+}
+
+// rate is how many messages an application may send a minute, and at once.
+func (s *Intake) rate(app *account.App) (rate, burst int) {
+	if rate = app.Row().RateLimit; rate != 0 {
+		return rate, 0
+	}
+	return s.o.Limits.RatePerMinute, s.o.Limits.Burst
+}
+
+// giveBack refunds the rate of n messages.
+func (s *Intake) giveBack(ctx context.Context, app *account.App, n int) {
+	rate, _ := s.rate(app)
+	s.accounts.GiveBack(ctx, app, n, rate)
+}
+
+// notStored is the answer when a message could not be committed.
+func notStored(ctx context.Context, err error) error {
+	text := "The message could not be stored."
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		text = "The message was not stored in time."
+	}
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: text, RetryAfter: refusal.RetryAfter, Err: err}
+}

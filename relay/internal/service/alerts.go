@@ -1,0 +1,157 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/post"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// reportOf returns the alert report in a request, nil if it isn't about an alert.
+func reportOf(r Request, e *post.Entry) *post.Report {
+	if r.Change == Create && (r.Retry == 0 || e.Priority < post.MaxPriority || r.Edits != 0) {
+		return nil
+	}
+	return &post.Report{
+		Own: e.Source == post.SourceRelay, Resolves: e.Resolves, Began: post.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
+		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
+	}
+}
+
+// checkReminders checks the times of reminders.
+func checkReminders(r Request) error {
+	switch {
+	case r.Retry != 0 && r.Retry < post.MinRetry:
+		return refusal.Invalid("retry", "retry must be at least 30 seconds.")
+	case r.Expire < 0 || r.Expire > post.MaxExpire:
+		return refusal.Invalid("expire", "expire must be at most 3 hours (10800 seconds).")
+	}
+	return nil
+}
+
+// Alert returns the alert of a message that v may see; nil without one.
+func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*post.Alert, error) {
+	if _, err := s.Message(ctx, v, id); err != nil {
+		return nil, err
+	}
+	a, err := s.store.Alert(ctx, id)
+	switch {
+	case store.IsMissing(err):
+		return nil, nil //nolint:nilnil // a message that is no alert
+	case err != nil:
+		return nil, refusal.Unreadable(err)
+	}
+	return &a, nil
+}
+
+// OpenAlert is an alert that isn't over, with its message.
+type OpenAlert struct {
+	post.Alert
+	Message post.View
+}
+
+// Since returns when the alert began.
+func (a OpenAlert) Since() time.Time { return post.Time(a.BeganAt) }
+
+// OpenAlerts lists the alerts that v may see and that aren't over, newest first, at most limit.
+func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int) ([]OpenAlert, error) {
+	owner := v.UserID
+	if v.Admin || v.ApplicationID != 0 {
+		owner = 0
+	}
+	if v.UserID == 0 && v.ApplicationID == 0 {
+		return nil, refusal.Forbidden("Log in first.")
+	}
+	found, err := s.store.OpenAlerts(ctx, owner, v.ApplicationID, limit)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	all := make([]OpenAlert, 0, len(found))
+	for _, a := range found {
+		m, err := s.Message(ctx, v, a.MessageID)
+		if err != nil { // removed meanwhile
+			continue
+		}
+		all = append(all, OpenAlert{Alert: a, Message: m})
+	}
+	return all, nil
+}
+
+// maxHistory is how many edits and replies the history of a message shows.
+const maxHistory = 200
+
+// History returns the edits of a message that v may see and the replies to it, in order.
+func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]post.Entry, error) {
+	if _, err := s.Message(ctx, v, id); err != nil {
+		return nil, err
+	}
+	all, err := s.store.History(ctx, id, maxHistory)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	return all, nil
+}
+
+// Acknowledge records that v acknowledged the alert of a message. It is a conflict if the message is not an alert, or if
+// the alert is closed or already acknowledged.
+func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64) (post.View, error) {
+	m, err := s.Message(ctx, v, id)
+	if err != nil {
+		return m, err
+	}
+	by := v.Name
+	if app := s.accounts.App(v.ApplicationID); app != nil {
+		by = app.Row().Name
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		changed, err := tx.Acknowledge(id, by, time.Now().UnixMilli())
+		if err == nil && !changed {
+			err = refusal.Conflict("", "The message has no open alert, or the alert is already acknowledged.")
+		}
+		return err
+	})
+	if err != nil {
+		return post.View{}, refusal.Unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}
+
+// StopReminding ends the reminders of a message that v may see.
+func (s *Intake) StopReminding(ctx context.Context, v account.Principal, id int64) error {
+	a, err := s.Alert(ctx, v, id)
+	switch {
+	case err != nil:
+		return err
+	case a == nil:
+		return refusal.NotFound("message")
+	}
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.StopReminding(id, time.Now().UnixMilli()) }); err != nil {
+		return refusal.Unwritable(err)
+	}
+	return nil
+}
+
+// roomOf returns the room of a message that its application is about to edit.
+func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room int64, err error) {
+	m, err := s.store.Message(ctx, id)
+	switch {
+	case err != nil && !store.IsMissing(err):
+		return 0, refusal.Unreadable(err)
+	case err != nil || m.ApplicationID != app.Row().ID:
+		return 0, refusal.NotFound("message")
+	case m.State.Withdrawn() || m.Removing:
+		return 0, errWithdrawn
+	case m.Source == post.SourceDigest && post.DigestsSeveral(m.Title):
+		return 0, errDigest
+	}
+	return m.Room, s.accounts.MaySendTo(ctx, m.ApplicationID, m.Room)
+}
+
+var (
+	errWithdrawn = refusal.Conflict("", "The message is withdrawn.")
+	errDigest    = refusal.Conflict("", "The message is in a digest with others, which an application can neither edit nor withdraw. A user can withdraw the digest.")
+)

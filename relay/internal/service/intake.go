@@ -1,0 +1,82 @@
+package service
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/store"
+)
+
+// intakeOptions configure an [Intake].
+type intakeOptions struct {
+	Store     *store.Store
+	Accounts  *account.Accounts
+	Metrics   *intakeMetrics
+	Limits    Limits
+	Paused    func() string   // why nothing is sent at all, "" if nothing is wrong
+	MaxUpload func() int64    // bytes of a file that the homeserver takes; 0 if that is unknown
+	Stopping  <-chan struct{} // closed when nobody shall wait any longer
+}
+
+// Limits bound what is taken in.
+type Limits struct {
+	MaxMessage     int   // bytes of a message's body; 0 means 1 MiB
+	MaxTitle       int   // bytes; 0 means 1 KiB
+	RatePerMinute  int   // messages of one application; 0 means no limit
+	Burst          int   // messages at once within that rate; 0 means RatePerMinute
+	MaxAttachments int64 // bytes of a message's attachments together; 0 means none
+	MaxWaiting     int64 // messages on their way; beyond that nothing is accepted. 0 means a million
+}
+
+// Intake accepts messages. It is safe for concurrent use. Errors that a client may read are
+// [*refusal.Error].
+type Intake struct {
+	o        intakeOptions
+	store    *store.Store
+	accounts *account.Accounts
+}
+
+// newIntake makes an intake.
+func newIntake(o intakeOptions) *Intake {
+	if o.Limits.MaxMessage <= 0 {
+		o.Limits.MaxMessage = 1 << 20
+	}
+	if o.Limits.MaxTitle <= 0 {
+		o.Limits.MaxTitle = 1 << 10
+	}
+	if o.Limits.MaxWaiting <= 0 {
+		o.Limits.MaxWaiting = 1_000_000
+	}
+	if o.MaxUpload == nil {
+		o.MaxUpload = func() int64 { return 0 }
+	}
+	return &Intake{o: o, store: o.Store, accounts: o.Accounts}
+}
+
+// intakeMetrics are the Prometheus metrics of an [Intake]. Labels are closed sets.
+type intakeMetrics struct {
+	accepted prometheus.Counter
+	refused  *prometheus.CounterVec // kind
+	commit   prometheus.Histogram
+	batch    prometheus.Histogram
+}
+
+// newIntakeMetrics registers the metrics at reg.
+func newIntakeMetrics(reg prometheus.Registerer) *intakeMetrics {
+	m := &intakeMetrics{
+		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_messages_accepted_total", Help: "Messages committed to the outbox."}),
+		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_messages_refused_total", Help: "Messages not accepted, by kind of refusal."}, []string{"kind"}),
+		commit:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_accept_commit_seconds", Help: "Time a message waited for its durable commit.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}),
+		batch:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_commit_batch_messages", Help: "Messages accepted in one commit.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
+	}
+	reg.MustRegister(m.accepted, m.refused, m.commit, m.batch)
+	return m
+}
+
+// stored counts a message that is committed; batch is the number of them in the commit, with the first of them only.
+func (m *intakeMetrics) stored(batch int) {
+	m.accepted.Inc()
+	if batch > 0 {
+		m.batch.Observe(float64(batch))
+	}
+}

@@ -1,0 +1,179 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/post"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+const defaultPage = 50
+
+// Message returns one message that v may see.
+func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (post.View, error) {
+	m, err := s.store.Message(ctx, id)
+	if store.IsMissing(err) {
+		return m, refusal.NotFound("message")
+	}
+	if err != nil {
+		return m, refusal.Unreadable(err)
+	}
+	if app := s.accounts.App(m.ApplicationID); app == nil || !v.Sees(app.Row()) {
+		return post.View{}, refusal.NotFound("message")
+	}
+	return s.explain(m), nil
+}
+
+// explain sets the error of a message that waits only because all sending is paused.
+func (s *Intake) explain(m post.View) post.View {
+	if (m.State.Pending() || m.Removing) && m.Error == "" {
+		m.Error = s.o.Paused()
+	}
+	return m
+}
+
+// Named returns the message of v's that a key names, or the number if that is a message's; 0 for none.
+func (s *Intake) Named(ctx context.Context, v account.Principal, key string, number int64) (int64, error) {
+	id, err := s.store.AlertNamed(ctx, v.ApplicationID, key)
+	if err != nil {
+		return 0, refusal.Unreadable(err)
+	}
+	if id != 0 || number == 0 {
+		return id, nil
+	}
+	m, err := s.Message(ctx, v, number)
+	if refusal.KindOf(err) == refusal.KindNotFound {
+		return 0, nil
+	}
+	return m.ID, err
+}
+
+// Messages lists the messages that v may see, newest first.
+func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (Page, error) {
+	if v.UserID == 0 && v.ApplicationID == 0 {
+		return Page{}, refusal.Forbidden("Log in first.")
+	}
+	limit := min(f.Limit, MaxPage)
+	if limit <= 0 {
+		limit = defaultPage
+	}
+	f.Limit = limit + 1
+	owner := v.UserID
+	if v.Admin {
+		owner = 0
+	}
+	if v.ApplicationID != 0 {
+		if f.ApplicationID != 0 && f.ApplicationID != v.ApplicationID {
+			return Page{}, refusal.NotFound("application")
+		}
+		owner, f.ApplicationID = 0, v.ApplicationID
+	}
+	all, err := s.store.Messages(ctx, owner, f)
+	if err != nil {
+		return Page{}, refusal.Unreadable(err)
+	}
+	p := Page{Messages: make([]post.View, 0, min(limit, len(all)))}
+	for i, m := range all {
+		if i == limit {
+			p.Next = all[i-1].ID
+			break
+		}
+		p.Messages = append(p.Messages, s.explain(m))
+	}
+	return p, nil
+}
+
+// Wait blocks until the message is final, d has passed or the relay stops, and returns its current state.
+func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (post.View, error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for over := false; ; {
+		final, end := s.store.Watch(id)
+		m, err := s.Message(ctx, v, id)
+		if over || err != nil || !m.State.Pending() {
+			end()
+			return m, err
+		}
+		over = s.waitFor(ctx, final, timer.C)
+		end()
+		if ctx.Err() != nil {
+			return m, nil
+		}
+	}
+}
+
+// waitFor blocks until the message may be final. over reports that the caller must stop: the time is up, the relay stops or
+// ctx is done.
+func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-chan time.Time) (over bool) {
+	var again <-chan time.Time
+	if s.store.Shared() { // a notification of another relay may be lost
+		again = time.After(lookAgain)
+	}
+	select {
+	case <-final:
+		return false
+	case <-again:
+		return false
+	case <-timeUp:
+	case <-s.o.Stopping:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+const lookAgain = 2 * time.Second
+
+// Redeliver queues a final message again if its state is [post.State.Redeliverable]. For a pending one it triggers an
+// attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.
+func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (post.View, error) {
+	m, err := s.Message(ctx, v, id)
+	if err != nil {
+		return m, err
+	}
+	if m.State.Pending() {
+		s.store.Retry(m.Room)
+		return m, nil
+	}
+	if err := s.accounts.MaySendTo(ctx, m.ApplicationID, m.Room); err != nil {
+		return post.View{}, err
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		ok, err := tx.Requeue(id, time.Now().UnixMilli())
+		if err == nil && !ok {
+			err = refusal.Conflict("", "Only a message that is "+post.OneOf(post.RedeliverableStates)+" can be delivered again.")
+		}
+		return err
+	})
+	if err != nil {
+		return post.View{}, refusal.Unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}
+
+// Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room. If the answer to an
+// attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
+// there; until the room has been asked, the message's error says so. One that is withdrawn already is left alone. An application may
+// not withdraw a digest of several messages: it means one of them.
+func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (post.View, error) {
+	if _, err := s.Message(ctx, v, id); err != nil {
+		return post.View{}, err
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if v.ApplicationID != 0 {
+			switch several, err := tx.CollectsSeveral(id); {
+			case err != nil:
+				return err
+			case several:
+				return errDigest
+			}
+		}
+		return tx.Withdraw(id, time.Now().UnixMilli())
+	})
+	if err != nil {
+		return post.View{}, refusal.Unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}

@@ -1,0 +1,28 @@
+package service
+
+import (
+	"fmt"
+
+	"slipway/relay/internal/post"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// priorityOf returns the priority of a message: its own, or the application's default.
+func priorityOf(app *store.Application, r Request) (int, error) {
+	if r.Priority == nil {
+		return app.DefaultPriority, nil
+	}
+	if p := *r.Priority; p >= post.MinPriority && p <= post.MaxPriority {
+		return p, nil
+	}
+	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be a number from %d to %d.", post.MinPriority, post.MaxPriority))
+}
+
+// gotifyScale returns what is stored of a priority on Gotify's scale.
+func gotifyScale(p *int) int {
+	if p == nil {
+		return 0
+	}
+	return min(max(*p, 0), 10) + 1
+}
