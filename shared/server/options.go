@@ -54,6 +54,7 @@ type TLS struct {
 	CipherSuites []string
 	ClientCAs    []string // PEM files
 	ClientAuth   string   // "" with ClientCAs is require-and-verify-client-cert
+	ACME         *ACME    // in place of Certificate and Key
 }
 
 func (o Options) withDefaults() Options {

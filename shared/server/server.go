@@ -24,6 +24,7 @@ type Server struct {
 	requests atomic.Int64                  // in their handlers
 	cut      context.CancelFunc            // ends the requests' contexts
 	files    *filewatch.Value[*tls.Config] // nil without TLS
+	issuer   *issuer                       // nil without ACME
 }
 
 // Listen binds the address and loads the certificates, so that their errors
@@ -70,12 +71,22 @@ func (s *Server) configure(o Options) error {
 	if !o.DisableHTTP2 {
 		names = []string{"h2", "http/1.1"}
 	}
-	files, err := openCertificates(*o.TLS, names, o.Log)
+	config := &tls.Config{NextProtos: names}
+	if o.TLS.ACME != nil {
+		s.issuer = newIssuer(*o.TLS.ACME, o.Log)
+		config.GetCertificate = s.issuer.certificate
+	}
+	files, err := openCertificates(*o.TLS, config, o.Log)
 	if err != nil {
 		return err
 	}
 	s.files = files
-	current := func(*tls.ClientHelloInfo) (*tls.Config, error) { return files.Get(), nil }
+	current := func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if s.issuer != nil && isChallenge(hello) {
+			return s.issuer.challenge(), nil
+		}
+		return files.Get(), nil
+	}
 	s.http.TLSConfig = &tls.Config{GetConfigForClient: current, NextProtos: names, MinVersion: files.Last().MinVersion}
 	return nil
 }
@@ -126,6 +137,9 @@ func (s *Server) serve() error {
 	}
 	s.log.Info("listening on "+s.Addr().String()+transport, zap.String("server", s.name))
 	var err error
+	if s.issuer != nil {
+		go s.issuer.obtain()
+	}
 	if s.secure {
 		err = s.http.ServeTLS(s.listener, "", "")
 	} else {

@@ -17,10 +17,9 @@ var tlsVersions = []string{"tls1.0", "tls1.1", "tls1.2", "tls1.3"}
 
 var clientAuths = []string{"request-client-cert", "require-any-client-cert", "verify-client-cert-if-given", "require-and-verify-client-cert"}
 
-// openCertificates makes the TLS configuration of files, and follows their changes. Unchanged contents
+// openCertificates completes a TLS configuration from files, and follows their changes. Unchanged contents
 // keep the configuration, and with it the sessions that clients want to resume.
-func openCertificates(o TLS, protocols []string, log *zap.Logger) (*filewatch.Value[*tls.Config], error) {
-	base := &tls.Config{NextProtos: protocols}
+func openCertificates(o TLS, base *tls.Config, log *zap.Logger) (*filewatch.Value[*tls.Config], error) {
 	if err := o.apply(base); err != nil {
 		return nil, err
 	}
@@ -32,7 +31,7 @@ func openCertificates(o TLS, protocols []string, log *zap.Logger) (*filewatch.Va
 
 // Check reads the files and describes what is wrong with them or with the other settings.
 func (t *TLS) Check() error {
-	_, err := openCertificates(*t, nil, zap.NewNop())
+	_, err := openCertificates(*t, &tls.Config{}, zap.NewNop())
 	return err
 }
 
@@ -75,9 +74,16 @@ func (t TLS) applyClientAuth(config *tls.Config) error {
 	return nil
 }
 
-// CertificateExpiry returns when the certificate that clients get expires, the zero time without TLS.
+// CertificateExpiry returns when the certificate that clients get expires; the zero time without TLS, and until an authority has
+// made the first.
 func (s *Server) CertificateExpiry() time.Time {
-	if s.files == nil {
+	switch {
+	case s.files == nil:
+		return time.Time{}
+	case s.issuer != nil:
+		if at := s.issuer.expiry.Load(); at != 0 {
+			return time.Unix(at, 0)
+		}
 		return time.Time{}
 	}
 	return s.files.Get().Certificates[0].Leaf.NotAfter
@@ -85,6 +91,9 @@ func (s *Server) CertificateExpiry() time.Time {
 
 // build completes the configuration with what the files hold.
 func (t TLS) build(config *tls.Config, contents [][]byte) (*tls.Config, error) {
+	if t.ACME != nil {
+		return t.trust(config, contents)
+	}
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil && strings.Contains(err.Error(), "private key") && strings.Contains(err.Error(), "does not match") {
 		return nil, fmt.Errorf("the key %s is not that of the certificate %s (%w)", t.Key, t.Certificate, err)
@@ -93,6 +102,11 @@ func (t TLS) build(config *tls.Config, contents [][]byte) (*tls.Config, error) {
 		return nil, fmt.Errorf("TLS certificate %s with key %s: %w", t.Certificate, t.Key, err)
 	}
 	config.Certificates = []tls.Certificate{pair}
+	return t.trust(config, contents)
+}
+
+// trust adds the authorities of the clients' certificates.
+func (t TLS) trust(config *tls.Config, contents [][]byte) (*tls.Config, error) {
 	if len(t.ClientCAs) == 0 {
 		return config, nil
 	}

@@ -90,7 +90,7 @@ func handshake(t *testing.T, s *Server, config *tls.Config) (string, error) {
 func TestCertificatesAreReloaded(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := newPair(t, "first").save(t, dir, "server")
-	files, err := openCertificates(TLS{Certificate: cert, Key: key}, nil, zap.NewNop())
+	files, err := openCertificates(TLS{Certificate: cert, Key: key}, &tls.Config{}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,13 +75,17 @@ var errCertificate = errors.New("the registry requires a certificate")
 // askHealth returns nil if the registry of this configuration reports that it is healthy.
 func askHealth(ctx context.Context, cfg *config.Config) error {
 	scheme, network, addr := healthAddress(cfg)
+	secure := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // this machine, and nothing secret is sent
+	if t := cfg.HTTP.TLS; t != nil && len(t.LetsEncrypt.Hosts) > 0 {
+		secure.ServerName = t.LetsEncrypt.Hosts[0]
+	}
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, network, addr)
 		},
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // this machine, and nothing secret is sent
+		TLSClientConfig: secure,
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost/debug/health", nil)
 	if err != nil {

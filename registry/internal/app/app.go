@@ -236,7 +236,7 @@ func (a *App) openServers(context.Context) error {
 	if err := a.openPages(handler, o.Secret, o.Metrics); err != nil {
 		return err
 	}
-	if a.servers, err = listen(a.Config, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {
+	if a.servers, err = listen(a.Config, a.Store, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {
 		return err
 	}
 	if a.metrics != nil {

@@ -11,6 +11,7 @@ import (
 	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/storage"
 	"slipway/shared/server"
 )
 
@@ -47,11 +48,11 @@ func uploadSecret(cfg *config.Config, log *zap.Logger) []byte {
 }
 
 // listen binds the addresses: the registry's first, then the debug server's.
-func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([]*server.Server, error) {
+func listen(cfg *config.Config, store storage.Store, log *zap.Logger, handler, debug http.Handler) ([]*server.Server, error) {
 	limits := cfg.Slipway.HTTP
 	o := server.Options{
 		Name: "main", Network: cfg.HTTP.Net, Addr: cfg.HTTP.Addr, Handler: handler, Log: log,
-		TLS: tlsOptions(cfg.HTTP.TLS), DisableHTTP2: cfg.HTTP.HTTP2.Disabled, H2C: cfg.HTTP.H2C.Enabled,
+		TLS: tlsOptions(cfg.HTTP.TLS, store), DisableHTTP2: cfg.HTTP.HTTP2.Disabled, H2C: cfg.HTTP.H2C.Enabled,
 
 		StallTimeout: limits.StallTimeout, MinRate: int64(limits.MinRate), MaxConns: limits.MaxConns,
 	}
@@ -69,9 +70,12 @@ func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([
 	return []*server.Server{main, second}, nil
 }
 
-func tlsOptions(t *config.TLS) *server.TLS {
+func tlsOptions(t *config.TLS, store storage.Store) *server.TLS {
 	if t == nil {
 		return nil
 	}
-	return &server.TLS{Certificate: t.Certificate, Key: t.Key, MinVersion: t.MinimumTLS, CipherSuites: t.CipherSuites, ClientCAs: t.ClientCAs, ClientAuth: t.ClientAuth}
+	return &server.TLS{
+		Certificate: t.Certificate, Key: t.Key, ACME: acmeOptions(t.LetsEncrypt, store),
+		MinVersion: t.MinimumTLS, CipherSuites: t.CipherSuites, ClientCAs: t.ClientCAs, ClientAuth: t.ClientAuth,
+	}
 }

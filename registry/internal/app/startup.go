@@ -32,13 +32,14 @@ func CheckFiles(cfg *config.Config) error {
 		}
 	}
 	if t := cfg.HTTP.TLS; t != nil {
+		errs = appendError(errs, "http.tls.letsencrypt.cachefile", checkRoot(t.LetsEncrypt.CacheFile))
 		check("http.tls.certificate", t.Certificate)
 		check("http.tls.key", t.Key)
 		for i, path := range t.ClientCAs {
 			check(fmt.Sprintf("http.tls.clientcas[%d]", i), path)
 		}
 		if len(errs) == 0 && t.Certificate != "" && t.Key != "" {
-			errs = appendError(errs, "http.tls", tlsOptions(t).Check())
+			errs = appendError(errs, "http.tls", tlsOptions(t, nil).Check())
 		}
 	}
 	if s := cfg.Storage.Filesystem; s != nil {

@@ -35,10 +35,13 @@ func TestExampleIsDefault(t *testing.T) {
 // and what they delete must not need more room than before.
 const keepInExample = 168 * time.Hour
 
+// tlsFiles stand in the example beside what replaces them.
+var tlsFiles = regexp.MustCompile(`(?m)^    (certificate|key): /etc/registry/.*\n`)
+
 // TestExampleIsComplete: every setting is in the example, those off by default
 // in comments that hold their defaults.
 func TestExampleIsComplete(t *testing.T) {
-	source := driverSections.ReplaceAll(uncommented(t), nil)
+	source := tlsFiles.ReplaceAll(driverSections.ReplaceAll(uncommented(t), nil), nil)
 	source = bytes.Replace(source, []byte("  inmemory: {}\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  none: {}\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  secret: a-long-random-string\n"), nil, 1)
@@ -51,7 +54,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|loglevel|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?)$`)
+	required := regexp.MustCompile(`^(version|loglevel|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|http.tls.(certificate|key)|access.file|(http|notifications.endpoints.0.).secret(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Type != "" && !required.MatchString(path) && report.Origins[path] == "" {
@@ -63,7 +66,7 @@ func TestExampleIsComplete(t *testing.T) {
 // TestExampleComments: what the comments say of optional settings are the
 // defaults, where there is one.
 func TestExampleComments(t *testing.T) {
-	source := driverSections.ReplaceAll(uncommented(t), nil)
+	source := tlsFiles.ReplaceAll(driverSections.ReplaceAll(uncommented(t), nil), nil)
 	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", ofRemoteURL} {
 		source = bytes.Replace(source, []byte(line), nil, 1)
 	}
@@ -82,7 +85,7 @@ func TestExampleComments(t *testing.T) {
 	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
 	want.HTTP.TLS.Certificate, want.HTTP.TLS.Key = got.HTTP.TLS.Certificate, got.HTTP.TLS.Key
 	want.HTTP.TLS.ClientCAs, want.HTTP.TLS.ClientAuth = got.HTTP.TLS.ClientCAs, got.HTTP.TLS.ClientAuth
-	want.HTTP.TLS.CipherSuites = []string{}
+	want.HTTP.TLS.CipherSuites, want.HTTP.TLS.LetsEncrypt = []string{}, got.HTTP.TLS.LetsEncrypt
 	want.HTTP.Secret = got.HTTP.Secret
 	want.Auth.OIDC = got.Auth.OIDC
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"regexp"
 	"time"
 
 	"slipway/shared/config"
@@ -34,13 +35,43 @@ type UI struct {
 
 // TLS turns encryption on.
 type TLS struct {
-	Certificate  string         `key:"certificate" doc:"File of the certificate chain. Reloaded on change."`
-	Key          string         `key:"key" doc:"File of the private key."`
-	ClientCAs    []string       `key:"clientcas" doc:"CA files for client certificates."`
-	ClientAuth   string         `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates. Default: require-and-verify-client-cert with clientcas."`
-	MinimumTLS   string         `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
-	CipherSuites []string       `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names."`
-	LetsEncrypt  config.Refused `key:"letsencrypt" why:"use a reverse proxy or an ACME client; certificate files are reloaded when they change"`
+	Certificate  string      `key:"certificate" doc:"File of the certificate chain. Reloaded on change."`
+	Key          string      `key:"key" doc:"File of the private key."`
+	ClientCAs    []string    `key:"clientcas" doc:"CA files for client certificates."`
+	ClientAuth   string      `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates. Default: require-and-verify-client-cert with clientcas."`
+	MinimumTLS   string      `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
+	CipherSuites []string    `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names."`
+	LetsEncrypt  LetsEncrypt `key:"letsencrypt"`
+}
+
+// LetsEncrypt gets certificates from an ACME authority, in place of certificate and key.
+type LetsEncrypt struct {
+	CacheFile    string   `key:"cachefile" doc:"Directory that keeps the account and the certificates. Default: the storage, where all replicas find them."`
+	Email        string   `key:"email" doc:"Where the authority writes to."`
+	Hosts        []string `key:"hosts" doc:"Names to get certificates for. The authority connects to port 443 of each. Required."`
+	DirectoryURL string   `key:"directoryurl" doc:"URL of an ACME authority. Default: that of Let's Encrypt."`
+}
+
+// Enabled reports whether certificates come from an authority.
+func (l LetsEncrypt) Enabled() bool {
+	return l.CacheFile != "" || l.Email != "" || len(l.Hosts) > 0 || l.DirectoryURL != ""
+}
+
+// hostName is what a certificate can be made for: a DNS name with a dot, without a wildcard, in lower case.
+var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+func (l LetsEncrypt) validate(p *config.Problems) {
+	if len(l.Hosts) == 0 {
+		p.Addf("http.tls.letsencrypt.hosts", "is required")
+	}
+	for i, host := range l.Hosts {
+		if !hostName.MatchString(host) {
+			p.Addf(item("http.tls.letsencrypt.hosts", i), "%q must be a full name in lower case, such as registry.example.org, without port and wildcard", host)
+		}
+	}
+	if u, err := url.Parse(l.DirectoryURL); l.DirectoryURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		p.Addf("http.tls.letsencrypt.directoryurl", "%q is not a URL such as https://acme.example.org/directory", l.DirectoryURL)
+	}
 }
 
 // Debug is the plain HTTP server for health and metrics.

@@ -120,8 +120,13 @@ func (h *HTTP) validate(p *config.Problems) {
 }
 
 func (t *TLS) validate(p *config.Problems) {
-	if t.Certificate == "" || t.Key == "" {
-		p.Addf("http.tls", "needs certificate and key; leave the section out to serve without TLS")
+	switch files := t.Certificate != "" || t.Key != ""; {
+	case t.LetsEncrypt.Enabled() && files:
+		p.Addf("http.tls.letsencrypt", "is in place of certificate and key; leave these out, or it")
+	case t.LetsEncrypt.Enabled():
+		t.LetsEncrypt.validate(p)
+	case t.Certificate == "" || t.Key == "":
+		p.Addf("http.tls", "needs certificate and key, or letsencrypt; leave the section out to serve without TLS")
 	}
 	if strings.Contains(t.ClientAuth, "verify") && len(t.ClientCAs) == 0 {
 		p.Addf("http.tls.clientauth", "needs clientcas to verify certificates with")

@@ -49,18 +49,19 @@ const (
 
 // Below Own.
 const (
-	Pulls      = Own + "/pulls"           // when manifests were last pulled
-	Verified   = Own + "/verify/progress" // progress of the verification
-	Quarantine = Own + "/quarantine"      // damaged blobs and dangling links
-	Events     = Own + "/events"          // undelivered notifications
-	Auth       = Own + "/auth"            // keys, robots and personal access tokens
-	Robots     = Auth + "/robots"         // robot accounts, one object each
-	People     = Auth + "/people"         // personal access tokens, below a folder for each owner
-	Keys       = Auth + "/keys"           // keys that sign tokens and sessions
-	Sessions   = Auth + "/sessions"       // sessions of the pages that were ended
-	ProxySpool = Own + "/proxy/spool"     // blobs being fetched from an upstream; local files, never objects
-	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
-	Trash      = Own + "/trash"           // records of restorable deletions, by repository
+	Pulls        = Own + "/pulls"           // when manifests were last pulled
+	Verified     = Own + "/verify/progress" // progress of the verification
+	Quarantine   = Own + "/quarantine"      // damaged blobs and dangling links
+	Events       = Own + "/events"          // undelivered notifications
+	Auth         = Own + "/auth"            // keys, robots and personal access tokens
+	Robots       = Auth + "/robots"         // robot accounts, one object each
+	People       = Auth + "/people"         // personal access tokens, below a folder for each owner
+	Keys         = Auth + "/keys"           // keys that sign tokens and sessions
+	Sessions     = Auth + "/sessions"       // sessions of the pages that were ended
+	Certificates = Own + "/certificates"    // an ACME account and its certificates
+	ProxySpool   = Own + "/proxy/spool"     // blobs being fetched from an upstream; local files, never objects
+	Quotas       = Own + "/quotas"          // bytes under prefixes that have a quota
+	Trash        = Own + "/trash"           // records of restorable deletions, by repository
 )
 
 // Quota is where the bytes of the repositories at and below n are counted.

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"golang.org/x/crypto/acme/autocert"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
+	"slipway/shared/server"
+)
+
+// maxCertificate bounds what is read of an account or a chain of certificates with its key.
+const maxCertificate = 1 << 20
+
+// certificateStore keeps an ACME account and its certificates, with their keys, in the storage, where all replicas find them. It is
+// an autocert.Cache.
+type certificateStore struct{ store storage.Store }
+
+// key returns where something is kept: the names are those of hosts, some with "+" and a kind, which a key can't hold.
+func (c certificateStore) key(name string) string {
+	return layout.Certificates + "/" + strings.ReplaceAll(name, "+", "_")
+}
+
+// Get implements autocert.Cache.
+func (c certificateStore) Get(ctx context.Context, name string) ([]byte, error) {
+	content, _, err := storage.Read(ctx, c.store, c.key(name), maxCertificate)
+	if errors.Is(err, storage.ErrNotExist) {
+		return nil, autocert.ErrCacheMiss
+	}
+	return content, err
+}
+
+// Put implements autocert.Cache.
+func (c certificateStore) Put(ctx context.Context, name string, data []byte) error {
+	return c.store.Apply(ctx, nil, storage.Stage{{Key: c.key(name), Content: data}})
+}
+
+// Delete implements autocert.Cache.
+func (c certificateStore) Delete(ctx context.Context, name string) error {
+	err := c.store.Apply(ctx, nil, storage.Stage{{Key: c.key(name), Delete: true}})
+	if errors.Is(err, storage.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// acmeOptions returns where certificates come from; nil if that is files.
+func acmeOptions(l config.LetsEncrypt, store storage.Store) *server.ACME {
+	if !l.Enabled() {
+		return nil
+	}
+	o := &server.ACME{Hosts: l.Hosts, Email: l.Email, Directory: l.DirectoryURL, Cache: certificateStore{store}}
+	if l.CacheFile != "" {
+		o.Cache = autocert.DirCache(l.CacheFile)
+	}
+	return o
+}

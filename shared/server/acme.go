@@ -1,0 +1,95 @@
+package server
+
+import (
+	"cmp"
+	"crypto/tls"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+)
+
+// ACME has certificates made by an authority that speaks ACME (RFC 8555), such as Let's Encrypt, and renewed when two thirds of
+// their life are over. The authority connects to port 443 of each host, which has to lead to the server (RFC 8737, tls-alpn-01).
+type ACME struct {
+	Hosts     []string       // at least one; a client that asks for another host gets no certificate
+	Email     string         // where the authority writes to; "" is nowhere
+	Directory string         // URL of the authority; "" is Let's Encrypt
+	Cache     autocert.Cache // keeps the account and the certificates; servers behind one name share it
+}
+
+// issuer hands out certificates of an authority.
+type issuer struct {
+	manager *autocert.Manager
+	hosts   []string
+	log     *zap.Logger
+	expiry  atomic.Int64 // of the certificate that was handed out last, in seconds since 1970
+
+	mu       sync.Mutex
+	failed   string // the last failure, so that it is logged once in a while
+	failedAt time.Time
+}
+
+const failureEvery = 10 * time.Minute
+
+func newIssuer(a ACME, log *zap.Logger) *issuer {
+	return &issuer{
+		hosts: a.Hosts, log: log,
+		manager: &autocert.Manager{
+			Prompt: autocert.AcceptTOS, Cache: a.Cache, HostPolicy: autocert.HostWhitelist(a.Hosts...), Email: a.Email,
+			Client: &acme.Client{DirectoryURL: cmp.Or(a.Directory, autocert.DefaultACMEDirectory), UserAgent: "slipway"},
+		},
+	}
+}
+
+// certificate is a GetCertificate of TLS. Clients that name no host get the certificate of the first.
+func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	asked := *hello
+	asked.ServerName = cmp.Or(hello.ServerName, i.hosts[0])
+	c, err := i.manager.GetCertificate(&asked)
+	if err != nil {
+		if slices.Contains(i.hosts, asked.ServerName) {
+			i.report(asked.ServerName, err)
+		}
+		return nil, err
+	}
+	if c.Leaf != nil && !isChallenge(hello) {
+		i.expiry.Store(c.Leaf.NotAfter.Unix())
+	}
+	return c, nil
+}
+
+// report logs why there is no certificate.
+func (i *issuer) report(host string, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err.Error() == i.failed && time.Since(i.failedAt) < failureEvery {
+		return
+	}
+	i.failed, i.failedAt = err.Error(), time.Now()
+	i.log.Error("cannot get a certificate; the authority must reach this server at port 443 of the host", zap.String("host", host), zap.Error(err))
+}
+
+// obtain gets the certificates that are missing before the first client asks.
+func (i *issuer) obtain() {
+	for _, host := range i.hosts {
+		_, _ = i.certificate(&tls.ClientHelloInfo{ // logged
+			ServerName: host, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
+			SupportedCurves: []tls.CurveID{tls.CurveP256}, CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+		})
+	}
+}
+
+// challenge is the TLS configuration for the authority, which has no client certificate.
+func (i *issuer) challenge() *tls.Config {
+	return &tls.Config{GetCertificate: i.certificate, NextProtos: []string{acme.ALPNProto}, MinVersion: tls.VersionTLS12}
+}
+
+// isChallenge reports whether the authority asks.
+func isChallenge(hello *tls.ClientHelloInfo) bool {
+	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
+}
