@@ -1,7 +1,9 @@
 package smtp
 
 import (
+	"cmp"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ const (
 	maxConns     = 100
 	maxOneConns  = 10               // of one address
 	connLifetime = 30 * time.Minute // of a connection
+	strangerTime = 30 * time.Second // until a connection's first valid token
 )
 
 // listener bounds the connections, and ends idle ones when the relay stops.
@@ -44,7 +47,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// take registers a connection, or returns nil if there are too many.
+// take registers a connection, in place of another if there are too many. It returns nil if none may be closed.
 func (l *listener) take(c net.Conn) net.Conn {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	key := request.Network(host)
@@ -56,12 +59,50 @@ func (l *listener) take(c net.Conn) net.Conn {
 			same++
 		}
 	}
-	if len(l.conns) >= maxConns || same >= maxOneConns || l.draining {
+	if same >= maxOneConns || l.draining {
 		return nil
+	}
+	if len(l.conns) >= maxConns {
+		out := l.dispensable()
+		if out == nil {
+			return nil
+		}
+		delete(l.conns, out)
+		_ = out.Conn.Close()
 	}
 	taken := &conn{Conn: c, of: l, until: time.Now().Add(connLifetime)}
 	l.conns[taken] = key
 	return taken
+}
+
+// dispensable returns the connection that gives way to another, nil if all receive mails: one without a valid token if there is one, of
+// the address with the most, the oldest of them. The caller must hold l.mu.
+func (l *listener) dispensable() (out *conn) {
+	open := map[string]int{}
+	for _, key := range l.conns {
+		open[key]++
+	}
+	rank := func(c *conn) (proven, few int) {
+		if c.proven.Load() {
+			proven = 1
+		}
+		return proven, -open[l.conns[c]]
+	}
+	for c := range l.conns {
+		if c.busy.Load() {
+			continue
+		}
+		if out == nil {
+			out = c
+			continue
+		}
+		proven, few := rank(c)
+		outProven, outFew := rank(out)
+		if cmp.Or(proven-outProven, few-outFew, c.until.Compare(out.until)) < 0 {
+			out = c
+		}
+	}
+	return out
 }
 
 // drain ends idle connections now, and others after their mail.
@@ -93,18 +134,28 @@ func (l *listener) stopping() bool {
 // conn is a connection with a limited lifetime.
 type conn struct {
 	net.Conn
-	of    *listener
-	until time.Time
-	busy  atomic.Bool // receives a mail
+	of     *listener
+	until  time.Time
+	busy   atomic.Bool // receives a mail
+	proven atomic.Bool // has sent a valid token
+}
+
+// SetDeadline implements [net.Conn].
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements [net.Conn].
 func (c *conn) SetReadDeadline(t time.Time) error {
+	until := c.until
+	if !c.proven.Load() {
+		until = until.Add(strangerTime - connLifetime)
+	}
 	switch {
 	case c.of.stopping() && !c.busy.Load():
 		t = time.Now()
-	case t.IsZero() || t.After(c.until):
-		t = c.until
+	case t.IsZero() || t.After(until):
+		t = until
 	}
 	return c.Conn.SetReadDeadline(t)
 }
@@ -117,8 +168,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// busyConn returns the connection below TLS.
-func busyConn(c net.Conn) *conn {
+// accepted returns the connection below TLS.
+func accepted(c net.Conn) *conn {
 	for {
 		switch under := c.(type) {
 		case *conn:

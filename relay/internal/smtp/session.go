@@ -88,6 +88,9 @@ func (s *session) sender(token string) (*account.App, error) {
 	}
 	switch kind := refusal.KindOf(err); {
 	case err == nil:
+		if c := accepted(s.conn.Conn()); c != nil {
+			c.proven.Store(true)
+		}
 		return app, nil
 	case kind == refusal.KindUnauthorized && token != "":
 		wait := s.s.o.Service.WrongToken(s.host)
@@ -140,7 +143,7 @@ func (s *session) Logout() error { return nil }
 
 // Data implements [smtp.Session].
 func (s *session) Data(r io.Reader) error {
-	if c := busyConn(s.conn.Conn()); c != nil {
+	if c := accepted(s.conn.Conn()); c != nil {
 		c.busy.Store(true)
 		defer c.busy.Store(false)
 	}
