@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 	"slipway/relay/internal/store"
@@ -35,6 +36,16 @@ type App struct {
 
 // Row returns the application's row.
 func (a *App) Row() *store.Application { return a.row.Load() }
+
+// HideTokens returns a text without the token of a request, and without the application's other one while both are valid: the readers of a
+// message may not send one.
+func (a *App) HideTokens(text, token string) string {
+	text = post.HideToken(text, token)
+	if row := a.Row(); time.Now().UnixMilli() < row.OldTokenUntil {
+		text = post.HideHashed(text, row.TokenHash, row.OldTokenHash)
+	}
+	return text
+}
 
 func newCache() *cache {
 	return &cache{

@@ -70,7 +70,7 @@ func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (
 	if err != nil {
 		return IssuedClient{}, err
 	}
-	token := clientPrefix + base62(tokenLength-1)
+	token := clientPrefix + base62(post.TokenLength-1)
 	hash := sha256.Sum256([]byte(token))
 	s.edit.Lock()
 	defer s.edit.Unlock()

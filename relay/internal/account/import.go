@@ -158,7 +158,7 @@ func (im *importer) application(a store.PushBitsApplication) error {
 		return nil
 	}
 	row := newRow(0)
-	row.StrictCompatibility, row.TokenHash = len(a.Token) == strictLength, sum[:]
+	row.StrictCompatibility, row.TokenHash = len(a.Token) == post.StrictLength, sum[:]
 	remark, err := im.place(&row, a)
 	if err != nil {
 		return err

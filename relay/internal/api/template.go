@@ -15,10 +15,10 @@ import (
 	"slipway/relay/internal/template"
 )
 
-// payloadOf returns the JSON of a request, or the fields of a form, without the request's token.
-func payloadOf(in *protocol.Request) ([]byte, error) {
+// payloadOf returns the JSON of a request, or the fields of a form, without the application's tokens.
+func payloadOf(in *protocol.Request, app *account.App) ([]byte, error) {
 	body, err := jsonOf(in)
-	return []byte(post.HideToken(string(body), in.Token)), err
+	return []byte(app.HideTokens(string(request.Unescape(body)), in.Token)), err
 }
 
 func jsonOf(in *protocol.Request) ([]byte, error) {
@@ -53,7 +53,7 @@ func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []se
 	if !set.Any() && !app.KeepsPayload() {
 		return
 	}
-	body, err := payloadOf(in)
+	body, err := payloadOf(in, app)
 	var data map[string]any
 	if err == nil {
 		data, err = template.Payload(body)

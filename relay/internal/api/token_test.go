@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/protocol/webhook"
@@ -31,6 +32,9 @@ func TestTokenIsNotShown(t *testing.T) {
 		w.ask("POST", "/hook/generic/"+app.Token, `{"zen":"z","hook":{"url":"https://e.org/hook/generic/`+app.Token+`"}}`, isJSON),
 		w.ask("POST", "/hook/generic/"+templates.Token, `{"of":"`+templates.Token+`","hook":{"url":"https://e.org/`+templates.Token+`"}}`, isJSON),
 		w.ask("POST", "/message", `{"title":"to `+app.Token[:4]+`\u0000`+app.Token[4:]+`","message":"`+app.Token[:4]+`\u0001`+app.Token[4:]+`"}`, key, isJSON),
+		w.ask("POST", "/message", `{"message":{"a":{"b":{"c":{"d":{"e":"`+escaped(app.Token)+`"}}}}}}`, key, isJSON),
+		w.ask("POST", "/hook/generic/"+app.Token, `{"zen":"z","of":{"x":"`+escaped(app.Token)+`"}}`, isJSON),
+		w.ask("POST", "/hook/generic/"+templates.Token, `{"of":"`+escaped(templates.Token)+`","hook":{"url":"https://e.org/`+templates.Token+`"}}`, isJSON),
 		w.ask("POST", "/message", fmt.Sprintf(`{"message":"m","extras":{"a":"\u%04x%s"}}`, app.Token[0], app.Token[1:]), key, isJSON),
 		w.ask("POST", "/message", `{"message":"split **`+app.Token[:4]+`**`+app.Token[4:]+`","extras":{"client::display":{"contentType":"text/markdown"}}}`, key, isJSON),
 		w.ask("PUT", "/message/1", `{"message":"`+app.Token+`"}`, key, isJSON),
@@ -62,5 +66,48 @@ func TestTokenIsNotShown(t *testing.T) {
 	}
 	if !strings.Contains(all, "https://e.org/hook/generic/…") {
 		t.Error("what surrounds the token is gone, too")
+	}
+}
+
+// escaped returns a token in JSON with an escape of its first character.
+func escaped(token string) string { return fmt.Sprintf(`\u%04x%s`, token[0], token[1:]) }
+
+// While an application has two valid tokens, a message sent with one of them doesn't show the other.
+func TestTokenIsNotShown_WhileTwoAreValid(t *testing.T) {
+	w := newWorldFor(t, func(o *service.Options) {
+		o.SecretKey = []byte("0123456789abcdef0123456789abcdef")
+		o.Limits = service.Limits{MaxAttachments: testAttachments}
+	}, webhook.Generic())
+	text := "{{.of}}"
+	with := named("a")
+	with.TemplateText = &text
+	app := w.app(with)
+	issued, err := w.service.RegenerateToken(t.Context(), w.admin, app.Application.ID, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := []string{app.Token, issued.Token}
+	for i, token := range tokens {
+		other := tokens[1-i]
+		file, kind := form("title", other, "message", "see\n"+other, "f/"+other+".txt", "x")
+		for _, r := range []reply{
+			w.ask("POST", "/message", file, "X-Gotify-Key: "+token, kind),
+			w.ask("POST", "/message", `{"message":"m","extras":{"a":"\n`+other+`"}}`, "X-Gotify-Key: "+token, isJSON),
+			w.ask("POST", "/hook/generic/"+token, `{"of":"`+escaped(other)+`"}`, isJSON),
+		} {
+			if r.status != 200 {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+		}
+	}
+	payload, err := w.service.Payload(t.Context(), w.admin, app.Application.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := w.manage("GET", "/message", "").body + string(payload)
+	for i, token := range tokens {
+		if strings.Contains(all, token[1:]) {
+			t.Errorf("token %d is shown: %s", i, all)
+		}
 	}
 }

@@ -92,7 +92,7 @@ func wordsOf(raw []byte, depth int) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	return string(raw)
+	return string(Unescape(raw))
 }
 
 func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }

@@ -80,7 +80,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 	row := app.Row()
 	stored := make([]*store.Accept, len(all))
 	for i, r := range all {
-		r.hideToken()
+		r.hideTokens(app)
 		e, err := s.entry(row, r, now)
 		if err != nil {
 			return nil, err

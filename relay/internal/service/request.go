@@ -1,15 +1,16 @@
 package service
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 	"slipway/relay/internal/store"
 )
 
@@ -54,35 +55,15 @@ type Request struct {
 	EventAt time.Time     // when it happened, if the sender says so
 }
 
-// hideToken removes the request's own token from all that people see: senders put it into titles, and into the addresses that they show.
-func (r *Request) hideToken() {
+// hideTokens removes the tokens of the application from all that people see: senders put theirs into titles, and into the addresses that they show.
+func (r *Request) hideTokens(app *account.App) {
 	for _, text := range []*string{&r.Title, &r.Message, &r.Note, &r.Thread, &r.Key} {
-		*text = post.HideToken(*text, r.Token)
+		*text = app.HideTokens(*text, r.Token)
 	}
-	r.Extras = json.RawMessage(post.HideToken(string(unescaped(r.Extras)), r.Token))
+	r.Extras = json.RawMessage(app.HideTokens(string(request.Unescape(r.Extras)), r.Token))
 	for i := range r.Attachments {
-		r.Attachments[i].Name = post.HideToken(r.Attachments[i].Name, r.Token)
+		r.Attachments[i].Name = app.HideTokens(r.Attachments[i].Name, r.Token)
 	}
-}
-
-// unescaped returns JSON without escapes of letters and digits; what is no JSON stays as it is.
-func unescaped(text json.RawMessage) json.RawMessage {
-	if !bytes.Contains(text, []byte(`\u`)) {
-		return text
-	}
-	var v any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // keeps large numbers
-	if d.Decode(&v) != nil {
-		return text
-	}
-	var plain bytes.Buffer
-	e := json.NewEncoder(&plain)
-	e.SetEscapeHTML(false) // which would make it longer
-	if e.Encode(v) != nil {
-		return text
-	}
-	return bytes.TrimSpace(plain.Bytes())
 }
 
 // hideJoined makes plain text of a body whose markup joins the parts of the request's own token.

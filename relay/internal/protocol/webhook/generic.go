@@ -308,7 +308,7 @@ const maxDump = 16 << 10
 // dump shows JSON that has no text under a usual name.
 func dump(body []byte) string {
 	var out bytes.Buffer
-	if json.Indent(&out, body, "", "  ") != nil {
+	if json.Indent(&out, request.Unescape(body), "", "  ") != nil {
 		return ""
 	}
 	return "<pre><code class=\"language-json\">" + format.Escape(format.Cut(out.String(), maxDump)) + "</code></pre>"
