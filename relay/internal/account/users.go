@@ -146,7 +146,17 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash st
 		return User{}, taken(err, "There is a user of this name.")
 	}
 	s.cache.putUser(row)
+	s.store.Nudge() // streams whose credential is gone end
 	return showUser(row), nil
+}
+
+// Stamp returns what changes with a user's name, password and rights, as far as this relay knows; "" without the user.
+func (s *Accounts) Stamp(id int64) string {
+	u, ok := s.cache.user(id)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%t %q %s", u.IsAdmin, u.Name, u.PasswordHash)
 }
 
 // DeleteUser removes a user with their applications, for administrators. The last administrator cannot be removed.

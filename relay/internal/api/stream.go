@@ -31,7 +31,7 @@ const (
 
 // streamTimes is how long streams wait for their readers.
 type streamTimes struct {
-	check time.Duration // between two checks of a user, in the database
+	check time.Duration // between two checks of a user whose password and rights stay the same, in the database
 	ping  time.Duration // between two pings
 	pong  time.Duration // for the answer to one
 	write time.Duration // for one message: a reader that is slower is cut off, and comes back for the rest
@@ -113,15 +113,17 @@ func (a *API) hold(ctx context.Context, v account.Principal) (release func(), er
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
 func (a *API) authenticator(r *http.Request, v account.Principal) func(context.Context) error {
 	token, _ := protocol.TokenOf(r)
-	checked := time.Now()
+	var checked time.Time
+	stamp := a.service.Stamp(v.UserID) // before the first check, which is of this or a later state
 	return func(ctx context.Context) (err error) {
+		now := a.service.Stamp(v.UserID)
 		switch {
 		case v.ClientID != 0:
 			_, err = a.service.ClientViewer(ctx, token)
 		case v.ApplicationID != 0:
 			_, err = a.service.TokenViewer(ctx, token)
-		case time.Since(checked) > a.times.check:
-			checked = time.Now()
+		case now != stamp || time.Since(checked) > a.times.check:
+			stamp, checked = now, time.Now()
 			var is account.Principal
 			if is, err = a.user(r); err == nil {
 				if is.Admin = is.Admin && v.Admin; is != v { // no administrator any more

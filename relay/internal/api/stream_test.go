@@ -260,6 +260,29 @@ func TestEvents_AdministratorNoMore(t *testing.T) {
 	w.closes("the stream ends", 0)
 }
 
+// A stream of a name and a password ends with them, before the next check of the database.
+func TestEvents_PasswordChanges(t *testing.T) {
+	for what, change := range map[string]string{"another password": `{"password":"another long password"}`, "no administrator": `{"is_admin":false}`, "deleted": ""} {
+		w := newWorld(t, nil)
+		w.api.times.check = time.Hour
+		w.want("a second administrator", w.manage("POST", "/user", `{"name":"second","password":"quite a long password","is_admin":true}`), 201)
+		second, err := w.service.Authenticate(t.Context(), "second", "quite a long password", "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		login := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("second:quite a long password"))
+		w.events(login)
+		w.closes("it is open", 1)
+		w.want("a change of another user", w.manage("POST", "/user", `{"name":"third","password":"quite a long password"}`), 201)
+		if change == "" {
+			w.want(what, w.manage("DELETE", fmt.Sprint("/user/", second.UserID), ""), 200)
+		} else {
+			w.want(what, w.manage("PUT", fmt.Sprint("/user/", second.UserID), change), 200)
+		}
+		w.closes(what, 0)
+	}
+}
+
 // An answer to HEAD has no events and ends.
 func TestEvents_Head(t *testing.T) {
 	w := newWorld(t, nil)
