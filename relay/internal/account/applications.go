@@ -13,12 +13,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-const (
-	tokenLength  = 30 // "A" and 29 characters of base62: 172 random bits, in the form that clients of Pushover accept
-	strictLength = 15 // the one form that clients which check it accept
-
-	maxGrace = 30 * 24 * time.Hour
-)
+const maxGrace = 30 * 24 * time.Hour
 
 // Applications lists the applications that v may see: all for an administrator, their own for a user.
 func (s *Accounts) Applications(ctx context.Context, v Principal) ([]Application, error) {
@@ -145,7 +140,12 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 	if limit := s.o.MaxApplications; limit > 0 && !v.Admin && len(s.cache.all(func(a *store.Application) bool { return a.OwnerID == row.OwnerID })) >= limit {
 		return nil, refusal.Conflict("", fmt.Sprintf("A user may have %d applications (limits.applications): delete some first.", limit))
 	}
-	err := s.update(ctx, func(tx *store.Tx) (err error) {
+	err := s.update(ctx, func(tx *store.Tx) error {
+		if row.RoomRight == rightOwn && !v.Admin {
+			if err := s.takeRoom(tx, row.OwnerID); err != nil {
+				return err
+			}
+		}
 		room, err := tx.RoomAt(address)
 		if err != nil {
 			return err
@@ -157,6 +157,22 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 		return nil, err
 	}
 	return s.cache.putApp(*row), nil
+}
+
+// takeRoom counts a room that the bot is to make: it stays when the application is deleted.
+func (s *Accounts) takeRoom(tx *store.Tx, owner int64) error {
+	limit := s.o.MaxApplications
+	if limit == 0 {
+		return nil
+	}
+	wait, err := tx.TakeRoom(owner, time.Now().UnixMilli(), (24*time.Hour).Milliseconds()/int64(limit))
+	if err != nil || wait == 0 {
+		return err
+	}
+	return &refusal.Error{
+		Kind: refusal.KindRateLimited, RetryAfter: time.Duration(wait) * time.Millisecond,
+		Message: fmt.Sprintf("%d rooms a day are made for a user (limits.applications): choose a room that you are in, or try again later.", limit),
+	}
 }
 
 // UpdateApplication changes an application. Waiting messages still go to the room they were accepted for.
@@ -305,9 +321,9 @@ func (s *Accounts) deleteApplications(ctx context.Context, also func(*store.Tx) 
 
 // newToken returns a token and its hash.
 func newToken(strict bool) (string, []byte) {
-	n := tokenLength
+	n := post.TokenLength
 	if strict {
-		n = strictLength
+		n = post.StrictLength
 	}
 	token := "A" + base62(n-1)
 	h := sha256.Sum256([]byte(token))

@@ -476,3 +476,41 @@ func TestCreateApplication_TooMany(t *testing.T) {
 		t.Error("one of three was deleted, and a third is made")
 	}
 }
+
+// Rooms outlive their applications, so those that are made for a user in a day are bounded, too, also by a relay that starts again.
+func TestCreateApplication_TooManyRooms(t *testing.T) {
+	const limit = 3
+	r := relaytest.NewRig(t, func(o *service.Options) { o.MaxApplications = limit })
+	u, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("u"), Password: p("password")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := account.Principal{UserID: u.ID, Name: u.Name}
+	again := func(v account.Principal, room *string) error {
+		issued, err := r.CreateApplication(ctx, v, account.ApplicationInput{Name: p("a"), Room: room})
+		if err != nil {
+			return err
+		}
+		return r.DeleteApplication(ctx, v, issued.Application.ID)
+	}
+	for i := range limit {
+		if err := again(user, nil); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	got := refused(again(user, nil))
+	if got.Kind != refusal.KindRateLimited || got.RetryAfter <= 0 || got.RetryAfter > 24*time.Hour/limit || !strings.Contains(got.Message, "3 rooms a day") {
+		t.Errorf("one too many: %+v", got)
+	}
+	if _, err := r.UpdateUser(ctx, r.Admin, u.ID, account.UserInput{Password: p("another password")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := again(user, nil); refused(err).Kind != refusal.KindRateLimited {
+		t.Errorf("after a change of the user: %v", err)
+	}
+	for range limit + 1 {
+		if err := again(r.Admin, nil); err != nil {
+			t.Errorf("an administrator: %v", err)
+		}
+	}
+}

@@ -142,7 +142,7 @@ type Limits struct {
 	Burst         int           `key:"burst" doc:"Messages at once within that rate; 0 means a minute's worth."`
 	Waiting       int64         `key:"waiting" doc:"Limit of waiting messages. One application may take as many of them as it leaves free, and those of one owner seven eighths."`
 	Wait          time.Duration `key:"wait" doc:"Limit of ?wait=."`
-	Applications  int           `key:"applications" min:"0" doc:"Most applications of a user other than an administrator; 0 means no limit."`
+	Applications  int           `key:"applications" min:"0" doc:"Most applications of a user other than an administrator, and rooms made for one a day; 0 means no limit."`
 }
 
 // History is about final messages.

@@ -26,6 +26,22 @@ func (tx *Tx) EndSessions(user int64) error {
 	return tx.db.Where("user_id = ?", user).Delete(&Session{}).Error
 }
 
+// TakeRoom counts a room that is made for a user, of whose day it takes a share in milliseconds. If no such share is left, it returns how
+// many milliseconds to wait.
+func (tx *Tx) TakeRoom(user, now, share int64) (wait int64, err error) {
+	const day = 24 * 60 * 60 * 1000
+	var until int64
+	err = tx.db.Model(&User{}).Clauses(forUpdate).Where("id = ?", user).Pluck("rooms_until", &until).Error
+	if err != nil {
+		return 0, err
+	}
+	until = max(min(until, now+day), now) + share // the clock may have been set back
+	if wait := until - now - day; wait > 0 {
+		return wait, nil
+	}
+	return 0, tx.db.Model(&User{}).Where("id = ?", user).Update("rooms_until", until).Error
+}
+
 // SetPasswordHash stores a user's password hash.
 func (tx *Tx) SetPasswordHash(user int64, hash string) error {
 	return tx.accounts().Model(&User{}).Where("id = ?", user).Update("password_hash", hash).Error

@@ -15,7 +15,8 @@ CREATE TABLE users (
     password_hash TEXT    NOT NULL,
     matrix_id     TEXT    NOT NULL DEFAULT '',
     is_admin      BOOLEAN NOT NULL DEFAULT false,
-    created_at    BIGINT  NOT NULL
+    created_at    BIGINT  NOT NULL,
+    rooms_until   BIGINT  NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX users_name ON users (lower(name));
 

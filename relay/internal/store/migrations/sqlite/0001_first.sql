@@ -15,7 +15,8 @@ CREATE TABLE users (
     password_hash TEXT    NOT NULL,
     matrix_id     TEXT    NOT NULL DEFAULT '',
     is_admin      INTEGER NOT NULL DEFAULT 0,
-    created_at    INTEGER NOT NULL
+    created_at    INTEGER NOT NULL,
+    rooms_until   INTEGER NOT NULL DEFAULT 0 -- by when the rooms that were made for the user are within the limit
 );
 CREATE UNIQUE INDEX users_name ON users (name);
 
