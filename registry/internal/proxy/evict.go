@@ -162,19 +162,31 @@ func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 		}
 		tags[t.Target] = append(tags[t.Target], t.Name)
 	}
-	for link, err := range tree.Revisions(ctx, n.o.Store, name) {
-		if err != nil {
-			return err
-		}
-		e := &entry{name: name, digest: link.Digest, tags: tags[link.Digest], used: link.Modified, ttl: s.TTL}
+	failed := func(d oci.Digest, err error) { n.failed(fmt.Errorf("%s@%s: %w", name, d, err)) }
+	add := func(link tree.Link, needs []oci.Digest) {
+		e := &entry{name: name, digest: link.Digest, tags: tags[link.Digest], used: link.Modified, ttl: s.TTL, needs: slices.Concat(needs, []oci.Digest{link.Digest})}
 		if at, ok := n.pulled.Of(name, link.Digest); ok && at.After(e.used) {
 			e.used = at
 		}
 		if err := n.needs(ctx, e); err != nil {
-			n.failed(fmt.Errorf("%s@%s: %w", name, e.digest, err))
-			continue
+			failed(e.digest, err)
+			return
 		}
 		n.entries = append(n.entries, e)
+	}
+	g, err := tree.ReadGraph(ctx, n.o.Store, name, func(link tree.Link, err error) error {
+		if tree.Unreadable(err) {
+			add(link, nil)
+		} else {
+			failed(link.Digest, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, node := range g.Nodes {
+		add(node.Link, node.Needs)
 	}
 	for _, alg := range tree.Algorithms() {
 		if err := n.links(ctx, layout.Layers(name, alg), alg, n.linked); err != nil {
@@ -184,18 +196,8 @@ func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 	return nil
 }
 
-// needs finds the blobs that a manifest needs. Indexes need none: their manifests are entries
-// of their own.
+// needs records what an entry needs, and how large it is.
 func (n *census) needs(ctx context.Context, e *entry) error {
-	e.needs = []oci.Digest{e.digest}
-	body, _, err := storage.Read(ctx, n.o.Store, layout.BlobData(e.digest), tree.MaxManifest)
-	if err == nil {
-		if refs, err := oci.ReadReferences(body); err == nil {
-			e.needs = append(append(e.needs, refs.Needed...), refs.Elsewhere...)
-		}
-	} else if !errors.Is(err, storage.ErrNotExist) && !errors.Is(err, storage.ErrTooLarge) {
-		return err
-	}
 	slices.Sort(e.needs)
 	e.needs = slices.Compact(e.needs)
 	for _, d := range e.needs {

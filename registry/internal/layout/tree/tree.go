@@ -120,17 +120,22 @@ const MaxManifest = 64 << 20
 // Manifest reads a stored manifest. Errors are those of the store, or have
 // ErrDamaged or ErrNotManifest inside.
 func Manifest(ctx context.Context, s storage.Store, digest oci.Digest) (m *oci.Manifest, size int64, err error) {
-	body, _, err := storage.Read(ctx, s, layout.BlobData(digest), MaxManifest)
+	body, err := manifestBytes(ctx, s, digest)
 	if err != nil {
 		return nil, 0, err
-	}
-	if digest.Algorithm().FromBytes(body) != digest {
-		return nil, 0, fmt.Errorf("%w: %s", ErrDamaged, digest)
 	}
 	if m, err = oci.ReadManifest(body); err != nil {
 		return nil, 0, fmt.Errorf("%w: %s: %w", ErrNotManifest, digest, err)
 	}
 	return m, int64(len(body)), nil
+}
+
+func manifestBytes(ctx context.Context, s storage.Store, digest oci.Digest) ([]byte, error) {
+	body, _, err := storage.Read(ctx, s, layout.BlobData(digest), MaxManifest)
+	if err == nil && digest.Algorithm().FromBytes(body) != digest {
+		err = fmt.Errorf("%w: %s", ErrDamaged, digest)
+	}
+	return body, err
 }
 
 // Blob is stored bytes, whatever has them.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -56,24 +57,19 @@ func (repo *repository) taggedRevisions() (all []*revision) {
 // spread sets a flag of the manifests, of those that they need or refer to as their
 // subject, and of those that refer to them.
 func (repo *repository) spread(flag func(*revision) *bool, from []*revision) {
-	referrers := map[oci.Digest][]*revision{}
-	for _, rev := range repo.revisions {
-		if rev.subject != "" {
-			referrers[rev.subject] = append(referrers[rev.subject], rev)
+	if repo.graph == nil {
+		repo.graph = tree.NewGraph()
+		for d, rev := range repo.revisions {
+			repo.graph.Add(d, &tree.Node{Needs: rev.needs, Subject: rev.subject})
 		}
 	}
-	for len(from) > 0 {
-		rev := from[len(from)-1]
-		from = from[:len(from)-1]
-		if *flag(rev) {
-			continue
-		}
-		*flag(rev) = true
-		from = append(from, referrers[rev.digest]...)
-		for _, d := range append(rev.needs[:len(rev.needs):len(rev.needs)], rev.subject) {
-			if to := repo.revisions[d]; to != nil {
-				from = append(from, to)
-			}
+	roots := make([]oci.Digest, len(from))
+	for i, rev := range from {
+		roots[i] = rev.digest
+	}
+	for d := range repo.graph.Component(roots) {
+		if rev := repo.revisions[d]; rev != nil {
+			*flag(rev) = true
 		}
 	}
 }

@@ -102,6 +102,7 @@ func (r *run) settleRevision(repo *repository, rev *revision, kept bool) {
 		return
 	}
 	delete(repo.revisions, rev.digest)
+	repo.graph = nil
 	r.count(func(p *Report) { p.Manifests.Freed++; p.Manifests.Kept-- })
 	r.emit(Event{Kind: OldManifest, Repository: repo.name, Digest: rev.digest})
 }

@@ -35,6 +35,7 @@ type revision struct {
 type repository struct {
 	name      oci.Name
 	revisions map[oci.Digest]*revision
+	graph     *tree.Graph // of the revisions, once all are read
 	layers    []*link
 	history   []tagLink // of tags, and tags whose manifest is gone
 

@@ -38,7 +38,7 @@ func settle(verdicts []*Verdict, g *graph) (held map[oci.Digest]bool) {
 		}
 	}
 	for {
-		held = g.closure(roots)
+		held = g.Closure(roots)
 		left := waiting[:0:0]
 		for _, v := range waiting {
 			if d, known := g.begins[v.subject]; !known || held[d] { // not in the repository: nothing says that it goes

@@ -151,14 +151,16 @@ func (p *planner) follow(ctx context.Context, name oci.Name, verdicts []*Verdict
 	}
 	held := settle(verdicts, g)
 	gone := map[oci.Digest]bool{}
-	for d, n := range g.nodes {
+	for d, n := range g.Nodes {
 		if held[d] {
 			continue
 		}
 		gone[d] = true
-		p.freed[d] = n.size
-		for _, b := range n.blobs {
-			p.freed[b] = -1
+		p.freed[d] = n.Size
+		for _, b := range n.Needs {
+			if g.Nodes[b] == nil {
+				p.freed[b] = -1
+			}
 		}
 	}
 	p.gone[name] = gone

@@ -30,6 +30,9 @@ func (p *planner) weigh(ctx context.Context) error {
 	}
 	for d, size := range p.freed {
 		size, err := p.size(ctx, d, size)
+		if errors.Is(err, storage.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -39,39 +42,33 @@ func (p *planner) weigh(ctx context.Context) error {
 	return nil
 }
 
-// size is that of the stored blob; nothing if it is not there.
+// size returns that of the stored blob.
 func (p *planner) size(ctx context.Context, d oci.Digest, known int64) (int64, error) {
 	if known >= 0 {
 		return known, nil
 	}
 	info, err := p.store.Stat(ctx, layout.BlobData(d))
-	if errors.Is(err, storage.ErrNotExist) {
-		err = nil
-	}
 	return info.Size, err
 }
 
 // claim takes out what a repository needs of what stays in it. One that cannot
 // be read keeps all that it has.
 func (p *planner) claim(ctx context.Context, name oci.Name) error {
-	for link, err := range tree.Revisions(ctx, p.store, name) {
-		if err != nil {
-			return err
-		}
-		if p.gone[name][link.Digest] {
+	g, err := tree.ReadGraph(ctx, p.store, name, nil)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return p.claimLayers(ctx, name)
+	}
+	for d, n := range g.Nodes {
+		if p.gone[name][d] {
 			continue
 		}
-		m, _, err := tree.Manifest(ctx, p.store, link.Digest)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			return p.claimLayers(ctx, name)
-		}
-		if err := p.keep(ctx, link.Digest); err != nil {
+		if err := p.keep(ctx, d); err != nil {
 			return err
 		}
-		for _, b := range blobsOf(m) {
+		for _, b := range n.Needs {
 			if err := p.keep(ctx, b); err != nil {
 				return err
 			}
@@ -92,7 +89,7 @@ func (p *planner) claimLayers(ctx context.Context, name oci.Name) error {
 	return nil
 }
 
-// keep says that something needs the blob.
+// keep takes a blob that something needs out of those that may be freed.
 func (p *planner) keep(ctx context.Context, d oci.Digest) error {
 	known, ok := p.freed[d]
 	if !ok {
@@ -100,6 +97,9 @@ func (p *planner) keep(ctx context.Context, d oci.Digest) error {
 	}
 	delete(p.freed, d)
 	size, err := p.size(ctx, d, known)
+	if errors.Is(err, storage.ErrNotExist) {
+		return nil
+	}
 	p.plan.Shared += size
 	return err
 }

@@ -3,6 +3,8 @@ package usage
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -10,14 +12,6 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
-
-// graph is the manifests of a repository, those that were deleted and can be restored among them.
-type graph struct {
-	refs      map[oci.Digest]oci.References
-	referrers map[oci.Digest][]oci.Digest
-	deleted   map[oci.Digest]bool // by themselves, or by the tag that pointed at them
-	tagged    []oci.Digest
-}
 
 // restorable counts the bytes of a repository that only what was deleted and can be restored needs.
 // Manifests that can't be read are left out: a collection would skip the repository or let them go.
@@ -29,30 +23,25 @@ func (c *counter) restorable(ctx context.Context, name oci.Name, i int32) error 
 	if err != nil || len(deleted) == 0 {
 		return err
 	}
-	g := graph{refs: map[oci.Digest]oci.References{}, referrers: map[oci.Digest][]oci.Digest{}, deleted: deleted}
-	for link, err := range tree.Revisions(ctx, c.store, name) {
-		if err == nil && link.Err == nil {
-			err = g.read(ctx, c.store, link.Target)
-		}
-		if err != nil {
-			return err
-		}
+	g, err := tree.ReadGraph(ctx, c.store, name, func(_ tree.Link, err error) error { return unlessUnreadable(err) })
+	if err != nil {
+		return err
 	}
 	for d := range deleted {
-		if _, known := g.refs[d]; known {
-			continue
-		}
-		if err := g.read(ctx, c.store, d); err != nil {
-			return err
+		if g.Nodes[d] == nil {
+			if err := unlessUnreadable(g.Read(ctx, c.store, tree.Link{Digest: d})); err != nil {
+				return err
+			}
 		}
 	}
+	var tagged []oci.Digest
 	for tag, err := range tree.Tags(ctx, c.store, name) {
 		if err != nil {
 			return err
 		}
-		g.tagged = append(g.tagged, tag.Target)
+		tagged = append(tagged, tag.Target)
 	}
-	for d := range g.onlyRestorable() {
+	for d := range onlyRestorable(g, deleted, tagged) {
 		k := keyOf(d)
 		b, known := c.blobs[k]
 		if !known {
@@ -96,58 +85,25 @@ func (c *counter) deletedFrom(ctx context.Context, name oci.Name) (map[oci.Diges
 	return all, nil
 }
 
-func (g *graph) read(ctx context.Context, s storage.Store, d oci.Digest) error {
-	body, _, err := storage.Read(ctx, s, layout.BlobData(d), tree.MaxManifest)
-	if errors.Is(err, storage.ErrNotExist) || errors.Is(err, storage.ErrTooLarge) {
+// unlessUnreadable returns err, or nil for a manifest that can't be read: what it needs is unknown.
+func unlessUnreadable(err error) error {
+	if tree.Unreadable(err) {
 		return nil
-	} else if err != nil {
-		return err
 	}
-	refs, err := oci.ReadReferences(body)
-	if err != nil {
-		return nil //nolint:nilerr // what it needs is unknown
-	}
-	g.refs[d] = *refs
-	if refs.Subject != "" {
-		g.referrers[refs.Subject] = append(g.referrers[refs.Subject], d)
-	}
-	return nil
+	return err
 }
 
 // onlyRestorable returns what the deleted manifests are and need, and no others do.
-func (g *graph) onlyRestorable() map[oci.Digest]bool {
-	gone := g.reach(g.deleted)
-	roots := map[oci.Digest]bool{}
-	for _, d := range g.tagged {
-		roots[d] = true
-	}
-	for d := range g.refs {
+func onlyRestorable(g *tree.Graph, deleted map[oci.Digest]bool, tagged []oci.Digest) map[oci.Digest]bool {
+	gone := g.Closure(slices.Collect(maps.Keys(deleted)))
+	roots := tagged
+	for d := range g.Nodes {
 		if !gone[d] {
-			roots[d] = true
+			roots = append(roots, d)
 		}
 	}
-	for d := range g.reach(roots) {
+	for d := range g.Closure(roots) {
 		delete(gone, d)
 	}
 	return gone
-}
-
-// reach returns the manifests, all that they need, and what refers to them.
-func (g *graph) reach(roots map[oci.Digest]bool) map[oci.Digest]bool {
-	reached := map[oci.Digest]bool{}
-	var todo []oci.Digest
-	for d := range roots {
-		todo = append(todo, d)
-	}
-	for len(todo) > 0 {
-		d := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if reached[d] {
-			continue
-		}
-		reached[d] = true
-		todo = append(todo, g.refs[d].Needed...)
-		todo = append(todo, g.referrers[d]...)
-	}
-	return reached
 }

@@ -3,6 +3,8 @@ package verify
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -80,34 +82,24 @@ func (v *verification) linked(ctx context.Context, key string) bool {
 	return err == nil
 }
 
-// users are the manifests of the repository that need one of the blobs, or a manifest.
+// users returns the manifests of the repository that need one of the blobs, or a manifest.
 func (v *verification) users(ctx context.Context, name oci.Name, blobs map[oci.Digest]*Finding) map[oci.Digest][]oci.Digest {
 	users := map[oci.Digest][]oci.Digest{}
-	for link, err := range tree.Revisions(ctx, v.Store, name) {
-		if err != nil {
-			break
-		}
-		m, _, err := tree.Manifest(ctx, v.Store, link.Digest)
-		if err != nil {
-			continue
-		}
-		needs := func(d oci.Digest) { users[d] = append(users[d], link.Digest) }
-		for i := range m.Manifests {
-			needs(m.Manifests[i].Digest)
-		}
-		for i := range m.Layers {
-			if d := m.Layers[i].Digest; blobs[d] != nil {
-				needs(d)
+	g, err := tree.ReadGraph(ctx, v.Store, name, func(tree.Link, error) error { return nil })
+	if err != nil {
+		return users
+	}
+	for _, by := range slices.Sorted(maps.Keys(g.Nodes)) {
+		for _, d := range g.Nodes[by].Needs {
+			if blobs[d] != nil || g.Nodes[d] != nil {
+				users[d] = append(users[d], by)
 			}
-		}
-		if m.Config != nil && blobs[m.Config.Digest] != nil {
-			needs(m.Config.Digest)
 		}
 	}
 	return users
 }
 
-// tagged is the first tag of each manifest that has one.
+// tagged returns the first tag of each manifest that has one.
 func (v *verification) tagged(ctx context.Context, name oci.Name) map[oci.Digest]oci.Tag {
 	tags := map[oci.Digest]oci.Tag{}
 	for tag, err := range tree.Tags(ctx, v.Store, name) {
