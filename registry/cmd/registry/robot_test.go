@@ -19,7 +19,7 @@ import (
 func TestRobotCommands_AreAudited(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "audit.log")
-	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\naudit: {file: "+file+", maxsize: 1}\n")
+	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\naudit: {file: "+file+"}\n")
 	do := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer

@@ -20,26 +20,13 @@ func openAudit(cfg *config.Audit, stdout io.Writer, mayBeFull bool, log *zap.Log
 		return nil, nil //nolint:nilnil // no audit log is configured
 	}
 	var sinks []io.WriteCloser
-	fail := func(key string, err error) (*audit.Log, error) {
-		for _, sink := range sinks {
-			err = errors.Join(err, sink.Close())
-		}
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
 	if cfg.File != "" {
-		file, err := audit.OpenFile(cfg.File, int64(cfg.MaxSize), cfg.Keep)
+		file, err := audit.OpenFile(cfg.File)
 		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 		if err != nil && (!full || !mayBeFull) {
-			return fail("audit.file", err)
+			return nil, errors.Join(fmt.Errorf("audit.file: %w", err), file.Close())
 		}
 		sinks = append(sinks, file)
-	}
-	if cfg.Syslog != "" {
-		sink, err := audit.OpenSyslog(cfg.Syslog)
-		if err != nil {
-			return fail("audit.syslog", err)
-		}
-		sinks = append(sinks, sink)
 	}
 	if cfg.Stdout {
 		sinks = append(sinks, audit.Unclosed{Writer: stdout})
@@ -47,16 +34,11 @@ func openAudit(cfg *config.Audit, stdout io.Writer, mayBeFull bool, log *zap.Log
 	return audit.New(log, sinks...), nil
 }
 
-// OpenCommandAudit opens the audit log for a command, whether or not a server is running. It leaves
-// rotation to the server, and writes to stderr instead of stdout, where the command's answer goes.
+// OpenCommandAudit opens the audit log for a command, whether or not a server is running. It writes to
+// stderr instead of stdout, where the command's answer goes.
 // The disk may be full: the command may be there to help.
 func OpenCommandAudit(stderr io.Writer, cfg *config.Audit, log *zap.Logger) (*audit.Log, error) {
-	if cfg == nil {
-		return nil, nil //nolint:nilnil // there need not be one
-	}
-	own := *cfg
-	own.MaxSize = 0
-	return openAudit(&own, stderr, true, log)
+	return openAudit(cfg, stderr, true, log)
 }
 
 // watchAudit counts the lines that are lost.

@@ -52,7 +52,7 @@ func TestReload_IsAudited(t *testing.T) {
 	*cfg = config.Default()
 	var broken error
 	cfg.Access = &config.Access{File: rules}
-	sink, err := audit.OpenFile(file, 0, 1)
+	sink, err := audit.OpenFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package audit writes who did what, a line of JSON for each act, to a file, standard
-// output or syslog. A request waits for it within bounds, and lines that are lost or
-// dropped are counted in the log itself.
+// Package audit writes who did what, a line of JSON for each act, to a file or standard
+// output. A request waits for it within bounds, and lines that are lost
+// are counted in the log itself.
 package audit
 
 import (
@@ -24,7 +24,7 @@ const (
 	maxWait = 2 * time.Second
 )
 
-// errSlow is why a line is lost that no sink has refused.
+// errSlow is the cause of a lost line that no sink has refused.
 var errSlow = errors.New("the queue was full")
 
 // Log writes records. The nil *Log writes nothing.
@@ -35,7 +35,7 @@ type Log struct {
 	reads  chan []byte   // lines of pulls and refusals
 	ending chan struct{} // closed by Close
 	fold   fold
-	lost   atomic.Uint64 // that no line has told yet
+	lost   atomic.Uint64 // that no line has counted yet
 	total  atomic.Uint64 // lost since the start
 	done   sync.WaitGroup
 	cause  error // of the last line that was lost; valid once done
@@ -84,7 +84,7 @@ func (l *Log) lose() {
 	l.total.Add(1)
 }
 
-// Lost is how many lines were lost since the start.
+// Lost returns the number of lines that were lost since the start.
 func (l *Log) Lost() uint64 {
 	if l == nil {
 		return 0

@@ -9,32 +9,26 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // readsSuffix is appended to the name of the file for pulls and refusals.
 const readsSuffix = ".reads"
 
-// File is a sink that appends to a file and starts another one when it is large: the
-// full ones are called PATH.1, the newest, to PATH.<keep>. Pulls and refusals, of which
-// anyone may cause any number, go to PATH.reads, so that they never rotate others away.
+// File is a sink that appends to a file, which another program may rotate. Pulls and refusals, of which
+// anyone may cause any number, go to PATH.reads, so that a rotation by size keeps the others.
 type File struct {
-	path    string
-	maxSize int64 // 0 = never another one
-	keep    int
-	reads   *File // nil for that file itself
+	path  string
+	reads *File // nil for that file itself
 
-	mu      sync.Mutex
-	file    *os.File // nil = has to be opened
-	size    int64
-	dropped []byte // the line about a file that a rotation has replaced, until it is written
+	mu   sync.Mutex
+	file *os.File // nil = has to be opened
 }
 
 // OpenFile opens or makes the file, readable by its owner only. One that root makes belongs
 // to the owner of the directory: a command of an administrator must not keep the server, which
 // runs as another user, from writing there. After an error Write tries again.
-func OpenFile(path string, maxSize int64, keep int) (*File, error) {
-	f := &File{path: path, maxSize: maxSize, keep: keep, reads: &File{path: path + readsSuffix, maxSize: maxSize, keep: keep}}
+func OpenFile(path string) (*File, error) {
+	f := &File{path: path, reads: &File{path: path + readsSuffix}}
 	return f, errors.Join(f.open(), f.reads.open())
 }
 
@@ -47,8 +41,8 @@ func (f *File) open() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	f.file, f.size = file, info.Size()
-	if err := f.endLine(); err != nil {
+	f.file = file
+	if err := f.endLine(info.Size()); err != nil {
 		f.drop() // otherwise the next line would continue where the last one was cut off
 		return err
 	}
@@ -105,16 +99,15 @@ func likeDirectory(file *os.File, err error) (*os.File, error) {
 
 // endLine ends a line that a crash or a full disk has cut off, so that the next one
 // stands alone.
-func (f *File) endLine() error {
-	if f.size == 0 {
+func (f *File) endLine(size int64) error {
+	if size == 0 {
 		return nil
 	}
 	var last [1]byte
-	if _, err := f.file.ReadAt(last[:], f.size-1); err != nil || last[0] == '\n' {
+	if _, err := f.file.ReadAt(last[:], size-1); err != nil || last[0] == '\n' {
 		return err
 	}
-	n, err := f.file.Write([]byte{'\n'})
-	f.size += int64(n)
+	_, err := f.file.Write([]byte{'\n'})
 	return err
 }
 
@@ -122,51 +115,16 @@ func (f *File) endLine() error {
 func (f *File) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file != nil && f.maxSize > 0 && f.size > 0 && f.size+int64(len(line)) > f.maxSize {
-		f.rotate()
-	}
 	if f.file == nil {
 		if err := f.open(); err != nil {
 			return 0, err
 		}
 	}
-	if f.dropped != nil {
-		if _, err := f.append(f.dropped); err != nil {
-			return 0, err
-		}
-		f.dropped = nil
-	}
-	return f.append(line)
-}
-
-func (f *File) append(line []byte) (int, error) {
 	n, err := f.file.Write(line)
-	f.size += int64(n)
 	if err != nil {
 		f.drop() // what was cut off gets its end when the file is opened again
 	}
 	return n, err
-}
-
-// rotate renames each file to the next number, and notes what the oldest held, which is gone
-// then. If that fails, the present file grows on: no line is lost.
-func (f *File) rotate() {
-	oldest := fmt.Sprintf("%s.%d", f.path, max(f.keep, 1))
-	info, err := os.Stat(oldest)
-	for i := f.keep - 1; i >= 1; i-- {
-		_ = os.Rename(fmt.Sprintf("%s.%d", f.path, i), fmt.Sprintf("%s.%d", f.path, i+1))
-	}
-	if os.Rename(f.path, f.path+".1") != nil {
-		return
-	}
-	f.drop()
-	if now, nowErr := os.Stat(oldest); err == nil && nowErr == nil && !os.SameFile(info, now) {
-		until := info.ModTime().UTC().Format(time.RFC3339)
-		f.dropped = encode(Record{
-			Time: time.Now(), Event: "dropped", Reference: filepath.Base(oldest),
-			Change: fmt.Sprintf("%d bytes of lines until %s are gone", info.Size(), until),
-		})
-	}
 }
 
 // Reopen opens the file again at the next line.

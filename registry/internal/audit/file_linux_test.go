@@ -23,7 +23,7 @@ func TestFile_EndsACutLineOnceThereIsRoom(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
-	f, err := OpenFile(path, 0, 0)
+	f, err := OpenFile(path)
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v", err)
 	}

@@ -18,7 +18,7 @@ const (
 // Record is one line.
 type Record struct {
 	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot revoked, token created, token revoked, maintenance, reload, lost, dropped
+	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot revoked, token created, token revoked, maintenance, reload, lost
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
 	Token      string            `json:"token,omitempty"`   // ID of the personal access token that proved the caller, or that the event is about
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave
@@ -28,7 +28,7 @@ type Record struct {
 	Reference  string            `json:"reference,omitempty"` // tag, digest, upload, robot, command or file
 	Digest     string            `json:"digest,omitempty"`
 	Moved      map[string]string `json:"moved,omitempty"`  // tags that pointed at another manifest before: tag → digest
-	Change     string            `json:"change,omitempty"` // the rights of a robot, what a reload has changed, what a rotation dropped
+	Change     string            `json:"change,omitempty"` // the rights of a robot, what a reload has changed
 	Status     int               `json:"status,omitempty"`
 	Reason     string            `json:"reason,omitempty"` // of a refusal
 	Result     string            `json:"result,omitempty"` // of what no request asked for: Succeeded or Failed
@@ -43,7 +43,7 @@ const (
 	Failed    = "failed"
 )
 
-// ResultOf is Failed for an error.
+// ResultOf returns Failed for an error.
 func ResultOf(err error) string {
 	if err != nil {
 		return Failed

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"strings"
 
 	"slipway/registry/internal/access"
@@ -95,18 +94,12 @@ func addRuleErrors(p *config.Problems, section string, err error) {
 
 // Audit is the log of callers and their actions.
 type Audit struct {
-	File    string      `key:"file" doc:"File for the log; pulls and refusals go to a second one with .reads appended. One of file, stdout and syslog is required."`
-	MaxSize config.Size `key:"maxsize" doc:"Size at which the file is rotated to .1; 0 never."`
-	Keep    int         `key:"keep" min:"1" doc:"Rotated files to keep of each."`
-	Stdout  bool        `key:"stdout" doc:"Write the lines to standard output."`
-	Syslog  string      `key:"syslog" doc:"Send the lines to syslog: local, or a URL such as udp://log.example.org:514."`
+	File   string `key:"file" doc:"File for the log; pulls and refusals go to a second one with .reads appended. SIGHUP reopens both. One of file and stdout is required."`
+	Stdout bool   `key:"stdout" doc:"Write the lines to standard output."`
 }
 
 func (a *Audit) validate(p *config.Problems) {
-	if a.File == "" && !a.Stdout && a.Syslog == "" {
-		p.Addf("audit", "names no place: write file, stdout or syslog")
-	}
-	if u, err := url.Parse(a.Syslog); a.Syslog != "" && a.Syslog != "local" && (err != nil || u.Host == "" || u.Scheme != "udp" && u.Scheme != "tcp") {
-		p.Addf("audit.syslog", "must be local or a URL such as udp://log.example.org:514")
+	if a.File == "" && !a.Stdout {
+		p.Addf("audit", "names no place: write file or stdout")
 	}
 }

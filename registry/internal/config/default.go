@@ -28,7 +28,7 @@ func Default() Config {
 			None: &None{},
 		},
 		Access:  &Access{},
-		Audit:   &Audit{MaxSize: 100 << 20, Keep: 10},
+		Audit:   &Audit{},
 		HTTP:    defaultHTTP(),
 		Health:  defaultHealth(),
 		Catalog: Catalog{MaxEntries: 1000},

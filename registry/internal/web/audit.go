@@ -36,7 +36,7 @@ type act struct {
 	Uploads int // 0 = this isn't an upload
 }
 
-// Where is the repository with the tag or digest, as clients write it, or what else the line is about.
+// Where returns the repository with the tag or digest, as clients write it, or what else the line is about.
 func (a act) Where() string {
 	switch {
 	case a.Uploads > 0 || a.Reference == "":
