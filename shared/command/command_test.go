@@ -79,7 +79,7 @@ func TestRun(t *testing.T) {
 		{"carry stone", 1, "", "boat: too heavy\n"},
 		{"carry", 1, "", "boat: THING is missing; usage: boat carry THING [flags]\n"},
 		{"carry stone oar", 1, "", "boat: accepts 1 arg(s), received 2; usage: boat carry THING [flags]\n"},
-		{"carry stone --for 1d", 1, "", `boat: --for: "1d" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
+		{"carry stone --for 1d", 1, "", `boat: --for: "1d" is not a duration such as 10s, 5m or 168h; write 24h; usage: boat carry THING [flags]`},
 		{"carry stone --for 24", 1, "", `boat: --for: "24" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
 		{"carry stone --for long", 1, "", `boat: --for: "long" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
 		{"carry stone --near", 1, "", "boat: unknown flag: --near; usage: boat carry THING [flags]\n"},

@@ -92,9 +92,15 @@ func (f *field) tooLow(n int64) error {
 	return nil
 }
 
-// NotDuration is the error for text that is not a duration.
+// NotDuration is the error for text that is not a duration. It converts days, which Go's durations lack.
 func NotDuration(text string) error {
-	return fmt.Errorf("%q is not a duration such as 10s, 5m or 168h", text)
+	hint := ""
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		if days, err := strconv.ParseUint(number, 10, 16); err == nil {
+			hint = fmt.Sprintf("; write %dh", 24*days)
+		}
+	}
+	return fmt.Errorf("%q is not a duration such as 10s, 5m or 168h%s", text, hint)
 }
 
 // FormatDuration writes a duration without the zeros that Duration.String puts at the end: 24h.

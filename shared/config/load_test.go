@@ -212,7 +212,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"bare duration in a variable", "", []string{"REGISTRY_HTTP_DRAIN=5"}, []string{"http.drain: \"5\" is not a duration such as 10s, 5m or 168h (REGISTRY_HTTP_DRAIN)"}},
 		{"several unreadable values", "http: {drain: 5, body: x}\nlog: {level: z}", nil, []string{`http.drain: "5"`, `http.body: "x"`, `log.level: "z"`}},
 		{"no duration", "http: {drain: soon}", nil, []string{`http.drain: "soon" is not a duration such as 10s`}},
-		{"days", "http: {drain: 2d}", nil, []string{`http.drain: "2d" is not a duration such as 10s, 5m or 168h`}},
+		{"days", "http: {drain: 2d}", nil, []string{`http.drain: "2d" is not a duration such as 10s, 5m or 168h; write 48h (c.yml:1)`}},
 		{"no boolean", "storage: {delete: {enabled: maybe}}", nil, []string{`storage.delete.enabled: "maybe" is neither true nor false`}},
 		{"no size", "http: {body: -1}", nil, []string{`http.body: "-1" is not a size such as 4MiB`}},
 		{"too low", "http: {drain: -1s, body: 0}", nil, []string{"http.drain: must not be negative (c.yml:1)", "http.body: must be above 0 (c.yml:1)"}},

@@ -41,6 +41,9 @@ func newRobotCreateCommand() *cobra.Command {
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[0]
+			if (len(r.Repositories) == 0) != (len(r.Allow) == 0) {
+				return errors.New("--repositories and --allow belong together: give both, or neither for a robot that only access rules name")
+			}
 			if err := notNegative("--expires", expires); err != nil {
 				return err
 			}
