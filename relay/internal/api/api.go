@@ -70,6 +70,7 @@ type API struct {
 	big, bigStranger *request.Places // of big bodies in memory
 	streams          *request.Places
 	holding          *request.Places // of streams that hold messages
+	changes          ntfyChanges
 	times            streamTimes
 	files            *request.Places // of bodies with files
 }

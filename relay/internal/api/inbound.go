@@ -152,20 +152,36 @@ func (a *API) receipt(in *protocol.Request, v account.Principal, r *protocol.Rec
 	return *found, nil
 }
 
-// endSequence withdraws the message that a sequence names, or acknowledges its alert. Without one there is nothing to do.
+// endSequence withdraws the message that a sequence names, or acknowledges its alert. Subscribers learn of it even if there is no message.
 func (a *API) endSequence(ctx context.Context, v account.Principal, s *protocol.Sequence) error {
 	id, err := a.service.Named(ctx, v, s.Key, s.Message)
-	if err != nil || id == 0 {
+	if err != nil {
 		return err
 	}
-	if s.Withdraw {
-		_, err = a.service.Cancel(ctx, v, id)
+	change := ntfyChange{application: v.ApplicationID, kind: protocol.NtfyClear, sequence: s.Key}
+	var m post.View
+	switch {
+	case s.Withdraw:
+		change.kind = protocol.NtfyDelete
+		if id != 0 {
+			m, err = a.service.Cancel(ctx, v, id)
+		}
+	case id != 0:
+		if m, err = a.service.Acknowledge(ctx, v, id); refusal.KindOf(err) == refusal.KindConflict { // it has no open alert
+			m, err = a.service.Message(ctx, v, id)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	if _, err = a.service.Acknowledge(ctx, v, id); refusal.KindOf(err) == refusal.KindConflict { // it has no open alert
-		return nil
+	if m.ID != 0 {
+		change.sequence = protocol.NtfySequenceOf(m)
 	}
-	return err
+	if change.after, err = a.service.Horizon(ctx); err != nil {
+		return err
+	}
+	a.changes.publish(change)
+	return nil
 }
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.

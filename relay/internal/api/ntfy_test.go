@@ -265,7 +265,52 @@ func TestNtfySubscribe(t *testing.T) {
 	if _, text, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(text), `"message":"two"`) {
 		t.Errorf("the WebSocket has %s, %v", text, err)
 	}
+	events, err := http.Get(w.base + "/" + token + "/sse") //nolint:noctx // it ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	sse := bufio.NewScanner(events.Body)
+	line := func(want string) {
+		t.Helper()
+		for sse.Scan() {
+			if sse.Text() == want {
+				return
+			}
+		}
+		t.Errorf("there is no %q: %v", want, sse.Err())
+	}
+	line("event: open")
+	w.want("cleared by its id", w.ask("PUT", "/"+token+"/"+protocol.NtfyID(1)+"/clear", ""), 200)
+	line("event: message_clear")
+	if e := next(); e.Sequence != "seq" || !strings.HasPrefix(e.Message, "Acknowledged by") {
+		t.Errorf("before the clearing comes %+v", e)
+	}
+	if e := next(); e.Event != protocol.NtfyClear || e.Sequence != "seq" || e.Topic != token || e.ID == "" || e.Time == 0 {
+		t.Errorf("the clearing is %+v", e)
+	}
+	other := w.app(named("other")).Token
+	w.want("another's", w.ask("DELETE", "/"+other+"/seq", ""), 200)
+	w.want("nothing", w.ask("DELETE", "/"+token+"/nothing", ""), 200)
+	if e := next(); e.Event != protocol.NtfyDelete || e.Sequence != "nothing" {
+		t.Errorf("the deletion of nothing is %+v", e)
+	}
+	w.want("deleted", w.ask("DELETE", "/"+token+"/seq", ""), 200)
+	line("event: message_delete")
+	if e := next(); e.Event != protocol.NtfyDelete || e.Sequence != "seq" {
+		t.Errorf("the deletion is %+v", e)
+	}
+	w.want("urgent", w.ask("POST", "/"+token, "urgent", "Priority: 5"), 200)
+	if _, text, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(text), `"message":"urgent"`) {
+		t.Errorf("the filter lets %s through, %v", text, err)
+	}
+	w.api.changes.mu.Lock()
+	if n := len(w.api.changes.subscribers); n != 3 {
+		t.Errorf("%d subscribers, want 3", n)
+	}
+	w.api.changes.mu.Unlock()
 	_ = conn.Close(websocket.StatusNormalClosure, "")
+	events.Body.Close()
 	resp.Body.Close()
 	w.closes("all", 0)
 }

@@ -133,6 +133,12 @@ func (s *subscription) overWebSocket(w http.ResponseWriter, r *http.Request) err
 
 // run sends what the subscription asks for until the client is gone.
 func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
+	var applications []int64
+	for i := range s.readers {
+		applications = append(applications, s.readers[i].reads())
+	}
+	changes, release := s.a.changes.subscribe(applications)
+	defer release()
 	if !s.q.poll {
 		if s.write(protocol.NewNtfyEvent("open", s.topics, time.Now())) != nil {
 			return nil
@@ -148,6 +154,7 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 	defer keep.Stop()
 	again := time.NewTicker(heldEvery)
 	defer again.Stop()
+	var change *ntfyChange // not sent yet
 	for {
 		sent, err := s.sendNew(ctx)
 		if err != nil {
@@ -156,6 +163,16 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 		if sent {
 			continue
 		}
+		next := changes
+		switch {
+		case change == nil:
+		case s.streams[0].Position() < change.after:
+			next = nil
+		case s.sendChange(change) != nil:
+			return nil
+		default:
+			change = nil
+		}
 		var due <-chan time.Time
 		if len(s.held) > 0 {
 			due = again.C
@@ -163,6 +180,8 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 		select {
 		case <-s.streams[0].Moved(): // all have the same
 			s.dirty = true
+		case c := <-next:
+			change = &c
 		case <-due:
 			err = s.sendHeld(ctx)
 		case <-keep.C:
@@ -209,6 +228,19 @@ func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 		sent = sent || some
 	}
 	return sent, nil
+}
+
+func (s *subscription) sendChange(c *ntfyChange) error {
+	for i := range s.readers {
+		if s.readers[i].reads() != c.application {
+			continue
+		}
+		e := protocol.NewNtfyEvent(c.kind, s.readers[i].topic, time.Now())
+		if e.Sequence = c.sequence; s.q.passes(e) {
+			return s.write(e)
+		}
+	}
+	return nil
 }
 
 // hold keeps a delayed message for later. It reports whether m is one.

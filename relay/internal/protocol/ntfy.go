@@ -250,9 +250,9 @@ func ntfyChange(r *Request) (b Batch, ok bool) {
 	m := ntfyMessage{Topic: r.Path["topic"], Sequence: r.Path["sequence"]}
 	switch {
 	case r.Method == http.MethodDelete:
-		m.event = "message_delete"
+		m.event = NtfyDelete
 	case r.Path["mark"] != "":
-		m.event = "message_clear"
+		m.event = NtfyClear
 	default:
 		return b, false
 	}

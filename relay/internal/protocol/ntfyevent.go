@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,7 @@ type NtfyEvent struct {
 	Sequence    string          `json:"sequence_id,omitempty"` // only where it isn't the id
 	Time        int64           `json:"time"`
 	Expires     int64           `json:"expires,omitempty"`
-	Event       string          `json:"event"` // open, keepalive, message, message_delete, message_clear
+	Event       string          `json:"event"` // open, keepalive, message, NtfyDelete, NtfyClear
 	Topic       string          `json:"topic"`
 	Title       string          `json:"title,omitempty"`
 	Message     string          `json:"message,omitempty"`
@@ -45,6 +46,12 @@ const (
 	ntfyIDLength = 12
 )
 
+// Events of a sequence.
+const (
+	NtfyDelete = "message_delete"
+	NtfyClear  = "message_clear"
+)
+
 // NtfyID returns the id of a message as ntfy's clients know it. It is its sequence, too.
 func NtfyID(id int64) string { return fmt.Sprintf("%0*d", ntfyIDLength, id) }
 
@@ -55,6 +62,14 @@ func NtfyNumber(id string) int64 {
 		return 0
 	}
 	return int64(n) //nolint:gosec // 63 bits
+}
+
+// NtfySequenceOf returns the sequence by which subscribers know a message.
+func NtfySequenceOf(m post.View) string {
+	if ntfySequence.MatchString(m.Key) && NtfyNumber(m.Key) != m.ID {
+		return m.Key
+	}
+	return NtfyID(cmp.Or(m.Target, m.ID))
 }
 
 // NewNtfyEvent returns an event that is no message.
@@ -105,11 +120,8 @@ func ShowNtfy(m post.View, topic, base string) NtfyEvent {
 		ID: NtfyID(m.ID), Time: at.Unix(), Expires: at.Add(ntfyExpiry).Unix(), Event: "message", Topic: topic, Title: m.Title,
 		Message: format.Message{Body: m.Body, Note: m.Note, ContentType: m.ContentType}.Source(),
 	}
-	switch {
-	case ntfySequence.MatchString(m.Key) && NtfyNumber(m.Key) != m.ID:
-		e.Sequence = m.Key
-	case m.Target != 0:
-		e.Sequence = NtfyID(m.Target)
+	if sequence := NtfySequenceOf(m); sequence != e.ID {
+		e.Sequence = sequence
 	}
 	if m.Priority != 0 {
 		e.Priority = m.Priority + 3

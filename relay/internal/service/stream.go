@@ -120,6 +120,15 @@ func (s *Inbox) NewStream(ctx context.Context, v account.Principal, after int64)
 	return &Stream{inbox: s, reading: r, moved: moved}, nil
 }
 
+// Horizon returns the ID up to which the outbox is complete.
+func (s *Inbox) Horizon(ctx context.Context) (int64, error) {
+	horizon, err := s.store.Horizon(ctx)
+	if err != nil {
+		return 0, refusal.Unreadable(err)
+	}
+	return horizon, nil
+}
+
 // Only limits the stream to an application; 0 leaves it as it is.
 func (st *Stream) Only(application int64) {
 	if application != 0 {
