@@ -30,7 +30,7 @@ func checkTLS(t *testing.T, s *stack, youRead func(*testing.T, string) string) {
 	}
 	before := secrets()
 	s.change(t, "tls")
-	s.compose(t, password+"\n", "run", "--rm", "--no-deps", "-T", "registry", "htpasswd", "--password-stdin", "/etc/docker/registry/auth/htpasswd", "alice")
+	s.compose(t, password+"\n", "run", "--rm", "--no-deps", "-T", "registry", "htpasswd", "--password-stdin", "/etc/distribution/auth/htpasswd", "alice")
 	s.compose(t, "", "up", "-d")
 	if secrets() != before {
 		t.Error("the secrets changed")

@@ -52,7 +52,7 @@ func TestCommands(t *testing.T) {
 	if out, _ := s.relay("app", "create", "unknown", "--room", "#nowhere:localhost", "--config", file); strings.Count(out, "does not know the alias") != 1 {
 		t.Errorf("of an alias that nobody knows it says:\n%s", out)
 	}
-	s.says(0, nil, "app", "delete", "unknown", "--config", file)
+	s.says(0, nil, "app", "delete", "unknown", "--yes", "--config", file)
 	room, err := s.owner.CreateRoom(s.ctx, "without the bot", nil, nil)
 	s.must(err)
 	s.says(0, []string{"warning: The bot is not in the room " + room + " (outside): invite it"}, "app", "create", "outside", "--room", room, "--config", file)

@@ -21,8 +21,8 @@ func TestFirstMessage(t *testing.T) {
 	var content object
 	s.must(json.Unmarshal(events[0].Content, &content))
 	for field, want := range map[string]string{
-		"body": "[highest] Backup\n\n12 GB in 3 minutes", "msgtype": "m.text", "format": "org.matrix.custom.html",
-		"formatted_body": "<p><strong><span data-mx-color=\"#ed1f11\">[highest] Backup</span></strong></p>\n<p><strong>12 GB</strong> in <code>3</code> minutes</p>",
+		"body": "[max] Backup\n\n12 GB in 3 minutes", "msgtype": "m.text", "format": "org.matrix.custom.html",
+		"formatted_body": "<p><strong><span data-mx-color=\"#ed1f11\">[max] Backup</span></strong></p>\n<p><strong>12 GB</strong> in <code>3</code> minutes</p>",
 	} {
 		if content.text(field) != want {
 			t.Errorf("%s = %q, want %q", field, content.text(field), want)

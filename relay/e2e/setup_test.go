@@ -195,7 +195,7 @@ func TestSetup(t *testing.T) {
 		g.setup(0, []string{"secrets: already exist", "its token in ", "membership of @" + g.person + ":localhost: join"})
 	}
 	g.serve()
-	g.setup(0, []string{"its token in "}, "--relay", g.url)
+	g.setup(0, []string{"its token in "}, "--url", g.url)
 	g.setup(0, []string{"its token in "})
 	if g.secret("relay_token") != token {
 		t.Error("the token has changed")
@@ -351,5 +351,5 @@ func (g *ground) refusesWhileServed() {
 	g.setup(0, nil)
 	g.serve()
 	g.addr = programtest.FreeAddr(g.T) // the configuration of the setup names another address
-	g.setup(1, []string{"database", "in use", "--relay"})
+	g.setup(1, []string{"database", "in use", "--url"})
 }

@@ -25,6 +25,7 @@ func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Write
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	return root
 }
 
@@ -32,23 +33,34 @@ func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Write
 // sentence on the program's stderr; one of the arguments is how the command is
 // called.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	Complete(root, args...)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
+	}
+	return exitCode(err)
+}
+
+// Complete gives the program the commands help and completion, its checks of usage, and the lines of its help. Run calls it.
+func Complete(root *cobra.Command, args ...string) {
+	if len(root.Groups()) > 0 {
+		last := root.Groups()[len(root.Groups())-1].ID
+		root.SetHelpCommandGroupID(last)
+		root.SetCompletionCommandGroupID(last)
+	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
-	tellUsage(root)
-	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
-		return 1
-	}
-	return 0
+	checkUsage(root)
+	wrapHelp(root)
 }
 
 // first describes what to do first with a program.
 func first(out io.Writer, name, short string) error {
 	_, err := fmt.Fprintf(out, `%[1]s: %[2]s
 
-  %[1]s config check FILE   check a configuration; config.example.yml has every setting
-  %[1]s serve FILE          run the service
+  %[1]s config check --config FILE   check a configuration; config.example.yml has every setting
+  %[1]s serve FILE                   run the service
   docs/README.md, in the archive and in the sources, has a page for each task
 
 %[1]s --help lists all commands.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,16 +25,15 @@ type settings struct {
 func program(out, errout io.Writer) *cobra.Command {
 	root := command.New(build.Of("boat", "v1.2.3", "abc", "today"), "Carry things", strings.NewReader(""), out, errout)
 	carry := &cobra.Command{Use: "carry THING", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return errors.New("too heavy") }}
-	carry.Flags().Duration("for", 0, "how long")
+	var d time.Duration
+	command.DurationFlag(carry.Flags(), &d, "for", 0, "how long")
 	carry.Flags().Bool("far", false, "to the other side")
-	var file string
 	look := command.Config(command.Configuration{
-		Service: "boat",
-		Sources: "the file and the BOAT_ variables",
-		Flags:   func(cmd *cobra.Command) { cmd.Flags().StringVar(&file, "config", "", "file") },
-		Load: func(args []string) (any, *config.Report, error) {
+		Service:  "boat",
+		Variable: "BOAT_CONFIG", Path: "/etc/boat.yml",
+		Load: func(file string) (any, *config.Report, error) {
 			cfg := settings{Port: 80}
-			report, err := config.Load(&cfg, config.Options{File: strings.Join(append(args, file), ""), Prefix: "BOAT"})
+			report, err := config.Load(&cfg, config.Options{File: file, Prefix: "BOAT"})
 			return &cfg, report, err
 		},
 		Reference: func(w io.Writer) error {
@@ -47,8 +47,8 @@ func program(out, errout io.Writer) *cobra.Command {
 	root.AddCommand(carry, hold, look, command.Version(build.Of("boat", "v1.2.3", "abc", "today")), command.Manual(build.Of("boat", "v1.2.3", "abc", "today")))
 	command.Examples{
 		"carry":        {"boat carry stone", "boat carry --far stone"},
-		"config check": {"boat config check boat.yml", "boat config check --config boat.yml"},
-		"config show":  {"boat config show boat.yml"},
+		"config check": {"boat config check -c boat.yml", "boat config check --config boat.yml"},
+		"config show":  {"boat config show -c boat.yml"},
 	}.Set(root)
 	return root
 }
@@ -68,41 +68,42 @@ func TestRun(t *testing.T) {
 		code        int
 		out, errout string
 	}{
-		{"", 0, "boat: Carry things\n\n  boat config check FILE", ""},
+		{"", 0, "boat: Carry things\n\n  boat config check --config FILE", ""},
 		{"--help", 0, "Available Commands:", ""},
 		{"carry --help", 0, "Examples:\n  boat carry stone\n  boat carry --far stone\n", ""},
-		{"config --help", 0, "Examples:\n  boat config check boat.yml\n  boat config show boat.yml\n", ""},
+		{"config --help", 0, "Examples:\n  boat config check -c boat.yml\n  boat config show -c boat.yml\n", ""},
 		{"manual " + pages, 0, "", ""},
 		{"--version", 0, "boat slipway/boat v1.2.3\n", ""},
 		{"version", 0, "boat slipway/boat v1.2.3\ncommit abc of today", ""},
 		{"version --json", 0, `"version": "v1.2.3"`, ""},
 		{"carry stone", 1, "", "boat: too heavy\n"},
-		{"carry", 1, "", "boat: THING is missing; usage: boat carry THING [flags]\n"},
-		{"carry stone oar", 1, "", "boat: accepts 1 arg(s), received 2; usage: boat carry THING [flags]\n"},
-		{"carry stone --for 1d", 1, "", `boat: --for: "1d" is not a duration such as 10s, 5m or 168h; write 24h; usage: boat carry THING [flags]`},
-		{"carry stone --for 24", 1, "", `boat: --for: "24" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
-		{"carry stone --for long", 1, "", `boat: --for: "long" is not a duration such as 10s, 5m or 168h; usage: boat carry THING [flags]`},
-		{"carry stone --near", 1, "", "boat: unknown flag: --near; usage: boat carry THING [flags]\n"},
-		{"crary", 1, "", `boat: unknown command "crary" for "boat" (did you mean carry?)`},
-		{"config chekc", 1, "", `boat: unknown command "chekc" for "boat config" (did you mean check?); the commands are in: boat config --help`},
+		{"carry", 2, "", "boat: THING is missing; usage: boat carry THING [flags]\n"},
+		{"carry stone oar", 2, "", "boat: unexpected argument \"oar\"; usage: boat carry THING [flags]\n"},
+		{"carry stone --for 1d", 1, "", "boat: too heavy\n"},
+		{"carry stone --for 1w", 2, "", `boat: --for: "1w" is not a duration such as 10s, 5m, 12h or 7d; usage: boat carry THING [flags]`},
+		{"carry stone --for 24", 2, "", `boat: --for: "24" is not a duration such as 10s, 5m, 12h or 7d; usage: boat carry THING [flags]`},
+		{"carry stone --for long", 2, "", `boat: --for: "long" is not a duration such as 10s, 5m, 12h or 7d; usage: boat carry THING [flags]`},
+		{"carry stone --near", 2, "", "boat: unknown flag: --near (did you mean --far?); usage: boat carry THING [flags]\n"},
+		{"crary", 2, "", `boat: unknown command "crary" for "boat" (did you mean carry?)`},
+		{"config chekc", 2, "", `boat: unknown command "chekc" for "boat config" (did you mean check?); the commands are in: boat config --help`},
 		{"hold", 0, "Hold what is carried", ""},
-		{"hold bogus file", 1, "", `boat: unknown command "bogus" for "boat hold"; the commands are in: boat hold --help`},
-		{"hold drop", 1, "", `(did you mean release?)`},
-		{"completion bogus", 1, "", `boat: unknown command "bogus" for "boat completion"`},
+		{"hold bogus file", 2, "", `boat: unknown command "bogus" for "boat hold"; the commands are in: boat hold --help`},
+		{"hold drop", 2, "", `(did you mean release?)`},
+		{"completion bogus", 2, "", `boat: unknown command "bogus" for "boat completion"`},
 		{"completion bash", 0, "bash completion", ""},
-		{"help bogus", 1, "", `boat: unknown command "bogus" for "boat"`},
-		{"help config chekc", 1, "", `(did you mean check?)`},
+		{"help bogus", 2, "", `boat: unknown command "bogus" for "boat"`},
+		{"help config chekc", 2, "", `(did you mean check?)`},
 		{"help config check", 0, "boat config check", ""},
-		{"config what", 1, "", `the commands are in: boat config --help`},
+		{"config what", 2, "", `the commands are in: boat config --help`},
 		{"config", 0, "Check or show the configuration", ""},
-		{"config check " + file, 0, "the configuration is valid\n", ""},
+		{"config check -c " + file, 0, "the configuration is valid\n", ""},
 		{"config check --config " + file, 0, "the configuration is valid\n", ""},
-		{"config check " + bad, 1, "", "prt"},
-		{"config check a b", 1, "", "usage: boat config check [FILE]"},
-		{"config show " + file, 0, "port: 81", ""},
+		{"config check -c " + bad, 1, "", "prt"},
+		{"config check boat.yml", 2, "", "unexpected argument \"boat.yml\"; a configuration is given with --config; usage: boat config check [flags]"},
+		{"config show --config " + file, 0, "port: 81", ""},
 		{"config show", 0, "port: 80", ""},
-		{"config show " + bad, 1, "", "prt"},
-		{"config check --help", 0, "as `boat serve` would, from the file and the BOAT_ variables", ""},
+		{"config show -c " + bad, 1, "", "prt"},
+		{"config check --help", 0, "as `boat serve` would, from the file of --config", ""},
 		{"config reference", 0, "# All of it\n", ""},
 		{"config schema", 0, "\"properties\": {\n    \"port\": {", ""},
 	} {

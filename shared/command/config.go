@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,13 +15,12 @@ import (
 type Configuration struct {
 	// Service is the program's name.
 	Service string
-	// Sources names where a configuration comes from: "the file and the X_ variables".
-	Sources string
-	// Flags adds the flags that Load reads, if there are any.
-	Flags func(*cobra.Command)
-	// Load reads the configuration as the service would, from the file that the
-	// arguments name. cfg points to it; the report is never nil.
-	Load func(args []string) (cfg any, report *config.Report, err error)
+	// Variable is the environment variable that names the file where --config does not, and Path the file that is read
+	// where neither does, if it is there.
+	Variable, Path string
+	// Load reads the configuration as the service would, from the file that --config names; "" is for none.
+	// cfg points to it; the report is never nil.
+	Load func(file string) (cfg any, report *config.Report, err error)
 	// Check, if not nil, checks what the settings name, such as files, before a
 	// start would. Its error joins all that is wrong; the warnings are sentences about
 	// what does not stop a start.
@@ -37,18 +37,19 @@ type Configuration struct {
 // Config returns the command that checks a configuration without starting anything.
 func Config(c Configuration) *cobra.Command {
 	cmd := Group("config", "Check or show the configuration", "")
-	cmd.AddCommand(c.check(), c.show(), c.reference(), c.schema())
+	sources := fmt.Sprintf("the file of --config, the one that %s names, or %s if it is there, and the %s_ variables", c.Variable, c.Path, strings.ToUpper(c.Service))
+	cmd.AddCommand(c.check(sources), c.show(), c.reference(), c.schema())
 	return cmd
 }
 
-func (c Configuration) check() *cobra.Command {
+func (c Configuration) check(sources string) *cobra.Command {
 	var skip bool
 	cmd := c.reading(&cobra.Command{
-		Use:   "check [FILE]",
+		Use:   "check",
 		Short: "List the errors of the configuration",
-		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and lists every problem.", c.Service, c.Sources),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, _, err := c.load(cmd, args)
+		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and lists every problem.", c.Service, sources),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, _, err := c.load(cmd)
 			switch {
 			case skip:
 			case err != nil && c.CheckRest != nil:
@@ -73,12 +74,12 @@ func (c Configuration) check() *cobra.Command {
 
 func (c Configuration) show() *cobra.Command {
 	return c.reading(&cobra.Command{
-		Use:   "show [FILE]",
+		Use:   "show",
 		Short: "Show the effective settings and where they come from",
 		Long: fmt.Sprintf("Shows as YAML the configuration that `%s serve` would use. A comment names the origin of each value: "+
 			"the line of the file, the variable, or the default. Secrets are hidden.", c.Service),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, report, err := c.load(cmd, args)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, report, err := c.load(cmd)
 			if err != nil {
 				return err
 			}
@@ -89,16 +90,14 @@ func (c Configuration) show() *cobra.Command {
 
 // reading completes a command that reads a configuration.
 func (c Configuration) reading(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.MaximumNArgs(1)
-	if c.Flags != nil {
-		c.Flags(cmd)
-	}
+	cmd.Args = cobra.NoArgs
+	ConfigFlag(cmd, c.Variable, c.Path)
 	return cmd
 }
 
 // load reads the configuration and writes its warnings to stderr.
-func (c Configuration) load(cmd *cobra.Command, args []string) (any, *config.Report, error) {
-	cfg, report, err := c.Load(args)
+func (c Configuration) load(cmd *cobra.Command) (any, *config.Report, error) {
+	cfg, report, err := c.Load(ConfigFile(cmd))
 	Warn(cmd, report)
 	return cfg, report, err
 }

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,10 +13,9 @@ import (
 	"slipway/shared/config"
 )
 
-// tellUsage has a command, and those below it, say how it is called after what
-// is wrong with its arguments or flags. A command that only holds others refuses an unknown one:
-// cobra would show its help and exit with 0.
-func tellUsage(cmd *cobra.Command) {
+// checkUsage makes wrong arguments and flags of a command, and of those below it, errors of usage that say how it is called.
+// A command that only holds others refuses an unknown one: cobra would show its help and exit with 0.
+func checkUsage(cmd *cobra.Command) {
 	switch {
 	case cmd.HasSubCommands() && !cmd.Runnable():
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -25,17 +26,22 @@ func tellUsage(cmd *cobra.Command) {
 			return known(group, rest)
 		}
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withUsage(cmd, explained(err)) })
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return withUsage(cmd, named(cmd, args, err))
-			}
-			return nil
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withUsage(cmd, explained(cmd, err)) })
+	args := cmd.Args
+	if args == nil {
+		args = cobra.NoArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		if err := args(cmd, given); err != nil {
+			return withUsage(cmd, named(cmd, given, err))
 		}
+		if err := together(cmd); err != nil {
+			return withUsage(cmd, err)
+		}
+		return nil
 	}
 	for _, sub := range cmd.Commands() {
-		tellUsage(sub)
+		checkUsage(sub)
 	}
 }
 
@@ -45,40 +51,75 @@ func known(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	text := ""
-	if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
-		text = fmt.Sprintf(" (did you mean %s?)", strings.Join(all, " or "))
-	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), text)
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant(cmd.SuggestionsFor(args[0])))
 }
 
-// named says which argument of the usage line is missing, in place of a number.
-func named(cmd *cobra.Command, args []string, err error) error {
-	var required []string
-	for _, word := range strings.Fields(cmd.Use)[1:] {
-		if strings.HasPrefix(word, "[") {
-			continue
-		}
-		required = append(required, strings.TrimSuffix(word, "..."))
+func meant(suggestions []string) string {
+	if len(suggestions) == 0 {
+		return ""
 	}
-	if len(args) >= len(required) {
+	return fmt.Sprintf(" (did you mean %s?)", strings.Join(suggestions, " or "))
+}
+
+// named names the argument that is missing or one too many, in place of a number.
+func named(cmd *cobra.Command, args []string, err error) error {
+	if cmd.HasSubCommands() || cmd.Name() == "help" {
 		return err
 	}
-	return fmt.Errorf("%s is missing", required[len(args)])
+	words := strings.Fields(cmd.Use)[1:]
+	required := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "[") })
+	switch {
+	case len(args) < len(required):
+		return fmt.Errorf("%s is missing", strings.TrimSuffix(required[len(args)], "..."))
+	case len(args) > len(words):
+		text := ""
+		if extra := args[len(words)]; cmd.Flags().Lookup(configFlag) != nil && (strings.HasSuffix(extra, ".yml") || strings.HasSuffix(extra, ".yaml")) {
+			text = "; a configuration is given with --config"
+		}
+		return fmt.Errorf("unexpected argument %q%s", args[len(words)], text)
+	}
+	return err
 }
 
-// explained says of a duration that cannot be read how it is written.
-func explained(err error) error {
+// together refuses flags that are missing or exclude each other. cobra's own check comes later, with other words.
+func together(cmd *cobra.Command) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Equal(f.Annotations[cobra.BashCompOneRequiredFlag], []string{"true"}) && !f.Changed {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	switch len(missing) {
+	case 0:
+		return cmd.ValidateFlagGroups()
+	case 1:
+		return fmt.Errorf("%s is missing", missing[0])
+	default:
+		return fmt.Errorf("%s are missing", strings.Join(missing, " and "))
+	}
+}
+
+// explained names the reason that the value of a flag cannot be read, without pflag's words around it, and suggests a name
+// for an unknown flag.
+func explained(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
-		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, config.NotDuration(invalid.GetValue()))
+		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, cmp.Or(errors.Unwrap(invalid), error(invalid)))
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return fmt.Errorf("%w%s", err, meant([]string{"--" + near}))
+		}
 	}
 	return err
 }
 
 func withUsage(cmd *cobra.Command, err error) error {
 	if cmd.HasSubCommands() {
-		return fmt.Errorf("%w; the commands are in: %s --help", err, cmd.CommandPath())
+		return Usage(fmt.Errorf("%w; the commands are in: %s --help", err, cmd.CommandPath()))
 	}
-	return fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+	return Usage(fmt.Errorf("%w; usage: %s", err, cmd.UseLine()))
 }

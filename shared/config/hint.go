@@ -14,21 +14,31 @@ func (f *field) hint(name string) string {
 }
 
 // nearest returns the key of the section that resembles name most, or nil.
-func (f *field) nearest(name string) (best *field) {
-	name = strings.ToLower(name)
-	least := 3
+func (f *field) nearest(name string) *field {
+	var known []string
+	byName := map[string]*field{}
 	for _, c := range f.children {
 		if c.kind >= dead {
 			continue
 		}
-		for _, known := range c.names {
-			d := distance(name, known)
-			if len(name) > 2 && strings.HasPrefix(known, name) {
-				d = 1
-			}
-			if d < least && d < len(name) {
-				best, least = c, d
-			}
+		for _, n := range c.names {
+			known = append(known, n)
+			byName[n] = c
+		}
+	}
+	return byName[Nearest(strings.ToLower(name), known)]
+}
+
+// Nearest returns the known word that the misspelled one resembles most, "" if it resembles none.
+func Nearest(word string, known []string) (best string) {
+	least := 3
+	for _, k := range known {
+		d := distance(word, k)
+		if len(word) > 2 && strings.HasPrefix(k, word) {
+			d = 1
+		}
+		if d < least && d < len(word) {
+			best, least = k, d
 		}
 	}
 	return best

@@ -69,7 +69,7 @@ func (f *field) leafSchema() map[string]any {
 	case f.typ == durationType:
 		return map[string]any{"anyOf": []any{
 			map[string]any{"enum": []any{0, nil}},
-			map[string]any{"type": "string", "pattern": `^[+-]?([0-9.]+(ns|us|µs|μs|ms|s|m|h))+$|^[+-]?0$` + variable},
+			map[string]any{"type": "string", "pattern": `^[+-]?([0-9.]+(ns|us|µs|μs|ms|s|m|h))+$|^[0-9]+d([0-9.]+(ns|us|µs|μs|ms|s|m|h))*$|^[+-]?0$` + variable},
 		}}
 	case f.typ == sizeType:
 		return form("integer", `^[0-9]+ *(([KMGT]i|[kKMGT])?B)?$`)

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"slipway/shared/duration"
 )
 
 // leaf returns the value of a setting that holds no others.
@@ -41,9 +42,9 @@ func (f *field) read(text string) (any, error) {
 	case f.typ == secretType:
 		return NewSecret(text), nil
 	case f.typ == durationType:
-		d, err := time.ParseDuration(text)
+		d, err := duration.Parse(text)
 		if err != nil {
-			return nil, NotDuration(text)
+			return nil, err
 		}
 		return d, f.tooLow(int64(d))
 	case f.typ == sizeType:
@@ -90,22 +91,6 @@ func (f *field) tooLow(n int64) error {
 		return errors.New("must be above 0")
 	}
 	return nil
-}
-
-// NotDuration is the error for text that is not a duration. It converts days, which Go's durations lack.
-func NotDuration(text string) error {
-	hint := ""
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		if days, err := strconv.ParseUint(number, 10, 16); err == nil {
-			hint = fmt.Sprintf("; write %dh", 24*days)
-		}
-	}
-	return fmt.Errorf("%q is not a duration such as 10s, 5m or 168h%s", text, hint)
-}
-
-// FormatDuration writes a duration without the zeros that Duration.String puts at the end: 24h.
-func FormatDuration(d time.Duration) string {
-	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }
 
 // reference is $$, ${VAR}, ${VAR:-text}, or a ${ that is none of them.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"slipway/shared/duration"
 )
 
 // Leaf is one setting a configuration can have.
@@ -120,7 +122,7 @@ func defaultText(v reflect.Value) string {
 func scalarText(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		return FormatDuration(x)
+		return duration.Format(x)
 	case encoding.TextMarshaler:
 		text, _ := x.MarshalText()
 		return string(text)

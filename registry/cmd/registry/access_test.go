@@ -51,7 +51,7 @@ access:
 		"quay/mysql": "denied by rules[0]", "quay/library/mysql": "allowed by rules[1]",
 	} {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"access", "explain", "anonymous", name, "pull", path}, nil, &out, &errs); code != 0 || !strings.HasPrefix(out.String(), want) {
+		if code := run(t.Context(), []string{"access", "explain", "anonymous", name, "pull", "-c", path}, nil, &out, &errs); (code == 3) != strings.HasPrefix(want, "denied") || !strings.HasPrefix(out.String(), want) {
 			t.Errorf("%s: %d, %s%s; want %s", name, code, out.String(), errs.String(), want)
 		}
 	}
@@ -64,19 +64,19 @@ func TestExplain_Refuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		`"fetch" is not one of the rights`:            {"alice", "a", "fetch", path},
-		`"A" is not the name of a repository`:         {"alice", "A", "pull", path},
-		`the robot "ci" cannot log in: no such robot`: {"robot:ci", "a", "pull", path},
-		`there is no workload "w"`:                    {"workload:w", "a", "pull", path},
-		"everybody may do everything":                 {"alice", "a", "pull", open},
-		`"group:owners" is a group`:                   {"group:owners", "a", "pull", path},
-		`"users" is many callers`:                     {"users", "a", "pull", path},
-		`"anyone" is many callers`:                    {"anyone", "a", "pull", path},
-		`"workload:" names nobody`:                    {"workload:", "a", "pull", path},
-		"only people of an identity provider":         {"alice", "a", "pull", path, "--group", "dev"},
-		"there is no user alicee in ":                 {"alicee", "a", "pull", path},
-		"there is no user everyone in ":               {"user:everyone", "a", "pull", path},
-		"there is no user robot+ci in ":               {"robot+ci", "a", "pull", path},
+		`"fetch" is not one of the rights`:            {"alice", "a", "fetch", "-c", path},
+		`"A" is not the name of a repository`:         {"alice", "A", "pull", "-c", path},
+		`the robot "ci" cannot log in: no such robot`: {"robot:ci", "a", "pull", "-c", path},
+		`there is no workload "w"`:                    {"workload:w", "a", "pull", "-c", path},
+		"everybody may do everything":                 {"alice", "a", "pull", "-c", open},
+		`"group:owners" is a group`:                   {"group:owners", "a", "pull", "-c", path},
+		`"users" is many callers`:                     {"users", "a", "pull", "-c", path},
+		`"anyone" is many callers`:                    {"anyone", "a", "pull", "-c", path},
+		`"workload:" names nobody`:                    {"workload:", "a", "pull", "-c", path},
+		"only people of an identity provider":         {"alice", "a", "pull", "-c", path, "--group", "dev"},
+		"there is no user alicee in ":                 {"alicee", "a", "pull", "-c", path},
+		"there is no user everyone in ":               {"user:everyone", "a", "pull", "-c", path},
+		"there is no user robot+ci in ":               {"robot+ci", "a", "pull", "-c", path},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"access", "explain"}, args...), nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
@@ -101,12 +101,12 @@ func TestExplain_GroupsOfAPerson(t *testing.T) {
 		{"allowed by rules[1]", []string{"qa", "dev, ops"}},
 		{"denied by rules[0]", []string{"dev, ops", "left"}},
 	} {
-		args := []string{"access", "explain", "oidc:anna", "web", "pull", path}
+		args := []string{"access", "explain", "oidc:anna", "web", "pull", "-c", path}
 		for _, group := range tt.groups {
 			args = append(args, "--group", group)
 		}
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), args, nil, &out, &errs); code != 0 || !strings.HasPrefix(out.String(), tt.want) {
+		if code := run(t.Context(), args, nil, &out, &errs); (code == 3) != strings.HasPrefix(tt.want, "denied") || !strings.HasPrefix(out.String(), tt.want) {
 			t.Errorf("%q: %d, %s%s; want %s", tt.groups, code, out.String(), errs.String(), tt.want)
 		}
 	}
@@ -118,7 +118,7 @@ func TestExplain_RobotByItsUserName(t *testing.T) {
 	t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
 	do := func(args ...string) string {
 		var out, errs bytes.Buffer
-		run(t.Context(), append(args, path), nil, &out, &errs)
+		run(t.Context(), append(args, "--config", path), nil, &out, &errs)
 		return out.String() + errs.String()
 	}
 	if got := do("access", "explain", "robot+ci", "web", "pull"); !strings.Contains(got, `no such robot`) {
@@ -135,7 +135,7 @@ func TestRobotCommands(t *testing.T) {
 	do := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), append(args, path), nil, &out, &errs); code != want {
+		if code := run(t.Context(), append(args, "--config", path), nil, &out, &errs); code != want {
 			t.Fatalf("%v: %d\n%s%s", args, code, out.String(), errs.String())
 		}
 		return out.String() + errs.String()
@@ -150,7 +150,7 @@ func TestRobotCommands(t *testing.T) {
 	if got := do(0, "robot", "list"); !strings.Contains(got, "web/**,tools/*") || !strings.Contains(got, "for CI") || strings.Contains(got, "slipway_robot_") {
 		t.Errorf("list: %s", got)
 	}
-	if got := do(1, "robot", "create", "ci", "--repositories", "a", "--allow", "pull"); !strings.Contains(got, "revoke it first") {
+	if got := do(1, "robot", "create", "ci", "--repositories", "a", "--allow", "pull"); !strings.Contains(got, "delete it first") {
 		t.Errorf("a second one: %s", got)
 	}
 	if got := do(1, "robot", "create", "x", "--allow", "pull"); !strings.Contains(got, "--repositories and --allow belong together") {
@@ -161,8 +161,8 @@ func TestRobotCommands(t *testing.T) {
 	if got := do(1, "access", "explain", "robot:short", "web/a", "push"); !strings.Contains(got, "has expired") {
 		t.Errorf("explain: %s", got)
 	}
-	do(0, "robot", "revoke", "ci")
-	if got := do(1, "robot", "revoke", "ci"); !strings.Contains(got, "no such robot") {
+	do(0, "robot", "delete", "ci", "--yes")
+	if got := do(1, "robot", "delete", "ci", "-y"); !strings.Contains(got, "no such robot") {
 		t.Errorf("a second revoke: %s", got)
 	}
 }

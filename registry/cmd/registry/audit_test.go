@@ -54,28 +54,28 @@ func TestCommands_AreAudited(t *testing.T) {
 	do := func(want int, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), append(args, path), nil, &out, &errs); code != want {
+		if code := run(t.Context(), append(args, "--config", path), nil, &out, &errs); code != want {
 			t.Fatalf("%v: %d\n%s%s", args, code, out.String(), errs.String())
 		}
 	}
 	do(0, "usage")
 	do(0, "verify")
 	do(0, "retention", "plan")
-	do(0, "uploads", "purge", "--dry-run")
+	do(0, "uploads", "delete", "--dry-run")
 	do(0, "garbage-collect", "--dry-run")
 	if _, err := os.Stat(file); err == nil {
 		t.Errorf("commands that only look are in the log: %+v", readAudit(t, file))
 	}
-	do(0, "retention", "apply")
-	do(0, "uploads", "purge")
+	do(0, "retention", "apply", "--yes")
+	do(0, "uploads", "delete", "-y")
 	do(0, "garbage-collect", "-m", "-q")
 	do(0, "verify", "--repair")
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"import", path, filepath.Join(dir, "nothing"), "team/new"}, nil, &out, &errs); code == 0 {
+	if code := run(t.Context(), []string{"import", "-c", path, filepath.Join(dir, "nothing"), "team/new"}, nil, &out, &errs); code == 0 {
 		t.Error("an import of nothing succeeded")
 	}
 	want := []string{
-		"delete team/app old1 succeeded", "maintenance  retention apply succeeded", "maintenance  uploads purge succeeded",
+		"delete team/app old1 succeeded", "maintenance  retention apply succeeded", "maintenance  uploads delete succeeded",
 		"maintenance  garbage-collect succeeded", "maintenance  verify succeeded", "maintenance team/new import failed",
 	}
 	var got []string

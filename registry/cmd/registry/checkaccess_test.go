@@ -39,7 +39,7 @@ func newChecked(t *testing.T, settings string, files map[string]string) checked 
 // check runs `registry config check` and returns all that it says.
 func (c checked) check() (code int, text string) {
 	var out bytes.Buffer
-	code = run(c.Context(), []string{"config", "check", c.path}, nil, &out, &out)
+	code = run(c.Context(), []string{"config", "check", "-c", c.path}, nil, &out, &out)
 	return code, out.String()
 }
 

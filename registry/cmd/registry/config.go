@@ -15,11 +15,8 @@ import (
 // without starting anything.
 func newConfigCommand() *cobra.Command {
 	return command.Config(command.Configuration{
-		Service: "registry",
-		Sources: "FILE, or the file that " + config.PathVariable + " names, and the REGISTRY_ variables",
-		Load: func(args []string) (any, *settings.Report, error) {
-			return config.Read(fileArgument(args), os.Environ())
-		},
+		Service: "registry", Variable: config.PathVariable, Path: config.DefaultPath,
+		Load: func(file string) (any, *settings.Report, error) { return config.Read(file, os.Environ()) },
 		Check: func(cfg any) ([]string, error) {
 			c := cfg.(*config.Config)
 			return app.Warnings(c), app.CheckFiles(c)
@@ -36,15 +33,24 @@ func newConfigCommand() *cobra.Command {
 }
 
 // loadForPeople loads the configuration that serve would and writes the warnings to stderr.
-func loadForPeople(cmd *cobra.Command, args []string) (*config.Config, *settings.Report, error) {
-	cfg, report, err := config.Load(fileArgument(args), os.Environ())
+func loadForPeople(cmd *cobra.Command, args []string) (*config.Config, error) {
+	file, err := command.ConfigArgument(cmd, args)
+	if err != nil {
+		return nil, err
+	}
+	cfg, report, err := config.Load(file, os.Environ())
 	command.Warn(cmd, report)
-	return cfg, report, err
+	return cfg, err
 }
 
-func fileArgument(args []string) string {
-	if len(args) == 0 {
-		return ""
+// configured adds --config to the commands and those below them, but for groups, and returns them.
+func configured(commands ...*cobra.Command) []*cobra.Command {
+	for _, cmd := range commands {
+		if cmd.HasSubCommands() {
+			configured(cmd.Commands()...)
+			continue
+		}
+		command.ConfigFlag(cmd, config.PathVariable, config.DefaultPath)
 	}
-	return args[0]
+	return commands
 }

@@ -16,44 +16,51 @@ import (
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/notify"
+	"slipway/shared/command"
 	"slipway/shared/plural"
 )
 
-// newEventsCommand returns the `registry events` command, which reports on the queues of
-// notifications.
+// newEventsCommand returns the `registry events` command, for the queues of notifications.
 func newEventsCommand() *cobra.Command {
+	return command.Group("events", "List or delete the events that wait for notification endpoints", "", newEventsListCommand(), newEventsDeleteCommand())
+}
+
+func newEventsListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "events [FILE]",
-		Short: "Show waiting events of each notification endpoint, and why they wait",
+		Use:   "list",
+		Short: "List the waiting events of each endpoint, and why they wait",
 		Long: "Shows for each endpoint how many events wait, since when, why the last delivery failed, and when the next attempt is. " +
 			"It asks running registries on this machine, and reads the queues of stopped ones. Each replica has its own queue.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, base, err := eventsConfig(fileArgument(args))
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, base, err := eventsConfig(cmd)
 			if err != nil {
 				return err
 			}
 			reports, failed := notify.Read(cmd.Context(), base)
 			report := newEventsReport(cfg, base, reports)
-			err = writeReport(cmd, asJSON, report, func(out io.Writer) error { return report.print(out, time.Now()) })
+			err = command.Report(cmd, asJSON, report, func(out io.Writer) error { return report.print(out, time.Now()) })
 			return errors.Join(failed, err)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
-	cmd.AddCommand(newEventsDropCommand())
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func newEventsDropCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "drop ENDPOINT [FILE]",
-		Short: "Drop the events that wait for an endpoint",
-		Long:  "Drops the events that wait for an endpoint, through the registry if one runs.",
-		Args:  cobra.RangeArgs(1, 2),
+func newEventsDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "delete ENDPOINT",
+		SuggestFor: []string{"drop"},
+		Short:      "Delete the events that wait for an endpoint",
+		Long:       "Deletes the events that wait for an endpoint, through the registry if one runs. They are not sent.",
+		Args:       cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, base, err := eventsConfig(fileArgument(args[1:]))
+			cfg, base, err := eventsConfig(cmd)
 			if err != nil {
+				return err
+			}
+			if err := command.Confirm(cmd, "Delete the events that wait for "+args[0]+"?"); err != nil {
 				return err
 			}
 			return audited(cmd, cfg, zap.NewNop(), commandAct(cmd), func(*audit.Log) error {
@@ -62,17 +69,19 @@ func newEventsDropCommand() *cobra.Command {
 					err = fmt.Errorf("no events wait for %q", args[0])
 				}
 				if err == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "dropped %s for %s\n", plural.Of(n, "event"), args[0])
+					fmt.Fprintf(cmd.OutOrStdout(), "deleted %s for %s\n", plural.Of(n, "event"), args[0])
 				}
 				return err
 			})
 		},
 	}
+	command.YesFlag(cmd)
+	return cmd
 }
 
 // eventsConfig loads the configuration and returns where the queues are.
-func eventsConfig(file string) (*config.Config, string, error) {
-	cfg, _, err := config.Load(file, os.Environ())
+func eventsConfig(cmd *cobra.Command) (*config.Config, string, error) {
+	cfg, _, err := config.Load(command.ConfigFile(cmd), os.Environ())
 	if err != nil {
 		return nil, "", err
 	}
@@ -83,7 +92,7 @@ func eventsConfig(file string) (*config.Config, string, error) {
 	return cfg, base, nil
 }
 
-// eventsReport is the output of `registry events`.
+// eventsReport is the output of `registry events list`.
 type eventsReport struct {
 	Directory string        `json:"directory"`
 	Endpoints []eventsEntry `json:"endpoints"`

@@ -5,20 +5,20 @@ import "slipway/shared/command"
 // examples are what `registry COMMAND --help` shows. Tests run them.
 var examples = command.Examples{
 	"serve": {
-		"registry serve /etc/docker/registry/config.yml",
-		"REGISTRY_LOG_LEVEL=debug registry serve /etc/docker/registry/config.yml",
+		"registry serve /etc/distribution/config.yml",
+		"REGISTRY_LOG_LEVEL=debug registry serve /etc/distribution/config.yml",
 	},
 	"health": {
-		"registry health /etc/docker/registry/config.yml",
-		"REGISTRY_CONFIGURATION_PATH=/etc/docker/registry/config.yml registry health",
+		"registry health",
+		"registry health --config /etc/distribution/config.yml",
 	},
 	"config check": {
-		"registry config check /etc/docker/registry/config.yml",
-		"registry config check --skip-files /etc/docker/registry/config.yml",
+		"registry config check --config /etc/distribution/config.yml",
+		"registry config check --skip-files",
 	},
 	"config show": {
-		"registry config show /etc/docker/registry/config.yml",
-		"REGISTRY_HTTP_ADDR=:5001 registry config show /etc/docker/registry/config.yml",
+		"registry config show",
+		"REGISTRY_HTTP_ADDR=:5001 registry config show",
 	},
 	"config reference": {
 		"registry config reference >settings.md",
@@ -29,80 +29,80 @@ var examples = command.Examples{
 		"registry config schema | grep maintenance",
 	},
 	"htpasswd": {
-		"printf %s \"$PASSWORD\" | registry htpasswd --password-stdin /etc/docker/registry/auth/htpasswd alice",
-		"registry htpasswd --delete /etc/docker/registry/auth/htpasswd alice",
+		"printf %s \"$PASSWORD\" | registry htpasswd --password-stdin /etc/distribution/auth/htpasswd alice",
+		"registry htpasswd --delete /etc/distribution/auth/htpasswd alice",
 	},
 	"version": {
 		"registry version",
 		"registry version --json",
 	},
 	"garbage-collect": {
-		"registry garbage-collect --dry-run /etc/docker/registry/config.yml",
-		"registry garbage-collect --delete-untagged /etc/docker/registry/config.yml",
+		"registry garbage-collect --dry-run /etc/distribution/config.yml",
+		"registry garbage-collect --delete-untagged /etc/distribution/config.yml",
 	},
 	"restore": {
-		"registry restore --list /etc/docker/registry/config.yml web/app",
-		"registry restore /etc/docker/registry/config.yml web/app:v1",
+		"registry restore --list web/app",
+		"registry restore web/app:v1",
 	},
 	"retention plan": {
-		"registry retention plan /etc/docker/registry/config.yml",
-		"registry retention plan --all --json /etc/docker/registry/config.yml",
+		"registry retention plan",
+		"registry retention plan --all --json",
 	},
 	"retention apply": {
-		"registry retention apply /etc/docker/registry/config.yml",
-		"registry retention apply --json /etc/docker/registry/config.yml",
+		"registry retention apply --dry-run",
+		"registry retention apply --yes --json",
 	},
 	"verify": {
-		"registry verify --rate 50MiB /etc/docker/registry/config.yml",
-		"registry verify --repair /etc/docker/registry/config.yml",
+		"registry verify --rate 50MiB",
+		"registry verify --repair",
 	},
 	"usage": {
-		"registry usage /etc/docker/registry/config.yml",
-		"registry usage --json /etc/docker/registry/config.yml",
+		"registry usage",
+		"registry usage --json",
 	},
 	"uploads list": {
-		"registry uploads list /etc/docker/registry/config.yml",
-		"registry uploads list --json /etc/docker/registry/config.yml",
+		"registry uploads list",
+		"registry uploads list --json",
 	},
-	"uploads purge": {
-		"registry uploads purge --dry-run /etc/docker/registry/config.yml",
-		"registry uploads purge --age 24h /etc/docker/registry/config.yml",
+	"uploads delete": {
+		"registry uploads delete --dry-run",
+		"registry uploads delete --age 1d --yes",
 	},
 	"export": {
-		"registry export /etc/docker/registry/config.yml web/app:v1 app.tar",
-		"registry export /etc/docker/registry/config.yml web/app web/proxy images/",
+		"registry export web/app:v1 app.tar",
+		"registry export web/app web/proxy images/",
 	},
 	"import": {
-		"registry import /etc/docker/registry/config.yml app.tar web/app",
-		"registry import --merge /etc/docker/registry/config.yml images/ web/all",
+		"registry import app.tar web/app",
+		"registry import --merge images/ web/all",
 	},
 	"mirror sync": {
-		"registry mirror sync /etc/docker/registry/config.yml",
-		"registry mirror sync --platform linux/amd64 /etc/docker/registry/config.yml hub/library/alpine:3.20",
+		"registry mirror sync",
+		"registry mirror sync --platform linux/amd64 hub/library/alpine:3.20",
 	},
-	"events": {
-		"registry events /etc/docker/registry/config.yml",
-		"registry events --json /etc/docker/registry/config.yml",
+	"events list": {
+		"registry events list",
+		"registry events list --json",
 	},
-	"events drop": {
-		"registry events drop relay /etc/docker/registry/config.yml",
-		"REGISTRY_CONFIGURATION_PATH=/etc/docker/registry/config.yml registry events drop relay",
+	"events delete": {
+		"registry events delete relay",
+		"registry events delete relay --yes",
 	},
 	"access explain": {
-		"registry access explain anonymous web/app pull /etc/docker/registry/config.yml",
-		"registry access explain robot:ci-web web/app push /etc/docker/registry/config.yml",
-		"registry access explain oidc:anna web/app push --group developers /etc/docker/registry/config.yml",
+		"registry access explain anonymous web/app pull",
+		"registry access explain robot:ci-web web/app push",
+		"registry access explain oidc:anna web/app push --group developers",
 	},
 	"robot create": {
-		"registry robot create nightly --repositories 'web/**' --allow push,tag-move --expires 2160h --note 'GitHub, acme/web' /etc/docker/registry/config.yml",
-		"registry robot create mirror --repositories '**' --allow pull,list --json /etc/docker/registry/config.yml",
+		"registry robot create nightly --repositories 'web/**' --allow push,tag-move --expires 90d --note 'GitHub, acme/web'",
+		"registry robot create mirror --repositories '**' --allow pull,list --json",
 	},
 	"robot list": {
-		"registry robot list /etc/docker/registry/config.yml",
-		"registry robot list --json /etc/docker/registry/config.yml",
+		"registry robot list",
+		"registry robot list --json",
 	},
-	"robot revoke": {
-		"registry robot revoke ci-web /etc/docker/registry/config.yml",
-		"REGISTRY_CONFIGURATION_PATH=/etc/docker/registry/config.yml registry robot revoke backup",
+	"robot delete": {
+		"registry robot delete ci-web --yes",
+		"registry robot delete backup --yes",
 	},
 }

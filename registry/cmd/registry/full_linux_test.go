@@ -25,7 +25,7 @@ func TestRevoke_FullDisk(t *testing.T) {
 	}
 	do := func(args ...string) (int, string) {
 		var out strings.Builder
-		code := run(t.Context(), append(args, config), nil, &out, &out)
+		code := run(t.Context(), append(args, "--config", config), nil, &out, &out)
 		return code, out.String()
 	}
 	if code, out := do("robot", "create", "ci", "--repositories", "a", "--allow", "push"); code != 0 {
@@ -39,8 +39,8 @@ func TestRevoke_FullDisk(t *testing.T) {
 	if code, out := do("robot", "create", "more", "--repositories", "a", "--allow", "push"); code == 0 {
 		t.Fatalf("the disk is not full: %s", out)
 	}
-	if code, out := do("robot", "revoke", "ci"); code != 0 || !strings.Contains(out, "warning: the audit log is incomplete: lost 1 line") {
-		t.Errorf("robot revoke: %d, %s", code, out)
+	if code, out := do("robot", "delete", "ci", "--yes"); code != 0 || !strings.Contains(out, "warning: the audit log is incomplete: lost 1 line") {
+		t.Errorf("robot delete: %d, %s", code, out)
 	}
 	if _, out := do("robot", "list"); strings.Contains(out, "ci") {
 		t.Errorf("after it: %s", out)

@@ -24,6 +24,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/storage"
+	"slipway/shared/command"
 	"slipway/shared/plural"
 )
 
@@ -38,8 +39,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "garbage-collect [FILE]",
 		Short: "Free the bytes that no manifest needs any more",
-		Long: "Deletes unneeded blobs from the storage of the configuration FILE, or of the file that " + config.PathVariable +
-			" names. Registries may serve and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
+		Long: "Deletes unneeded blobs from the storage of the configuration FILE, or of --config. Registries may serve and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
 			"While a registry serves, blobs that clients pushed or asked for with HEAD are kept for two minutes, or for " +
 			"storage.maintenance.gc.age in repositories with an unfinished upload that began within that time. While none serves a file system, everything unneeded is freed.",
 		Args: cobra.MaximumNArgs(1),
@@ -47,7 +47,7 @@ func newGarbageCollectCommand() *cobra.Command {
 			if err := notNegative("--age", flags.age); err != nil {
 				return err
 			}
-			cfg, _, err := loadForPeople(cmd, args)
+			cfg, err := loadForPeople(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -68,8 +68,8 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
 	cmd.Flags().BoolVar(&flags.purgeDeleted, "purge-deleted", false, "also free what could still be restored, unless it is recent")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
-	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
-	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for with HEAD (default: see above)")
+	cmd.Flags().BoolVar(&flags.json, "json", false, "write the result as JSON, and nothing else to stdout")
+	command.DurationFlag(cmd.Flags(), &flags.age, "age", 0, "how long to keep what a client pushed or asked for with HEAD (default: see above)")
 	return cmd
 }
 

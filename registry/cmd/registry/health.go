@@ -16,19 +16,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/config"
+	"slipway/shared/command"
 )
 
 // newHealthCommand returns the `registry health` command, for the health check of a container
 // whose image has no other HTTP client.
 func newHealthCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "health [FILE]",
+		Use:   "health",
 		Short: "Ask the running registry on this machine whether it is healthy",
-		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without FILE: " +
-			"the one running as process 1 of a container, otherwise that of REGISTRY_CONFIGURATION_PATH.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file := fileArgument(args)
+		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without --config: " +
+			"the one running as process 1 of a container, otherwise that of the default file.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file := command.ConfigFile(cmd)
 			if file == "" {
 				file = configOf("/proc/1/cmdline")
 			}
@@ -61,7 +62,7 @@ func configOf(cmdline string) string {
 	}
 	words := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 	for i, word := range words[:len(words)-1] {
-		if next := words[i+1]; word == "serve" || path.Base(word) == "registry" && isFile(next) {
+		if next := words[i+1]; word == "-c" || word == "--config" || word == "serve" && !strings.HasPrefix(next, "-") || path.Base(word) == "registry" && isFile(next) {
 			return next
 		}
 	}

@@ -57,7 +57,10 @@ func TestServedBy(t *testing.T) {
 		"editor\x00b.yaml\x00":                            "",
 		"registry\x00serve\x00":                           "",
 		"/lib/systemd/systemd\x00":                        "",
-		"":                                                "",
+		"/bin/registry\x00serve\x00-c\x00/etc/c.yml\x00":  "/etc/c.yml",
+		"registry\x00serve\x00--config\x00c.yml\x00":      "c.yml",
+		"registry\x00serve\x00--config=c.yml\x00":         "",
+		"": "",
 	} {
 		file := filepath.Join(t.TempDir(), "cmdline")
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {

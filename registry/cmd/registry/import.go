@@ -10,6 +10,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/ocilayout"
 	"slipway/registry/internal/registry"
+	"slipway/shared/command"
 )
 
 // newImportCommand returns the `registry import` command.
@@ -18,22 +19,22 @@ func newImportCommand() *cobra.Command {
 	var tag string
 	var asJSON, spread bool
 	cmd := &cobra.Command{
-		Use:   "import FILE SOURCE REPOSITORY[:TAG]",
+		Use:   "import SOURCE REPOSITORY[:TAG]",
 		Short: "Import an OCI layout into a repository",
 		Long: "Imports an OCI layout, a directory or a tar file, into the repository. The rules of pushes apply: an import can't move " +
 			"an immutable tag. Stored blobs are not copied again. A registry may serve meanwhile.\n\n" +
 			"A layout of several repositories is refused unless --merge or --spread is set, because equal tags would replace each other. " +
 			"A layout that names no tag needs TAG.",
-		Args: cobra.ExactArgs(3),
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			item, err := ocilayout.ParseItem(args[2])
+			item, err := ocilayout.ParseItem(args[1])
 			if err == nil && item.Ref.Digest != "" {
-				err = fmt.Errorf("%s: import takes a tag, not a digest", args[2])
+				err = fmt.Errorf("%s: import takes a tag, not a digest", args[1])
 			}
 			o.Tag = item.Ref.Tag
 			if err == nil && tag != "" {
 				if o.Tag != "" {
-					return errors.New("--tag: the repository has a tag already")
+					return command.Usage(errors.New("--tag: the repository has a tag already"))
 				}
 				o.Tag, err = oci.ParseTag(tag)
 			}
@@ -41,11 +42,11 @@ func newImportCommand() *cobra.Command {
 				err = errors.New("a tag is for one image; --spread takes several")
 			}
 			if err != nil {
-				return err
+				return command.Usage(err)
 			}
 			act := commandAct(cmd)
 			act.Repository = string(item.Name)
-			return onStorage(cmd, args[0], act, func(e *environment) error {
+			return onStorage(cmd, act, func(e *environment) error {
 				if spread {
 					o.Spread = func(repository string) (registry.Repository, error) {
 						name, err := below(item.Name, repository)
@@ -55,11 +56,11 @@ func newImportCommand() *cobra.Command {
 						return e.Rules.Repository(name), err
 					}
 				}
-				return e.importLayout(cmd, args[1], item.Name, o, asJSON)
+				return e.importLayout(cmd, args[0], item.Name, o, asJSON)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&o.Merge, "merge", false, "import a layout of several repositories into the one repository")
 	cmd.Flags().BoolVar(&spread, "spread", false, "import each image into a repository of its own: REPOSITORY/NAME, where NAME is as in the layout, without the host")
 	cmd.Flags().StringVar(&tag, "tag", "", "tag of the only image of the layout, instead of the names in it")

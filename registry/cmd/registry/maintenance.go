@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/shared/command"
 	"slipway/shared/logging"
 )
 
@@ -25,8 +24,8 @@ type environment struct {
 
 // onStorage runs do with the storage that the configuration names. act is what do changes, for the
 // audit log; without an event do only reads.
-func onStorage(cmd *cobra.Command, file string, act audit.Record, do func(*environment) error) error {
-	e, err := openEnvironment(cmd, file, act.Event != "")
+func onStorage(cmd *cobra.Command, act audit.Record, do func(*environment) error) error {
+	e, err := openEnvironment(cmd, act.Event != "")
 	if err != nil {
 		return err
 	}
@@ -43,8 +42,8 @@ func onStorage(cmd *cobra.Command, file string, act audit.Record, do func(*envir
 
 // openEnvironment opens the storage that the configuration names, for a command that
 // changes something or only reads. The log goes to stderr.
-func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environment, error) {
-	cfg, report, err := config.Load(file, os.Environ())
+func openEnvironment(cmd *cobra.Command, changes bool) (*environment, error) {
+	cfg, report, err := config.Load(command.ConfigFile(cmd), os.Environ())
 	if err != nil {
 		return nil, err
 	}
@@ -71,22 +70,7 @@ func (e *environment) close() error { return errors.Join(e.Close(), e.lines.Clos
 // notNegative refuses a duration below 0, which a flag may hold.
 func notNegative(flag string, d time.Duration) error {
 	if d < 0 {
-		return fmt.Errorf("%s must not be negative", flag)
+		return command.Usage(fmt.Errorf("%s must not be negative", flag))
 	}
 	return nil
-}
-
-// writeReport writes a report as JSON, or by text for people.
-func writeReport(cmd *cobra.Command, asJSON bool, report any, text func(io.Writer) error) error {
-	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), report)
-	}
-	return text(cmd.OutOrStdout())
-}
-
-// writeJSON writes a report for machines.
-func writeJSON(out io.Writer, report any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(report)
 }

@@ -36,7 +36,7 @@ func everything(t *testing.T, root string) string {
 
 // Commands that only look change nothing.
 func TestCommandsThatChangeNothing(t *testing.T) {
-	for _, args := range []string{"garbage-collect -d", "garbage-collect -d -m --age 0", "usage", "uploads list", "uploads purge -d --age 0", "retention plan", "verify"} {
+	for _, args := range []string{"garbage-collect -d", "garbage-collect -d -m --age 0", "usage", "uploads list", "uploads delete -d --age 0", "retention plan", "verify"} {
 		v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
 		v.push(0)
 		before := everything(t, v.root)
@@ -77,15 +77,15 @@ func TestNegativeDurationsAreRefused(t *testing.T) {
 	const id = "11111111-2222-4333-8444-555555555555"
 	v.write(layout.UploadStartedAt("team/app", id), "2020-01-02T03:04:05Z")
 	for _, step := range []struct{ args, flag string }{
-		{"uploads purge --age -1h", "--age"},
-		{"uploads purge --dry-run --age -1h", "--age"},
+		{"uploads delete --age -1h", "--age"},
+		{"uploads delete --dry-run --age -1h", "--age"},
 		{"garbage-collect --age -1h", "--age"},
 		{"garbage-collect --dry-run --age -1ns", "--age"},
 		{"robot create r --expires -1h", "--expires"},
 	} {
 		before := everything(t, v.root)
 		code, _, stderr := v.command(strings.Fields(step.args)...)
-		if code != 1 || !strings.Contains(stderr, step.flag+" must not be negative") {
+		if code != 2 || !strings.Contains(stderr, step.flag+" must not be negative") {
 			t.Errorf("%s: ended with %d: %s", step.args, code, stderr)
 		}
 		if after := everything(t, v.root); after != before {
@@ -108,7 +108,7 @@ func TestRestoreWaitsForAnOfflineCollection(t *testing.T) {
 	problems := &watcher{text: waiting, seen: unlock}
 	config := filepath.Join(t.TempDir(), "config.yml")
 	ok(t, os.WriteFile(config, []byte("version: 0.1\nstorage: {filesystem: {rootdirectory: "+v.root+"}}\n"), 0o600))
-	if code := run(t.Context(), []string{"restore", config, "team/app"}, nil, io.Discard, problems); code != 1 || !strings.Contains(problems.String(), waiting) {
+	if code := run(t.Context(), []string{"restore", "-c", config, "team/app"}, nil, io.Discard, problems); code != 1 || !strings.Contains(problems.String(), waiting) {
 		t.Errorf("ended with %d: %s", code, problems)
 	}
 }
@@ -160,12 +160,12 @@ func TestUploadsCommand(t *testing.T) {
 	v.write(layout.UploadData("team/app", id), strings.Repeat("x", 2048))
 	for _, step := range []struct{ args, want string }{
 		{"uploads list", "1 upload with 2.0 KiB unfinished"},
-		{"usage", "2.0 KiB in 1 unfinished upload; registry uploads purge removes abandoned ones"},
-		{"uploads purge", "nothing to remove: no upload is older than 168h; 1 younger upload kept (--age sets another age)"},
-		{"uploads purge --age 1h --dry-run", "nothing to remove: no upload is older than 1h; 1 younger upload kept (--age sets another age)"},
-		{"uploads purge --age 0 --dry-run", "1 upload with 2.0 KiB to remove"},
-		{"uploads purge --age 0", "1 upload with 2.0 KiB removed"},
-		{"uploads purge --age 0", "nothing to remove: there are no unfinished uploads"},
+		{"usage", "2.0 KiB in 1 unfinished upload; registry uploads delete removes abandoned ones"},
+		{"uploads delete --yes", "nothing to delete: no upload is older than 168h; 1 younger upload kept (--age sets another age)"},
+		{"uploads delete --age 1h --dry-run", "nothing to delete: no upload is older than 1h; 1 younger upload kept (--age sets another age)"},
+		{"uploads delete --age 0 --dry-run", "1 upload with 2.0 KiB to delete"},
+		{"uploads delete --age 0 --yes", "1 upload with 2.0 KiB deleted"},
+		{"uploads delete --age 0 --yes", "nothing to delete: there are no unfinished uploads"},
 		{"uploads list", "there are no unfinished uploads"},
 		{"usage", "0 B in 0 unfinished uploads"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
+	"slipway/shared/command"
 	"slipway/shared/plural"
 )
 
@@ -32,16 +33,16 @@ func newMirrorSyncCommand() *cobra.Command {
 	var asJSON bool
 	var platforms []string
 	cmd := &cobra.Command{
-		Use:   "sync FILE [IMAGE…]",
+		Use:   "sync [IMAGE]...",
 		Short: "Fetch images from upstreams ahead of time",
 		Long: "Fetches the given images or those of proxy.sync.images into the caches, except those already there. " +
 			"An IMAGE is a repository of this registry with an optional tag, such as hub/library/alpine:3.20. A registry may serve meanwhile.",
-		Args: cobra.MinimumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onStorage(cmd, args[0], commandAct(cmd), func(e *environment) error { return e.syncMirror(cmd, args[1:], platforms, asJSON) })
+			return onStorage(cmd, commandAct(cmd), func(e *environment) error { return e.syncMirror(cmd, args, platforms, asJSON) })
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "fetch only these platforms of the given images, such as linux/amd64")
 	return cmd
 }
@@ -68,7 +69,7 @@ func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, 
 	bar := &syncBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr())}
 	report, err := e.Cache.Sync(cmd.Context(), maintenance.SyncImages(sync), bar.show)
 	bar.end()
-	return errors.Join(err, writeReport(cmd, asJSON, report, func(out io.Writer) error {
+	return errors.Join(err, command.Report(cmd, asJSON, report, func(out io.Writer) error {
 		_, err := fmt.Fprintf(out, "%s present; fetched %s (%s)\n", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), bytesize.Text(report.Bytes))
 		return err
 	}))
@@ -80,7 +81,7 @@ func imagesGiven(given, platforms []string) (*config.ProxySync, error) {
 	for _, image := range given {
 		repository, tag, ok := strings.Cut(image, ":")
 		if _, err := oci.ParseName(repository); err != nil {
-			return nil, fmt.Errorf("%q is not an image such as hub/library/alpine:3.20", image)
+			return nil, command.Usage(fmt.Errorf("%q is not an image such as hub/library/alpine:3.20", image))
 		}
 		one := config.SyncImage{Repository: repository, Platforms: platforms}
 		if ok {

@@ -47,7 +47,7 @@ func TestImport_IntoACache(t *testing.T) {
 	}
 	for name, refused := range map[string]bool{"hub/app": true, "team/app": false} {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"import", path, filepath.Join(dir, "layout"), name}, nil, &out, &errs); code == 0 || strings.Contains(errs.String(), name+" is a cache of another registry") != refused {
+		if code := run(t.Context(), []string{"import", "-c", path, filepath.Join(dir, "layout"), name}, nil, &out, &errs); code == 0 || strings.Contains(errs.String(), name+" is a cache of another registry") != refused {
 			t.Errorf("%s: %d %s", name, code, errs.String())
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/ocilayout"
 	"slipway/registry/internal/registry"
+	"slipway/shared/command"
 	"slipway/shared/plural"
 )
 
@@ -24,25 +25,25 @@ func newRestoreCommand() *cobra.Command {
 	var list, asJSON bool
 	var id string
 	cmd := &cobra.Command{
-		Use:   "restore FILE REPOSITORY[:TAG][@DIGEST]",
+		Use:   "restore REPOSITORY[:TAG][@DIGEST]",
 		Short: "Undo the deletion of a tag, an image or a repository",
 		Long: "Restores, within storage.delete.keep of the deletion, a tag with its image, " +
 			"an image with the tags that pointed at it, or a deleted repository. It undoes the latest matching deletion, or the one named by --deletion. " +
 			"With TAG@DIGEST it points the tag at an earlier image that the repository still has, even if the tag exists. A registry may serve meanwhile.",
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, selected, err := parseSelection(args[1])
+			name, selected, err := parseSelection(args[0])
 			if err != nil {
-				return err
+				return command.Usage(err)
 			}
 			selected.Deletion = id
 			if list {
-				return onStorage(cmd, args[0], audit.Record{}, func(e *environment) error {
+				return onStorage(cmd, audit.Record{}, func(e *environment) error {
 					return printDeleted(cmd, e.Rules.Repository(name), selected, asJSON)
 				})
 			}
 			act := audit.Record{Event: "restore", Repository: string(name), Reference: string(selected.Tag), Digest: string(selected.Digest)}
-			return onStorage(cmd, args[0], act, func(e *environment) error {
+			return onStorage(cmd, act, func(e *environment) error {
 				leave, err := e.Join(cmd.Context())
 				if err != nil {
 					return err
@@ -52,13 +53,13 @@ func newRestoreCommand() *cobra.Command {
 				if err != nil {
 					return explainRestore(err)
 				}
-				return writeReport(cmd, asJSON, restored, func(out io.Writer) error { return printRestored(out, restored) })
+				return command.Report(cmd, asJSON, restored, func(out io.Writer) error { return printRestored(out, restored) })
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&list, "list", "l", false, "only show what can be restored; for a tag, its earlier images")
 	cmd.Flags().StringVar(&id, "deletion", "", "ID of the deletion to undo, as --list shows it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -110,7 +111,7 @@ func printDeleted(cmd *cobra.Command, repo registry.Repository, selected registr
 		}
 	}
 	if asJSON {
-		return writeJSON(out, struct {
+		return command.WriteJSON(out, struct {
 			Deleted []registry.Deletion `json:"deleted"`
 			History []registry.Target   `json:"history,omitempty"`
 		}{all, history})

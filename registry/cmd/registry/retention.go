@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/retention"
+	"slipway/shared/command"
 	"slipway/shared/plural"
 )
 
@@ -29,39 +30,49 @@ func newRetentionCommand() *cobra.Command {
 func newRetentionPlanCommand() *cobra.Command {
 	var asJSON, all, trustDates bool
 	cmd := &cobra.Command{
-		Use:   "plan [FILE]",
-		Short: "Show what the rules would delete, why, and the bytes that would become reclaimable",
+		Use:   "plan",
+		Short: "Show what the rules would delete, why, and the bytes to free",
 		Long: "Shows each tag that storage.maintenance.retention would delete now, the rule and the reason. It changes nothing. " +
 			"The bytes are those of manifests and blobs that nothing else needs, each counted once; garbage collection with deleteuntagged frees them.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) error {
-				plan, err := retention.Make(cmd.Context(), e.retention(all, trustDates))
-				if err != nil {
-					return err
-				}
-				return writeReport(cmd, asJSON, plan, func(out io.Writer) error { return printPlan(out, plan) })
-			})
-		},
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return planRetention(cmd, all, trustDates, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the plan as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&all, "all", false, "also show why each other tag is kept")
 	cmd.Flags().BoolVar(&trustDates, "trust-dates", false, trustDatesUsage)
 	return cmd
 }
 
+func planRetention(cmd *cobra.Command, all, trustDates, asJSON bool) error {
+	return onStorage(cmd, audit.Record{}, func(e *environment) error {
+		plan, err := retention.Make(cmd.Context(), e.retention(all, trustDates))
+		if err != nil {
+			return err
+		}
+		return command.Report(cmd, asJSON, plan, func(out io.Writer) error { return printPlan(out, plan) })
+	})
+}
+
 func newRetentionApplyCommand() *cobra.Command {
-	var asJSON, trustDates bool
+	var asJSON, trustDates, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "apply [FILE]",
+		Use:   "apply",
 		Short: "Delete the tags that the rules select for deletion",
 		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled. A registry may serve meanwhile; a tag pushed meanwhile stays.",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onStorage(cmd, fileArgument(args), commandAct(cmd), func(e *environment) error { return e.applyRetention(cmd, asJSON, trustDates) })
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun {
+				return planRetention(cmd, false, trustDates, asJSON)
+			}
+			if err := command.Confirm(cmd, "Delete the tags that `registry retention plan` shows?"); err != nil {
+				return err
+			}
+			return onStorage(cmd, commandAct(cmd), func(e *environment) error { return e.applyRetention(cmd, asJSON, trustDates) })
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	command.JSONFlag(cmd, &asJSON)
+	command.DryRunFlag(cmd, &dryRun)
+	command.YesFlag(cmd)
 	cmd.Flags().BoolVar(&trustDates, "trust-dates", false, trustDatesUsage)
 	return cmd
 }
@@ -84,7 +95,7 @@ func (e *environment) applyRetention(cmd *cobra.Command, asJSON, trustDates bool
 	}
 	result, err := plan.Apply(cmd.Context(), o, e.Log)
 	if asJSON {
-		return errors.Join(err, writeJSON(cmd.OutOrStdout(), struct {
+		return errors.Join(err, command.WriteJSON(cmd.OutOrStdout(), struct {
 			*retention.Plan
 			Result retention.Result `json:"result"`
 		}{plan, result}))

@@ -16,16 +16,17 @@ import (
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/identity/robot"
+	"slipway/shared/command"
 )
 
 func newRobotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "robot",
-		Short: "Create, list and revoke robot accounts",
+		Short: "Create, list and delete robot accounts",
 		Long: "Robot accounts are credentials for programs, with rights of their own. They are stored with the images, so all replicas see a change " +
 			"within two seconds. Logging in as a robot requires auth.service.",
 	}
-	cmd.AddCommand(newRobotCreateCommand(), newRobotListCommand(), newRobotRevokeCommand())
+	cmd.AddCommand(newRobotCreateCommand(), newRobotListCommand(), newRobotDeleteCommand())
 	return cmd
 }
 
@@ -34,11 +35,11 @@ func newRobotCreateCommand() *cobra.Command {
 	var expires time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "create NAME [FILE]",
+		Use:   "create NAME",
 		Short: "Create a robot and show its password, once",
 		Long: "Creates a robot account with these rights in the repositories, in addition to those that access rules give to robot:NAME. Rules that deny apply to it. " +
 			"Its password is shown once and stored as a hash.",
-		Args: cobra.RangeArgs(1, 2),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[0]
 			if (len(r.Repositories) == 0) != (len(r.Allow) == 0) {
@@ -50,14 +51,14 @@ func newRobotCreateCommand() *cobra.Command {
 			if expires > 0 {
 				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
 			}
-			return withRobots(cmd, args[1:], audit.Record{Event: "robot created", Reference: r.Name, Change: r.Summary()}, func(e *environment, accounts *robot.Accounts) error {
+			return withRobots(cmd, audit.Record{Event: "robot created", Reference: r.Name, Change: r.Summary()}, func(e *environment, accounts *robot.Accounts) error {
 				password, err := accounts.Create(cmd.Context(), r)
 				if err != nil {
 					return err
 				}
 				warnIdle(e, &r)
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), map[string]string{"username": robot.UserPrefix + r.Name, "password": password})
+					return command.WriteJSON(cmd.OutOrStdout(), map[string]string{"username": robot.UserPrefix + r.Name, "password": password})
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "User name:  %s%s\nPassword:   %s\nThe password is not shown again.\n", robot.UserPrefix, r.Name, password)
 				return err
@@ -67,9 +68,9 @@ func newRobotCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&r.Repositories, "repositories", nil, "patterns of repositories, such as 'web/**'")
 	flags.StringSliceVar(&r.Allow, "allow", nil, "rights: pull, push, tag-move, delete, list, admin")
-	flags.DurationVar(&expires, "expires", 0, "time after which the robot is refused, such as 2160h; 0 means never")
+	command.DurationFlag(flags, &expires, "expires", 0, "time after which the robot is refused, such as 90d; 0 means never")
 	flags.StringVar(&r.Note, "note", "", "what the robot is for")
-	flags.BoolVar(&asJSON, "json", false, "write user name and password as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -93,20 +94,20 @@ func warnIdle(e *environment, r *robot.Robot) {
 func newRobotListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list [FILE]",
+		Use:   "list",
 		Short: "List the robots, without their passwords",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args, audit.Record{}, func(e *environment, accounts *robot.Accounts) error {
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withRobots(cmd, audit.Record{}, func(e *environment, accounts *robot.Accounts) error {
 				all, err := accounts.List(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return writeReport(cmd, asJSON, all, func(out io.Writer) error { return printRobots(out, all, time.Now()) })
+				return command.Report(cmd, asJSON, all, func(out io.Writer) error { return printRobots(out, all, time.Now()) })
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the list as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -134,27 +135,32 @@ func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
 	return t.Flush()
 }
 
-func newRobotRevokeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:        "revoke NAME [FILE]",
-		SuggestFor: []string{"delete", "remove", "rm"},
-		Short:      "Revoke a robot: its password and its tokens end within two seconds",
-		Args:       cobra.RangeArgs(1, 2),
+func newRobotDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "delete NAME",
+		SuggestFor: []string{"revoke", "remove"},
+		Short:      "Delete a robot: its password and its tokens end within two seconds",
+		Args:       cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args[1:], audit.Record{Event: "robot revoked", Reference: args[0]}, func(e *environment, accounts *robot.Accounts) error {
+			if err := command.Confirm(cmd, "Delete the robot "+args[0]+"?"); err != nil {
+				return err
+			}
+			return withRobots(cmd, audit.Record{Event: "robot deleted", Reference: args[0]}, func(e *environment, accounts *robot.Accounts) error {
 				if err := accounts.Revoke(cmd.Context(), args[0]); err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
 				}
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Robot %s revoked\n", args[0])
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Robot %s deleted\n", args[0])
 				return err
 			})
 		},
 	}
+	command.YesFlag(cmd)
+	return cmd
 }
 
 // withRobots is onStorage for commands that read or change robots.
-func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(e *environment, accounts *robot.Accounts) error) error {
-	return onStorage(cmd, fileArgument(args), act, func(e *environment) error {
+func withRobots(cmd *cobra.Command, act audit.Record, do func(e *environment, accounts *robot.Accounts) error) error {
+	return onStorage(cmd, act, func(e *environment) error {
 		if e.Config.Storage.InMemory != nil {
 			return errors.New("robots of a registry in memory are managed over its API only")
 		}

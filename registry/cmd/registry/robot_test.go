@@ -23,7 +23,7 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 	do := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), append(args, path), nil, &out, &errs); code != want {
+		if code := run(t.Context(), append(args, "--config", path), nil, &out, &errs); code != want {
 			t.Fatalf("%v: %d\n%s%s", args, code, out.String(), errs.String())
 		}
 		return out.String() + errs.String()
@@ -34,8 +34,8 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 		t.Errorf("a robot with rights of its own: %s", made)
 	}
 	do(0, "robot", "list")
-	do(0, "robot", "revoke", "ci")
-	do(1, "robot", "revoke", "ci")
+	do(0, "robot", "delete", "ci", "--yes")
+	do(1, "robot", "delete", "ci", "--yes")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 		}
 		events = append(events, r.Event+" "+r.Result)
 	}
-	if got := strings.Join(events, ", "); got != "robot created succeeded, robot created failed, robot revoked succeeded, robot revoked failed" {
+	if got := strings.Join(events, ", "); got != "robot created succeeded, robot created failed, robot deleted succeeded, robot deleted failed" {
 		t.Errorf("events: %s", got)
 	}
 	for line := range strings.Lines(made) {
@@ -82,7 +82,7 @@ func TestRobotCreate_WithoutRights(t *testing.T) {
 		"access: {rules: [{who: ['robot:ci'], repositories: ['**'], allow: [pull]}]}\n": false,
 	} {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"robot", "create", "ci", accessConfig(t, rules)}, nil, &out, &errs); code != 0 {
+		if code := run(t.Context(), []string{"robot", "create", "ci", "--config", accessConfig(t, rules)}, nil, &out, &errs); code != 0 {
 			t.Fatalf("%d\n%s%s", code, &out, &errs)
 		}
 		if got := strings.Contains(errs.String(), "it may only do what anonymous callers may"); got != warned {

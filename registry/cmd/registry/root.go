@@ -45,28 +45,13 @@ func isFile(arg string) bool {
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Store and serve container images", stdin, stdout, stderr)
-	root.AddCommand(
-		newServeCommand(),
-		newHealthCommand(),
-		newConfigCommand(),
-		newHtpasswdCommand(stdin, stdout, stderr),
-		command.Version(built()),
-		command.Manual(built()),
-	)
-	root.AddCommand(
-		newGarbageCollectCommand(),
-		newRestoreCommand(),
-		newRetentionCommand(),
-		newVerifyCommand(),
-		newUsageCommand(),
-		newUploadsCommand(),
-		newExportCommand(),
-		newImportCommand(),
-		newMirrorCommand(),
-		newEventsCommand(),
-		newAccessCommand(),
-		newRobotCommand(),
-	)
+	command.Add(root, "Serve", append(configured(newServeCommand(), newHealthCommand(), newEventsCommand()), newConfigCommand())...)
+	command.Add(root, "Free space and check it", configured(
+		newGarbageCollectCommand(), newRetentionCommand(), newUploadsCommand(), newUsageCommand(), newVerifyCommand(),
+	)...)
+	command.Add(root, "Images", configured(newRestoreCommand(), newExportCommand(), newImportCommand(), newMirrorCommand())...)
+	command.Add(root, "Logins and rights", append(configured(newAccessCommand(), newRobotCommand()), newHtpasswdCommand(stdin, stdout, stderr))...)
+	command.Add(root, "About the program", command.Version(built()), command.Manual(built()))
 	examples.Set(root)
 	return root
 }

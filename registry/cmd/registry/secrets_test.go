@@ -26,7 +26,7 @@ func TestServe_RestrictsSecrets(t *testing.T) {
 	do := func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		if code := run(t.Context(), append(args, config), nil, &out, &out); code != 0 {
+		if code := run(t.Context(), append(args, "--config", config), nil, &out, &out); code != 0 {
 			t.Fatalf("%v: %d\n%s", args, code, &out)
 		}
 		return out.String()

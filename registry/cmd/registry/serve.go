@@ -12,14 +12,14 @@ import (
 
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/config"
+	"slipway/shared/command"
 )
 
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Serve the registry",
-		Long: "Serves the registry with the configuration FILE, or the one that " + config.PathVariable + " names. REGISTRY_ variables take precedence " +
-			"over the file. SIGTERM or SIGINT stops it after the requests in progress. " +
+		Long: "Serves the registry with the configuration FILE, or that of --config, and the REGISTRY_ variables, which take precedence. SIGTERM or SIGINT stops it after the requests in progress. " +
 			"SIGHUP reloads certificates, the password file, access rules, workloads, token keys and the log level.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: serve,
@@ -31,14 +31,18 @@ func serve(cmd *cobra.Command, args []string) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	cfg, report, err := config.Load(fileArgument(args), os.Environ())
+	file, err := command.ConfigArgument(cmd, args)
+	if err != nil {
+		return err
+	}
+	cfg, report, err := config.Load(file, os.Environ())
 	if err != nil {
 		return err
 	}
 	a, err := app.New(cmd.Context(), cfg, app.Options{
 		Build: built(), Warnings: report.Warnings, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 		Load: func() (*config.Config, error) {
-			cfg, _, err := config.Load(fileArgument(args), os.Environ())
+			cfg, _, err := config.Load(file, os.Environ())
 			return cfg, err
 		},
 	})

@@ -269,7 +269,7 @@ func TestVersionAndHelp(t *testing.T) {
 		"--version": "registry slipway/registry dev\n",
 		"-v":        "registry slipway/registry dev\n",
 		"":          "registry serve FILE",
-		"help":      "Available Commands",
+		"help":      "Free space and check it:",
 		"serve -h":  "REGISTRY_CONFIGURATION_PATH",
 		"config":    "Check or show the configuration",
 	} {

@@ -15,36 +15,37 @@ import (
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	settings "slipway/shared/config"
+	"slipway/shared/command"
+	"slipway/shared/duration"
 	"slipway/shared/plural"
 )
 
-// newUploadsCommand returns the `registry uploads` command, which lists and removes
+// newUploadsCommand returns the `registry uploads` command, which lists and deletes
 // unfinished uploads.
 func newUploadsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uploads",
-		Short: "List or remove unfinished uploads",
+		Short: "List or delete unfinished uploads",
 	}
-	cmd.AddCommand(newUploadsListCommand(), newUploadsPurgeCommand())
+	cmd.AddCommand(newUploadsListCommand(), newUploadsDeleteCommand())
 	return cmd
 }
 
 func newUploadsListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list [FILE]",
+		Use:   "list",
 		Short: "List unfinished uploads",
 		Long:  "Lists unfinished uploads with their size and the time of their last byte. It changes nothing, and a registry may serve meanwhile.",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) error {
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onStorage(cmd, audit.Record{}, func(e *environment) error {
 				uploads, err := e.uploads(cmd)
-				return errors.Join(err, writeReport(cmd, asJSON, uploads, func(out io.Writer) error { return printUnfinished(out, uploads, err == nil) }))
+				return errors.Join(err, command.Report(cmd, asJSON, uploads, func(out io.Writer) error { return printUnfinished(out, uploads, err == nil) }))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -85,36 +86,43 @@ func (e *environment) uploads(cmd *cobra.Command) ([]registry.UnfinishedUpload, 
 	return uploads, nil
 }
 
-func newUploadsPurgeCommand() *cobra.Command {
+func newUploadsDeleteCommand() *cobra.Command {
 	var asJSON, dryRun bool
 	var age time.Duration
 	cmd := &cobra.Command{
-		Use:   "purge [FILE]",
-		Short: "Remove abandoned uploads",
-		Long: "Removes uploads that received nothing for storage.maintenance.uploadpurging.age or --age, whether or not uploadpurging is enabled. " +
+		Use:        "delete",
+		SuggestFor: []string{"purge", "remove"},
+		Short:      "Delete abandoned uploads",
+		Long: "Deletes uploads that received nothing for storage.maintenance.uploadpurging.age or --age, whether or not uploadpurging is enabled. " +
 			"A registry may serve meanwhile; with --age 0, its uploads in progress fail.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notNegative("--age", age); err != nil {
 				return err
 			}
-			return onStorage(cmd, fileArgument(args), unlessDry(dryRun, commandAct(cmd)), func(e *environment) error {
+			if !dryRun {
+				if err := command.Confirm(cmd, "Delete the uploads that nobody continues?"); err != nil {
+					return err
+				}
+			}
+			return onStorage(cmd, unlessDry(dryRun, commandAct(cmd)), func(e *environment) error {
 				o := registry.PurgeOptions{Age: e.Config.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
 				if cmd.Flags().Changed("age") {
 					o.Age = age
 				}
 				report, err := e.Rules.PurgeUploads(cmd.Context(), o)
 				if report.Errors > 0 {
-					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or removed (%d); the log names them", report.Errors))
+					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or deleted (%d); the log names them", report.Errors))
 				}
 				purged := append([]registry.UnfinishedUpload{}, report.Purged...)
-				return errors.Join(err, writeReport(cmd, asJSON, purged, func(out io.Writer) error { return printPurge(out, &report, o) }))
+				return errors.Join(err, command.Report(cmd, asJSON, purged, func(out io.Writer) error { return printPurge(out, &report, o) }))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads that were removed as JSON")
-	cmd.Flags().BoolVarP(&dryRun, "dry-run", "d", false, "only show what would be removed")
-	cmd.Flags().DurationVar(&age, "age", 0, "time without activity, such as 24h (default: as the configuration says)")
+	command.JSONFlag(cmd, &asJSON)
+	command.DryRunFlag(cmd, &dryRun)
+	command.YesFlag(cmd)
+	command.DurationFlag(cmd.Flags(), &age, "age", 0, "time without activity, such as 24h (default: as the configuration says)")
 	return cmd
 }
 
@@ -141,12 +149,12 @@ func printUploads(out io.Writer, uploads []registry.UnfinishedUpload, state stri
 
 // printPurge reports what was removed or, if nothing was, why.
 func printPurge(out io.Writer, r *registry.PurgeReport, o registry.PurgeOptions) error {
-	age := settings.FormatDuration(o.Age)
+	age := duration.Format(o.Age)
 	switch {
 	case len(r.Purged) > 0:
-		state := "removed"
+		state := "deleted"
 		if o.DryRun {
-			state = "to remove"
+			state = "to delete"
 		}
 		if r.Kept > 0 {
 			state += fmt.Sprintf("; %s younger than %s kept", plural.Of(r.Kept, "upload"), age)
@@ -155,10 +163,10 @@ func printPurge(out io.Writer, r *registry.PurgeReport, o registry.PurgeOptions)
 	case r.Errors > 0: // the error describes what happened
 		return nil
 	case r.Kept > 0:
-		_, err := fmt.Fprintf(out, "nothing to remove: no upload is older than %s; %s kept (--age sets another age)\n", age, plural.Of(r.Kept, "younger upload"))
+		_, err := fmt.Fprintf(out, "nothing to delete: no upload is older than %s; %s kept (--age sets another age)\n", age, plural.Of(r.Kept, "younger upload"))
 		return err
 	default:
-		_, err := fmt.Fprintln(out, "nothing to remove: "+noUploads)
+		_, err := fmt.Fprintln(out, "nothing to delete: "+noUploads)
 		return err
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/usage"
+	"slipway/shared/command"
 	"slipway/shared/plural"
 )
 
@@ -20,19 +21,19 @@ import (
 func newUsageCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "usage [FILE]",
+		Use:   "usage",
 		Short: "Show how many bytes each repository takes",
 		Long: "Shows for each repository the bytes of its blobs and manifests; OWN, the bytes unique to this repository; " +
 			"and RESTORABLE, the bytes that only restorable deletions need. " +
 			"The sum counts shared content once. Empty repositories are not listed.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onStorage(cmd, fileArgument(args), audit.Record{}, func(e *environment) error {
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onStorage(cmd, audit.Record{}, func(e *environment) error {
 				report, err := usage.Count(cmd.Context(), e.Store, e.Rules, app.Quotas(e.Config)...)
 				if err != nil {
 					return err
 				}
-				err = writeReport(cmd, asJSON, report, func(out io.Writer) error { return printUsage(out, report) })
+				err = command.Report(cmd, asJSON, report, func(out io.Writer) error { return printUsage(out, report) })
 				if err == nil && report.Incomplete {
 					err = fmt.Errorf("%s cannot be read, or not all of it", plural.Of(len(report.Problems), "repository"))
 				}
@@ -40,7 +41,7 @@ func newUsageCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -72,7 +73,7 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	}
 	fmt.Fprintf(out, "%s in %s, %s of them shared by repositories; %s more in %s that are in no repository\n",
 		bytesize.Text(r.Bytes), plural.Of(r.Blobs, "blob"), bytesize.Text(r.Shared), bytesize.Text(r.Orphaned), plural.Of(r.Orphans, "blob"))
-	_, err := fmt.Fprintf(out, "%s in %s%s\n", bytesize.Text(r.Uploading), plural.Of(r.Uploads, "unfinished upload"), hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
+	_, err := fmt.Fprintf(out, "%s in %s%s\n", bytesize.Text(r.Uploading), plural.Of(r.Uploads, "unfinished upload"), hint(r.Uploads > 0, "; registry uploads delete removes abandoned ones"))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/verify"
 	"slipway/registry/internal/storage"
+	"slipway/shared/command"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
 )
@@ -24,17 +25,17 @@ func newVerifyCommand() *cobra.Command {
 	var repair, asJSON, restart bool
 	var rate string
 	cmd := &cobra.Command{
-		Use:   "verify [FILE]",
+		Use:   "verify",
 		Short: "Check all blobs against their digests and all links",
 		Long: "Checks each blob against its digest, and finds dangling links and tags and incomplete manifests. " +
 			"A registry may serve meanwhile. The next run resumes an interrupted one. Exits with 1 if problems remain.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			var limit settings.Size
 			if err := limit.UnmarshalText([]byte(rate)); err != nil {
-				return fmt.Errorf("--rate: %w", err)
+				return command.Usage(fmt.Errorf("--rate: %w", err))
 			}
-			return onStorage(cmd, fileArgument(args), unlessDry(!repair, commandAct(cmd)), func(e *environment) error {
+			return onStorage(cmd, unlessDry(!repair, commandAct(cmd)), func(e *environment) error {
 				o := maintenance.VerifyOptions(e.Config)
 				o.Partial = e.Caches()
 				o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.Store, zap.NewNop(), int64(limit), repair, restart
@@ -43,7 +44,7 @@ func newVerifyCommand() *cobra.Command {
 				if interrupted {
 					err = errInterrupted(cmd.Context(), e.Store)
 				}
-				err = errors.Join(err, writeReport(cmd, asJSON, report, func(out io.Writer) error {
+				err = errors.Join(err, command.Report(cmd, asJSON, report, func(out io.Writer) error {
 					return printVerification(out, report, hint(interrupted, "interrupted; so far "))
 				}))
 				return errors.Join(err, report.ErrFound())
@@ -51,7 +52,7 @@ func newVerifyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "quarantine damaged blobs and dangling links, so that pushes repair them")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&restart, "restart", false, "do not resume an interrupted verification")
 	cmd.Flags().StringVar(&rate, "rate", "0", "bytes read per second at most, such as 50MiB; 0 = no limit")
 	return cmd

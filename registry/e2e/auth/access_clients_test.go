@@ -400,7 +400,7 @@ func TestTokenService_Clients(t *testing.T) {
 				t.Fatalf("%s push: %v\n%s", name, err, out)
 			}
 		}
-		s.replicas[0].Registry(t, "robot", "revoke", "ci")
+		s.replicas[0].Registry(t, "robot", "delete", "ci", "--yes")
 		for _, name := range []string{"docker", "crane"} {
 			harness.Eventually(t, "a push by a revoked robot is refused", func() bool {
 				out, err := opened[name].push(front + "/ci/last/" + name)

@@ -26,7 +26,7 @@ func TestAccess_TwelveLines(t *testing.T) {
 	}
 	root := t.TempDir()
 	htpasswd := filepath.Join(root, "htpasswd")
-	text = strings.NewReplacer("/etc/docker/registry/auth/htpasswd", htpasswd, "/var/lib/registry", root).Replace(text)
+	text = strings.NewReplacer("/etc/distribution/auth/htpasswd", htpasswd, "/var/lib/registry", root).Replace(text)
 	harness.WriteTeam(t, htpasswd)
 	x := &harness.Team{Config: filepath.Join(root, "config.yml")}
 	harness.WriteFile(t, x.Config, []byte(text))
@@ -79,7 +79,8 @@ func TestAccess_TwelveLines(t *testing.T) {
 		{"bob", "web/app", "delete", "allowed by rules[3]: group:owners in **: allow delete"},
 		{"carl", "web/app", "delete", "denied: no rule allows it"},
 	} {
-		if got := strings.TrimSpace(x.Registry(t, "access", "explain", tt.who, tt.repository, tt.right)); got != tt.want {
+		got, _ := harness.Run(t, nil, "access", "explain", "--config", x.Config, tt.who, tt.repository, tt.right)
+		if got, _, _ = strings.Cut(got, "\n"); got != tt.want {
 			t.Errorf("%s %s %s: %s; want %s", tt.who, tt.right, tt.repository, got, tt.want)
 		}
 	}

@@ -155,7 +155,7 @@ func runRegistry(t *testing.T, file string, env []string, args ...string) (out s
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, path)
+		args = append(args, "--config", path)
 	}
 	return harness.Run(t, env, args...)
 }

@@ -49,7 +49,7 @@ func trashBeside(t *testing.T, peer harness.Peer) {
 		}
 	}
 	restore := func(what string) (string, int) {
-		return harness.Run(t, nil, "restore", harness.WritePeerConfig(t, "127.0.0.1:0", root), what)
+		return harness.Run(t, nil, "restore", "--config", harness.WritePeerConfig(t, "127.0.0.1:0", root), what)
 	}
 	for _, what := range []string{"trash/app:multi", "trash/app@" + img.Manifest, "trash/gone"} {
 		if out, code := restore(what); code != 0 {

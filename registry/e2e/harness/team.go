@@ -70,7 +70,7 @@ func AsAlice(addr string) string { return "alice:secret%20of%20alice@" + addr }
 // Registry runs a command of the registry with the team's configuration.
 func (x *Team) Registry(t testing.TB, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(Binary, append(args, x.Config)...)
+	cmd := exec.Command(Binary, append(args, "--config", x.Config)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil {

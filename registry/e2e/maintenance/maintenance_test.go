@@ -59,7 +59,7 @@ func startWith(t *testing.T, command, path, addr string) *harness.Process {
 // runOn runs a command of the registry with a configuration.
 func runOn(t *testing.T, config string, args ...string) (out string, code int) {
 	t.Helper()
-	return harness.Run(t, nil, append(args, config)...)
+	return harness.Run(t, nil, append(args, "--config", config)...)
 }
 
 // Retention as an operator meets it: a plan, the application beside the server,
@@ -104,7 +104,7 @@ func retention(t *testing.T, peer harness.Peer) {
 	}
 
 	server = startWith(t, harness.Binary, path, addr)
-	out, code := runOn(t, path, "retention", "apply")
+	out, code := runOn(t, path, "retention", "apply", "--yes")
 	if code != 0 || !strings.Contains(out, "1 tag deleted, 0 skipped because they were changed concurrently, 5 kept") {
 		t.Errorf("apply: %d\n%s", code, out)
 	}
@@ -137,7 +137,7 @@ func TestPlannedBytesAreFreed(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &plan); err != nil || plan.Deleted != 2 || plan.Bytes < 60_000 || plan.Bytes > 65_000 {
 		t.Fatalf("plan: %v\n%s", err, out)
 	}
-	if out, code := runOn(t, path, "retention", "apply"); code != 0 {
+	if out, code := runOn(t, path, "retention", "apply", "--yes"); code != 0 {
 		t.Fatalf("apply: %d\n%s", code, out)
 	}
 	var freed struct{ Blobs, Bytes struct{ Freed int } }
@@ -273,7 +273,7 @@ func TestExportAndImport(t *testing.T) {
 	for _, target := range []struct{ file, transport string }{{"out", "oci:"}, {"out.tar", "oci-archive:"}} {
 		t.Run(target.file, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), target.file)
-			if text, code := harness.Run(t, nil, "export", path, "app", out); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
+			if text, code := harness.Run(t, nil, "export", "--config", path, "app", out); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
 				t.Fatalf("export: %d\n%s", code, text)
 			}
 			for tag, want := range map[string]*harness.Image{"multi": idx, "v1": img} {
@@ -282,7 +282,7 @@ func TestExportAndImport(t *testing.T) {
 				want.SameLayout(t, back)
 			}
 			repo := "taken/" + strings.ReplaceAll(target.file, ".", "-")
-			if text, code := harness.Run(t, nil, "import", path, out, repo); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
+			if text, code := harness.Run(t, nil, "import", "--config", path, out, repo); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
 				t.Fatalf("import: %d\n%s", code, text)
 			}
 			idx.Pulls(t, addr, repo, "multi")
@@ -294,7 +294,7 @@ func TestExportAndImport(t *testing.T) {
 	}
 	t.Run("crane reads one tag", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "one")
-		if text, code := harness.Run(t, nil, "export", path, "app:v1", out); code != 0 {
+		if text, code := harness.Run(t, nil, "export", "--config", path, "app:v1", out); code != 0 {
 			t.Fatalf("export: %d\n%s", code, text)
 		}
 		harness.RunTool(t, "crane", "--insecure", "push", out, addr+"/from-crane:v1")
@@ -307,7 +307,7 @@ func TestExportAndImport(t *testing.T) {
 		harness.RunTool(t, "crane", "--insecure", "append", "-f", layer, "-t", ref)
 		harness.RunTool(t, "crane", "--insecure", "tag", ref, "v3")
 		out := filepath.Join(t.TempDir(), "out.tar")
-		if text, code := harness.Run(t, nil, "export", path, "docker", out); code != 0 {
+		if text, code := harness.Run(t, nil, "export", "--config", path, "docker", out); code != 0 {
 			t.Fatalf("export: %d\n%s", code, text)
 		}
 		harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "oci-archive:"+out+":v3", "docker://"+addr+"/docker-back:v3")
@@ -322,7 +322,7 @@ func TestExportAndImport(t *testing.T) {
 		harness.RunTool(t, "crane", "--insecure", "pull", "--format=oci", addr+"/app:multi", dir)
 		harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "--src-tls-verify=false", "docker://"+addr+"/app:v1", "oci-archive:"+archive+":named")
 		for from, to := range map[string]string{dir: "foreign:pulled", archive: "foreign"} { // crane's layout names no tag
-			if text, code := harness.Run(t, nil, "import", path, from, to); code != 0 {
+			if text, code := harness.Run(t, nil, "import", "--config", path, from, to); code != 0 {
 				t.Fatalf("import: %d\n%s", code, text)
 			}
 		}
@@ -351,12 +351,12 @@ func TestDockerMeetsRules(t *testing.T) {
 
 	archive := filepath.Join(t.TempDir(), "saved.tar")
 	e.Run("save", "-o", archive, "busybox:local")
-	if text, code := harness.Run(t, nil, "import", path, archive, "saved"); code == 0 || !strings.Contains(text, "not an OCI layout") {
+	if text, code := harness.Run(t, nil, "import", "--config", path, archive, "saved"); code == 0 || !strings.Contains(text, "not an OCI layout") {
 		t.Errorf("import of a docker archive: %d\n%s", code, text)
 	}
 	converted := filepath.Join(t.TempDir(), "converted.tar")
 	harness.RunTool(t, "skopeo", "--insecure-policy", "copy", "docker-archive:"+archive, "oci-archive:"+converted+":local")
-	if text, code := harness.Run(t, nil, "import", path, converted, "saved"); code != 0 {
+	if text, code := harness.Run(t, nil, "import", "--config", path, converted, "saved"); code != 0 {
 		t.Fatalf("import: %d\n%s", code, text)
 	}
 	e.Run("pull", addr+"/saved:local")

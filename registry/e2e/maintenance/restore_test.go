@@ -65,29 +65,29 @@ func restoreDeleted(t *testing.T, stores map[string]s3test.Start) {
 					t.Errorf("the summary doesn't mention what can be restored: %s", programtest.Tail(out))
 				}
 			}
-			if out := command(t, "restore", "--list", config, "web/app"); !strings.Contains(out, "tag v1") || !strings.Contains(out, "1 manifest, tag stable") {
+			if out := command(t, "restore", "--config", config, "--list", "web/app"); !strings.Contains(out, "tag v1") || !strings.Contains(out, "1 manifest, tag stable") {
 				t.Errorf("the list is %s", out)
 			}
-			command(t, "restore", config, "web/app:v1")
+			command(t, "restore", "--config", config, "web/app:v1")
 			image.Pulls(t, p.Addr, "web/app", "v1")
-			command(t, "restore", config, "web/app@"+image.Manifest)
+			command(t, "restore", "--config", config, "web/app@"+image.Manifest)
 			image.Pulls(t, p.Addr, "web/app", "stable")
-			command(t, "restore", config, "web/multi")
+			command(t, "restore", "--config", config, "web/multi")
 			index.Pulls(t, p.Addr, "web/multi", "v1")
 
 			// A tag that was overwritten.
 			other := harness.NewImage(t, 304, 1, 5_000)
 			other.Push(t, p.Addr, "web/app", "v1")
-			if out := command(t, "restore", "--list", config, "web/app:v1"); !strings.Contains(out, image.Manifest+"  available") || !strings.Contains(out, other.Manifest+"  current") {
+			if out := command(t, "restore", "--config", config, "--list", "web/app:v1"); !strings.Contains(out, image.Manifest+"  available") || !strings.Contains(out, other.Manifest+"  current") {
 				t.Errorf("the history is %s", out)
 			}
-			command(t, "restore", config, "web/app:v1@"+image.Manifest)
+			command(t, "restore", "--config", config, "web/app:v1@"+image.Manifest)
 			image.Pulls(t, p.Addr, "web/app", "v1")
 
 			if store == "files" {
 				harness.DeleteReference(t, p.Addr, "web/app", image.Manifest)
 				command(t, "garbage-collect", "-m", "--age", "0", "--purge-deleted", config)
-				if out, code := harness.Run(t, nil, "restore", config, "web/app@"+image.Manifest); code == 0 {
+				if out, code := harness.Run(t, nil, "restore", "--config", config, "web/app@"+image.Manifest); code == 0 {
 					t.Errorf("what was purged is restored: %s", out)
 				}
 			}

@@ -97,7 +97,7 @@ proxy:
 `)))
 	sync := func(args ...string) string {
 		t.Helper()
-		out, code := harness.Run(t, nil, append([]string{"mirror", "sync", config}, args...)...)
+		out, code := harness.Run(t, nil, append([]string{"mirror", "sync", "--config", config}, args...)...)
 		if code != 0 {
 			t.Fatalf("mirror sync: %d\n%s", code, out)
 		}
@@ -109,7 +109,7 @@ proxy:
 	if out := sync(); !strings.Contains(out, "fetched 0 blobs") {
 		t.Errorf("mirror sync again: %s", out)
 	}
-	if out, code := harness.Run(t, nil, "mirror", "sync", config, "hub/none:v1"); code == 0 {
+	if out, code := harness.Run(t, nil, "mirror", "sync", "--config", config, "hub/none:v1"); code == 0 {
 		t.Errorf("an image that is not there: %s", out)
 	}
 	mirror := harness.Serve(t, addr, nil, config)

@@ -242,7 +242,7 @@ func killMirror(t *testing.T, on func(*testing.T, string) *place, kills int) {
 		img.Pulls(t, p.Addr, fmt.Sprint("app", i), "v1")
 	}
 	p.Stop(t)
-	if out, code := harness.Run(t, nil, "verify", place.config); code != 0 {
+	if out, code := harness.Run(t, nil, "verify", "--config", place.config); code != 0 {
 		t.Errorf("registry verify: %d\n%s", code, out)
 	}
 }

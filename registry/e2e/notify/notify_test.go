@@ -409,17 +409,17 @@ func TestEventsCommand(t *testing.T) {
 	p := harness.StartRegistry(t, root, env...)
 	img := harness.NewImage(t, 34, 1, 1000)
 	img.Push(t, p.Addr, "command", "v1")
-	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 +0 .* answered 502 Bad Gateway \(\d+ failures since .*\)`))
+	eventuallyOutput(t, root, env, []string{"events", "list"}, regexp.MustCompile(`watcher +1 +0 .* answered 502 Bad Gateway \(\d+ failures since .*\)`))
 	if err := p.Stop(t); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 .*no running registry sends them`))
+	eventuallyOutput(t, root, env, []string{"events", "list"}, regexp.MustCompile(`watcher +1 .*no running registry sends them`))
 	if strings.Count(p.Output(), "takes no events") != 1 {
 		t.Errorf("the log says more than once that the endpoint fails: %s", p.Output())
 	}
 	w.status.Store(200)
 	harness.StartRegistry(t, root, env...)
-	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
+	eventuallyOutput(t, root, env, []string{"events", "list"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
 	if got := w.tags(); !slices.Contains(got, "v1") {
 		t.Errorf("events: %v", got)
 	}
@@ -430,7 +430,7 @@ func TestEventsCommand(t *testing.T) {
 			Serving  bool
 		}
 	}
-	if err := json.Unmarshal([]byte(runEvents(t, root, env, "events", "--json")), &report); err != nil || len(report.Endpoints) != 1 || !report.Endpoints[0].Serving {
+	if err := json.Unmarshal([]byte(runEvents(t, root, env, "events", "list", "--json")), &report); err != nil || len(report.Endpoints) != 1 || !report.Endpoints[0].Serving {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -47,13 +47,13 @@ func move(t *testing.T, start s3test.Start) {
 	}
 	config := harness.WriteS3Config(t, "127.0.0.1:0", server.URL())
 	layout := filepath.Join(t.TempDir(), "out")
-	for _, args := range [][]string{{"verify", config}, {"export", config, "team/late", layout}} {
+	for _, args := range [][]string{{"verify", "--config", config}, {"export", "--config", config, "team/late", layout}} {
 		if out, code := harness.Run(t, nil, args...); code != 0 {
 			t.Fatalf("%s: %d\n%s", args[0], code, out)
 		}
 	}
 	back := t.TempDir()
-	if out, code := harness.Run(t, nil, "import", harness.WritePeerConfig(t, "127.0.0.1:0", back), layout, "team/back"); code != 0 {
+	if out, code := harness.Run(t, nil, "import", "--config", harness.WritePeerConfig(t, "127.0.0.1:0", back), layout, "team/back"); code != 0 {
 		t.Fatalf("import: %d\n%s", code, out)
 	}
 	late.Pulls(t, harness.StartRegistry(t, back).Addr, "team/back", "v1")

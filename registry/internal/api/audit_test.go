@@ -109,7 +109,7 @@ func TestAudit(t *testing.T) {
 		"pull anonymous public/a 200",
 		"push u public/a 400",
 		"delete u public/a 202     " + string(second),
-		"robot created u  201   only the rights of access rules", "robot revoked u  204", "robot revoked u  404",
+		"robot created u  201   only the rights of access rules", "robot deleted u  204", "robot deleted u  404",
 	}
 	slices.Sort(got) // that of a request may come after that of the next one
 	slices.Sort(want)

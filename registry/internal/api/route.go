@@ -119,7 +119,7 @@ func (a *API) robots() []*endpoint {
 			{method: post, action: auth.Administer, handle: a.createRobot, event: "robot created"},
 		}},
 		{name: "robots", path: robotsPath + "/{robot:[^/]+}", last: "robot", rows: []*row{
-			{method: del, action: auth.Administer, handle: a.revokeRobot, event: "robot revoked"},
+			{method: del, action: auth.Administer, handle: a.revokeRobot, event: "robot deleted"},
 		}},
 		{name: "robots", path: robotsPath + "/{robot:[^/]+}/secret", last: "robot", rows: []*row{
 			{method: post, action: auth.Administer, handle: a.rotateRobot, event: "robot rotated"},

@@ -25,34 +25,34 @@ type OpenStore func(do func(storage.Store) error) error
 // Explain reports whether a caller has a right in a repository, and which rule decides. groups are a
 // person's groups at the identity provider. An empty name stands for the registry as a whole. open
 // is called only if the caller is a robot.
-func Explain(ctx context.Context, cfg *config.Config, who string, groups []string, right access.Rights, name oci.Name, open OpenStore) (string, error) {
+func Explain(ctx context.Context, cfg *config.Config, who string, groups []string, right access.Rights, name oci.Name, open OpenStore) (allowed bool, why string, err error) {
 	cache, err := CacheNames(cfg)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	if cache != nil {
 		defer cache.Close()
 	}
 	rules, err := loadRules(cfg, cache)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	caller, err := parseWho(cfg, who)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	if len(groups) > 0 && caller.Kind != access.Person {
-		return "", fmt.Errorf("only people of an identity provider are in its groups, such as oidc:%s", caller.Name)
+		return false, "", fmt.Errorf("only people of an identity provider are in its groups, such as oidc:%s", caller.Name)
 	}
 	caller.Groups = groups
 	if err := equip(ctx, cfg, &caller, open); err != nil {
-		return "", err
+		return false, "", err
 	}
 	decision := rules.Explain(&caller, right, name)
 	if setting := disabledBy(cfg, cache, right, name); setting != "" && decision.Allowed {
-		return fmt.Sprintf("denied to everybody by %s; the rules have it %s", setting, decision), nil
+		return false, fmt.Sprintf("denied to everybody by %s; the rules have it %s", setting, decision), nil
 	}
-	return decision.String(), nil
+	return decision.Allowed, decision.String(), nil
 }
 
 // disabledBy names the setting by which nobody can use the right, "" if there is none.

@@ -18,7 +18,7 @@ const (
 // Record is one line.
 type Record struct {
 	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot revoked, token created, token revoked, maintenance, reload, lost
+	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot deleted, token created, token revoked, maintenance, reload, lost
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
 	Token      string            `json:"token,omitempty"`   // ID of the personal access token that proved the caller, or that the event is about
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave

@@ -156,7 +156,7 @@ const (
 	RevokedToken      Reason = "the token's credential has changed or was revoked"
 	NarrowToken       Reason = "the token was not issued for this"
 	Forbidden         Reason = "not allowed"
-	UnknownRobot      Reason = "unknown, expired or revoked robot"
+	UnknownRobot      Reason = "unknown, expired or deleted robot"
 	MakerGone         Reason = "the robot's maker no longer exists"
 	RobotsUnread      Reason = "the robots cannot be read"
 	TokensUnread      Reason = "personal access tokens cannot be read"

@@ -11,6 +11,10 @@ const Prefix = "REGISTRY"
 // PathVariable names the configuration file when no argument does.
 const PathVariable = "REGISTRY_CONFIGURATION_PATH"
 
+// DefaultPath is the configuration file when neither an argument nor the variable names one, if it is there. It is where
+// distribution's image has it.
+const DefaultPath = "/etc/distribution/config.yml"
+
 // Config is the whole configuration.
 type Config struct {
 	Version       string        `key:"version" choices:"0.1" doc:"Version of the configuration format. Required in a file."`

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,12 +11,12 @@ import (
 
 // ErrNothing is what Load returns when neither a file nor the environment says
 // where the images are stored.
-var ErrNothing = errors.New("no configuration: name a file, set " + PathVariable +
-	", or name a storage in the environment, such as REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/var/lib/registry")
+var ErrNothing = errors.New("no configuration: name a file with --config or $" + PathVariable +
+	" (there is none at " + DefaultPath + "), or a storage in the environment, such as REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/var/lib/registry")
 
-// Load reads the file, or the one that REGISTRY_CONFIGURATION_PATH names when
-// file is empty, and lays environ over it. Without any file the environment
-// must name a storage. The report is never nil.
+// Load reads the file and lays environ over it. When file is empty, it is the one that
+// REGISTRY_CONFIGURATION_PATH names, or [DefaultPath] if it is there. Without any file the
+// environment must name a storage. The report is never nil.
 func Load(file string, environ []string) (*Config, *config.Report, error) {
 	cfg, report, err := Read(file, environ)
 	if err != nil {
@@ -29,6 +30,9 @@ func Load(file string, environ []string) (*Config, *config.Report, error) {
 func Read(file string, environ []string) (*Config, *config.Report, error) {
 	if file == "" {
 		file = lookup(environ, PathVariable)
+	}
+	if _, err := os.Stat(DefaultPath); file == "" && err == nil {
+		file = DefaultPath
 	}
 	return load(config.Options{File: file, Environ: environ})
 }

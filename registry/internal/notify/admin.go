@@ -214,6 +214,6 @@ func (n *Notifier) drop(endpoint string) (count int, err error) {
 	} else {
 		count, err = n.file.drop(endpoint)
 	}
-	n.opts.Log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", endpoint), zap.Int("events", count), zap.Error(err))
+	n.opts.Log.Warn("dropped events, as `registry events delete` asked", zap.String("endpoint", endpoint), zap.Int("events", count), zap.Error(err))
 	return count, err
 }

@@ -251,7 +251,7 @@ func (n *Notifier) warnUnknown() {
 	names, _ := n.file.endpoints() // just opened
 	for _, name := range names {
 		if s, _ := n.file.size(name); s.count > 0 && n.endpoint(name) == nil {
-			n.opts.Log.Warn("events wait for an endpoint that is not configured or disabled; `registry events drop` removes them",
+			n.opts.Log.Warn("events wait for an endpoint that is not configured or disabled; `registry events delete` removes them",
 				zap.String("endpoint", name), zap.Int("events", s.count))
 		}
 	}

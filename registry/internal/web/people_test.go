@@ -182,9 +182,9 @@ func TestRobots(t *testing.T) {
 	}
 	lead.page = page
 	lead.post("/ui/robots/ci/revoke")
-	lead.want(200, "Revoke the robot ci?")
+	lead.want(200, "Delete the robot ci?")
 	lead.post("/ui/robots/ci/revoke", "sure", "yes")
-	lead.want(200, "Revoked.", "->ci<")
+	lead.want(200, "Deleted.", "->ci<")
 	if got := status(second); got != 401 {
 		t.Errorf("a revoked robot: %d", got)
 	}

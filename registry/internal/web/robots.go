@@ -130,12 +130,12 @@ func (web *Web) showSecret(w http.ResponseWriter, v *visit, answer []byte, faile
 }
 
 func (web *Web) postRevokeRobot(w http.ResponseWriter, v *visit) error {
-	sure, err := web.confirmedRobot(w, v, "Revoke the robot", "It can no longer log in, and cannot be brought back: another robot of this name has another secret.", "Revoke")
+	sure, err := web.confirmedRobot(w, v, "Delete the robot", "It can no longer log in, and cannot be brought back: another robot of this name has another secret.", "Delete")
 	if !sure {
 		return err
 	}
 	if _, _, err := web.act(v, http.MethodDelete, robotsPath+"/"+mux.Vars(v.Request)["robot"], "", nil); err != nil {
 		return err
 	}
-	return web.back(w, v, "/robots", "revoked")
+	return web.back(w, v, "/robots", "deleted")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"slipway/relay/internal/doctor"
 	"slipway/shared/command"
+	"slipway/shared/plural"
 )
 
 // application is the part of the API's application object that the commands use.
@@ -23,8 +25,11 @@ type application struct {
 	Name   string `json:"name"`
 	RoomID string `json:"room_id"`
 	Owner  string `json:"owner"`
-	Sent   int64  `json:"sent"`
 	Token  string `json:"token"`
+
+	Accepted int64 `json:"accepted"`
+	Sent     int64 `json:"sent"`
+
 	// Problem is why nothing would be sent to the room, or nobody would read it.
 	Problem string `json:"room_problem"`
 	// OldTokenUntil is until when the token before still works; nil if it does not.
@@ -35,35 +40,47 @@ type application struct {
 // administrator of the configuration.
 func newAppCommand() *cobra.Command {
 	return command.Group(
-		"app", "Create, list, change and delete applications, create new tokens and webhook secrets",
+		"app", "Create, list, show, change and delete applications",
 		"Manages applications as the configured administrator, through the running relay or, if none runs, in its database.",
-		newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppSecretCommand(), newAppRenameCommand(), newAppSetCommand(), newAppDeleteCommand(),
+		newAppCreateCommand(), newAppListCommand(), newAppShowCommand(), newAppSetCommand(), newAppDeleteCommand(),
+		command.Group("token", "Replace the token of an application", "", newAppTokenCreateCommand()),
+		command.Group("secret", "Set or delete the secret that verifies signed webhooks", "", newAppSecretCreateCommand(), newAppSecretDeleteCommand()),
 	)
 }
 
 func newAppCreateCommand() *cobra.Command {
-	var room string
-	var priority int
-	var strict, quiet bool
+	var quiet, asJSON bool
 	cmd := &cobra.Command{Use: "create NAME", Short: "Create an application and show its token, once", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot creates one and invites the administrator")
-	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that have none, -2 to 2")
-	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "create a short token, for clients that check Gotify's form (Watchtower)")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the token")
+	s := addSettings(cmd)
+	command.JSONFlag(cmd, &asJSON)
+	addQuietFlag(cmd, &quiet)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
-		var app application
-		if _, err := r.Do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
+		in, err := s.input(cmd.Context(), cmd, r)
+		if err != nil {
 			return err
 		}
-		if room != "" {
-			warnOfRoom(cmd, r, app.Name)
-		} else if app.Problem != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
-		}
-		return showToken(cmd, r.Base, app, quiet)
+		in["name"] = args[0]
+		var app application
+		return r.show(cmd, asJSON, http.MethodPost, "/application", in, &app, func(io.Writer) error {
+			if err := s.setImage(cmd, r, pathOf(app.ID)); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning: the image is not set:", err)
+			}
+			if in["room_id"] != nil {
+				warnOfRoom(cmd, r, app.Name)
+			} else if app.Problem != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
+			}
+			return showToken(cmd, r.Base, app, quiet)
+		})
 	})
 }
+
+func addQuietFlag(cmd *cobra.Command, quiet *bool) {
+	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print only the token")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
+}
+
+func pathOf(id int64) string { return "/application/" + strconv.FormatInt(id, 10) }
 
 // warnOfRoom prints the doctor's first finding that would delay the application's messages. It ignores errors of the
 // doctor.
@@ -94,73 +111,82 @@ func showToken(cmd *cobra.Command, base string, app application, quiet bool) err
 }
 
 func newAppListCommand() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{Use: "list", Short: "List the applications", Args: cobra.NoArgs}
+	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, _ []string) error {
 		var apps []application
-		if _, err := r.Do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
-			return err
-		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
-		for _, a := range apps {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
-		}
-		return w.Flush()
+		return r.show(cmd, asJSON, http.MethodGet, "/application", nil, &apps, func(out io.Writer) error {
+			w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
+			for _, a := range apps {
+				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
+			}
+			return w.Flush()
+		})
 	})
 }
 
-func newAppTokenCommand() *cobra.Command {
+func newAppTokenCreateCommand() *cobra.Command {
 	var grace time.Duration
-	var quiet bool
+	var quiet, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "token ID|NAME",
-		Short: "Create a new token for an application and show it, once; without --grace the old one stops working at once",
+		Use:   "create ID|NAME",
+		Short: "Create a new token for an application and show it, once",
+		Long:  "Creates a new token for an application and shows it, once. The old one stops working at once, or after --grace.",
 		Args:  cobra.ExactArgs(1),
 	}
-	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the current token stays valid")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the token")
+	command.DurationFlag(cmd.Flags(), &grace, "grace", 0, "how long the current token stays valid")
+	command.JSONFlag(cmd, &asJSON)
+	addQuietFlag(cmd, &quiet)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
 		path, err := r.find(cmd.Context(), "application", args[0])
 		if err != nil {
 			return err
 		}
 		var app application
-		if _, err := r.Do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
+		return r.show(cmd, asJSON, http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app, func(out io.Writer) error {
+			if err := showToken(cmd, r.Base, app, quiet); err != nil || quiet {
+				return err
+			}
+			text := "the old token no longer works"
+			if app.OldTokenUntil != nil {
+				text = "the old token works until " + app.OldTokenUntil.UTC().Format(time.RFC3339)
+			}
+			_, err := fmt.Fprintf(out, "\n%s\n", text)
 			return err
-		}
-		if err := showToken(cmd, r.Base, app, quiet); err != nil || quiet {
-			return err
-		}
-		text := "the old token no longer works"
-		if app.OldTokenUntil != nil {
-			text = "the old token works until " + app.OldTokenUntil.UTC().Format(time.RFC3339)
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", text)
-		return err
+		})
 	})
 }
 
-func newAppSecretCommand() *cobra.Command {
-	var stdin, remove bool
+func newAppSecretCreateCommand() *cobra.Command {
+	var stdin, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "secret ID|NAME",
-		Short: "Set the secret that verifies signed webhooks; without --secret-stdin one is generated and shown, once",
-		Long:  "Sets the secret with which senders sign webhooks to the application. The relay stores it encrypted, and then refuses unsigned webhooks of protocols that have signatures.",
-		Args:  cobra.ExactArgs(1),
+		Use:   "create ID|NAME",
+		Short: "Set the secret that verifies signed webhooks",
+		Long: "Sets the secret with which senders sign webhooks to the application. Without --secret-stdin one is generated and shown, once. " +
+			"The relay stores it encrypted, and then refuses unsigned webhooks at the application's addresses of protocols that have signatures.",
+		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&stdin, "secret-stdin", false, "read the secret from stdin")
-	cmd.Flags().BoolVar(&remove, "remove", false, "remove the secret: webhooks need no signature")
-	cmd.MarkFlagsMutuallyExclusive("secret-stdin", "remove")
+	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		if remove {
-			return r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": ""}, "secret removed")
-		}
 		secret, err := newPassword(cmd, stdin)
 		if err != nil {
 			return err
 		}
 		if strings.TrimSpace(secret) == "" { // the API would remove it
-			return errors.New("stdin has no secret; remove the present one with --remove")
+			return command.Usage(errors.New("stdin has no secret; remove the present one with `relay app secret delete`"))
+		}
+		if asJSON {
+			path, err := r.find(cmd.Context(), "application", args[0])
+			if err != nil {
+				return err
+			}
+			if _, err := r.Do(cmd.Context(), http.MethodPut, path, map[string]any{"hook_secret": secret}, nil); err != nil {
+				return err
+			}
+			return command.WriteJSON(cmd.OutOrStdout(), map[string]string{"secret": secret})
 		}
 		if err := r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": secret}, "secret set"); err != nil || stdin {
 			return err
@@ -170,10 +196,14 @@ func newAppSecretCommand() *cobra.Command {
 	})
 }
 
-func newAppRenameCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rename ID|NAME NEW-NAME", Short: "Give an application another name", Args: cobra.ExactArgs(2)}
+func newAppSecretDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "delete ID|NAME", Short: "Delete the secret: webhooks need no signature", Args: cobra.ExactArgs(1)}
+	command.YesFlag(cmd)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		return r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"name": args[1]}, "renamed")
+		if err := command.Confirm(cmd, "Delete the secret of application "+args[0]+"? Anybody who knows its token can send unsigned webhooks then."); err != nil {
+			return err
+		}
+		return r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": ""}, "secret deleted")
 	})
 }
 
@@ -184,8 +214,20 @@ func newAppDeleteCommand() *cobra.Command {
 		Long:  "Deletes an application: its token stops working at once, its history is removed, and waiting messages are not delivered. Its room and the messages there stay.",
 		Args:  cobra.ExactArgs(1),
 	}
+	command.YesFlag(cmd)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		return r.change(cmd, http.MethodDelete, "application", args[0], nil, "deleted")
+		path, err := r.find(cmd.Context(), "application", args[0])
+		if err != nil {
+			return err
+		}
+		var app application
+		if _, err := r.Do(cmd.Context(), http.MethodGet, path, nil, &app); err != nil {
+			return err
+		}
+		if err := command.Confirm(cmd, fmt.Sprintf("Delete application %d, %s, with its history of %s?", app.ID, app.Name, plural.Of(app.Accepted, "message"))); err != nil {
+			return err
+		}
+		return r.change(cmd, http.MethodDelete, "application", strconv.FormatInt(app.ID, 10), nil, "deleted")
 	})
 }
 
@@ -227,5 +269,5 @@ func (r *remote) find(ctx context.Context, noun, what string) (path string, err 
 	case 1:
 		return path, nil
 	}
-	return "", fmt.Errorf("there are %d %ss named %q; give the id", n, noun, what)
+	return "", command.Usage(fmt.Errorf("there are %d %ss named %q; give the id", n, noun, what))
 }

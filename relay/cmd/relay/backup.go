@@ -10,21 +10,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/relay/internal/config"
 	"slipway/relay/internal/store"
+	"slipway/shared/command"
 )
 
 // newBackupCommand makes `relay backup`.
 func newBackupCommand() *cobra.Command {
-	var file string
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
-		Short: "Write a consistent copy of the SQLite database, while the relay runs",
+		Short: "Copy the SQLite database, while the relay runs",
 		Long: "Writes a consistent copy of the SQLite database to FILE, which must not exist, or to standard output (-), while the relay runs. " +
 			"The copy contains the bot's session: protect it like a password. The pickle key is a file of its own: store it apart. " +
 			"For PostgreSQL use pg_dump.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, _, err := loadNamed(file, nil)
+			cfg, _, err := config.Load(command.ConfigFile(cmd), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,7 @@ func newBackupCommand() *cobra.Command {
 			return err
 		},
 	}
-	addConfigFlag(cmd, &file)
+	addConfigFlag(cmd)
 	return cmd
 }
 

@@ -2,15 +2,18 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/doctor"
+	"slipway/shared/command"
 )
 
 // newDoctorCommand makes `relay doctor`.
 func newDoctorCommand() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything that a delivery needs",
@@ -18,33 +21,50 @@ func newDoctorCommand() *cobra.Command {
 			"Asks the running relay, or checks by itself if none runs. Exits with 1 if a check fails.",
 		Args: cobra.NoArgs,
 	}
+	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, _ []string) error {
-		var answer struct{ Findings []doctor.Finding }
+		var answer report
 		if _, err := r.Do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
 			return err
 		}
 		if !r.stopped { // else the first finding says so
 			answer.Findings = append([]doctor.Finding{doctor.Runs(r.Base)}, answer.Findings...)
 		}
-		return printFindings(cmd, answer.Findings)
+		err := command.Report(cmd, asJSON, answer, answer.print)
+		if wrong := answer.wrong(); err == nil && wrong > 0 {
+			err = fmt.Errorf("%d of %d checks failed", wrong, len(answer.Findings))
+		}
+		return err
 	})
 }
 
-func printFindings(cmd *cobra.Command, findings []doctor.Finding) error {
-	wrong := 0
-	for _, f := range findings {
+// report is the API's answer.
+type report struct {
+	OK       bool             `json:"ok"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+func (r *report) wrong() (n int) {
+	for _, f := range r.Findings {
+		if !f.OK {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *report) print(out io.Writer) error {
+	for _, f := range r.Findings {
 		mark := "ok  "
 		switch {
 		case !f.OK:
 			mark = "BAD "
-			wrong++
 		case f.Warn:
 			mark = "WARN"
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), mark, f.Text)
-	}
-	if wrong > 0 {
-		return fmt.Errorf("%d of %d checks failed", wrong, len(findings))
+		if _, err := fmt.Fprintln(out, mark, f.Text); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	settings "slipway/relay/internal/application"
 	"slipway/shared/command/commandtest"
 )
 
@@ -46,5 +48,38 @@ func TestExamples(t *testing.T) {
 			t.Fatalf("relay %s: %d", args, code)
 		}
 	}
-	program.Examples(t, dir, "serve", "setup show", "import pushbits", "migrate", "messages show", "messages cancel", "messages retry", "send", "doctor", "health", "recovery-key")
+	t.Setenv("RELAY_CONFIG", file)
+	program.Examples(t, dir, "serve", "setup show", "import pushbits", "migrate", "messages show", "messages withdraw", "messages redeliver", "send", "doctor", "health", "recovery-key")
+}
+
+// TestGrammar: all commands follow the rules of CONTRIBUTING.md.
+func TestGrammar(t *testing.T) {
+	program.Grammar(t, commandtest.Exceptions{
+		Config: []string{"migrate", "send", "version", "config reference", "config schema"},
+		Data: []string{
+			"serve", "setup", "config check", "config show", "config reference", "config schema", "migrate", "backup",
+			"app secret delete", "app delete", "user delete", "messages withdraw", "messages redeliver",
+		},
+		File: []string{"backup"},
+	})
+}
+
+// TestAppSet_HasEachSetting: what the API and the page set, the command sets.
+func TestAppSet_HasEachSetting(t *testing.T) {
+	cmd, _, err := program.Root().Find([]string{"app", "set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[settings.Input]()) {
+		name := field.Tag.Get("json")
+		switch name {
+		case "hook_secret": // relay app secret create
+			continue
+		case "owner_id":
+			name = "owner"
+		}
+		if cmd.Flag(flagName(name)) == nil {
+			t.Errorf("no flag sets %s", name)
+		}
+	}
 }

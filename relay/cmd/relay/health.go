@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/client"
+	"slipway/shared/command"
 )
 
 // newHealthCommand makes `relay health`, for the health check of a container
 // that has no other client inside.
 func newHealthCommand() *cobra.Command {
 	var t target
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a running relay whether it accepts messages",
@@ -28,7 +30,7 @@ func newHealthCommand() *cobra.Command {
 					return err
 				}
 			} else {
-				cfg, err := loadConfig(cmd, t.config)
+				cfg, err := loadConfig(cmd)
 				if err != nil {
 					return err
 				}
@@ -39,10 +41,20 @@ func newHealthCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			var answer struct{ Health, Database, Matrix string }
+			var answer struct {
+				Health   string `json:"health"`
+				Database string `json:"database"`
+				Matrix   string `json:"matrix"`
+				Waiting  int64  `json:"waiting"`
+				Oldest   int64  `json:"oldest_seconds"`
+				Reason   string `json:"reason,omitempty"`
+			}
 			_, err := r.Do(ctx, http.MethodGet, "/health", nil, &answer)
 			if answer.Health == "" {
 				return err
+			}
+			if asJSON {
+				return errors.Join(command.WriteJSON(cmd.OutOrStdout(), answer), err)
 			}
 			state := fmt.Sprintf("%s (database %s, matrix %s)", answer.Health, answer.Database, answer.Matrix)
 			if err != nil {
@@ -53,5 +65,6 @@ func newHealthCommand() *cobra.Command {
 		},
 	}
 	t.addFlags(cmd)
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }

@@ -22,11 +22,10 @@ func newImportCommand() *cobra.Command {
 }
 
 func newImportPushBitsCommand() *cobra.Command {
-	var file string
-	var dry bool
+	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pushbits DATABASE",
-		Short: "Import users, applications, tokens, rooms and passwords from PushBits' SQLite file",
+		Short: "Import users, applications and tokens from PushBits' SQLite file",
 		Long: "Reads PushBits' database without changing it and creates its users and applications here: tokens and passwords stay valid, messages go to the same rooms. " +
 			"The import is one transaction; what already exists is skipped. The relay must not run meanwhile. " +
 			"The bot must be in the rooms: set matrix.username to the account that PushBits used, and run `relay doctor` afterwards.",
@@ -36,20 +35,21 @@ func newImportPushBitsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			imported, err := importPushBits(cmd, file, old, !dry)
+			imported, err := importPushBits(cmd, old, !dry)
 			if err != nil {
 				return err
 			}
-			return printImported(cmd.OutOrStdout(), imported, dry)
+			return command.Report(cmd, asJSON, imported, func(out io.Writer) error { return printImported(out, imported, dry) })
 		},
 	}
-	addConfigFlag(cmd, &file)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be imported and change nothing")
+	addConfigFlag(cmd)
+	command.DryRunFlag(cmd, &dry)
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func importPushBits(cmd *cobra.Command, file string, old *store.PushBits, commit bool) (imported []account.Imported, err error) {
-	cfg, err := loadConfig(cmd, file)
+func importPushBits(cmd *cobra.Command, old *store.PushBits, commit bool) (imported []account.Imported, err error) {
+	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return nil, err
 	}

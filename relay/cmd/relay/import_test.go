@@ -36,7 +36,7 @@ func TestImportPushBits(t *testing.T) {
 		d.logsIn("Carol", "another staple", 401)
 	}
 	d.does(1, line, "a relay uses the database")
-	d.does(0, "app token watchtower --config %")
+	d.does(0, "app token create watchtower --config %")
 	stop()
 	d.does(0, line, `skipped  application  "watchtower"  was imported earlier, and was deleted or given a new token since`, "0 of 9 imported")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +18,8 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/shared/command"
+	"slipway/shared/duration"
+	"slipway/shared/plural"
 	"slipway/shared/web"
 )
 
@@ -23,11 +27,17 @@ import (
 // administrator.
 func newMessagesCommand() *cobra.Command {
 	return command.Group(
-		"messages", "List and show messages, withdraw them or deliver them again",
+		"messages", "List, show, withdraw and redeliver messages",
 		"Shows and changes messages as the configured administrator, through the running relay or, if none runs, in its database.",
 		newMessagesListCommand(), newMessagesShowCommand(),
-		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", post.CancellableStates, http.MethodDelete, "", "withdrawn"),
-		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", post.RedeliverableStates, http.MethodPost, "/redeliver", "queued again"),
+		messagesChange{
+			verb: "withdraw", short: "Withdraw messages", long: "Withdraws messages: those waiting are not sent, those sent are removed from their rooms.", states: post.CancellableStates,
+			method: http.MethodDelete, all: "/message/withdraw", done: "withdrawn", suggest: []string{"cancel", "delete"},
+		}.command(),
+		messagesChange{
+			verb: "redeliver", short: "Deliver messages again", long: "Delivers messages again. Those waiting are tried at once.", states: post.RedeliverableStates,
+			method: http.MethodPost, suffix: "/redeliver", all: "/message/redeliver", done: "queued again", suggest: []string{"retry"},
+		}.command(),
 	)
 }
 
@@ -38,8 +48,8 @@ func (f *messagesFilter) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.app, "app", "", "of this application, by name or id")
 	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas: "+post.AllOf(post.States))
 	cmd.Flags().StringVar(&f.search, "search", "", "with this text in title or message")
-	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
-	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
+	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h or 7d")
+	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h or 7d")
 }
 
 // query returns the filter as query parameters of the API.
@@ -63,7 +73,7 @@ func (f *messagesFilter) query(ctx context.Context, r *remote) (url.Values, erro
 		}
 		t, err := timeOf(text, time.Now())
 		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", name, err)
+			return nil, command.Usage(fmt.Errorf("--%s: %w", name, err))
 		}
 		q.Set(name, t.Format(time.RFC3339))
 	}
@@ -72,7 +82,7 @@ func (f *messagesFilter) query(ctx context.Context, r *remote) (url.Values, erro
 
 // timeOf parses an RFC 3339 time, a UTC date, or a duration before now.
 func timeOf(text string, now time.Time) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := duration.Parse(text); err == nil {
 		return now.Add(-ago), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
@@ -80,7 +90,7 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return now, fmt.Errorf("%q is not a time such as 2006-01-02, 2006-01-02T15:04:05Z or 24h", text)
+	return now, fmt.Errorf("%q is not a time such as 2006-01-02, 2006-01-02T15:04:05Z, 24h or 7d", text)
 }
 
 // delivery is the part of the API's message object that the commands use.
@@ -119,26 +129,37 @@ func (d *delivery) text() string {
 func newMessagesListCommand() *cobra.Command {
 	var f messagesFilter
 	var limit int
+	var asJSON bool
 	cmd := &cobra.Command{Use: "list", Short: "List messages, newest first", Args: cobra.NoArgs}
 	f.addFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "number of messages, 1 to 200")
+	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, _ []string) error {
 		q, err := f.query(cmd.Context(), r)
 		if err != nil {
 			return err
 		}
 		q.Set("limit", strconv.Itoa(limit))
-		var page struct{ Messages []delivery }
-		if _, err := r.Do(cmd.Context(), http.MethodGet, "/message?"+q.Encode(), nil, &page); err != nil {
-			return err
-		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
-		for _, m := range page.Messages {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.text()), m.Error)
-		}
-		return w.Flush()
+		var page messagesPage
+		return r.show(cmd, asJSON, http.MethodGet, "/message?"+q.Encode(), nil, &page, func(out io.Writer) error { return printMessages(out, page.Messages) })
 	})
+}
+
+// messagesPage is the API's list of messages.
+type messagesPage struct {
+	Messages []delivery
+	Paging   struct {
+		Since int64 // before of the next page; 0 at the end
+	}
+}
+
+func printMessages(out io.Writer, messages []delivery) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
+	for _, m := range messages {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.text()), m.Error)
+	}
+	return w.Flush()
 }
 
 // firstLine is the beginning of a message.
@@ -151,96 +172,149 @@ func firstLine(title, text string) string {
 }
 
 func newMessagesShowCommand() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{Use: "show ID", Short: "Show a message with its state", Args: cobra.ExactArgs(1)}
+	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
 		var m delivery
-		if _, err := r.Do(cmd.Context(), http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m); err != nil {
-			return err
-		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-		for _, line := range [][2]string{
-			{"message", strconv.FormatInt(m.ID, 10)},
-			{"application", m.Application},
-			{"state", string(m.Status)},
-			{"removal", m.Removal},
-			{"reason", m.Error},
-			{"next attempt", m.Next},
-			{"accepted", m.Date.UTC().Format(time.RFC3339)},
-			{"delivered", m.Sent},
-			{"attempts", strconv.Itoa(m.Attempts)},
-			{"priority", strconv.Itoa(m.Priority)},
-			{"room", m.Room},
-			{"event", m.Event},
-			{"title", m.Title},
-		} {
-			if line[1] != "" {
-				fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
-			}
-		}
-		for _, a := range m.Attachments {
-			fmt.Fprintf(w, "attachment\t%s (%s, %s)\n", a.Name, a.Type, web.Size(a.Size))
-		}
-		fmt.Fprintf(w, "\n%s\n", m.text())
-		return w.Flush()
+		return r.show(cmd, asJSON, http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m, m.print)
 	})
 }
 
-// newMessagesChangeCommand returns a command that changes the messages given by id, or all that the filter selects.
-func newMessagesChangeCommand(name, short string, states []post.State, method, suffix, done string) *cobra.Command {
+func (d *delivery) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, line := range [][2]string{
+		{"message", strconv.FormatInt(d.ID, 10)},
+		{"application", d.Application},
+		{"state", string(d.Status)},
+		{"removal", d.Removal},
+		{"reason", d.Error},
+		{"next attempt", d.Next},
+		{"accepted", d.Date.UTC().Format(time.RFC3339)},
+		{"delivered", d.Sent},
+		{"attempts", strconv.Itoa(d.Attempts)},
+		{"priority", strconv.Itoa(d.Priority)},
+		{"room", d.Room},
+		{"event", d.Event},
+		{"title", d.Title},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+		}
+	}
+	for _, a := range d.Attachments {
+		fmt.Fprintf(w, "attachment\t%s (%s, %s)\n", a.Name, a.Type, web.Size(a.Size))
+	}
+	fmt.Fprintf(w, "\n%s\n", d.text())
+	return w.Flush()
+}
+
+// messagesChange is a command that changes the messages given by id, or all that the filter selects.
+type messagesChange struct {
+	verb, short, long string
+	suggest           []string
+	states            []post.State
+	method, suffix    string // of the request for one message
+	all               string // path of the request for all that a filter selects
+	done              string
+}
+
+func (c messagesChange) command() *cobra.Command {
 	var f messagesFilter
+	var dry bool
 	cmd := &cobra.Command{
-		Use:   name + " [ID]…",
-		Short: short,
-		Long:  short + ". Give their IDs, or select them by --state " + post.OneOf(states) + " and the other filters.",
+		Use:        c.verb + " [ID]...",
+		Short:      c.short,
+		Long:       c.long + " Give their IDs, or select them by --state " + post.OneOf(c.states) + " and the other filters.",
+		Args:       cobra.ArbitraryArgs,
+		SuggestFor: c.suggest,
 	}
 	f.addFlags(cmd)
+	command.DryRunFlag(cmd, &dry)
+	command.YesFlag(cmd)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		if (len(args) == 0) == (f.state == "") {
-			return errors.New("name messages by their ids, or select them by --state")
+		switch {
+		case (len(args) == 0) == (f.state == ""):
+			return command.Usage(errors.New("name messages by their ids, or select them by --state"))
+		case len(args) == 0:
+			return c.changeAll(cmd, r, f, dry)
+		case dry:
+			return command.Usage(errors.New("--dry-run is for messages that --state selects; messages show shows one"))
 		}
-		if len(args) == 0 {
-			n, err := f.changeAll(cmd.Context(), r, method)
-			fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
-			return err
-		}
-		n := 0
-		for _, id := range args {
-			var m delivery
-			if _, err := r.Do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, &m); err != nil {
-				return fmt.Errorf("message %s: %w", id, err)
-			}
-			switch {
-			case m.Status == post.StateRedacted:
-				fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
-			case m.Status == post.StateSent && m.Removal != "":
-				fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
-			default:
-				n++
-			}
-		}
-		if n > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
-		}
-		return nil
+		return c.changeEach(cmd, r, args)
 	})
 }
 
-func (f *messagesFilter) changeAll(ctx context.Context, r *remote, method string) (n int, err error) {
-	q, err := f.query(ctx, r)
+func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string) error {
+	n := 0
+	for _, id := range ids {
+		var m delivery
+		if _, err := r.Do(cmd.Context(), c.method, "/message/"+url.PathEscape(id)+c.suffix, nil, &m); err != nil {
+			return fmt.Errorf("message %s: %w", id, err)
+		}
+		switch {
+		case m.Status == post.StateRedacted:
+			fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
+		case m.Status == post.StateSent && m.Removal != "":
+			fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
+		default:
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, c.done)
+	}
+	return nil
+}
+
+// changeAll changes what the filter selects, once it is confirmed. dry only lists it.
+func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilter, dry bool) error {
+	q, err := f.query(cmd.Context(), r)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	path := "/message/redeliver?"
-	if method == http.MethodDelete {
-		path = "/message/cancel?"
+	selected, err := r.selected(cmd.Context(), q)
+	if err != nil {
+		return err
 	}
+	if dry {
+		if err := printMessages(cmd.OutOrStdout(), selected); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s would be %s; nothing was changed\n", plural.Of(len(selected), "message"), c.done)
+		return err
+	}
+	if len(selected) > 0 {
+		if err := command.Confirm(cmd, fmt.Sprintf("%s: %s?", c.short, plural.Of(len(selected), "message"))); err != nil {
+			return err
+		}
+	}
+	n := 0
 	for more := true; more && err == nil; {
 		var answer struct {
 			Done int
 			More bool
 		}
-		_, err = r.Do(ctx, http.MethodPost, path+q.Encode(), nil, &answer)
+		_, err = r.Do(cmd.Context(), http.MethodPost, c.all+"?"+q.Encode(), nil, &answer)
 		n, more = n+answer.Done, answer.More && answer.Done > 0
 	}
-	return n, err
+	fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, c.done)
+	return err
+}
+
+// selected returns all messages that a filter selects, newest first.
+func (r *remote) selected(ctx context.Context, q url.Values) (all []delivery, err error) {
+	page := maps.Clone(q)
+	page.Set("limit", "200")
+	for {
+		var answer messagesPage
+		if _, err := r.Do(ctx, http.MethodGet, "/message?"+page.Encode(), nil, &answer); err != nil {
+			return nil, err
+		}
+		all = append(all, answer.Messages...)
+		if answer.Paging.Since == 0 {
+			return all, nil
+		}
+		page.Set("before", strconv.FormatInt(answer.Paging.Since, 10))
+	}
 }

@@ -18,8 +18,8 @@ func newMigrateCommand() *cobra.Command {
 	var from, to, passwordFile string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Copy everything into another database: SQLite to PostgreSQL, or back",
-		Long: "Copies everything from one database to another, which must be empty. No relay may use either of them meanwhile. " +
+		Short: "Copy everything into another database",
+		Long: "Copies everything from one database to another, which must be empty: SQLite to PostgreSQL, or back. No relay may use either of them meanwhile. " +
 			"The source is not changed. An interrupted run leaves the new database empty; run it again. Then configure the relay for the new database (database.dialect and database.connection). " +
 			"The bot's session is copied too, so nothing is sent twice.",
 		Args: cobra.NoArgs,

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"syscall"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
+	"slipway/shared/command"
 )
 
 // remote is a client of the running relay or, if none runs, of an in-process relay over the same database.
@@ -22,13 +25,39 @@ type remote struct {
 	close   func() error
 }
 
-// target holds the flags that select a relay.
-type target struct {
-	config, url string
+// Do is [client.Client.Do]. A refusal has the exit code of one.
+func (r *remote) Do(ctx context.Context, method, path string, in, out any) (status int, err error) {
+	status, err = r.Client.Do(ctx, method, path, in, out)
+	switch status {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return status, err
+	}
+	if status/100 == 4 {
+		err = command.Refused(err)
+	}
+	return status, err
 }
 
+// show sends a request and writes the answer as JSON or, once it is in out, by text.
+func (r *remote) show(cmd *cobra.Command, asJSON bool, method, path string, in, out any, text func(io.Writer) error) error {
+	var raw json.RawMessage
+	if _, err := r.Do(cmd.Context(), method, path, in, &raw); err != nil {
+		return err
+	}
+	if asJSON {
+		return command.WriteJSON(cmd.OutOrStdout(), raw)
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return err
+	}
+	return text(cmd.OutOrStdout())
+}
+
+// target holds the flags that select a relay.
+type target struct{ url string }
+
 func (t *target) addFlags(cmd *cobra.Command) {
-	addConfigFlag(cmd, &t.config)
+	addConfigFlag(cmd)
 	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: from the configuration)")
 }
 
@@ -50,7 +79,7 @@ func onRelay(cmd *cobra.Command, do func(cmd *cobra.Command, r *remote, args []s
 // open returns a client of the running relay or, if nothing listens at the configured address, of one in this process. The
 // caller must close it.
 func (t *target) open(cmd *cobra.Command) (*remote, error) {
-	cfg, err := loadConfig(cmd, t.config)
+	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return nil, err
 	}

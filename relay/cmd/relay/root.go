@@ -23,7 +23,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Accept messages over HTTP and deliver them to Matrix rooms", stdin, stdout, stderr)
-	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newMigrateCommand(), newBackupCommand(), newConfigCommand(), newAppCommand(), newUserCommand(), newMessagesCommand(), newSendCommand(), newDoctorCommand(), newRecoveryKeyCommand(), newHealthCommand(), command.Version(built()), command.Manual(built()))
+	command.Add(root, "Serve", newServeCommand(), newSetupCommand(), newConfigCommand(), newHealthCommand(), newDoctorCommand())
+	command.Add(root, "Messages", newSendCommand(), newMessagesCommand())
+	command.Add(root, "Applications and users", newAppCommand(), newUserCommand())
+	command.Add(root, "Database and keys", newBackupCommand(), newMigrateCommand(), newImportCommand(), newRecoveryKeyCommand())
+	command.Add(root, "About the program", command.Version(built()), command.Manual(built()))
 	examples.Set(root)
 	return root
 }

@@ -20,7 +20,7 @@ func TestServe_RestrictsSecrets(t *testing.T) {
 		}
 	}
 	for _, file := range files {
-		d.does(0, "config check %", file+" holds secrets, and other users of this machine can read it")
+		d.does(0, "config check -c %", file+" holds secrets, and other users of this machine can read it")
 	}
 	d.serve()()
 	for _, file := range files {
@@ -32,7 +32,7 @@ func TestServe_RestrictsSecrets(t *testing.T) {
 			t.Errorf("the log does not name %s:\n%s", file, d.errout)
 		}
 	}
-	d.does(0, "config check %")
+	d.does(0, "config check -c %")
 	if strings.Contains(d.out+d.errout, "holds secrets") {
 		t.Errorf("config check still warns:\n%s%s", d.out, d.errout)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/client"
+	"slipway/shared/command"
 )
 
 // maxStdin bounds a message read from stdin.
@@ -24,32 +25,35 @@ func newSendCommand() *cobra.Command {
 	var o sendOptions
 	cmd := &cobra.Command{
 		Use:   "send [MESSAGE]",
-		Short: "Send a message; without one it is read from stdin",
+		Short: "Send a message, or what stdin holds",
 		Long: "Sends a message to a relay as an application does. $RELAY_URL and $RELAY_TOKEN give the address and the token. " +
-			"While the relay can't be reached, such as during a restart, it retries; the idempotency key prevents duplicates.",
+			"While the relay can't be reached, such as during a restart, it retries; the idempotency key prevents duplicates. " +
+			"The exit code is 3 if the relay refuses the message, and 4 if it is stored but not delivered within --wait.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	cmd.Flags().StringVar(&o.url, "url", "", "address of the relay (default $RELAY_URL, or http://127.0.0.1:8080)")
 	cmd.Flags().StringVar(&o.token, "token", "", "the application's token (default $RELAY_TOKEN, which process lists don't show)")
 	cmd.Flags().StringVarP(&o.title, "title", "t", "", "title")
-	cmd.Flags().IntVarP(&o.priority, "priority", "p", 0, "priority, -2 to 2 (default: the application's)")
+	cmd.Flags().StringVarP(&o.priority, "priority", "p", "", "min, low, normal, high, max, or -2 to 2 (default: the application's)")
 	cmd.Flags().StringVar(&o.key, "idempotency-key", "", "the same key with the same message is one message, for 7 days (default: a new one)")
-	cmd.Flags().DurationVar(&o.retry, "retry", 30*time.Second, "how long to try again while the relay cannot be reached or is busy; 0 for one attempt")
-	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait for the delivery; a message not delivered by then is a failure")
+	command.DurationFlag(cmd.Flags(), &o.retry, "retry", 30*time.Second, "how long to try again while the relay cannot be reached or is busy; 0 for one attempt")
+	command.DurationFlag(cmd.Flags(), &o.wait, "wait", 0, "how long to wait for the delivery; a message not delivered by then is exit code 4")
+	command.JSONFlag(cmd, &o.json)
 	return cmd
 }
 
 // sendOptions are the flags of `relay send`.
 type sendOptions struct {
 	url, token, title, key string
-	priority               int
+	priority               string
 	wait, retry            time.Duration
+	json                   bool
 }
 
 func (o *sendOptions) run(cmd *cobra.Command, args []string) error {
 	if o.token = cmp.Or(o.token, os.Getenv("RELAY_TOKEN")); o.token == "" {
-		return errors.New("a token is required: give --token or $RELAY_TOKEN")
+		return command.Usage(errors.New("a token is required: give --token or $RELAY_TOKEN"))
 	}
 	base, err := client.BaseURL(cmp.Or(o.url, os.Getenv("RELAY_URL"), "http://127.0.0.1:8080"))
 	if err != nil {
@@ -60,11 +64,11 @@ func (o *sendOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if strings.TrimSpace(text) == "" {
-		return errors.New("nothing to send: give a MESSAGE, or text on stdin")
+		return command.Usage(errors.New("nothing to send: give a MESSAGE, or text on stdin"))
 	}
 	in := map[string]any{"token": o.token, "message": text, "title": o.title}
-	if cmd.Flags().Changed("priority") {
-		in["priority"] = o.priority
+	if f := cmd.Flag("priority"); f.Changed {
+		in["priority"] = valueOf(f)
 	}
 	r := &remote{Client: client.Client{Base: base, Key: cmp.Or(o.key, rand.Text()), HTTP: &http.Client{Timeout: o.wait + time.Minute}}}
 	return r.send(cmd, in, o)
@@ -86,7 +90,7 @@ type sent struct {
 	ID        int64  `json:"id"`
 	Status    string `json:"status"`
 	EventID   string `json:"event_id"`
-	LastError string `json:"last_error"`
+	LastError string `json:"last_error,omitempty"`
 }
 
 func (r *remote) send(cmd *cobra.Command, in map[string]any, o *sendOptions) error {
@@ -98,10 +102,16 @@ func (r *remote) send(cmd *cobra.Command, in map[string]any, o *sendOptions) err
 	if err != nil {
 		return err
 	}
-	if o.wait > 0 && out.Status != "sent" {
-		return fmt.Errorf("message %d is accepted but %s: %s", out.ID, out.Status, cmp.Or(out.LastError, "not delivered yet"))
+	late := o.wait > 0 && out.Status != "sent"
+	if o.json || !late {
+		err = command.Report(cmd, o.json, out, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("message %d %s %s", out.ID, out.Status, out.EventID)))
+			return err
+		})
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(fmt.Sprintf("message %d %s %s", out.ID, out.Status, out.EventID)))
+	if err == nil && late {
+		err = command.Undelivered(fmt.Errorf("message %d is stored but %s: %s", out.ID, out.Status, cmp.Or(out.LastError, "not delivered yet")))
+	}
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"slipway/relay/internal/api"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/store"
+	"slipway/shared/command"
 	"slipway/shared/logging"
 	"slipway/shared/measure"
 	"slipway/shared/server"
@@ -23,22 +24,25 @@ import (
 )
 
 func newServeCommand() *cobra.Command {
-	var file string
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the relay",
-		Long: "Runs the relay with the configuration FILE, or --config FILE, and the RELAY_ variables, which take precedence. It also starts while the homeserver is down: accepted messages wait. " +
+		Long: "Runs the relay with the configuration FILE, or that of --config, and the RELAY_ variables, which take precedence. It also starts while the homeserver is down: accepted messages wait. " +
 			"SIGTERM or SIGINT stops it after the requests and deliveries under way; the rest is delivered after the next start.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, report, err := loadNamed(file, args)
+			file, err := command.ConfigArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			cfg, report, err := config.Load(file, os.Environ())
 			if err != nil {
 				return err
 			}
 			return serve(cmd.Context(), cfg, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	addConfigFlag(cmd, &file)
+	addConfigFlag(cmd)
 	return cmd
 }
 

@@ -10,11 +10,12 @@ import (
 
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
+	"slipway/shared/command"
 )
 
 // setupOptions are the flags of `relay setup`.
 type setupOptions struct {
-	config, secrets, registrySecrets, registration, relay, app string
+	secrets, registrySecrets, registration, url, app string
 
 	wait    time.Duration
 	reset   bool
@@ -27,7 +28,7 @@ func newSetupCommand() *cobra.Command {
 	var o setupOptions
 	cmd := &cobra.Command{
 		Use:   "setup",
-		Short: "Create the secrets, accounts, room and application that are missing",
+		Short: "Create missing secrets, accounts, room and application",
 		Long: "Prepares a relay with a Synapse homeserver and a registry: creates missing secrets as files of mode 0600, " +
 			"waits for the homeserver, creates the bot without a rate limit, the administrator's Matrix account, and an application with its room, " +
 			"and writes the application's token, and the header and secret for the registry's notifications. " +
@@ -36,14 +37,14 @@ func newSetupCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSetup(cmd, o) },
 	}
 	cmd.AddCommand(newSetupShowCommand())
-	addConfigFlag(cmd, &o.config)
+	addConfigFlag(cmd)
 	addSecretsFlag(cmd, &o.secrets)
 	flags := cmd.Flags()
 	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret, registry_headers and a copy of hook_secret (default: that of the secrets)")
 	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are created")
-	flags.StringVar(&o.relay, "relay", "", "address of a running relay (default: from the configuration)")
+	flags.StringVar(&o.url, "url", "", "address of a running relay (default: from the configuration)")
 	flags.StringVar(&o.app, "app", "registry", "name of the application")
-	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
+	command.DurationFlag(flags, &o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
 	flags.BoolVar(&o.reset, "reset-passwords", false, "set the passwords of existing accounts to those of the files")
 	flags.BoolVar(&o.newRoom, "new-room", false, "if the homeserver has lost the application's room, create another application of that name; the old one is renamed and keeps its messages")
 	return cmd
@@ -61,7 +62,7 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	if err := client.MakeSecrets(secrets, registry, say); err != nil {
 		return err
 	}
-	cfg, err := loadConfig(cmd, o.config)
+	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 		Name: o.app, Admin: cfg.Admin.Name, Person: cfg.Admin.MatrixID, NewRoom: o.newRoom,
 		Secrets: secrets, Registry: registry, Accounts: accounts, Say: say,
 	}
-	closeRelay, err := openRelay(ctx, cfg, a, o.relay, secrets.Path(client.BotPassword))
+	closeRelay, err := openRelay(ctx, cfg, a, o.url, secrets.Path(client.BotPassword))
 	if err != nil {
 		return err
 	}
@@ -81,11 +82,11 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	if err := a.Make(ctx); err != nil {
 		return err
 	}
-	command := "relay setup show --secrets " + o.secrets
-	if o.config != "" {
-		command += " --config " + o.config
+	show := "relay setup show --secrets " + o.secrets
+	if file := command.ConfigFile(cmd); file != "" {
+		show += " --config " + file
 	}
-	say("names and passwords: %s", command)
+	say("names and passwords: %s", show)
 	return nil
 }
 

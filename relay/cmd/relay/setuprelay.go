@@ -39,7 +39,7 @@ func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSet
 	p, err := assemble(ctx, cfg, zap.NewNop(), nil, client.LocalURL(cfg))
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		return nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address with --relay, or stop that relay", r.Base, cfg.Database.Where())
+		return nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address with --url, or stop that relay", r.Base, cfg.Database.Where())
 	case err != nil:
 		return nil, err
 	}

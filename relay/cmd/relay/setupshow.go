@@ -9,19 +9,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/client"
+	"slipway/shared/command"
 )
 
 // newSetupShowCommand makes `relay setup show`: what the setup keeps out of its
 // lines, which end up in logs.
 func newSetupShowCommand() *cobra.Command {
-	var file, dir string
+	var dir string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show accounts, addresses and passwords",
 		Long:  "Shows the names and passwords that `relay setup` made, read from its files. It contacts no server and changes nothing.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd, file)
+			cfg, err := loadConfig(cmd)
 			if err != nil {
 				return err
 			}
@@ -36,6 +38,13 @@ func newSetupShowCommand() *cobra.Command {
 			if token == "" {
 				return errors.New("the setup is not complete: run `relay setup`")
 			}
+			if asJSON {
+				return command.WriteJSON(cmd.OutOrStdout(), map[string]any{
+					"relay":  map[string]string{"name": cfg.Admin.Name, "password": cfg.Admin.Password.Reveal()},
+					"matrix": map[string]string{"name": cfg.Admin.MatrixID, "password": person},
+					"token":  token,
+				})
+			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 			fmt.Fprintf(w, "relay\tlog in as %s\tpassword %s\n", cfg.Admin.Name, cfg.Admin.Password.Reveal())
 			fmt.Fprintf(w, "Matrix\tlog in as %s\tpassword %s\n", cfg.Admin.MatrixID, cmp.Or(person, "(your own)"))
@@ -43,7 +52,8 @@ func newSetupShowCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	addConfigFlag(cmd, &file)
+	addConfigFlag(cmd)
+	command.JSONFlag(cmd, &asJSON)
 	addSecretsFlag(cmd, &dir)
 	return cmd
 }

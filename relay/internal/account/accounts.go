@@ -21,7 +21,7 @@ type Options struct {
 	// MaxApplications bounds the applications of a user other than an administrator; 0 means no limit.
 	MaxApplications int
 	// CheckToken is security.checktoken. If it is false, white space around a token is ignored and the previous token
-	// stays valid for a day even without a grace period. Tokens are checked in any case.
+	// stays valid for a day by default. Tokens are checked in any case.
 	CheckToken bool
 	// SecretKey encrypts the applications' secrets in the database. Without it applications cannot have secrets.
 	SecretKey []byte

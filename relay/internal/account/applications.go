@@ -247,6 +247,14 @@ func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address
 	return to, err
 }
 
+// DefaultGrace is how long a replaced token stays valid where the request doesn't say.
+func (s *Accounts) DefaultGrace() time.Duration {
+	if s.o.CheckToken {
+		return 0
+	}
+	return lenientGrace
+}
+
 // RegenerateToken creates a new token. The current one stays valid for grace; 0 ends it at once.
 func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, grace time.Duration) (IssuedToken, error) {
 	if v.UserID == 0 {
@@ -259,10 +267,7 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 		return IssuedToken{}, err
 	}
 	if grace < 0 || grace > maxGrace {
-		return IssuedToken{}, refusal.Invalid("grace", fmt.Sprintf("The period of grace is at most %.0fh.", maxGrace.Hours()))
-	}
-	if !s.o.CheckToken {
-		grace = max(grace, lenientGrace)
+		return IssuedToken{}, refusal.Invalid("grace", fmt.Sprintf("The grace period is at most %.0fh.", maxGrace.Hours()))
 	}
 	var token string
 	var row store.Application

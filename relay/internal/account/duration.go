@@ -12,6 +12,7 @@ import (
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 	"slipway/relay/internal/store"
+	"slipway/shared/duration"
 	ui "slipway/shared/web"
 )
 
@@ -46,7 +47,7 @@ func durationOf(name string, v request.Value) (*time.Duration, error) {
 	if trimmed == "" {
 		return &d, nil
 	}
-	if d, err = time.ParseDuration(trimmed); err == nil {
+	if d, err = duration.Parse(trimmed); err == nil {
 		return &d, nil
 	}
 	hint := "5m or 1h30m"

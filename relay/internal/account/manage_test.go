@@ -102,7 +102,7 @@ func TestTokens(t *testing.T) {
 func TestLenientTokens(t *testing.T) {
 	r := relaytest.NewRig(t, func(o *service.Options) { o.CheckToken = false })
 	app := r.NewApp("a", "!a:hs")
-	if _, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0); err != nil {
+	if _, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, r.DefaultGrace()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.TokenViewer(ctx, " "+app.Token+"\n"); err != nil {

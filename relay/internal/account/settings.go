@@ -72,6 +72,14 @@ func (in *ApplicationInput) Set(name string, v request.Value) (known bool, err e
 	if !known {
 		return false, nil
 	}
+	if name == "default_priority" {
+		if word, err := v.Text(name); err == nil && word != nil {
+			if p, ok := post.ParsePriority(*word); ok {
+				in.DefaultPriority = &p
+				return true, nil
+			}
+		}
+	}
 	switch to := reflect.ValueOf(in).Elem().Field(i).Addr().Interface().(type) {
 	case **string:
 		*to, err = v.Text(name)
@@ -141,7 +149,7 @@ func (in ApplicationInput) Apply(row *store.Application) error {
 	set(&row.StrictCompatibility, in.StrictCompatibility)
 	set(&row.GroupThreads, in.GroupThreads)
 	return errors.Join(
-		setNumber(&row.DefaultPriority, in.DefaultPriority, post.MinPriority, post.MaxPriority, "default_priority", "The priority must be a number from %d to %d."),
+		setNumber(&row.DefaultPriority, in.DefaultPriority, post.MinPriority, post.MaxPriority, "default_priority", "The priority must be min, low, normal, high or max, or a number from %d to %d."),
 		choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale must be auto, native or gotify.", post.ScaleAuto, post.ScaleNative, post.ScaleGotify),
 		setNumber(&row.RateLimit, in.RateLimit, 0, maxRate, "rate_limit", "The rate must be a number of messages a minute, from %d to %d."),
 		choose(&row.Lifecycle, in.Lifecycle, "lifecycle", "The life cycle must be edit, thread or new.", post.LifecycleEdit, post.LifecycleThread, post.LifecycleNew),

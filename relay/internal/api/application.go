@@ -6,11 +6,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
+	"slipway/shared/duration"
 )
 
 // shownApplication is the JSON of an application.
@@ -126,7 +126,7 @@ func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v accoun
 	}
 	out := showApplication(app)
 	if in.refresh {
-		issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), 0)
+		issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), a.service.DefaultGrace())
 		if err != nil {
 			return err
 		}
@@ -160,10 +160,10 @@ func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.
 	if err != nil {
 		return err
 	}
-	var d time.Duration
+	d := a.service.DefaultGrace()
 	if grace != "" {
-		if d, err = time.ParseDuration(grace); err != nil {
-			return refusal.Invalid("grace", "The grace period must be a duration such as 24h.")
+		if d, err = duration.Parse(grace); err != nil {
+			return refusal.Invalid("grace", "The grace period must be a duration such as 24h or 7d.")
 		}
 	}
 	issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), d)

@@ -76,6 +76,11 @@ func TestLenientToken(t *testing.T) {
 	w := newWorld(t, func(o *service.Options) { o.CheckToken = false })
 	token := w.app(named("a")).Token
 	w.want("space", w.ask("POST", "/message", `{"message":"m","token":" `+token+` "}`), 200)
+	for grace, status := range map[string]int{`{}`: 200, `{"grace":"0"}`: 401} { // an explicit end wins
+		app := w.app(named("grace of " + grace))
+		w.want("replace", w.ask("POST", fmt.Sprintf("/application/%d/token", app.ID), grace, w.admin...), 200)
+		w.want("replaced with "+grace, w.ask("POST", "/message", `{"message":"m","token":"`+app.Token+`"}`), status)
+	}
 	w.want("unknown", w.ask("POST", "/message", `{"message":"m","token":"A123"}`), 401)
 }
 
@@ -95,7 +100,7 @@ func TestRefusedMessages(t *testing.T) {
 		{"null message", with(`"message":null`), 400, "message"},
 		{"priority 3", with(`"message":"m","priority":3`), 400, "priority"},
 		{"priority -3", with(`"message":"m","priority":-3`), 400, "priority"},
-		{"priority text", with(`"message":"m","priority":"high"`), 400, "priority"},
+		{"priority text", with(`"message":"m","priority":"urgent"`), 400, "priority"},
 		{"priority half", with(`"message":"m","priority":0.5`), 400, "priority"},
 		{"priority huge", with(`"message":"m","priority":1e300`), 400, "priority"},
 		{"priority true", with(`"message":"m","priority":true`), 400, "priority"},

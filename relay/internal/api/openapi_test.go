@@ -75,7 +75,7 @@ func (d *document) operation(t *testing.T, method, path string) *operation {
 	return op
 }
 
-// Both lists of states, and the texts that name some of them, are those of the outbox.
+// Both lists of states, and the texts that name some of them, are those of the post.
 func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 	d := readDocument(t)
 	list := func(enum []any) (states []post.State) {
@@ -91,7 +91,7 @@ func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 	if got := list(d.Components.Schemas["Accepted"].Properties["status"].Enum); !slices.Equal(got, want) {
 		t.Errorf("the status of an answer is %v, want %v", got, want)
 	}
-	for path, states := range map[string][]post.State{"/message/redeliver": post.RedeliverableStates, "/message/cancel": post.CancellableStates} {
+	for path, states := range map[string][]post.State{"/message/redeliver": post.RedeliverableStates, "/message/withdraw": post.CancellableStates} {
 		node := d.Paths[path]["post"]
 		var text struct{ Description string }
 		if err := node.Decode(&text); err != nil || !strings.Contains(text.Description, post.OneOf(states)) {
@@ -216,8 +216,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/message/{id}/redeliver", "1", "", "", key, 409},
 		{"POST", "/message/redeliver", "", "?state=dead", "", key, 200},
 		{"POST", "/message/redeliver", "", "?state=sent", "", key, 400},
-		{"POST", "/message/cancel", "", "?state=dead,blocked", "", key, 200},
-		{"POST", "/message/cancel", "", "", "", key, 400},
+		{"POST", "/message/withdraw", "", "?state=dead,blocked", "", key, 200},
+		{"POST", "/message/withdraw", "", "", "", key, 400},
 		{"DELETE", "/message/{id}", "1", "", "", key, 200},
 		{"POST", "/message/{id}/redeliver", "98", "", "", admin, 404},
 		{"DELETE", "/message", "", "", "", admin, 200},

@@ -82,7 +82,7 @@ func (a *API) routes() []*row {
 		{method: get, path: "/alert", who: viewers, handle: a.forViewer(a.unlessRedirected(a.listAlerts))},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
 		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
-		{method: post, path: "/message/cancel", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},
+		{method: post, path: "/message/withdraw", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},
 
 		{method: get, path: "/messages/stream", who: viewers, handle: a.byClient(a.streamEvents, a.forViewer(a.streamEvents))},
 

@@ -26,10 +26,16 @@ type Client struct {
 	HTTP           *http.Client
 }
 
+// File is the content of a file that is the body of a request.
+type File []byte
+
 // Do sends a request and decodes the answer into out, unless that is nil. The status is 0 if there was no answer.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) (status int, err error) {
 	var body io.Reader
-	if in != nil {
+	contentType := "application/json"
+	if file, ok := in.(File); ok {
+		body, contentType = bytes.NewReader(file), http.DetectContentType(file)
+	} else if in != nil {
 		encoded, err := json.Marshal(in)
 		if err != nil {
 			return 0, err
@@ -41,7 +47,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) (stat
 		return 0, err
 	}
 	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", contentType)
 	}
 	if c.Name != "" {
 		req.SetBasicAuth(c.Name, c.Password)

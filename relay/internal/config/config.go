@@ -97,7 +97,7 @@ type Admin struct {
 
 // Security is about tokens.
 type Security struct {
-	CheckToken bool           `key:"checktoken" doc:"Refuse tokens with white space around them. false accepts them, and keeps a replaced token valid for at least a day, even without a grace period."`
+	CheckToken bool           `key:"checktoken" doc:"Refuse tokens with white space around them. false accepts them, and keeps a replaced token valid for a day where the request names no grace period."`
 	CheckHIBP  config.Refused `key:"checkhibp" why:"new passwords are not sent to Have I Been Pwned"`
 }
 

@@ -239,7 +239,7 @@ func joinTitle(title, body string) string {
 }
 
 // priorityWords tell the priority where colors don't show, as on a lock screen or in a screen reader.
-var priorityWords = map[int]string{-2: "[lowest]", -1: "[low]", 1: "[high]", 2: "[highest]"}
+var priorityWords = map[int]string{-2: "[min]", -1: "[low]", 1: "[high]", 2: "[max]"}
 
 // titleOf returns the first line of the event: priority, sender, and title.
 func titleOf(m Message, o Options) string {

@@ -163,7 +163,7 @@ func TestPriorityWords(t *testing.T) {
 		}
 		seen[d.Body] = p
 	}
-	for p, want := range map[int]string{2: "[highest]\n\nx", 0: "x"} {
+	for p, want := range map[int]string{2: "[max]\n\nx", 0: "x"} {
 		if d := decode(t, Render(Message{Body: "x", Priority: p}, Options{PriorityWords: true}).Content); d.Body != want {
 			t.Errorf("without a title, %d: %q, want %q", p, d.Body, want)
 		}

@@ -35,7 +35,7 @@ func parseMessage(r *Request, app App) (Batch, error) {
 		return Batch{}, errTwoTokens
 	}
 	t, priority := tokensOf(r.Request), s.draft.Priority
-	if app.Scale == post.ScaleGotify || app.Scale != post.ScaleNative && t.found != "" {
+	if !s.worded && (app.Scale == post.ScaleGotify || app.Scale != post.ScaleNative && t.found != "") {
 		priority = GotifyPriority(priority)
 	}
 	own := ""

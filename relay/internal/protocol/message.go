@@ -17,6 +17,7 @@ import (
 type submission struct {
 	tokens // of the body
 	draft  Draft
+	worded bool     // the priority is a word, which means the same on each scale
 	links  []string // attachments that are addresses
 }
 
@@ -63,7 +64,7 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	case "title":
 		err = setWords(&s.draft.Title, name, v)
 	case "priority":
-		s.draft.Priority, err = v.Integer(name)
+		s.draft.Priority, s.worded, err = priorityIn(name, v)
 	case "key":
 		err = setText(&s.draft.Key, name, v)
 	case "thread":
@@ -85,6 +86,19 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 		s.links = append(s.links, links...)
 	}
 	return err
+}
+
+// priorityIn reads a priority: a number, or a word.
+func priorityIn(name string, v request.Value) (p *int, worded bool, err error) {
+	if text, err := v.Text(name); err == nil && text != nil {
+		if p, ok := post.ParsePriority(*text); ok {
+			return &p, true, nil
+		}
+	}
+	if p, err = v.Integer(name); err != nil {
+		err = refusal.Invalid(name, "The priority must be min, low, normal, high or max, or a whole number.")
+	}
+	return p, false, err
 }
 
 // setSeconds reads a number of seconds.

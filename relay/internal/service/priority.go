@@ -16,7 +16,7 @@ func priorityOf(app *store.Application, r Request) (int, error) {
 	if p := *r.Priority; p >= post.MinPriority && p <= post.MaxPriority {
 		return p, nil
 	}
-	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be a number from %d to %d.", post.MinPriority, post.MaxPriority))
+	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be min, low, normal, high or max, or a number from %d to %d.", post.MinPriority, post.MaxPriority))
 }
 
 // gotifyScale returns what is stored of a priority on Gotify's scale.

@@ -39,7 +39,7 @@ type Options struct {
 	// MaxApplications bounds the applications of a user other than an administrator; 0 means no limit.
 	MaxApplications int
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
-	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
+	// token's predecessor stays valid for a day by default. The check itself is never skipped.
 	CheckToken bool
 	SecretKey  []byte // encrypts the applications' secrets
 	// PasswordMemory is what the hash of a password takes, in KiB; 0 means the usual 19 MiB. Tests take less.

@@ -11,6 +11,7 @@ import (
 	"text/template/parse"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 )
 
 const (
@@ -126,9 +127,12 @@ func (m *Message) set(field, text string) error {
 		if text == "" {
 			return nil
 		}
-		n, err := strconv.Atoi(text)
-		if err != nil || n < -2 || n > 2 {
-			return fmt.Errorf("%q is not a priority from -2 to 2", format.Line(text, 40))
+		n, ok := post.ParsePriority(text)
+		if !ok {
+			var err error
+			if n, err = strconv.Atoi(text); err != nil || n < post.MinPriority || n > post.MaxPriority {
+				return fmt.Errorf("%q is not a priority: min, low, normal, high, max, or -2 to 2", format.Line(text, 40))
+			}
 		}
 		m.Priority = &n
 	case "template_link":

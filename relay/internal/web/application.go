@@ -22,6 +22,7 @@ import (
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 	"slipway/relay/internal/service"
+	"slipway/shared/duration"
 	ui "slipway/shared/web"
 )
 
@@ -401,7 +402,7 @@ func (web *Web) postApplication(w http.ResponseWriter, v *sessionRequest) error 
 }
 
 func (web *Web) postToken(w http.ResponseWriter, v *sessionRequest) error {
-	grace, err := time.ParseDuration(v.PostForm.Get("grace"))
+	grace, err := duration.Parse(v.PostForm.Get("grace"))
 	if err != nil {
 		return web.showApplication(w, v, nil, &refusal.Error{Kind: refusal.KindInvalid, Field: "grace", Message: "Choose how long the current token stays valid."})
 	}

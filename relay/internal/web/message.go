@@ -32,7 +32,7 @@ type messagesPage struct {
 	Messages     []post.View
 	Filtered     bool
 	Next, First  string
-	Retry        string // address that delivers all of them again; "" if their state does not allow it
+	Retry        string // address that redelivers all of them; "" if their state does not allow it
 	Cancel       string // …withdraws them
 }
 
@@ -45,7 +45,7 @@ func messagesFilterOf(q url.Values) (f messagesFilter) {
 	return f
 }
 
-// rules converts the filter for intake. An invalid day doesn't restrict.
+// rules converts the filter for service. An invalid day doesn't restrict.
 func (f messagesFilter) rules() service.Filter {
 	out := service.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
 	out.Since, _ = time.Parse(time.DateOnly, f.From)
@@ -94,10 +94,10 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 		p.First = p.address("/ui/messages", 0)
 	}
 	if service.CanRedeliverAll(f.States) {
-		p.Retry = p.address("/ui/messages/all", 0) + "&do=retry"
+		p.Retry = p.address("/ui/messages/all", 0) + "&do=redeliver"
 	}
 	if service.CanCancelAll(f.States) {
-		p.Cancel = p.address("/ui/messages/all", 0) + "&do=cancel"
+		p.Cancel = p.address("/ui/messages/all", 0) + "&do=withdraw"
 	}
 	return web.show(w, http.StatusOK, "messages", p)
 }
@@ -123,17 +123,17 @@ func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 		Text:   fmt.Sprintf("They are not delivered. At most %d are withdrawn at once.", service.MaxBulk),
 		Button: "Withdraw", Action: v.URL.RequestURI(), Cancel: f.address("/ui/messages", 0),
 	}
-	if v.URL.Query().Get("do") == "retry" {
-		p.Title, p.Heading, p.Text, p.Button = "Deliver messages again", "Deliver "+n+" again?", fmt.Sprintf("They are queued again in their rooms. At most %d are queued at once.", service.MaxBulk), "Deliver again"
+	if v.URL.Query().Get("do") == "redeliver" {
+		p.Title, p.Heading, p.Text, p.Button = "Redeliver messages", "Redeliver "+n+"?", fmt.Sprintf("They are queued again in their rooms. At most %d are queued at once.", service.MaxBulk), "Redeliver"
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
 }
 
 func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 	f := messagesFilterOf(v.URL.Query())
-	act, done := web.service.CancelAll, "cancel"
-	if v.URL.Query().Get("do") == "retry" {
-		act, done = web.service.RedeliverAll, "retry"
+	act, done := web.service.CancelAll, "withdraw"
+	if v.URL.Query().Get("do") == "redeliver" {
+		act, done = web.service.RedeliverAll, "redeliver"
 	}
 	result, err := act(v.ctx(), v.Principal, f.rules())
 	if err != nil {
@@ -261,9 +261,9 @@ func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
 	}
 	number := strconv.FormatInt(m.ID, 10)
 	p := confirmPage{
-		frame: web.frame(v, "messages", "Remove message "+number), Heading: "Remove message " + number + " from its room?",
+		frame: web.frame(v, "messages", "Withdraw message "+number), Heading: "Withdraw message " + number + " from its room?",
 		Text:   "Nobody can read it there any more. This cannot be undone. " + web.kept(),
-		Button: "Remove it", Action: v.URL.Path, Cancel: "/ui/messages/" + number,
+		Button: "Withdraw", Action: v.URL.Path, Cancel: "/ui/messages/" + number,
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
 }
@@ -280,5 +280,5 @@ func (web *Web) postCancel(w http.ResponseWriter, v *sessionRequest) error {
 	if _, err := web.service.Cancel(v.ctx(), v.Principal, idOf(v)); err != nil {
 		return web.showMessage(w, v, err)
 	}
-	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "cancelled")
+	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "withdrawn")
 }

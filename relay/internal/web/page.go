@@ -58,20 +58,20 @@ func (f *frame) enter(v *sessionRequest) {
 // notices are shown after a redirect that names them: a page never shows text
 // from its address.
 var notices = map[string]string{
-	"created":      "Created.",
-	"saved":        "Saved.",
-	"deleted":      "Deleted.",
-	"redeliver":    "The message is in the queue again.",
-	"acknowledged": "The alert is acknowledged; its message says so.",
-	"cancelled":    "The message is withdrawn. If it is in its room already, it is being removed.",
-	"retryall":     "The messages are in the queue again.",
-	"retrymore":    "500 messages are in the queue again. More match: repeat it for those.",
-	"cancelall":    "The messages are withdrawn.",
-	"cancelmore":   "500 messages are withdrawn. More match: repeat it for those.",
-	"retried":      "The relay tries again to send to the room.",
-	"password":     "The password is changed. All other sessions have ended.",
-	"loggedout":    "You are logged out.",
-	"testqueued":   "The test message is on its way.",
+	"created":       "Created.",
+	"saved":         "Saved.",
+	"deleted":       "Deleted.",
+	"redeliver":     "The message is in the queue again.",
+	"acknowledged":  "The alert is acknowledged; its message says so.",
+	"withdrawn":     "The message is withdrawn. If it is in its room already, it is being removed.",
+	"redeliverall":  "The messages are in the queue again.",
+	"redelivermore": "500 messages are in the queue again. More match: repeat it for those.",
+	"withdrawall":   "The messages are withdrawn.",
+	"withdrawmore":  "500 messages are withdrawn. More match: repeat it for those.",
+	"retried":       "The relay tries again to send to the room.",
+	"password":      "The password is changed. All other sessions have ended.",
+	"loggedout":     "You are logged out.",
+	"testqueued":    "The test message is on its way.",
 }
 
 // fail puts a refusal on a page that is shown again. It returns any other error.

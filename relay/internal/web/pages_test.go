@@ -153,7 +153,7 @@ func TestRetryRoom(t *testing.T) {
 	b.hs.FailIn("!closed:example.org", nil)
 	b.post("/ui/rooms/retry", "room", "!closed:example.org")
 	b.want(200, "The relay tries again to send to the room.")
-	b.until(path, "Remove from the room")
+	b.until(path, "Withdraw…")
 	b.want(200, "delivered")
 }
 

@@ -112,8 +112,8 @@ func (web *Web) router() http.Handler {
 	closed(get, "/messages/{id:[0-9]+}", web.getMessage)
 	closed(post, "/messages/{id:[0-9]+}/redeliver", web.postRedeliver)
 	closed(post, "/messages/{id:[0-9]+}/acknowledge", web.postAcknowledge)
-	closed(get, "/messages/{id:[0-9]+}/cancel", web.getCancel)
-	closed(post, "/messages/{id:[0-9]+}/cancel", web.postCancel)
+	closed(get, "/messages/{id:[0-9]+}/withdraw", web.getCancel)
+	closed(post, "/messages/{id:[0-9]+}/withdraw", web.postCancel)
 
 	closed(get, "/rooms", web.getRooms)
 	closed(post, "/rooms/retry", web.postRetryRoom)

@@ -17,7 +17,7 @@ import (
 var words = template.FuncMap{
 	"state":           stateWord,
 	"stateNote":       func(s post.State) string { return stateNotes[s] },
-	"priority":        priorityWord,
+	"priority":        post.PriorityWord,
 	"templateParts":   func() []string { return []string{"title", "text", "priority", "link"} },
 	"templatePresets": templates.Presets,
 	"priorities":      func() []int { return []int{2, 1, 0, -1, -2} },
@@ -46,14 +46,10 @@ var stateNotes = map[post.State]string{
 	post.StateRetryWait: "An attempt failed; the relay retries automatically.",
 	post.StateBlocked:   "It waits until the cause is fixed, and is then sent automatically.",
 	post.StateSent:      "The homeserver (the Matrix server that the relay sends to) accepted it.",
-	post.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it.",
-	post.StateDead:      "The relay has stopped trying. You can deliver it again.",
+	post.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then redeliver or withdraw it.",
+	post.StateDead:      "The relay has stopped trying. You can redeliver it.",
 	post.StateCancelled: "It was withdrawn before it was delivered.",
 	post.StateRedacted:  "It was delivered and later removed from the room.",
-}
-
-func priorityWord(p int) string {
-	return [...]string{"lowest", "low", "normal", "high", "highest"}[min(max(p, post.MinPriority), post.MaxPriority)-post.MinPriority]
 }
 
 // outcome returns the note of a message whose alert has ended, "" for other notes.

@@ -25,7 +25,7 @@ const maxRobots = 10_000
 var (
 	ErrUnknown = errors.New("no such robot")
 	errExpired = fmt.Errorf("%w any more: it has expired", ErrUnknown)
-	ErrExists  = errors.New("there is a robot of that name; revoke it first")
+	ErrExists  = errors.New("there is a robot of that name; delete it first")
 	ErrInvalid = errors.New("invalid robot")
 )
 
