@@ -22,7 +22,7 @@ import (
 // that was written for another machine, and returns what it prints.
 func CheckConfig(t testing.TB, program, file string) ([]byte, error) {
 	t.Helper()
-	args := []string{"config", "check", file}
+	args := []string{"config", "check", "--config", file}
 	if filepath.Base(program) == "registry" { // the relay checks no files
 		args = append(args, "--skip-files")
 	}

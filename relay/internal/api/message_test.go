@@ -78,7 +78,7 @@ func TestLenientToken(t *testing.T) {
 	w.want("space", w.ask("POST", "/message", `{"message":"m","token":" `+token+` "}`), 200)
 	for grace, status := range map[string]int{`{}`: 200, `{"grace":"0"}`: 401} { // an explicit end wins
 		app := w.app(named("grace of " + grace))
-		w.want("replace", w.ask("POST", fmt.Sprintf("/application/%d/token", app.ID), grace, w.admin...), 200)
+		w.want("replace", w.manage("POST", fmt.Sprintf("/application/%d/token", app.Application.ID), grace), 200)
 		w.want("replaced with "+grace, w.ask("POST", "/message", `{"message":"m","token":"`+app.Token+`"}`), status)
 	}
 	w.want("unknown", w.ask("POST", "/message", `{"message":"m","token":"A123"}`), 401)
