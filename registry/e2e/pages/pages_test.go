@@ -77,7 +77,7 @@ func team(t *testing.T, storage string) {
 	b.Get("/ui/access?repository=web/app&who=bob")
 	b.Sees("Why bob may or may not")
 	b.Get("/ui/maintenance")
-	b.Sees("uploads purge")
+	b.Sees("uploads delete")
 	// Jobs run without a schedule, and their results appear.
 	for row, did := range map[string]string{"garbage-collect": "freed, 0 problems", "verify": "0 findings open"} {
 		b.Click("input[value=" + row + "] + button")

@@ -69,7 +69,7 @@ func TestExplain_RobotUnderItsMaker(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.SetBasicAuth("robot+"+name, secret)
 			_, refused := g.authorizer.Authorize(r, auth.Access{Action: auth.Push, Repository: "web/app"})
-			answer, err := Explain(t.Context(), cfg, "robot:"+name, nil, access.Push, "web/app", func(do func(storage.Store) error) error { return do(store) })
+			_, answer, err := Explain(t.Context(), cfg, "robot:"+name, nil, access.Push, "web/app", func(do func(storage.Store) error) error { return do(store) })
 			explained := err == nil && strings.HasPrefix(answer, "allowed")
 			if want := slices.Contains(works, name); (refused == nil) != want || explained != want {
 				t.Errorf("the robot %s: the server decides %v; explained: %q, %v; want %v", name, refused, answer, err, want)

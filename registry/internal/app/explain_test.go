@@ -133,7 +133,7 @@ func TestExplain_AgreesWithTheDecision(t *testing.T) {
 			}
 			outcomes[fmt.Sprint(right, " ", explained.Allowed)]++
 			if n == 0 {
-				if got, err := Explain(t.Context(), cfg, user, nil, word, name, nil); err != nil || got != explained.String() {
+				if _, got, err := Explain(t.Context(), cfg, user, nil, word, name, nil); err != nil || got != explained.String() {
 					t.Errorf("Explain: %s, %v; want %s", got, err, explained)
 				}
 			}

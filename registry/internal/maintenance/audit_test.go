@@ -33,7 +33,7 @@ func TestSchedules_AreAudited(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	Start(ctx, &group, o)
-	missing := []string{"uploads purge", "retention apply", "garbage-collect", "mirror sync", "verify"}
+	missing := []string{"uploads delete", "retention apply", "garbage-collect", "mirror sync", "verify"}
 	for patience := time.After(time.Minute); len(missing) > 0; {
 		select {
 		case line := <-lines:

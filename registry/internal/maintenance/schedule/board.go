@@ -10,7 +10,7 @@ import (
 
 // Names of jobs, those of the commands that do the same.
 const (
-	UploadPurge    = "uploads purge"
+	UploadPurge    = "uploads delete"
 	RetentionApply = "retention apply"
 	GarbageCollect = "garbage-collect"
 	MirrorSync     = "mirror sync"

@@ -48,7 +48,7 @@ type Report struct {
 	Orphans      int          `json:"orphans"`      // blobs in no repository
 	Orphaned     int64        `json:"orphaned"`     // their bytes
 	Uploads      int          `json:"uploads"`      // that are not finished
-	Uploading    int64        `json:"uploading"`    // their bytes; registry uploads purge frees those of abandoned ones
+	Uploading    int64        `json:"uploading"`    // their bytes; registry uploads delete frees those of abandoned ones
 	Quotas       []Quota      `json:"quotas,omitempty"`
 	Problems     []string     `json:"problems,omitempty"`
 }
