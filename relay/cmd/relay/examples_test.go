@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	settings "slipway/relay/internal/application"
+	"slipway/relay/internal/account"
 	"slipway/shared/command/commandtest"
 )
 
@@ -70,7 +70,7 @@ func TestAppSet_HasEachSetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[settings.Input]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[account.ApplicationInput]()) {
 		name := field.Tag.Get("json")
 		switch name {
 		case "hook_secret": // relay app secret create
