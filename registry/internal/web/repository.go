@@ -62,6 +62,7 @@ type repositoryPage struct {
 	Rights     rights
 	Keeps      bool              // deletions can be undone
 	Rules      bool              // a page shows the visitor's rights
+	Untagged   bool              // a page shows the visitor images without tags
 	Known      *index.Repository // what was read of it, nil = nothing yet
 	Whole      bool              // the visitor may see all repositories
 }
@@ -108,7 +109,7 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	name, q := repo.Name(), v.URL.Query()
 	p := repositoryPage{
 		frame: web.frame(v, "repositories", string(name)), Repository: name, Tags: len(all), Query: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"),
-		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v), Rules: web.showsRights(v),
+		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v), Rules: web.showsRights(v), Untagged: web.seesUntagged(v, name),
 	}
 	if p.Known, err = web.known(name); err != nil {
 		return err

@@ -33,7 +33,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "untagged", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
 
 // API is what the pages need of the API, which makes their changes.
 type API interface {
@@ -149,6 +149,7 @@ func (web *Web) router() http.Handler {
 
 	page(get, "/", web.getRepositories)
 	page(get, "/repository"+inRepository, web.getRepository)
+	page(get, "/untagged"+inRepository, web.getUntagged)
 	page(get, "/image"+inImage, web.getImage)
 	page(get, "/compare"+inRepository, web.getCompare)
 	page(get, "/download"+inImage, web.getDownload)
