@@ -99,7 +99,7 @@ lint: tools-test lint-all ## golangci-lint over the five modules, shellcheck ove
 .PHONY: lint-all
 lint-all:
 	@golangci-lint run ./shared/... ./registry/... ./relay/... ./deploy/... ./tools/...
-	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/step .ci/run
+	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/step .ci/run findings/*.sh
 	@actionlint
 	@tools/prose
 
