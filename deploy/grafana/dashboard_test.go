@@ -16,7 +16,7 @@ import (
 	"slipway/tools/metrics"
 )
 
-// panel is what the tests look at in Grafana's model.
+// panel is the part of Grafana's model that the tests check.
 type panel struct {
 	ID                       int
 	Type, Title, Description string
@@ -30,7 +30,7 @@ type panel struct {
 	}
 }
 
-// variables are what Grafana puts in.
+// variables are the values that Grafana inserts.
 var variables = regexp.MustCompile(`\$(__rate_interval|job|namespace|instance)`)
 
 // chosen begins every selector: releases in other namespaces have dashboards of their own.

@@ -25,7 +25,7 @@ func TestPromtoolCheck(t *testing.T) {
 	}
 }
 
-// expected is what a test wants of an alert.
+// expected is the alert that a test wants.
 var expected = regexp.MustCompile(`alertname: (\w+),?\s+eval_time: \w+,?\s+exp_alerts:( \[\])?`)
 
 // The alerts fire when they should and are silent when not; each one is tried.

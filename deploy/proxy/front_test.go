@@ -127,7 +127,7 @@ func TestCaddy(t *testing.T) {
 	f.serve(t, cmd)
 }
 
-// nginxMain is what Debian's nginx.conf does around conf.d, for a directory of
+// nginxMain is Debian's nginx.conf around conf.d, for a directory of
 // the test's own.
 const nginxMain = `daemon off; user root; pid nginx.pid; error_log stderr warn; worker_processes 2;
 events {}

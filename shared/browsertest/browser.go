@@ -91,7 +91,7 @@ func (b *Browser) Click(what string) {
 	In(b, chromedp.Click(what))
 }
 
-// Text is what a reader sees of the page.
+// Text returns the visible text of the page.
 func (b *Browser) Text() string {
 	b.Helper()
 	return In(b, chromedp.Evaluate[string]("document.body ? document.body.innerText : ''"))

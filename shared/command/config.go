@@ -11,7 +11,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Configuration is what the command `config` has to know of a service.
+// Configuration describes a service for the command `config`.
 type Configuration struct {
 	// Service is the program's name.
 	Service string

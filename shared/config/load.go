@@ -32,7 +32,7 @@ type Options struct {
 	Expand bool
 }
 
-// Report is what Load has to say besides its error.
+// Report holds what Load found besides its error.
 type Report struct {
 	// Warnings are sentences for the log: things that do not stop the start.
 	Warnings []string

@@ -11,7 +11,7 @@ import (
 type Problem struct {
 	// Key is the path of the setting, such as http.tls.certificate.
 	Key string
-	// Origin is where it was given, such as "config.yml:12" or the name of a variable.
+	// Origin is its place, such as "config.yml:12" or the name of a variable.
 	Origin string
 	// Text describes what is wrong, and what would be right.
 	Text string

@@ -204,7 +204,7 @@ func (e *entryList) writeTo(out *strings.Builder) {
 	}
 }
 
-// entry is what the reference says of a key.
+// entry describes a key in the reference.
 func (l Leaf) entry() string {
 	var out strings.Builder
 	kind := strings.ReplaceAll(l.Type, " of string", "")

@@ -29,7 +29,7 @@ type Dead struct{}
 // it content is an error with the reason of its "why" tag.
 type Refused struct{}
 
-// field is what the struct tree says about one key.
+// field describes one key of the struct tree.
 type field struct {
 	name     string
 	names    []string // name and its aliases

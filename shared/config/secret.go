@@ -10,7 +10,7 @@ import (
 	"slipway/shared/fileerror"
 )
 
-// mask is what every printed secret looks like.
+// mask replaces every printed secret.
 const mask = "***"
 
 // Secret is a value that must not be seen: whatever prints, logs or encodes

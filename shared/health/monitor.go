@@ -27,7 +27,7 @@ type Check struct {
 
 	Timeout time.Duration // a run that takes longer has failed; 0 is DefaultTimeout
 
-	// Threshold is how many runs in a row must fail before the check counts
+	// Threshold is the number of runs in a row that must fail before the check counts
 	// as failing; 0 is 1. One successful run resets it.
 	Threshold int
 
@@ -135,7 +135,7 @@ func (m *Monitor) Status() map[string]bool {
 func (m *Monitor) run(ctx context.Context, w *watch) {
 	began, failed := time.Now(), 0
 	if w.Immediate {
-		failed = m.judge(ctx, w, failed, w.look(ctx))
+		failed = m.judge(ctx, w, failed, w.check(ctx))
 	}
 	next := time.NewTimer(time.Until(began.Add(w.Interval)))
 	defer next.Stop()
@@ -147,7 +147,7 @@ func (m *Monitor) run(ctx context.Context, w *watch) {
 			next.Reset(time.Until(began.Add(w.Interval)))
 		case <-next.C:
 			began = time.Now()
-			failed = m.judge(ctx, w, failed, w.look(ctx))
+			failed = m.judge(ctx, w, failed, w.check(ctx))
 			interval := w.Interval
 			if failed == 0 {
 				interval = max(interval, w.Relaxed)

@@ -73,7 +73,7 @@ func (r *Recorder) ID() string {
 // SetUser names who asked, for the access log.
 func (r *Recorder) SetUser(name string) { r.user = name }
 
-// User is what SetUser was given.
+// User returns the argument of the last SetUser.
 func (r *Recorder) User() string { return r.user }
 
 // Began reports whether the status line is sent, so that an error can no longer be

@@ -93,7 +93,7 @@ func (t *textEncoder) AddString(k, v string) {
 	}
 }
 
-// quotes is what a value needs around it.
+// quotes returns the quotes that a value needs.
 type quotes int
 
 const (

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output is what a program has written so far. It may be read while the program
+// Output is the output of a program so far. It may be read while the program
 // runs; its zero value is empty.
 type Output struct {
 	mu sync.Mutex

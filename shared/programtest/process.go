@@ -84,7 +84,7 @@ func ask(url string) error {
 	return resp.Body.Close()
 }
 
-// Output is what the process has written so far, to both streams.
+// Output returns the output of the process so far, of both streams.
 func (p *Process) Output() string { return p.out.String() }
 
 // ID is the id of the process.

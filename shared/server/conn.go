@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// slice is how many bytes of an answer a client has to take in the time of
+// slice is the number of bytes of an answer that a client has to take in the time of
 // Options.StallTimeout, at least; otherwise it is cut off.
 const slice = 256 << 10
 
@@ -98,7 +98,7 @@ func (c *conn) moves(n int64, err error) bool {
 	return moves
 }
 
-// filePiece is how much of a file one call asks the kernel to send.
+// filePiece is the number of bytes of a file that one call asks the kernel to send.
 const filePiece = 4 << 20
 
 // ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile.

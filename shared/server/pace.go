@@ -27,7 +27,7 @@ func newPace(stall time.Duration, rate int64) pace {
 // connection ends.
 const maxDiscard = 5 * time.Second
 
-// deadliner is what net/http's own ResponseWriters have.
+// deadliner is implemented by net/http's own ResponseWriters.
 type deadliner interface {
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error

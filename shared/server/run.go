@@ -12,7 +12,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// cutTime is what handlers get to notice that their connection is gone.
+// cutTime is the time in which handlers must notice that their connection is gone.
 const cutTime = 5 * time.Second
 
 // Run serves on all servers until ctx ends or one of them fails; then all stop

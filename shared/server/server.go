@@ -104,7 +104,7 @@ func (s *Server) counted(next http.Handler) http.Handler {
 	})
 }
 
-// Addr is where the server listens.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Reload reads the TLS files now. If they cannot be used, the former ones stay; the error, which is

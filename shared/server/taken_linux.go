@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taken is how many bytes the client's machine has acknowledged since the connection
+// taken returns the number of bytes that the client's machine has acknowledged since the connection
 // began; 0 if that is not known. A write does not tell: the kernel wakes a writer only
 // when a good part of its queue has left, which on a thin link takes minutes.
 func taken(c net.Conn) (bytes int64) {

@@ -12,7 +12,7 @@ import (
 	"slipway/tools/metrics"
 )
 
-// manual is what the manual pages of a program say, by their names: "registry-config-check".
+// manual holds the manual pages of a program by their names: "registry-config-check".
 type manual map[string]string
 
 func manualOf(t *testing.T, program string) manual {

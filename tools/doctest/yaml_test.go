@@ -14,7 +14,7 @@ import (
 	"slipway/tools/harness"
 )
 
-// least is what a part of a configuration is laid over.
+// least is the configuration over which a part is laid.
 var least = map[string]string{
 	"registry": "version: 0.1\nstorage: {filesystem: {rootdirectory: /var/lib/registry}}\n",
 	"relay": "matrix: {homeserver: 'https://matrix.example.org', username: '@bot:example.org', password: x}\n" +

@@ -10,7 +10,7 @@ import (
 	"slipway/tools/harness"
 )
 
-// Series is what the services export: the labels of each series, by name.
+// Series holds the metrics that the services export: the labels of each series, by name.
 type Series map[string][]map[string]string
 
 var (

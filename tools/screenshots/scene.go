@@ -25,13 +25,13 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// scene is what the pictures show.
+// scene is the state of the services in the pictures.
 type scene struct {
 	message    int64  // number of a message
 	room, push string // URLs of our rendering of the room, and of a push with its message
 }
 
-// said is what one program says.
+// said is the output of one program.
 type said struct {
 	app, title, message string
 	priority            int

@@ -2,7 +2,7 @@ package main
 
 import "slipway/shared/command"
 
-// examples are what `registry COMMAND --help` shows. Tests run them.
+// examples are the examples that `registry COMMAND --help` shows. Tests run them.
 var examples = command.Examples{
 	"serve": {
 		"registry serve /etc/distribution/config.yml",

@@ -15,7 +15,7 @@ import (
 // Set by the linker; empty in a plain build.
 var version, commit, date string
 
-// built is what this binary was built from.
+// built describes the build of this binary.
 func built() build.Info { return build.Of("registry", version, commit, date) }
 
 // run is the whole program: it returns the exit code. Every failure is a

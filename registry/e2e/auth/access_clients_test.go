@@ -323,7 +323,7 @@ func openCosign(t *testing.T, s *site) *client {
 	}
 }
 
-// refusal is what clients say of a refusal by the registry or its token service.
+// refusal matches the clients' messages on a refusal by the registry or its token service.
 var refusal = regexp.MustCompile(`(?i)denied|unauthorized|invalid username/password|authentication required|authorization failed|insufficient_scope|\b40[13]\b`)
 
 // prove wants a client to do what the account may do, and what anybody may, and nothing else.

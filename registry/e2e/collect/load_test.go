@@ -197,7 +197,7 @@ func (l *gcLoad) settle() {
 	}
 }
 
-// gcImage is what a tag of a writer points at, with all that belongs to it.
+// gcImage is the target of a writer's tag, with all that belongs to it.
 type gcImage struct {
 	manifest  []byte
 	manifests map[string][]byte // children, by digest

@@ -12,7 +12,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// ownKeys is what the example leaves off of the settings that distribution
+// ownKeys holds what the example leaves off of the settings that distribution
 // does not know, in the places where it passes over them.
 const ownKeys = `
 auth:

@@ -99,7 +99,7 @@ func TryTool(t testing.TB, env []string, name string, args ...string) (string, e
 	return string(out), err
 }
 
-// errorOutput is what a command that failed wrote to its standard error.
+// errorOutput returns the text that a failed command wrote to its standard error.
 func errorOutput(err error) string {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return programtest.Tail(string(exit.Stderr))

@@ -21,7 +21,7 @@ import (
 	"slipway/registry/internal/storage/s3/s3test"
 )
 
-// maxResident is what the registry may hold in memory under any load.
+// maxResident bounds the registry's memory under any load.
 const maxResident = 64 << 20
 
 // Sixty-four clients pull and push at once, for seconds here and for a minute

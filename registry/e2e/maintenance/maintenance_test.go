@@ -191,7 +191,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// planOf is why each tag goes or stays, by "repository:tag".
+// planOf returns the reason why each tag goes or stays, by "repository:tag".
 func planOf(t *testing.T, config string) map[string]string {
 	t.Helper()
 	out, code := runOn(t, config, "retention", "plan", "--json", "--all")

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxMirrorResident is what a mirror may hold in memory.
+	// maxMirrorResident bounds the memory of a mirror.
 	maxMirrorResident = 96 << 20
 	// maxMirrorDisk bounds what the test writes: layers above it are pulled by several clients each.
 	maxMirrorDisk = 8 << 30

@@ -191,7 +191,7 @@ type eventStep struct {
 	quiet bool // nothing is told
 }
 
-// eventSteps is what clients do.
+// eventSteps are the steps of the clients.
 func eventSteps(t *testing.T, version string) []eventStep {
 	img, other := harness.NewImage(t, 31, 2, 20_000), harness.NewImage(t, 32, 1, 10_000)
 	idx := harness.NewIndex(t, img, other)

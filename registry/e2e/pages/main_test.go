@@ -73,7 +73,7 @@ func (b visitor) reloadsUntil(path, text string) {
 	}
 }
 
-// evil is what somebody could try to make the pages run. It says so where it is run.
+// evil is a script that an attacker could try to make the pages run. It reports that it runs.
 const evil = `<img src=x onerror="window.evil=1">"'><script>window.evil=1</script>`
 
 // stock pushes what the tests look at: images of several repositories, one with hostile texts

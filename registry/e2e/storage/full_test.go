@@ -14,7 +14,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// resource is what a full volume lacks.
+// resource is the thing that a full volume lacks.
 type resource string
 
 const (

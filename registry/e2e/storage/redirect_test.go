@@ -31,7 +31,7 @@ func fetchOnce(t testing.TB, url string, header http.Header) *http.Response {
 	return resp
 }
 
-// layerReads is how many of the requests read blobs.
+// layerReads counts the requests that read blobs.
 func layerReads(requests []string) (n int) {
 	for _, r := range requests {
 		if strings.HasPrefix(r, "GET blobs/") {

@@ -108,7 +108,7 @@ type countedStore struct {
 	start     func(env ...string) *harness.Process
 }
 
-// uncounted are what sends requests by itself.
+// uncounted are the components that send requests by themselves.
 var uncounted = []string{"REGISTRY_HEALTH_STORAGEDRIVER_ENABLED=false", "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
 
 func countedS3(t *testing.T, server *s3test.Server) *countedStore {
@@ -151,10 +151,10 @@ func countedGCS(t *testing.T) *countedStore {
 	}}
 }
 
-// perOperation is how many requests each operation may cost.
+// perOperation is the number of requests that each operation may cost.
 type perOperation map[string]int
 
-// everywhere is what each operation may cost on every store. A manifest in memory is looked for again
+// everywhere bounds the requests of each operation on every store. A manifest in memory is looked for again
 // after a second: one more than is usual.
 var everywhere = perOperation{
 	"push in chunks": 8, "push at once": 4, "push by one POST": 2, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 4, "manifest PUT": 15, "manifest PUT again": 15, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2,

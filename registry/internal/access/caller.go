@@ -7,7 +7,7 @@ import (
 	"slipway/registry/internal/pattern"
 )
 
-// Kind is how a caller is known.
+// Kind is the kind of identity of a caller.
 type Kind uint8
 
 // The kinds of callers.

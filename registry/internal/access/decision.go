@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/pattern"
 )
 
-// Decision is what was decided, and by what.
+// Decision is the outcome for one right, with the rule that decided.
 type Decision struct {
 	Allowed bool
 	Rule    int  // of the rule that decided, counted from 0; -1 = none

@@ -29,7 +29,7 @@ import (
 	"slipway/shared/logging"
 )
 
-// Options is what an API is made of.
+// Options configures an API.
 type Options struct {
 	Registry *registry.Registry
 	Proxy    Proxy           // pull-through caches around Registry; nil = there are none
@@ -124,7 +124,7 @@ func New(opts Options) (*API, error) {
 	return a, nil
 }
 
-// commonHeaders is what every answer carries. The values are shared by all of
+// commonHeaders are the headers of every answer. The values are shared by all of
 // them, so a handler that adds to one must make a copy.
 func commonHeaders(configured http.Header) []commonHeader {
 	all := []commonHeader{{"Docker-Distribution-Api-Version", []string{"registry/2.0"}}}
@@ -158,7 +158,7 @@ type Proxy interface {
 	Puller(name oci.Name) registry.Puller
 }
 
-// repository is where pushes and deletions go.
+// repository returns the repository for pushes and deletions.
 func (a *API) repository(r *request) registry.Repository {
 	return a.opts.Registry.Repository(r.name).By(cmp.Or(r.user, "anonymous"))
 }
@@ -172,7 +172,7 @@ func (a *API) pushable(r *request) registry.Repository {
 	return repo
 }
 
-// puller is where pulls go.
+// puller returns the repository for pulls.
 func (a *API) puller(r *request) registry.Puller {
 	if a.opts.Proxy != nil {
 		return a.opts.Proxy.Puller(r.name)

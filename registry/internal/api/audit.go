@@ -64,7 +64,7 @@ func (a *API) noteMoves(r *request, before map[oci.Tag]oci.Digest) {
 	}
 }
 
-// tagsBefore is what the tags of a push point at, those that exist; nil without an audit
+// tagsBefore returns the targets of the tags of a push, those that exist; nil without an audit
 // log.
 func (a *API) tagsBefore(r *request, ref oci.Reference, more []oci.Tag) map[oci.Tag]oci.Digest {
 	if a.opts.Audit == nil {

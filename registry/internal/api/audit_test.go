@@ -40,7 +40,7 @@ func (l *lines) String() string {
 
 func (l *lines) count() int { return strings.Count(l.String(), "\n") }
 
-// deleted is what the line of a deletion says it was about.
+// deleted holds the fields of a deletion's line.
 func deleted(r audit.Record) string {
 	if r.Event != "delete" {
 		return ""

@@ -81,7 +81,7 @@ func (r *request) classes() []string {
 	return r.grant.Classes(r.name)
 }
 
-// canPull is what a mount may take from; nil stands for every repository.
+// canPull selects the repositories that a mount may take from; nil stands for every repository.
 func (r *request) canPull() func(oci.Name) bool {
 	if r.grant == nil || r.grant.Unlimited() {
 		return nil
@@ -89,7 +89,7 @@ func (r *request) canPull() func(oci.Name) bool {
 	return func(name oci.Name) bool { return r.grant.May(access.Pull, name) }
 }
 
-// visible is what the catalog shows; nil stands for every repository.
+// visible selects the repositories that the catalog shows; nil stands for every repository.
 func (r *request) visible() func(oci.Name) bool {
 	if r.grant == nil || r.grant.Unlimited() {
 		return nil
@@ -97,7 +97,7 @@ func (r *request) visible() func(oci.Name) bool {
 	return r.grant.Sees
 }
 
-// access is what the request wants. A mount takes from another repository as
+// access returns the rights that the request needs. A mount takes from another repository as
 // well.
 func (r *request) access() auth.Access {
 	want := auth.Access{Action: r.row.action, Repository: r.name}

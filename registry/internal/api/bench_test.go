@@ -23,7 +23,7 @@ func (w nowhereWriter) WriteHeader(int)             {}
 
 func (w nowhereWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(io.Discard, r) }
 
-// BenchmarkHotPaths is what the API adds to net/http and to the storage: the
+// BenchmarkHotPaths measures what the API adds to net/http and to the storage: the
 // store is memory and the logger quiet, as in a registry that serves pulls.
 func BenchmarkHotPaths(b *testing.B) {
 	store := memory.New()

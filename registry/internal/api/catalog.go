@@ -6,7 +6,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// defaultCatalogPage is how many repositories a client gets that asks for no
+// defaultCatalogPage is the number of repositories that a client gets that asks for no
 // number.
 const defaultCatalogPage = 100
 

@@ -67,9 +67,9 @@ func clientFailed(err error) error {
 	return fmt.Errorf("%w: %w", errClientGone, err)
 }
 
-// told returns the error for the client, and the status. An error that isn't made for
+// clientErrors returns the error for the client, and the status. An error that isn't made for
 // clients becomes UNKNOWN and nothing more.
-func told(err error) (int, oci.Errors) {
+func clientErrors(err error) (int, oci.Errors) {
 	if one := absence(err); one != nil {
 		return http.StatusNotFound, oci.Errors{one}
 	}
@@ -130,7 +130,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 	if r.rec.Began() {
 		panic(http.ErrAbortHandler)
 	}
-	status, list := told(err)
+	status, list := clientErrors(err)
 	switch h := w.Header(); {
 	case list[0].RetryAfter > 0:
 		h["Retry-After"] = []string{strconv.Itoa(max(int(list[0].RetryAfter.Seconds()), 1))}
@@ -191,6 +191,6 @@ func code(err error) oci.Code {
 	if err == nil {
 		return ""
 	}
-	_, list := told(err)
+	_, list := clientErrors(err)
 	return list[0].Code
 }

@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// retryEvents is how long a client is asked to wait while events cannot be queued,
+// retryEvents is the time that a client is asked to wait while events cannot be queued,
 // in seconds.
 const retryEvents = "10"
 
@@ -88,7 +88,7 @@ func (a *API) manifestTarget(r *request, d oci.Descriptor, content []byte, tag o
 	}
 }
 
-// blobMediaType is what distribution says of every blob.
+// blobMediaType is the type that distribution gives every blob.
 const blobMediaType = "application/octet-stream"
 
 func (a *API) blobTarget(r *request, d oci.Digest, size int64) notify.Target {

@@ -28,7 +28,7 @@ type host struct {
 	client *http.Client
 }
 
-// setup is what a test changes about the registry under test.
+// setup holds a test's changes of the registry under test.
 type setup struct {
 	store   both
 	options Options

@@ -97,7 +97,7 @@ func (r *request) appendVars(fields []zap.Field) []zap.Field {
 
 // appendError adds what the client was told, and the cause, which it was not.
 func appendError(fields []zap.Field, err error) []zap.Field {
-	_, list := told(err)
+	_, list := clientErrors(err)
 	first := list[0]
 	fields = append(fields, zap.String("err.code", string(first.Code)), zap.String("err.message", first.Text()))
 	if first.Detail != nil {

@@ -12,7 +12,7 @@ import (
 const (
 	// maxTagsPerPut bounds the tags of one push: each costs writes to the storage.
 	maxTagsPerPut = 100
-	// maxUnread is what is read, for nothing, of a manifest that is too large. A
+	// maxUnread bounds the bytes that are read and discarded of a manifest that is too large. A
 	// client that sends all before it reads gets a reset instead of the answer
 	// if the connection is closed over bytes on their way.
 	maxUnread = 16 << 20

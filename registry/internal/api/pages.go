@@ -15,7 +15,7 @@ import (
 	"slipway/shared/logging"
 )
 
-// pagesPath is where the pages are, below the prefix.
+// pagesPath is the path of the pages, below the prefix.
 const pagesPath = "/ui"
 
 // PagesBase is the path before those of all pages, as browsers see it.
@@ -122,7 +122,7 @@ func readError(status int, body []byte) error {
 
 // Status is the HTTP status of an error, and what a client is told about it.
 func Status(err error) (status int, text string) {
-	status, list := told(err)
+	status, list := clientErrors(err)
 	if detail, ok := list[0].Detail.(string); ok && list[0].Message == messageOf(list[0].Code) {
 		return status, detail
 	}

@@ -15,7 +15,7 @@ import (
 
 const maxRobotBody = 64 << 10
 
-// robotRequest is what a robot is made of.
+// robotRequest is the body of a request that creates a robot.
 type robotRequest struct {
 	Name         string   `json:"name"`
 	Repositories []string `json:"repositories"`

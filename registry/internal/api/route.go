@@ -55,7 +55,7 @@ const (
 // gets NAME_INVALID.
 const repositoryPath = "/{name}"
 
-// robotsPath is where robots are managed. No name of a repository begins with an underscore.
+// robotsPath is the path at which robots are managed. No name of a repository begins with an underscore.
 const robotsPath = "/_slipway/robots"
 
 const get, head, post, put, patch, del = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
@@ -127,7 +127,7 @@ func (a *API) robots() []*endpoint {
 	}
 }
 
-// outside is what lies outside /v2/.
+// outside returns the endpoints outside /v2/.
 func (a *API) outside() []*endpoint {
 	all := []*endpoint{
 		{name: "root", path: "/", rows: read(0, a.getRoot)},

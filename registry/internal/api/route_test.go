@@ -8,7 +8,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// matched is where a path leads: the name of its endpoint and its variables.
+// matched is the route of a path: the name of its endpoint and its variables.
 type matched struct{ endpoint, name, last string }
 
 func match(a *API, path string) matched {

@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// TokenPath is where the built-in token service is, below the prefix.
+// TokenPath is the path of the built-in token service, below the prefix.
 const TokenPath = "/auth/token"
 
 // maxTokenForm bounds the form of a POST, in which a token may stand for the password.

@@ -215,7 +215,7 @@ func (a *API) currentPoint(w http.ResponseWriter, r *request) error {
 	return a.uploadHeaders(w, r, uploadPoint{id: r.last, size: st.Size, startedAt: st.StartedAt})
 }
 
-// uploadPoint is how far an upload has come.
+// uploadPoint describes the progress of an upload.
 type uploadPoint struct {
 	id        string
 	size      int64
@@ -344,7 +344,7 @@ func (b *body) more() bool {
 	return n > 0
 }
 
-// readOnTime is how long a client that has lost its upload to another request, or
+// readOnTime is the time for which a client that has lost its upload to another request, or
 // sends what does not belong there, may go on sending before it is answered.
 const readOnTime = time.Second
 

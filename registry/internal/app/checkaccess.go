@@ -16,7 +16,7 @@ import (
 	"slipway/shared/filewatch"
 )
 
-// maxShown is how many names or lines a sentence shows.
+// maxShown bounds the names or lines in a sentence.
 const maxShown = 5
 
 // Warnings describes settings and lines of files that have no effect or give others access.

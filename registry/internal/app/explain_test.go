@@ -65,7 +65,7 @@ func randomRules(random *rand.Rand) string {
 	return b.String()
 }
 
-// decide is what the server decides about a real request.
+// decide returns the server's decision on a real request.
 func decide(t *testing.T, g *gate, user, right string, name oci.Name) bool {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -16,7 +16,7 @@ import (
 	"slipway/shared/health"
 )
 
-// Intervals of the checks of a bucket that answers: each try is paid for. A failed operation hastens the next check.
+// Intervals of the checks of a bucket that answers: each try is paid for. A failed operation brings the next check forward.
 const (
 	bucketReadCheck  = 5 * time.Minute
 	bucketWriteCheck = 20 * time.Minute

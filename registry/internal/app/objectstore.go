@@ -19,7 +19,7 @@ import (
 // probeTime bounds the probe of a store.
 const probeTime = time.Minute
 
-// bucket is where the configuration puts everything in an object store.
+// bucket is the place in an object store that the configuration names.
 type bucket struct {
 	object.Bucket
 	driver string // its key in the configuration

@@ -20,7 +20,7 @@ import (
 const (
 	queueLength = 4096
 
-	// maxWait is how long an act waits for room in the queue before its line is lost.
+	// maxWait is the longest time that an act waits for room in the queue before its line is lost.
 	maxWait = 2 * time.Second
 )
 

@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Action is what a route does, and so the permission that it needs.
+// Action is the permission that a route needs.
 type Action uint8
 
 // The actions. Ping needs valid credentials and nothing else: it is what
@@ -26,7 +26,7 @@ const (
 	Administer // robots; see [Grant.Administers] for which
 )
 
-// Access is what a request wants.
+// Access is the right that a request needs.
 type Access struct {
 	Action     Action
 	Repository oci.Name // "" for Ping, Catalog and Administer
@@ -126,7 +126,7 @@ func (g *Grant) scoped(want access.Rights, name oci.Name) bool {
 	return true
 }
 
-// scopeActions are what tokens call the rights that can be asked for alone.
+// scopeActions are the names in tokens of the rights that can be asked for alone.
 var scopeActions = map[access.Rights]string{access.Pull: "pull", access.Push: "push", access.Delete: "delete", access.TagMove: "push"}
 
 // Record names one permission in the detail of a 401, with the names that CNCF
@@ -138,7 +138,7 @@ type Record struct {
 	Action string
 }
 
-// Reason is why credentials were not accepted. It is a closed set for the log and for a
+// Reason explains why credentials were not accepted. It is a closed set for the log and for a
 // metric's label; clients don't see it.
 type Reason string
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// challenge is how clients are told to log in.
+// challenge returns the header that asks clients to log in.
 type challenge struct {
 	basic string // the value for Basic; "" = Bearer, or none if there is no realm
 

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultRemember is how long a verified password is taken without
+	// DefaultRemember is the time for which a verified password is taken without
 	// comparing it again, counted from its last use.
 	DefaultRemember = time.Minute
 
@@ -28,7 +28,7 @@ type HtpasswdOptions struct {
 	Path string
 	Log  *zap.Logger
 
-	// Remember is how long after its last use a right password is
+	// Remember is the time after its last use for which a right password is
 	// taken without comparing it again; 0 is DefaultRemember, negative is never. A
 	// changed or removed line of the file ends it immediately.
 	Remember time.Duration

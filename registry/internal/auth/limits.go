@@ -10,7 +10,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// Limit is what one client may do; 0 is no limit.
+// Limit bounds one client; 0 is no limit.
 type Limit struct {
 	Requests int // a second
 	Burst    int // requests at once after a pause; 0 = those of burstTime

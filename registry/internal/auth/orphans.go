@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// orphanInterval is how often the makers of robots are looked for. Those that are missing twice have
+	// orphanInterval is the time between two searches for the makers of robots. Those that are missing twice have
 	// vanished: a program may have been writing the password file.
 	orphanInterval = time.Second
 
-	// settle is how long after a change of the password file a removed user may still create robots, in a
+	// settle is the time after a change of the password file in which a removed user may still create robots, in a
 	// request that began before.
 	settle = 5 * time.Second
 )

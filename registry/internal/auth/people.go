@@ -69,7 +69,7 @@ func (l *Logins) bond(ctx context.Context, who *access.Caller) (string, error) {
 	}
 }
 
-// Bond is what ties a personal access token to the caller, its owner.
+// Bond ties a personal access token to the caller, its owner.
 func (a *Authorizer) Bond(ctx context.Context, who access.Caller) (string, error) {
 	return a.opts.Logins.bond(ctx, &who)
 }

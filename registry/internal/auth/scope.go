@@ -49,7 +49,7 @@ var tokenRights = [...]struct {
 	right  access.Rights
 }{{"pull", access.Pull}, {"push", access.Push}, {"delete", access.Delete}}
 
-// allowed is what the caller may do of what was asked for.
+// allowed returns the requested rights that the caller has.
 func allowed(rules *access.Rules, who *access.Caller, asked []token.Scope) []token.Scope {
 	granted := []token.Scope{}
 	for _, s := range asked {

@@ -19,7 +19,7 @@ const (
 	// taken for an access token.
 	refreshAudience = "/refresh"
 
-	// workloadRefresh is how long a pipeline can continue after its OIDC token has expired.
+	// workloadRefresh is the time for which a pipeline can continue after its OIDC token has expired.
 	workloadRefresh = time.Hour
 )
 

@@ -7,7 +7,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Access is who may do what, in rules. Once it is there, nothing is allowed that no
+// Access holds the rules of rights. Once it is there, nothing is allowed that no
 // rule allows.
 type Access struct {
 	File   string              `key:"file" doc:"File of groups and rules, reloaded on change; a broken edit keeps the previous rules."`
@@ -24,7 +24,7 @@ type AccessRule struct {
 	Deny         []string `key:"deny" choices:"pull,push,tag-move,delete,list,admin" doc:"Denied rights."`
 }
 
-// AccessFile is what a file of rules holds.
+// AccessFile is the content of a file of rules.
 type AccessFile struct {
 	Groups map[string][]string `key:"groups"`
 	Rules  []AccessRule        `key:"rules"`

@@ -6,7 +6,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Auth is who may do what; without it everybody may do everything.
+// Auth selects the logins; without it everybody may do everything.
 type Auth struct {
 	HTPasswd *HTPasswd      `key:"htpasswd"`
 	OIDC     *OIDC          `key:"oidc"`

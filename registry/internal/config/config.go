@@ -80,7 +80,7 @@ type Clients struct {
 	Address ClientLimit `key:"address" doc:"One address (IPv6: a /64), whatever login it uses; see http.trustedproxies."`
 }
 
-// ClientLimit is what one client may do.
+// ClientLimit bounds one client.
 type ClientLimit struct {
 	Requests int `key:"requests" min:"0" doc:"Requests a second; 0 means no limit."`
 	Burst    int `key:"burst" min:"0" doc:"Requests at once after a pause; 0 means ten seconds' worth."`

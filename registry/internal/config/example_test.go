@@ -31,7 +31,7 @@ func TestExampleIsDefault(t *testing.T) {
 	}
 }
 
-// keepInExample is what new installations have. Configurations of distribution lack the setting,
+// keepInExample is the setting of new installations. Configurations of distribution lack the setting,
 // and what they delete must not need more room than before.
 const keepInExample = 168 * time.Hour
 

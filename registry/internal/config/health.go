@@ -39,7 +39,7 @@ type HTTPCheck struct {
 	Threshold  int                        `key:"threshold" min:"0" doc:"Consecutive failures that turn it red; 0 means 1."`
 }
 
-// Header is what the request carries.
+// Header returns the header of the request.
 func (c *HTTPCheck) Header() http.Header { return reveal(c.Headers) }
 
 // reveal is headers as they are sent.

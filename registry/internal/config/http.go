@@ -57,7 +57,7 @@ func (l LetsEncrypt) Enabled() bool {
 	return l.CacheFile != "" || l.Email != "" || len(l.Hosts) > 0 || l.DirectoryURL != ""
 }
 
-// hostName is what a certificate can be made for: a DNS name with a dot, without a wildcard, in lower case.
+// hostName matches a name for which a certificate can be made: a DNS name with a dot, without a wildcard, in lower case.
 var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 func (l LetsEncrypt) validate(p *config.Problems) {

@@ -9,7 +9,7 @@ import (
 	"slipway/shared/config"
 )
 
-// ErrNothing is what Load returns when neither a file nor the environment says
+// ErrNothing is the error of Load when neither a file nor the environment says
 // where the images are stored.
 var ErrNothing = errors.New("no configuration: name a file with --config or $" + PathVariable +
 	" (there is none at " + DefaultPath + "), or a storage in the environment, such as REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/var/lib/registry")

@@ -63,7 +63,7 @@ func baseURL(text string) *url.URL {
 	return u
 }
 
-// Regions is what awsregion names.
+// Regions returns the regions that awsregion names.
 func (o *MiddlewareOptions) Regions() (regions []string) {
 	for r := range strings.SplitSeq(o.AWSRegion, ",") {
 		if r = strings.ToLower(strings.TrimSpace(r)); r != "" {

@@ -24,7 +24,7 @@ type Events struct {
 	Version           string `key:"version" choices:"v1,v2" doc:"Media type and form: v1 of distribution 2.8, v2 of distribution 3."`
 }
 
-// EventQueue is where events wait.
+// EventQueue holds the events that wait.
 type EventQueue struct {
 	Directory string      `key:"directory" doc:"Directory of the queue. Default: docker/registry/v2/slipway/events on files, memory with an object store."`
 	MaxSize   config.Size `key:"maxsize" doc:"Limit for each endpoint; a full queue loses the oldest events."`
@@ -51,7 +51,7 @@ type Ignore struct {
 	Actions    []string `key:"actions" choices:"push,pull,mount,delete" doc:"Actions without events."`
 }
 
-// Header is what the request carries.
+// Header returns the header of the request.
 func (e *Endpoint) Header() http.Header { return reveal(e.Headers) }
 
 func defaultNotifications() Notifications {

@@ -6,7 +6,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Storage is where the bytes are: exactly one driver, and what all share.
+// Storage selects exactly one driver, and holds the settings that all share.
 type Storage struct {
 	Filesystem *Filesystem    `key:"filesystem"`
 	InMemory   *InMemory      `key:"inmemory" doc:"Keep everything in memory."`
@@ -55,7 +55,7 @@ type Tag struct {
 	ConcurrencyLimit config.Dead `key:"concurrencylimit" why:"the tags of a deleted manifest are looked up one after the other"`
 }
 
-// ObjectStore is how an object store is used.
+// ObjectStore holds settings of object stores.
 type ObjectStore struct {
 	Spool    string      `key:"spool" doc:"Local directory for unfinished uploads. Default: slipway-uploads in the temporary directory."`
 	SpoolMax config.Size `key:"spoolmax" doc:"Limit of one upload there."`

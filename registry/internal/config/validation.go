@@ -2,7 +2,7 @@ package config
 
 import "slipway/shared/config"
 
-// Validation is what a pushed manifest is checked for.
+// Validation holds the checks of pushed manifests.
 type Validation struct {
 	Enabled   config.Dead        `key:"enabled" why:"validation is on unless validation.disabled says otherwise"`
 	Disabled  bool               `key:"disabled" doc:"Skip the checks of URLs and of index contents."`

@@ -36,7 +36,7 @@ type Document[T any] struct {
 	known atomic.Pointer[reading[T]]
 }
 
-// reading is what was read once. Nobody changes it.
+// reading is the result of one read. It must not be modified.
 type reading[T any] struct {
 	value   *T
 	version string

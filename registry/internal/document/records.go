@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// Fresh is how long a record that was read is trusted: a change by another process counts
+	// Fresh is the time for which a record that was read is trusted: a change by another process counts
 	// after that much time at the latest.
 	Fresh = 2 * time.Second
 
 	// MaxRecord is the largest record that can be read, in bytes.
 	MaxRecord = 64 << 10
 
-	// maxStale is how old a record may be while the storage can't be read.
+	// maxStale is the greatest age of a record that counts while the storage can't be read.
 	maxStale = 30 * time.Second
 
 	renewPause  = 200 * time.Millisecond // between two reads of a record that didn't fit

@@ -23,7 +23,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Options is what an index is made of.
+// Options configures an index.
 type Options struct {
 	// Path is the file, "" for one that ends with the process. One process at a time has it open.
 	Path     string
@@ -98,7 +98,7 @@ func Open(o Options) (*Index, error) {
 	return x, nil
 }
 
-// openTimeout is how long another process may hold the file.
+// openTimeout is the longest time that another process may hold the file.
 const openTimeout = time.Second
 
 func (x *Index) open(path string) (err error) {

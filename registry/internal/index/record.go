@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Repository is what the index knows of one.
+// Repository is the entry of a repository in the index.
 type Repository struct {
 	Name      oci.Name
 	Tags      int
@@ -70,7 +70,7 @@ type key [sha256.Size]byte
 
 func keyOf(d oci.Digest) key { return sha256.Sum256([]byte(d)) }
 
-// blob is how many repositories have some bytes. With one of them, owners is its ID.
+// blob counts the repositories that have some bytes. With one of them, owners is its ID.
 type blob struct {
 	size   int64
 	owners uint64 // the IDs of the repositories that have it, by exclusive or

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// share is how many times as long as a scan has taken its repository rests.
+	// share is the rest of a repository after a scan, as a multiple of the scan's duration.
 	share = 10
-	// easy is how many times as long as a scan has taken a pass rests, except the first.
+	// easy is the rest of a pass after a scan, as a multiple of the scan's duration, except in the first pass.
 	easy = 3
 	// checkBlobs is the time after which a pass finds out again which blobs exist: distribution's
 	// collection leaves links to blobs that it has deleted.
 	checkBlobs = 24 * time.Hour
-	// perChange is how many sizes are written in one change of the file.
+	// perChange is the number of sizes that are written in one change of the file.
 	perChange = 10_000
-	// settle is how long touches gather.
+	// settle is the time for which touches gather.
 	settle = 100 * time.Millisecond
 	// scanTimeout bounds the scan of one repository.
 	scanTimeout = 10 * time.Minute

@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// atOnce is how many requests a scan sends to a remote store at the same time.
+// atOnce is the number of requests that a scan sends to a remote store at the same time.
 const atOnce = 16
 
 // snapshot is a repository as it was read.

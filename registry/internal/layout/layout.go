@@ -64,7 +64,7 @@ const (
 	Trash        = Own + "/trash"           // records of restorable deletions, by repository
 )
 
-// Quota is where the bytes of the repositories at and below n are counted.
+// Quota returns the key of the last count of the bytes of the repositories at and below n.
 func Quota(n oci.Name) string { return Quotas + "/" + string(n) + "/_count" }
 
 // Each path below is one concatenation, so that it costs one allocation.

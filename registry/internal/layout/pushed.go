@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// MaxPushes is how many pushes of a tag its push record holds.
+// MaxPushes is the number of pushes of a tag that its push record holds.
 const MaxPushes = 20
 
 // MaxPushed is more than any push record holds, in bytes.

@@ -14,7 +14,7 @@ import (
 // MaxDeletion is more bytes than a part of a deletion's record holds.
 const MaxDeletion = 16 << 20
 
-// MaxDeleted is how many tags and manifests a part of a deletion's record names at most.
+// MaxDeleted bounds the tags and manifests in a part of a deletion's record.
 const MaxDeleted = 20_000
 
 // ErrBadDeletion means that the record of a deletion can't be read.

@@ -19,7 +19,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Report is what waits for one endpoint in one file.
+// Report describes the events that wait for one endpoint in one file.
 type Report struct {
 	Endpoint string    `json:"endpoint"`
 	File     string    `json:"file"`

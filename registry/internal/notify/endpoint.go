@@ -37,7 +37,7 @@ type endpoint struct {
 	droppedAt time.Time // when lost changes were last logged
 }
 
-// State is how an endpoint fares.
+// State is the state of an endpoint.
 type State struct {
 	Failures int       `json:"failures"`         // in a row
 	Since    time.Time `json:"since,omitzero"`   // of the first of them
@@ -281,7 +281,7 @@ func (e *endpoint) drop() (n int, err error) {
 	return n, err
 }
 
-// backlog is how much waits.
+// backlog counts the events that wait.
 type backlog struct {
 	changes, pulls int
 	bytes          int64

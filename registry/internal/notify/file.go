@@ -45,7 +45,7 @@ const (
 	// lockTimeout outlasts `registry events`, which holds a lock for a moment.
 	lockTimeout = 200 * time.Millisecond
 
-	// batchDelay is how long an event waits for others to share a flush with.
+	// batchDelay is the time that an event waits for others to share a flush with.
 	batchDelay = time.Millisecond
 
 	probeSize = 16 << 10
@@ -146,7 +146,7 @@ func (f *file) check() error {
 	})
 }
 
-// takeChunk is how many events move to another file in one transaction.
+// takeChunk is the number of events that move to another file in one transaction.
 const takeChunk = 1000
 
 // take moves the events of another file to the end of this one. A crash meanwhile
@@ -231,7 +231,7 @@ func push(b *bolt.Bucket, body []byte, max int64) (dropped int, err error) {
 	return dropped, b.Put(key(seq), append(value, body...))
 }
 
-// size is how much a bucket holds.
+// size returns the number and the bytes of the events in a bucket.
 type size struct {
 	count int
 	bytes int64
@@ -316,7 +316,7 @@ func (f *file) endpoints() (names []string, err error) {
 
 func (f *file) close() error { return f.db.Close() }
 
-// socket is where the process that has the file open answers `registry events`.
+// socket is the path at which the process that has the file open answers `registry events`.
 func socket(path string) string { return strings.TrimSuffix(path, ".db") + ".sock" }
 
 func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

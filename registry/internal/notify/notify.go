@@ -208,7 +208,7 @@ func NoRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// cutDelivery is how long Close waits for deliveries in progress, and for events in
+// cutDelivery is the time that Close waits for deliveries in progress, and for events in
 // memory where there is no file.
 const cutDelivery = 2 * time.Second
 

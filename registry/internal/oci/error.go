@@ -68,7 +68,7 @@ type Error struct {
 	Message string // "" stands for the code's usual message
 	Detail  any
 	Err     error
-	// RetryAfter is when to ask again, 0 if nobody knows.
+	// RetryAfter is the time until the client should ask again, 0 if it is unknown.
 	RetryAfter time.Duration
 }
 

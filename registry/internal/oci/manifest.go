@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Manifest is what the registry reads of a manifest or index. The bytes that
+// Manifest holds the fields of a manifest or index that the registry reads. The bytes that
 // a client pushed are kept and served verbatim; this is only a view of them.
 type Manifest struct {
 	MediaType    string            // never empty

@@ -39,7 +39,7 @@ func odd(err error) bool {
 	return key == "artifactType" || key == "subject" || key == "annotations"
 }
 
-// maxExcerpt is how much of what a client sent is repeated to it, and in the log.
+// maxExcerpt bounds the part of a client's input that is repeated to it, and in the log.
 const maxExcerpt = 200
 
 // excerpt is the begin of a text that may be of any length.

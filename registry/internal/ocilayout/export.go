@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// Item is what to export: a repository, or one manifest of it.
+// Item is a repository to export, or one manifest of it.
 type Item struct {
 	Name oci.Name
 	Ref  oci.Reference // zero = all tags
@@ -38,7 +38,7 @@ func ParseItem(s string) (item Item, err error) {
 	return item, nil
 }
 
-// Report is what was carried.
+// Report counts the content that was carried.
 type Report struct {
 	Tags      int      `json:"tags"`
 	Manifests int      `json:"manifests"`

@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// maxDepth is how deeply indexes may be nested.
+// maxDepth bounds the nesting of indexes.
 const maxDepth = 32
 
 // ErrSeveral is inside the error for a layout of several repositories that nobody
@@ -178,7 +178,7 @@ func repositoryIn(d *oci.Descriptor) string {
 	return ""
 }
 
-// name is what an entry is called, "" if it has no name.
+// name returns the name of an entry, "" if it has none.
 func name(d *oci.Descriptor) string {
 	if n := d.Annotations[refName]; n != "" {
 		return n

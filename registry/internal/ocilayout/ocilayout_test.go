@@ -82,7 +82,7 @@ func fill(t *testing.T, repo registry.Repository) {
 	image(t, repo, "plain", nil, "v1", "latest")
 }
 
-// contents is what can be pulled: tags and what they are, referrers of all.
+// contents returns everything that can be pulled: tags and their targets, referrers of all.
 func contents(t *testing.T, repo registry.Repository) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -40,9 +40,9 @@ type Options struct {
 	CommitTimeout time.Duration
 	// Resume bounds the time for which a blob is resumed while its upstream fails; 0 = 1 minute.
 	Resume time.Duration
-	// Unknown is how long an upstream isn't asked again for what it didn't have; 0 = 10 s.
+	// Unknown is the time for which an upstream isn't asked again for content that it didn't have; 0 = 10 s.
 	Unknown time.Duration
-	// Patience is how long a client waits for the check of a tag that is stored; 0 = 3 s.
+	// Patience is the time that a client waits for the check of a tag that is stored; 0 = 3 s.
 	Patience time.Duration
 	Pulled   func(oci.Name, oci.Digest) // records pulls of manifests that had to be fetched; nil = nothing does
 	Log      *zap.Logger                // nil = none

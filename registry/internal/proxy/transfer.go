@@ -43,7 +43,7 @@ const (
 	failed
 )
 
-// rest is what readers need to continue without the spool: the bytes after the file that had
+// rest lets readers continue without the spool: the bytes after the file that had
 // arrived, and the hash of all up to there; nil = of nothing.
 type rest struct {
 	tail []byte
@@ -148,7 +148,7 @@ func (t *transfer) receive(d *download) error {
 	}
 }
 
-// closeGrace is how long a Close waits for a complete blob to be stored.
+// closeGrace is the time that a Close waits for a complete blob to be stored.
 const closeGrace = 5 * time.Second
 
 // store copies the file into the repository. When ctx ends, because the process stops, it

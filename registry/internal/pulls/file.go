@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxTimes is how many manifests the file remembers; those pulled longest ago
+// maxTimes is the number of manifests that the file remembers; those pulled longest ago
 // are forgotten first.
 const maxTimes = 200_000
 
@@ -35,7 +35,7 @@ func keyOf(name oci.Name, d oci.Digest) key {
 	return key(sum[:])
 }
 
-// Times is when manifests were last pulled.
+// Times holds the times at which manifests were last pulled.
 type Times struct{ seconds map[key]int64 }
 
 // Of returns when the manifest was last pulled; ok is false if that is unknown.

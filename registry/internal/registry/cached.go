@@ -50,7 +50,7 @@ func (m *Manifest) WithWarning(text string) *Manifest {
 	return &Manifest{Descriptor: m.Descriptor, Bytes: m.Bytes, Subject: m.Subject, Warning: text}
 }
 
-// TagModified is when a tag was last moved or confirmed; MANIFEST_UNKNOWN.
+// TagModified returns the time at which a tag was last moved or confirmed; MANIFEST_UNKNOWN.
 func (r Repository) TagModified(ctx context.Context, tag oci.Tag) (time.Time, error) {
 	info, err := r.reg.store.Stat(ctx, layout.TagCurrent(r.name, tag))
 	if absent(err) {

@@ -254,7 +254,7 @@ func wantImages(t *testing.T, when string, repo Repository) {
 	check(t, err)
 	var whole func(ref oci.Reference)
 	whole = func(ref oci.Reference) {
-		m, err := repo.lookUp(context.Background(), ref)
+		m, err := repo.find(context.Background(), ref)
 		if err != nil {
 			t.Fatalf("%s: %s: %v", when, ref, err)
 		}

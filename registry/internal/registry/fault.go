@@ -69,7 +69,7 @@ func NotStored(err error) *oci.Error {
 	return nil
 }
 
-// retryStorage is how long a client waits after an answer that the storage doesn't respond.
+// retryStorage is the time that a client waits after an answer that the storage doesn't respond.
 const retryStorage = 5 * time.Second
 
 func faultText(err error) string {

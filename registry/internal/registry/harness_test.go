@@ -149,7 +149,7 @@ func readBlob(t testing.TB, repo Repository, d oci.Digest) string {
 	return buf.String()
 }
 
-// image is what tests write as manifests.
+// image is the manifest of a test.
 type image struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`

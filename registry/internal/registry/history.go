@@ -12,10 +12,10 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// maxHistory is how many targets of a tag its history names.
+// maxHistory bounds the targets of a tag that its history names.
 const maxHistory = 2 * layout.MaxPushes
 
-// Target is what a tag points at or has pointed at.
+// Target is a manifest that a tag points at or has pointed at.
 type Target struct {
 	Digest    oci.Digest `json:"digest"`
 	At        time.Time  `json:"at"`           // when it was pointed there

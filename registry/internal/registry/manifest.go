@@ -23,7 +23,7 @@ type Manifest struct {
 	seen atomic.Int64 // when its bytes were last looked for in the store, in nanoseconds
 }
 
-// bytesTrusted is how long bytes that were seen in the store are taken to be there: those of a
+// bytesTrusted is the time for which bytes that were seen in the store are taken to be there: those of a
 // manifest in memory, and on a remote store those of a blob. The repository's link, which keeps
 // them, is read each time; the limit is for operators who remove bytes alone.
 const bytesTrusted = time.Second
@@ -35,12 +35,12 @@ const smallManifest = 128 << 10
 // nothing: what it reads may be collected meanwhile. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if
 // the manifest doesn't exist, and wraps ErrDamaged if it is damaged.
 func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
-	return r.pull(ctx, ref, r.lookUp)
+	return r.pull(ctx, ref, r.find)
 }
 
 // Peek returns a manifest like Manifest, but doesn't count as a pull. The pages use it.
 func (r Repository) Peek(ctx context.Context, ref oci.Reference) (*Manifest, error) {
-	return r.lookUp(ctx, ref)
+	return r.find(ctx, ref)
 }
 
 // PeekSize is [Repository.Peek] for callers that need no more than the size: it reads nothing.
@@ -80,7 +80,7 @@ func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(conte
 	return m, err
 }
 
-func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+func (r Repository) find(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	d := ref.Digest
 	if ref.Tag != "" {
 		var err error
@@ -120,7 +120,7 @@ func (r *Registry) content(ctx context.Context, d oci.Digest) (*Manifest, error)
 	m, ok := r.manifests.Get(d)
 	r.opts.Looked(ok)
 	if ok {
-		return m, r.lookAt(ctx, m)
+		return m, r.confirm(ctx, m)
 	}
 	m, err := r.readManifest(ctx, d)
 	if err == nil {
@@ -129,9 +129,9 @@ func (r *Registry) content(ctx context.Context, d oci.Digest) (*Manifest, error)
 	return m, err
 }
 
-// lookAt returns nil if the bytes of a manifest in memory are in the store, or were a
+// confirm returns nil if the bytes of a manifest in memory are in the store, or were a
 // moment ago.
-func (r *Registry) lookAt(ctx context.Context, m *Manifest) error {
+func (r *Registry) confirm(ctx context.Context, m *Manifest) error {
 	now := r.now().UnixNano()
 	if now-m.seen.Load() < int64(bytesTrusted) {
 		return nil

@@ -43,7 +43,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 	return found.desc, nil
 }
 
-// mountSource is where a blob to be mounted was found.
+// mountSource is the place of a blob to be mounted.
 type mountSource struct {
 	desc   oci.Descriptor
 	target oci.Digest // under which its bytes are stored

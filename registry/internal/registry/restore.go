@@ -24,7 +24,7 @@ type Restored struct {
 	Left      map[oci.Tag]oci.Digest `json:"left,omitempty"` // tags that exist and point elsewhere: they stay there
 }
 
-// Selection is what to restore. The zero value is the whole repository.
+// Selection selects what to restore. The zero value is the whole repository.
 type Selection struct {
 	Deletion string     `json:"deletion"` // the ID of the deletion, "" is the latest that matches
 	Tag      oci.Tag    `json:"tag"`      // restore only this tag, with its manifest

@@ -54,14 +54,14 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	return "", fault(err)
 }
 
-// TagTarget is what a tag points at; ok is false if there is no such tag, or nobody can
+// TagTarget returns the manifest that a tag points at; ok is false if there is no such tag, or nobody can
 // tell.
 func (r Repository) TagTarget(ctx context.Context, tag oci.Tag) (d oci.Digest, ok bool) {
 	p, err := r.reg.tags.Read(ctx, r.name, tag)
 	return p.Digest, err == nil
 }
 
-// movePointers is what makes the tags point at d: all, or none if one is immutable
+// movePointers returns the changes that make the tags point at d: all, or none if one is immutable
 // and points at something else.
 func (r Repository) movePointers(ctx context.Context, d oci.Digest, to []oci.Tag) (storage.Stage, error) {
 	var moves storage.Stage

@@ -24,7 +24,7 @@ type deletion struct {
 	lost      bool // the storage had no room for a part
 }
 
-// MaxDeletions is how many deletions a read-only request reads: retention may make one for each
+// MaxDeletions is the number of deletions that a read-only request reads: retention may make one for each
 // tag, and each is an object.
 const MaxDeletions = 1000
 

@@ -44,7 +44,7 @@ type Upload struct {
 	stop  context.CancelFunc
 }
 
-// progress is how far an upload had come.
+// progress is the state that an upload had reached.
 type progress struct {
 	size  int64
 	state []byte // the running hash, nil if there was none

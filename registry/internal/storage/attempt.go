@@ -9,7 +9,7 @@ import (
 // The constants of the collection, the same in every process and never derived from
 // a setting.
 const (
-	// AttemptLimit is how long an attempt may last.
+	// AttemptLimit is the longest duration of an attempt.
 	AttemptLimit = 15 * time.Second
 	// ClockError bounds the granularity and the error of the store's clock.
 	ClockError = 2 * time.Second

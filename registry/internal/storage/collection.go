@@ -15,7 +15,7 @@ const (
 
 // Collection deletes objects that no attempt has renewed since it began. It is not safe for concurrent use.
 type Collection interface {
-	// Start is when the collection began, by the store's clock. Once Collect has
+	// Start returns the time at which the collection began, by the store's clock. Once Collect has
 	// returned, no attempt that relies on an object dated before Start without having renewed it
 	// can change anything.
 	Start() time.Time

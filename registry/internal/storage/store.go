@@ -103,7 +103,7 @@ type Info struct {
 	Key    string // of a prefix with a slash at its end
 	Prefix bool
 	Size   int64
-	// Modified is when the object was completed or last renewed, by the clock of the
+	// Modified is the time at which the object was completed or last renewed, by the clock of the
 	// store and in its granularity, which may be whole seconds.
 	Modified time.Time
 	// Version changes whenever the content does. It is opaque; two objects of the same
@@ -124,7 +124,7 @@ type ListOptions struct {
 	Flat bool
 	// Names says that Size, Modified and Version are not needed; they may be zero.
 	Names bool
-	// Max is how many entries the caller needs at most; 0 = all. It saves the
+	// Max bounds the entries that the caller needs; 0 = all. It saves the
 	// store work, and changes nothing else.
 	Max int
 	// Version, if not nil, is set to the version of the prefix that Stat would have given, before

@@ -14,7 +14,7 @@ import (
 // rightColumns are the rights in the order of the matrix.
 var rightColumns = []access.Rights{access.Pull, access.Push, access.TagMove, access.Delete, access.List, access.Admin}
 
-// cell is what was decided on one right of one caller.
+// cell is the decision on one right of one caller.
 type cell struct {
 	Right   string
 	Allowed bool

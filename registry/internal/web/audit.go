@@ -49,7 +49,7 @@ func (a act) Where() string {
 	return a.Repository + ":" + a.Reference
 }
 
-// uploadID is how the log names an upload, in the place of a tag or digest.
+// uploadID matches the name of an upload in the log, in the place of a tag or digest.
 var uploadID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // add adds an earlier line, which counts in the last row if both are uploads of one caller.

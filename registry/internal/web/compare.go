@@ -184,5 +184,5 @@ func digests(layers []image.Layer) map[oci.Digest]bool {
 	return all
 }
 
-// Difference is how much larger the second image is, in bytes.
+// Difference returns the bytes by which the second image is larger.
 func (p comparePage) Difference() int64 { return p.After.Size - p.Before.Size }

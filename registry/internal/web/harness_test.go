@@ -43,7 +43,7 @@ type site struct {
 	passwords string // path of the file
 }
 
-// setup is what a test changes about a site.
+// setup holds a test's changes of a site.
 type setup struct {
 	api   api.Options
 	pages Options

@@ -123,7 +123,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	return web.show(w, room, "image", p)
 }
 
-// maxOthers is how many tags are offered for a comparison.
+// maxOthers is the number of tags that are offered for a comparison.
 const maxOthers = 500
 
 func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *oci.Manifest) (err error) {
@@ -157,7 +157,7 @@ func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *
 	return nil
 }
 
-// maxRows is how many entries of a list a page shows: a manifest has room for 40,000 layers.
+// maxRows bounds the entries of a list on a page: a manifest has room for 40,000 layers.
 const maxRows = 500
 
 // shorten drops the entries of a list after the first maxRows, and adds their number to left.

@@ -73,7 +73,7 @@ func (web *Web) addProgress(row *jobRow) {
 	}
 }
 
-// countRepositories is how many repositories the index has, 0 if that isn't known.
+// countRepositories returns the number of repositories in the index, 0 if it is unknown.
 func (web *Web) countRepositories() int {
 	if web.o.Index == nil || web.o.Index.Complete().IsZero() {
 		return 0

@@ -26,7 +26,7 @@ type attempt struct {
 	Expires time.Time
 }
 
-// callback is where browsers come back from the provider.
+// callback is the path to which browsers come back from the provider.
 func (web *Web) callback(r *http.Request) string { return web.o.API.Root(r) + "/ui/login/callback" }
 
 func (web *Web) getProvider(w http.ResponseWriter, v *visit) error {

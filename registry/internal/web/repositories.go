@@ -18,7 +18,7 @@ const (
 	maxQuery = 1000 // bytes
 )
 
-// perPage is how many rows a list has.
+// perPage is the number of rows that a list has.
 const perPage = 50
 
 // paged returns the rows of the page of that number, and the addresses of those around it.
@@ -211,7 +211,7 @@ func crumbs(prefix string) (list []entry) {
 	return list
 }
 
-// host is what stands before names in the commands of clients.
+// host precedes names in the commands of clients.
 func (web *Web) host(r *http.Request) string {
 	_, host, _ := strings.Cut(web.o.API.Root(r), "://")
 	return host

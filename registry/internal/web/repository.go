@@ -29,10 +29,10 @@ const (
 
 var tagSorts = []string{byPush, byName, byNameReversed, byCreated, bySize}
 
-// maxSorted is how many tags can be sorted by anything but their names.
+// maxSorted is the number of tags that can be sorted by anything but their names.
 const maxSorted = 1000
 
-// maxPushed is how many tags can be sorted by their last push, which is in the storage alone.
+// maxPushed is the number of tags that can be sorted by their last push, which is in the storage alone.
 const maxPushed = 200
 
 // tagRow is a tag in the list of a repository.
@@ -72,7 +72,7 @@ type sortLink struct {
 	On               bool
 }
 
-// rights are what the visitor may change here.
+// rights are the changes that the visitor may make here.
 type rights struct {
 	Push, Delete bool
 }
@@ -280,5 +280,5 @@ func (web *Web) addDetails(v *visit, repo registry.Repository, row *tagRow) erro
 	return err
 }
 
-// maxReferrers is how many referrers a page shows of one image.
+// maxReferrers is the number of referrers that a page shows of one image.
 const maxReferrers = 50

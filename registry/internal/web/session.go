@@ -22,9 +22,9 @@ import (
 
 const (
 	sessionCookie = "registry_session"
-	// clockSkew is how much further ahead the clock of another replica may be.
+	// clockSkew is the most by which the clock of another replica may be ahead.
 	clockSkew = 5 * time.Minute
-	// cookieLasts is how long a browser keeps the cookie of a session that has expired, which tells it from a
+	// cookieLasts is the time for which a browser keeps the cookie of a session that has expired, which tells it from a
 	// visitor who never logged in.
 	cookieLasts = 30 * 24 * time.Hour
 )
@@ -51,7 +51,7 @@ func (v *visit) user() string {
 	return v.grant.User
 }
 
-// visitSession is what the cookie holds. It is signed, so that all replicas know it without storing it.
+// visitSession is the content of the cookie. It is signed, so that all replicas know it without storing it.
 type visitSession struct {
 	auth.Session
 	Nonce   []byte

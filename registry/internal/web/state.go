@@ -13,7 +13,7 @@ import (
 // checkRow is a health check.
 type checkRow struct{ Name, Failure string }
 
-// upstreamRow is what the pulls through a cache came to since the start.
+// upstreamRow counts the pulls through a cache since the start.
 type upstreamRow struct {
 	Name                 string
 	Hits, Misses, Errors int64
@@ -33,7 +33,7 @@ type statePage struct {
 	Uploads    uploadState
 }
 
-// uploadState is what unfinished uploads come to.
+// uploadState counts unfinished uploads.
 type uploadState struct {
 	Count  int
 	Bytes  int64

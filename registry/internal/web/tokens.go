@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/identity/personal"
 )
 
-// maxOwned is how many tokens of all people the page lists.
+// maxOwned bounds the tokens of all people that the page lists.
 const maxOwned = 500
 
 // ownedRow is a personal access token in a list.

@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// maxUsage is how many repositories the page of usage shows.
+// maxUsage is the number of repositories that the page of usage shows.
 const maxUsage = 100
 
 type usagePage struct {

@@ -35,7 +35,7 @@ var files embed.FS
 
 var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "untagged", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
 
-// API is what the pages need of the API, which makes their changes.
+// API makes the changes of the pages.
 type API interface {
 	// PagesBase is the path before those of all pages, as browsers see it.
 	PagesBase() string

@@ -27,7 +27,7 @@ type AuthCost struct {
 	Goal          float64 // at least
 }
 
-// Cost is what requests of one kind cost.
+// Cost is the cost of requests of one kind.
 type Cost struct {
 	Rate         float64 // a second
 	PerOperation float64 // CPU seconds of the server
@@ -61,7 +61,7 @@ type honest struct {
 	guesses []http.Header // what those send who guess meanwhile; nil = nobody does
 }
 
-// authPair is what is compared.
+// authPair is a pair of logins that are compared.
 type authPair struct {
 	name          string
 	goal          float64
@@ -195,7 +195,7 @@ func logIn(c *client, n int64) error {
 	return err
 }
 
-// guesses are what each of those sends who guess: from the address of the honest, or from
+// guesses are the requests of each guesser: from the address of the honest, or from
 // addresses of their own as a proxy reports them.
 func guesses(forwarded bool) []http.Header {
 	list := make([]http.Header, guessers)

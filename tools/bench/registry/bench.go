@@ -19,7 +19,7 @@ type Options struct {
 	Connections int
 }
 
-// Result is what one workload cost one peer in one round.
+// Result is the cost of one workload to one peer in one round.
 type Result struct {
 	Peer, Workload string
 	PerOperation   float64 // CPU seconds of the server

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 )
 
-// Collection is how fast pulls of small blobs and manifests are while garbage is
+// Collection measures how fast pulls of small blobs and manifests are while garbage is
 // collected while the server runs, again and again, and how fast without.
 type Collection struct {
 	Quiet, Collecting float64 // operations a second: the medians of the rounds
@@ -25,7 +25,7 @@ func (c Collection) String() string {
 		c.Quiet, c.Runs, c.Collecting, c.Collecting/c.Quiet)
 }
 
-// collectedImages is how many images lie there: half of them are garbage at the
+// collectedImages is the number of images that lie there: half of them are garbage at the
 // first run, and the others are checked in each.
 const collectedImages = 1000
 

@@ -25,7 +25,7 @@ type Mirrors struct {
 	Warm   []Warm           // of ours
 }
 
-// Pulls is what it takes to pull a cold image of ten layers: medians of the rounds.
+// Pulls is the cost of pulling a cold image of ten layers: medians of the rounds.
 type Pulls struct {
 	One, Many PullTimes // with one client, and with many at once
 	Requests  int       // of blobs at the upstream, for the many
@@ -38,7 +38,7 @@ type PullTimes struct {
 	Total     float64 // until the last client has the image
 }
 
-// Warm is what a pull costs a cache that holds everything, compared with one from a repository that
+// Warm is the cost of a pull to a cache that holds everything, compared with one from a repository that
 // takes pushes at the same server.
 type Warm struct {
 	Workload      string

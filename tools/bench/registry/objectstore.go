@@ -37,7 +37,7 @@ storage:
 http: {addr: "{addr}", secret: shared-by-all-replicas}
 `
 
-// Timed is how long a peer took for a piece of work on an object store.
+// Timed is the time that a peer took for a piece of work on an object store.
 type Timed struct {
 	Peer, Work string
 	Took       time.Duration

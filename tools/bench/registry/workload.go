@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Workload is how long each kind of work is done.
+// Workload is the duration of each kind of work.
 type Workload struct {
 	Duration time.Duration
 }
@@ -42,7 +42,7 @@ func steps(c *client) ([]step, error) {
 	}...), nil
 }
 
-// pulled is what is read: a manifest, a small and a large blob.
+// pulled holds the content that is read: a manifest, a small and a large blob.
 type pulled struct {
 	small, large string
 	manifest     int64 // its size

@@ -23,7 +23,7 @@ type Options struct {
 // DefaultLoads are full speed over one, a few and many connections, and two rates.
 var DefaultLoads = []Load{{Connections: 1}, {Connections: 16}, {Connections: 64}, {Connections: 16, Rate: 300}, {Connections: 16, Rate: 1000}}
 
-// Result is what one relay did under one load.
+// Result describes one relay under one load.
 type Result struct {
 	Peer      string
 	Load      Load

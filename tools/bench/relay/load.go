@@ -14,7 +14,7 @@ import (
 // marker begins the body of each message of the bench; the message's key follows.
 const marker = "bench:"
 
-// Load is how messages are offered.
+// Load describes the rate at which messages are offered.
 type Load struct {
 	Connections int
 	Rate        float64 // messages a second over all connections; 0 means as fast as they are taken
@@ -30,7 +30,7 @@ func (l Load) String() string {
 	return fmt.Sprintf("%d connections", l.Connections)
 }
 
-// due is when the nth message is offered, after the first one.
+// due returns the time at which the nth message is offered, after the first one.
 func (l Load) due(n int) time.Duration {
 	if l.Rate == 0 {
 		return 0
@@ -38,7 +38,7 @@ func (l Load) due(n int) time.Duration {
 	return time.Duration(float64(n) / l.Rate * float64(time.Second))
 }
 
-// sent is what was offered and taken.
+// sent counts the messages that were offered and taken.
 type sent struct {
 	at      map[string]time.Time // when each accepted message was posted
 	answers []time.Duration

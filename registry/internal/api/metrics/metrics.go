@@ -67,7 +67,7 @@ func (m *Requests) Refused(reason auth.Reason) {
 	}
 }
 
-// Row is what one row counts into, looked up once: finding a child by
+// Row holds the metrics of one row, looked up once: finding a child by
 // its labels costs more than counting.
 type Row struct {
 	vec          *Requests

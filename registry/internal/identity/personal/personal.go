@@ -238,7 +238,7 @@ func (t *Tokens) list(ctx context.Context, prefix string, limit int) (all []Owne
 	return all, more, err
 }
 
-// LastUsed is when the token was last used at this process, the zero time if it never was.
+// LastUsed returns the time at which the token was last used at this process, the zero time if it never was.
 func (t *Tokens) LastUsed(id string) time.Time {
 	at, _ := t.used.Load(id)
 	used, _ := at.(time.Time)

@@ -209,7 +209,7 @@ func (a *Accounts) put(ctx context.Context, r record, condition storage.Conditio
 	return a.records.Apply(ctx, storage.Change{Key: keyOf(r.Name), Content: content, If: condition})
 }
 
-// LastUsed is when the robot last logged in at this process, the zero time if it never did.
+// LastUsed returns the time at which the robot last logged in at this process, the zero time if it never did.
 func (a *Accounts) LastUsed(name string) time.Time {
 	at, _ := a.used.Load(name)
 	t, _ := at.(time.Time)

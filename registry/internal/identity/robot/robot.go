@@ -20,7 +20,7 @@ import (
 	"slipway/registry/internal/pattern"
 )
 
-// UserPrefix is what stands before the name of a robot where a user name is asked
+// UserPrefix precedes the name of a robot where a user name is asked
 // for.
 const UserPrefix = "robot+"
 
@@ -84,7 +84,7 @@ func (r *Robot) Check(now time.Time) error {
 	return err
 }
 
-// Grant is what the robot may do. Older versions accepted patterns that match no repository: they
+// Grant returns the rights of the robot. Older versions accepted patterns that match no repository: they
 // do not take the others away.
 func (r *Robot) Grant() (access.Grant, error) {
 	return access.NewGrant(slices.DeleteFunc(slices.Clone(r.Repositories), pattern.MatchesNone), r.Allow)

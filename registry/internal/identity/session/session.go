@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// Lifetime is how long a session lasts.
+	// Lifetime is the time for which a session lasts.
 	Lifetime = 12 * time.Hour
 
-	// Fresh is how long a session that has not ended isn't looked up again: one that was ended at
+	// Fresh is the time for which a session that has not ended isn't looked up again: one that was ended at
 	// another replica ends here that much later.
 	Fresh = 2 * time.Second
 
@@ -41,7 +41,7 @@ type Sessions struct {
 	known *cache.Cache[string, seen]
 }
 
-// seen is what is known of one session.
+// seen records the last look at a session.
 type seen struct {
 	ended bool
 	at    time.Time
@@ -94,7 +94,7 @@ func mac(key []byte, purpose string, content []byte) []byte {
 	return h.Sum(nil)
 }
 
-// keyOf is where the end of a session is noted. The name reveals nothing by which it could be used.
+// keyOf returns the key that records the end of a session. The name reveals nothing by which it could be used.
 func keyOf(nonce []byte) string {
 	sum := sha256.Sum256(append([]byte("ended\x00"), nonce...))
 	return layout.Sessions + "/" + hex.EncodeToString(sum[:16])

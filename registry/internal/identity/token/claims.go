@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Claims is what a token says.
+// Claims are the contents of a token.
 type Claims struct {
 	Issuer    string    `json:"iss"`
 	Subject   string    `json:"sub"`
@@ -32,7 +32,7 @@ type Own struct {
 	Stamp string `json:"stamp,omitempty"` // changes when the credential does
 }
 
-// Scope is what a token allows in one resource.
+// Scope holds the actions that a token allows on one resource.
 type Scope struct {
 	Type    string   `json:"type"`
 	Class   string   `json:"class,omitempty"`

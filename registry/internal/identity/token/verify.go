@@ -165,7 +165,7 @@ func (k *Keys) forHeader(h *jose.Header, now time.Time) (public any, until time.
 	return named.Key, until, named.checkTime(now)
 }
 
-// endOf is when the first certificate of a chain expires.
+// endOf returns the time at which the first certificate of a chain expires.
 func endOf(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {

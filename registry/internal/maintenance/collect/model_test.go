@@ -27,12 +27,12 @@ const (
 
 var thingNames = [things]string{"bytes", "link-a", "link-b", "child", "image-a", "image-b", "index"}
 
-// needs are what each thing needs to be worth something (promise 1).
+// needs maps each thing to what it needs to be worth something (promise 1).
 var modelNeeds = [things][]thing{
 	linkA: nil, child: {linkA, theBytes}, imageA: {linkA, theBytes}, imageB: {linkB, theBytes}, index: {child},
 }
 
-// storeKind is how a store deletes: under a lock, under a version, or blindly from a list.
+// storeKind is the way in which a store deletes: under a lock, under a version, or blindly from a list.
 type storeKind uint8
 
 const (
@@ -56,7 +56,7 @@ type model struct {
 	times      modelTimes
 }
 
-// plans are what writers do. Placing bytes has no limit in time. A push that finds something
+// plans are the steps of writers. Placing bytes has no limit in time. A push that finds something
 // missing fails, which is right unless the client was told before.
 var modelPlans = map[string]string{
 	"push":   "begin, rely link-a, look bytes, put image-a",
@@ -260,7 +260,7 @@ func (m *model) listed(me *modelWriter, s modelStep) bool {
 	return me.lists>>s.what&1 == 1
 }
 
-// announced is what collectors are deleting, as writers read it now.
+// announced returns the keys that collectors are deleting, as writers read them now.
 func (m *model) announced(w *world) (all uint8) {
 	for _, r := range w.runs[:m.collectors] {
 		if w.now <= r.listEnd+m.lateness() && m.omit != "writers read the list" {
@@ -270,7 +270,7 @@ func (m *model) announced(w *world) (all uint8) {
 	return all
 }
 
-// lateness is how long after a list's end writers believe it.
+// lateness is the time after a list's end for which writers believe it.
 func (m *model) lateness() int8 {
 	if m.omit == "writers believe a list longer than its collector" {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Report is what a run did, or would do.
+// Report describes the outcome of a run, or of a dry run.
 type Report struct {
 	DryRun       bool          `json:"dryRun"`
 	Duration     time.Duration `json:"durationNanoseconds"`
@@ -36,7 +36,7 @@ type Reasons struct {
 	Unreadable Reason `json:"inUnreadableRepositories"`
 }
 
-// Reason is how many blobs were kept for one reason, and their bytes.
+// Reason counts the blobs that were kept for one reason, and their bytes.
 type Reason struct {
 	Blobs int64 `json:"blobs"`
 	Bytes int64 `json:"bytes"`
@@ -47,7 +47,7 @@ func (n *Reason) add(size int64) {
 	n.Bytes += size
 }
 
-// Problem is why a repository was skipped.
+// Problem explains why a repository was skipped.
 type Problem struct {
 	Repository oci.Name   `json:"repository"`
 	Manifest   oci.Digest `json:"manifest,omitempty"`

@@ -31,7 +31,7 @@ type revision struct {
 	restorable bool       // a deletion that can be undone leads to it
 }
 
-// repository is what a run has read of one.
+// repository is the content of a repository that a run has read.
 type repository struct {
 	name      oci.Name
 	revisions map[oci.Digest]*revision

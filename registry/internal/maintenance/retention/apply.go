@@ -14,7 +14,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// Result is what an application did.
+// Result describes the deletions of an application.
 type Result struct {
 	Deleted int `json:"deleted"`
 	Changed int `json:"changed"` // tags that were pushed again, or went, since they were looked at

@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Options is what a plan is made of.
+// Options configures a plan.
 type Options struct {
 	Store    storage.Store
 	Registry *registry.Registry
@@ -30,7 +30,7 @@ type Options struct {
 	Only       string           // Run applies a plan with this ID only; "" = any
 }
 
-// Plan is what the rules would do now.
+// Plan lists the tags that the rules would delete and keep now.
 type Plan struct {
 	At       time.Time  `json:"at"`
 	Rules    int        `json:"rules"`

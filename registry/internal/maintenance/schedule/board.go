@@ -23,7 +23,7 @@ var (
 	ErrRunning = errors.New("the job is running or about to run")
 )
 
-// Job is what is known of a scheduled job at this process.
+// Job describes a scheduled job at this process.
 type Job struct {
 	Name   string
 	Next   time.Time // when the next run begins at the latest, if none is in progress and no other job holds the slot; zero = only when asked

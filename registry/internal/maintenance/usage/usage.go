@@ -17,7 +17,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// Repository is what one repository takes.
+// Repository counts the bytes of one repository.
 type Repository struct {
 	Name      oci.Name `json:"name"`
 	Tags      int      `json:"tags"`
@@ -29,14 +29,14 @@ type Repository struct {
 	Restorable int64 `json:"restorable"`
 }
 
-// Quota is how much of a quota is used.
+// Quota is a quota and the bytes of it that are used.
 type Quota struct {
 	Prefix oci.Name `json:"prefix"`
 	Bytes  int64    `json:"bytes"` // of the repositories under the prefix and of their uploads
 	Limit  int64    `json:"limit"`
 }
 
-// Report is what the storage holds. Where it is incomplete, what repositories that could
+// Report counts the content of the storage. Where it is incomplete, what repositories that could
 // not be read share, hold and receive is unknown: the sums are of the others, and no
 // orphans are counted.
 type Report struct {

@@ -20,7 +20,7 @@ const (
 	maxProgress   = 8 << 20
 )
 
-// progress is how far a verification of the blobs has come. It is kept on the storage
+// progress is the position of a verification of the blobs. It is kept on the storage
 // so that the next one resumes it.
 type progress struct {
 	Started  time.Time  `json:"started"`

@@ -40,7 +40,7 @@ func (v *verification) repair(ctx context.Context, f *Finding, seen *storage.Inf
 	}
 }
 
-// quarantined is where the object at key is kept.
+// quarantined returns the key to which the object at key is moved.
 func (v *verification) quarantined(key string) string {
 	return layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + key
 }

@@ -18,7 +18,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// Kind is what is wrong.
+// Kind is the kind of a finding.
 type Kind string
 
 // The kinds.
@@ -54,7 +54,7 @@ type Finding struct {
 	Quarantine string     `json:"quarantine,omitempty"` // where it is kept
 }
 
-// Report is what a verification found.
+// Report lists the findings of a verification.
 type Report struct {
 	Started      time.Time    `json:"started"`
 	Resumed      bool         `json:"resumed"` // one that had been interrupted
@@ -221,7 +221,7 @@ func unchanged(now, seen storage.Info) bool {
 	return now.Version == seen.Version && now.Size == seen.Size && now.Modified.Equal(seen.Modified)
 }
 
-// ErrFound is what a command ends with if problems remain.
+// ErrFound is the error of a command if problems remain.
 func (r *Report) ErrFound() error {
 	if n := r.Open(); n > 0 {
 		return fmt.Errorf("%s found, %d quarantined", plural.Of(n+r.Quarantined, "problem"), r.Quarantined)

@@ -20,7 +20,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// challenge is what a registry asks for: a password, or a token from a realm.
+// challenge is a registry's request for a password, or for a token from a realm.
 type challenge struct {
 	basic   bool
 	realm   *url.URL

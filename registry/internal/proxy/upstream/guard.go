@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// scope is where an address can be reached from. The values are bits of a set.
+// scope is the range from which an address can be reached. The values are bits of a set.
 type scope uint32
 
 const (

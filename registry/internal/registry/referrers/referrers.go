@@ -69,7 +69,7 @@ func (x *Index) repository(name oci.Name) *repository {
 	return r
 }
 
-// repository is what the manifests of a repository have as subjects. The subject of a digest
+// repository holds the subjects of the manifests of a repository. The subject of a digest
 // never changes, so only new digests are read.
 type repository struct {
 	*Index
@@ -174,7 +174,7 @@ func (r *repository) weight() int64 {
 	return w
 }
 
-// missingFrom is what is in names and not in other; both are sorted.
+// missingFrom returns the names that aren't in other; both are sorted.
 func missingFrom(names, other []string) []string {
 	var missing []string
 	for _, name := range names {

@@ -113,14 +113,14 @@ func (r repository) listPointers(ctx context.Context, below string, wanted func(
 	return found, err
 }
 
-// listed is what a listing has of a tag.
+// listed holds the objects of a tag in a listing.
 type listed struct {
 	tag     oci.Tag
 	link    storage.Info // Key "" = none
 	history []string     // keys
 }
 
-// digest is what the link holds, if the listing tells.
+// digest returns the digest that the link holds, if the listing determines it.
 func (t *listed) digest() (d oci.Digest, sure bool) {
 	if t.link.MD5 == "" || t.link.Version == "" {
 		return "", false

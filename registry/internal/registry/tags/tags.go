@@ -42,7 +42,7 @@ type repository struct {
 	name oci.Name
 }
 
-// Pointer is what the link of a tag held when it had that version.
+// Pointer is the content of a tag's link at that version.
 type Pointer struct {
 	Digest  oci.Digest // "" if the link holds none
 	Version string     // "" where the store cannot tell yet

@@ -20,7 +20,7 @@ type Rules struct {
 	AllowURLs, DenyURLs []*regexp.Regexp
 	// Platforms says which children of an index must be there.
 	Platforms PlatformRule
-	// PlatformList is what PlatformsListed looks for.
+	// PlatformList holds the platforms that PlatformsListed looks for.
 	PlatformList []oci.Platform
 	// Classes of manifests that may be pushed ("image", "plugin"); none = all.
 	// An index has no class.

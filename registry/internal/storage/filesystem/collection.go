@@ -115,7 +115,7 @@ func (s *Store) deleteUnchanged(info storage.Info) (now storage.Info, unchanged 
 		return now, false, err
 	}
 	var st unix.Stat_t
-	if err = s.look(name, &st); err == nil {
+	if err = s.statFile(name, &st); err == nil {
 		now = s.info(info.Key, &st)
 		// Right after a change there was no version; the date has to do.
 		if !now.Modified.Equal(info.Modified) || info.Version != "" && token(&st) != info.Version {

@@ -141,7 +141,7 @@ func (c *change) put(k *commit) error {
 		if !errors.Is(err, unix.EEXIST) {
 			return err
 		}
-		if c.If.Absent() && k.s.look(c.name, new(unix.Stat_t)) == nil {
+		if c.If.Absent() && k.s.statFile(c.name, new(unix.Stat_t)) == nil {
 			return c.conflict()
 		}
 	}
@@ -205,7 +205,7 @@ func (c *change) permitted(s *Store) error {
 		return nil
 	}
 	var st unix.Stat_t
-	err := s.look(c.name, &st)
+	err := s.statFile(c.name, &st)
 	switch {
 	case err != nil && (!isNotExist(err) || s.vanished()):
 		return s.readFault("stat", c.Key, err)
@@ -261,7 +261,7 @@ func (c *change) renew(k *commit) error {
 	if err = c.permitted(k.s); err != nil {
 		return err
 	}
-	if err = k.s.look(c.name, new(unix.Stat_t)); err == nil {
+	if err = k.s.statFile(c.name, new(unix.Stat_t)); err == nil {
 		err = touch(c.name)
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) { // the file has another owner
@@ -326,7 +326,7 @@ type commit struct {
 	stages  [][]change
 }
 
-// maxRestarts is how often a commit begins another attempt of its own. Each collection
+// maxRestarts is the number of times that a commit begins another attempt of its own. Each collection
 // costs it one.
 const maxRestarts = 4
 

@@ -109,7 +109,7 @@ func (l *listing) entry(key, name string) error {
 	info := storage.Info{Key: key, Prefix: isPrefix}
 	if !isPrefix && !l.o.Names {
 		var st unix.Stat_t
-		if err := l.s.look(path(), &st); err != nil {
+		if err := l.s.statFile(path(), &st); err != nil {
 			return ignoreNotExist(err)
 		}
 		info = l.s.info(key, &st)

@@ -24,7 +24,7 @@ func (s *Store) Stat(_ context.Context, key string) (storage.Info, error) {
 		return storage.Info{}, err
 	}
 	var st unix.Stat_t
-	if err := s.look(name, &st); err != nil {
+	if err := s.statFile(name, &st); err != nil {
 		return storage.Info{}, s.readFault("stat", key, err)
 	}
 	return s.info(key, &st), nil
@@ -51,8 +51,8 @@ func (s *Store) statPrefix(prefix string) (storage.Info, error) {
 	return info, nil
 }
 
-// look describes the regular file at name; ENOENT for anything else.
-func (s *Store) look(name string, st *unix.Stat_t) error {
+// statFile describes the regular file at name; ENOENT for anything else.
+func (s *Store) statFile(name string, st *unix.Stat_t) error {
 	err := stat(name, st)
 	if err == nil && !isFile(st) {
 		err = unix.ENOENT

@@ -62,7 +62,7 @@ func calls(lines []string) []call {
 
 const traced = "trace=write,fdatasync,fsync,syncfs,renameat,renameat2,linkat,mkdirat,newfstatat"
 
-// disk is what is known to be on it: a model of the weakest file system, on
+// disk is the content that is known to be durable: a model of the weakest file system, on
 // which a name is durable only when its directory was flushed, and bytes only
 // when the file was.
 type disk struct {

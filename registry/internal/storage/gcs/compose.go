@@ -16,7 +16,7 @@ import (
 	"slipway/registry/internal/storage/object"
 )
 
-// composed is how many objects Google joins with one request.
+// composed is the number of objects that Google joins with one request.
 const composed = 32
 
 // Compose implements object.Bucket. More than 32 sources are joined in steps.

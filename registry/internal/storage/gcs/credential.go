@@ -16,10 +16,10 @@ import (
 	"golang.org/x/oauth2/google"
 )
 
-// access is what a token is for.
+// access is the purpose of a token.
 const access = "https://www.googleapis.com/auth/devstorage.read_write"
 
-// signing is what a token must be for by which Google signs.
+// signing is the purpose of a token by which Google signs.
 const signing = "https://www.googleapis.com/auth/iam"
 
 // Credentials are the tokens of an account and, if it can sign, its signer. content is a

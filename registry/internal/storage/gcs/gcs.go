@@ -35,7 +35,7 @@ type Options struct {
 	Tokens    oauth2.TokenSource // nil = requests are not authorized, for emulators
 	Signer    *Signer            // nil = nothing can be signed
 	UserAgent string
-	// MaxLate is how late a request may take effect that cannot be signed; 0 = 15 minutes.
+	// MaxLate is the longest time until a request that cannot be signed takes effect; 0 = 15 minutes.
 	MaxLate time.Duration
 }
 
@@ -50,7 +50,7 @@ type Bucket struct {
 
 var _ object.Bucket = (*Bucket)(nil)
 
-// Google is where requests go unless Options says otherwise.
+// Google is the default address of requests.
 const Google = "https://storage.googleapis.com"
 
 const (
@@ -169,7 +169,7 @@ func (f *Failure) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("Google answers %d: %s", f.Status, f.Message), ": ")
 }
 
-// noBucket is what Google says of a bucket that does not exist.
+// noBucket is Google's message for a bucket that does not exist.
 const noBucket = "The specified bucket does not exist."
 
 // refusal reads an answer that is no success and closes it.
@@ -220,7 +220,7 @@ func match(c storage.Condition) url.Values {
 	return url.Values{}
 }
 
-// resource is what the JSON interface says of an object.
+// resource describes an object in the JSON interface.
 type resource struct {
 	Name       string            `json:"name,omitempty"`
 	Size       string            `json:"size,omitempty"`
@@ -467,7 +467,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 	return page, nil
 }
 
-// successor is where to begin so that after is not in the listing: "-" is the least byte
+// successor returns the key at which a listing begins that leaves after out: "-" is the least byte
 // that a key has, and "0" the one behind "/".
 func successor(after string, delimited bool) string {
 	if prefix, ok := strings.CutSuffix(after, "/"); ok && delimited {

@@ -109,7 +109,7 @@ func newBucket(t *testing.T) *Bucket {
 	return b
 }
 
-// emulated is what fake-gcs-server gets wrong.
+// emulated corrects what fake-gcs-server gets wrong.
 var emulated = buckettest.Options{MixesPages: true, FailsOnMissingSource: true, Unsigned: true}
 
 func TestBucket(t *testing.T) {

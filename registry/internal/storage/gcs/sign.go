@@ -34,7 +34,7 @@ type Signer struct {
 	Endpoint string             // of IAM; "" = Google's
 }
 
-// iam is where Google signs.
+// iam is the address at which Google signs.
 const iam = "https://iamcredentials.googleapis.com"
 
 // sign signs text.
@@ -111,10 +111,10 @@ func (b *Bucket) toSign(now time.Time, email, method, key string, expires time.D
 	return "GOOG4-RSA-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:]), b.base.Scheme + "://" + b.base.Host + path + "?" + encoded
 }
 
-// maxURLs is how many signed URLs are kept, of about 1 KiB each.
+// maxURLs bounds the signed URLs that are kept, of about 1 KiB each.
 const maxURLs = 2048
 
-// urlID is what a URL was signed for.
+// urlID identifies a signed URL.
 type urlID struct {
 	method, key, contentType string
 	expires                  time.Duration

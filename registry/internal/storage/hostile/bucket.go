@@ -48,7 +48,7 @@ type Request struct {
 	Conditional bool
 }
 
-// Fault is what happens to a request.
+// Fault describes a failure of a request.
 type Fault int
 
 // What may happen to a request. For a read, all but None are the same.
@@ -258,7 +258,7 @@ func (b *Bucket) awaitLate() {
 	}
 }
 
-// page is how many names one request lists.
+// page is the number of names that one request lists.
 const page = 100
 
 type listed struct {

@@ -10,7 +10,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// upload is what its holders share, guarded by Memory.mu.
+// upload is the state that its holders share, guarded by Memory.mu.
 type upload struct {
 	content  []byte
 	state    []byte // given to Suspend, dropped by Write
@@ -27,7 +27,7 @@ type hold struct {
 	done   bool
 }
 
-// maxState is what Suspend takes.
+// maxState bounds the state that Suspend takes.
 const maxState = 4 << 10
 
 // OpenUpload implements storage.Store. The newer holder wins.

@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// slowPut is how long a put may take before the upload begins another attempt for its link. A faster
+// slowPut is the longest duration of a put before the upload begins another attempt for its link. A faster
 // put that ends after its own attempt is ErrExpired (see late).
 const slowPut = 5 * time.Second
 
@@ -63,7 +63,7 @@ func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storag
 	}
 	single, together := s.split(others)
 	if len(together) > 0 {
-		if err := s.deleteMany(ctx, together, &Change{Before: before}); err != nil {
+		if err := s.deleteMany(ctx, together, &WriteOptions{Before: before}); err != nil {
 			return at("/"+together[0], err)
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Store) split(stage storage.Stage) (single storage.Stage, together []str
 }
 
 func (s *Store) apply(ctx context.Context, c storage.Change, before time.Time) error {
-	key, how := c.Key[1:], &Change{If: c.If, Before: before}
+	key, how := c.Key[1:], &WriteOptions{If: c.If, Before: before}
 	if c.Delete && how.If.Absent() {
 		// There is nothing to send, and what a store makes of such a condition is its own affair.
 		return s.compare(ctx, key, how.If)

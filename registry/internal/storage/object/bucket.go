@@ -80,7 +80,7 @@ type Info struct {
 	Now      time.Time // the store's clock when it answered; zero in listings
 }
 
-// Body is what a request sends. It may be read more than once, by requests one
+// Body is the body of a request. It may be read more than once, by requests one
 // after the other.
 type Body struct {
 	Content io.ReaderAt
@@ -110,7 +110,7 @@ type ListOptions struct {
 type Page struct {
 	Entries []Info
 	More    bool // there are keys after the last entry, or after Next
-	// Next is what to list after, if it is not the key of the last entry.
+	// Next is the key after which the listing continues, if it is not the key of the last entry.
 	Next string
 	Now  time.Time // the store's clock when it answered
 }
@@ -124,11 +124,11 @@ type Source struct {
 // MinPart is the size that is worth an object of its own while an upload is in progress.
 const MinPart = 5 << 20
 
-// Limits is what a store can do.
+// Limits are the limits of a store.
 type Limits struct {
 	MinPart int64 // of a Compose source, except the last; MinPart where the store has no bound
 	MaxPut  int64 // bytes of one Put
-	// MaxParts is how many sources a Compose may have, MaxDelete how many keys a DeleteMany.
+	// MaxParts bounds the sources of a Compose, MaxDelete the keys of a DeleteMany.
 	MaxParts, MaxDelete int
 	// MaxLate is the time after which a deletion, a Touch, or a Put that expires cannot take
 	// effect any more, once it was sent. What it was answered says more: see Trouble.
@@ -158,7 +158,7 @@ type Trouble struct {
 	After  time.Duration // the store's wish before the next try; 0 = none
 }
 
-// Effect is what a request that failed may have done.
+// Effect describes the possible effect of a failed request.
 type Effect int
 
 const (
@@ -187,7 +187,7 @@ func Unsent(err error) error {
 	return err
 }
 
-// URLOptions is what a signed URL makes the store answer.
+// URLOptions are the headers of the store's answer to a signed URL.
 type URLOptions struct {
 	ContentType string
 }

@@ -19,7 +19,7 @@ type checkpoint struct {
 	Nonce  string   // makes the version of each checkpoint another
 }
 
-// maxTail is how much a checkpoint takes in itself.
+// maxTail bounds the bytes that a checkpoint takes in itself.
 const maxTail = 64 << 10
 
 func sum(sources []Source) (n int64) {
@@ -37,7 +37,7 @@ func (c *checkpoint) size() int64 {
 	return n
 }
 
-// state is what the last holder knew of all bytes.
+// state is the last holder's knowledge of all bytes.
 func (c *checkpoint) state() []byte {
 	if c.Hashed != c.size() {
 		return nil
@@ -97,5 +97,5 @@ func (s *Store) deleteUpload(ctx context.Context, key string, before time.Time) 
 		}
 		names = append(names, o.Key)
 	}
-	return s.deleteMany(ctx, names, &Change{Before: before})
+	return s.deleteMany(ctx, names, &WriteOptions{Before: before})
 }

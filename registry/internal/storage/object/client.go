@@ -207,10 +207,10 @@ func (c *Client) page(ctx context.Context, prefix string, o ListOptions) (Page, 
 	return page, nil
 }
 
-// Change is how an object is changed.
-type Change struct {
+// WriteOptions describe how an object is written or deleted.
+type WriteOptions struct {
 	If storage.Condition
-	// Before is when nothing more is sent, the zero time for never.
+	// Before is the time from which nothing more is sent, the zero time for never.
 	Before time.Time
 	// Settle has the change return only when no request of it can take effect any more.
 	Settle bool
@@ -223,12 +223,12 @@ type Change struct {
 }
 
 // Put writes a small object. Of a version it says nothing where the store does not.
-func (c *Client) Put(ctx context.Context, key string, content []byte, how *Change) (version string, err error) {
+func (c *Client) Put(ctx context.Context, key string, content []byte, how *WriteOptions) (version string, err error) {
 	return c.put(ctx, key, Body{Content: bytes.NewReader(content), Size: int64(len(content))}, true, how)
 }
 
 // PutJSON writes v.
-func (c *Client) PutJSON(ctx context.Context, key string, v any, how *Change) (version string, err error) {
+func (c *Client) PutJSON(ctx context.Context, key string, v any, how *WriteOptions) (version string, err error) {
 	content, err := json.Marshal(v)
 	if err != nil {
 		return "", err
@@ -236,7 +236,7 @@ func (c *Client) PutJSON(ctx context.Context, key string, v any, how *Change) (v
 	return c.Put(ctx, key, content, how)
 }
 
-func (c *Client) put(ctx context.Context, key string, body Body, expire bool, how *Change) (version string, err error) {
+func (c *Client) put(ctx context.Context, key string, body Body, expire bool, how *WriteOptions) (version string, err error) {
 	o := PutOptions{If: how.If, Expire: expire, Writer: rand.Text()}
 	return c.write(ctx, key, o.Writer, body.Size, how, func(ctx context.Context) (string, error) {
 		return c.b.Put(ctx, c.root+key, body, o)
@@ -244,7 +244,7 @@ func (c *Client) put(ctx context.Context, key string, body Body, expire bool, ho
 }
 
 // compose joins objects. Sources have keys of the client.
-func (c *Client) compose(ctx context.Context, key string, sources []Source, how *Change) (version string, err error) {
+func (c *Client) compose(ctx context.Context, key string, sources []Source, how *WriteOptions) (version string, err error) {
 	o := PutOptions{If: how.If, Writer: rand.Text()}
 	var size int64 // as that of a body which takes as long
 	absolute := make([]Source, len(sources))
@@ -259,7 +259,7 @@ func (c *Client) compose(ctx context.Context, key string, sources []Source, how 
 
 // write sends a request that writes an object. Whether one took effect that got no answer is
 // told by the object's writer.
-func (c *Client) write(ctx context.Context, key, writer string, size int64, how *Change, request func(context.Context) (string, error)) (version string, err error) {
+func (c *Client) write(ctx context.Context, key, writer string, size int64, how *WriteOptions, request func(context.Context) (string, error)) (version string, err error) {
 	err = c.change(ctx, size, how, func(ctx context.Context) (err error) {
 		version, err = request(ctx)
 		return err
@@ -282,12 +282,12 @@ func (c *Client) write(ctx context.Context, key, writer string, size int64, how 
 }
 
 // touch makes Modified of the object of that version now.
-func (c *Client) touch(ctx context.Context, key, version string, how *Change) error {
+func (c *Client) touch(ctx context.Context, key, version string, how *WriteOptions) error {
 	return c.change(ctx, 0, how, func(ctx context.Context) error { return c.b.Touch(ctx, c.root+key, version) }, nil)
 }
 
 // Delete deletes an object, which may be absent unless a version is asked for.
-func (c *Client) Delete(ctx context.Context, key string, how *Change) error {
+func (c *Client) Delete(ctx context.Context, key string, how *WriteOptions) error {
 	if c.limits.BlindDelete && how.If != (storage.Condition{}) {
 		if _, err := c.Head(ctx, key); errors.Is(err, storage.ErrNotExist) {
 			return storage.ErrConflict
@@ -309,7 +309,7 @@ func (c *Client) Delete(ctx context.Context, key string, how *Change) error {
 }
 
 // deleteMany deletes objects that may be absent, with few requests if the store can.
-func (c *Client) deleteMany(ctx context.Context, keys []string, how *Change) error {
+func (c *Client) deleteMany(ctx context.Context, keys []string, how *WriteOptions) error {
 	each := func(keys []string) error {
 		return parallel(keys, func(key string) error {
 			how := *how
@@ -337,7 +337,7 @@ func (c *Client) deleteMany(ctx context.Context, keys []string, how *Change) err
 
 // change sends a request until it is known what it did. done reports whether what was asked
 // for is the case; nil where there is no condition.
-func (c *Client) change(ctx context.Context, size int64, how *Change, request func(context.Context) error, done func() (bool, error)) error {
+func (c *Client) change(ctx context.Context, size int64, how *WriteOptions, request func(context.Context) error, done func() (bool, error)) error {
 	begun := time.Now()
 	var last time.Time // when the last request ended that got no answer
 	// A large body that fails late is sent again: once, if the store is as slow as it may be.
@@ -352,7 +352,7 @@ func (c *Client) change(ctx context.Context, size int64, how *Change, request fu
 	return err
 }
 
-// transfer is how long a body of that size may take.
+// transfer returns the longest time for a body of that size.
 func transfer(size int64) time.Duration { return time.Duration(size/slowest) * time.Second }
 
 type sentKey struct{}
@@ -371,7 +371,7 @@ func Sent(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-func (c *Client) tryChange(ctx context.Context, size int64, how *Change, request func(context.Context) error, done func() (bool, error), deadline time.Time, last *time.Time) error {
+func (c *Client) tryChange(ctx context.Context, size int64, how *WriteOptions, request func(context.Context) error, done func() (bool, error), deadline time.Time, last *time.Time) error {
 	conditional := how.If != (storage.Condition{})
 	doubt := false
 	for try := 0; ; try++ {

@@ -40,7 +40,7 @@ func TestPut_LargeBodyThatFailsLate_IsRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := &failing{fails: 1, after: 20 * time.Millisecond}
 			c := object.NewClient(b, "", object.Limits{}, object.Timing{Patience: 10 * time.Millisecond, Pause: time.Millisecond})
-			_, err := c.Put(t.Context(), "key", make([]byte, tt.size), &object.Change{})
+			_, err := c.Put(t.Context(), "key", make([]byte, tt.size), &object.WriteOptions{})
 			if !errors.Is(err, tt.want) || b.puts != tt.puts {
 				t.Errorf("%v after %d requests, want %v after %d", err, b.puts, tt.want, tt.puts)
 			}

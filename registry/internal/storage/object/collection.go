@@ -79,7 +79,7 @@ func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []s
 func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
 	var mu sync.Mutex
 	err = parallel(infos, func(info storage.Info) error {
-		err := c.s.Delete(ctx, info.Key[1:], &Change{If: storage.IfVersion(info.Version)})
+		err := c.s.Delete(ctx, info.Key[1:], &WriteOptions{If: storage.IfVersion(info.Version)})
 		if errors.Is(err, storage.ErrConflict) {
 			var now storage.Info
 			if now, err = c.s.Stat(ctx, info.Key); err == nil {
@@ -120,10 +120,10 @@ func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (ke
 			left = append(left, some...)
 			continue
 		}
-		unchanged, changed, err := c.look(ctx, some)
+		unchanged, changed, err := c.divide(ctx, some)
 		kept = append(kept, changed...)
 		if err == nil && len(unchanged) > 0 {
-			err = c.s.deleteMany(ctx, unchanged, &Change{Before: end, Settle: true})
+			err = c.s.deleteMany(ctx, unchanged, &WriteOptions{Before: end, Settle: true})
 		}
 		if errors.Is(err, storage.ErrExpired) {
 			left = append(left, some...)
@@ -136,8 +136,8 @@ func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (ke
 	return kept, left, nil
 }
 
-// look returns what has to be deleted for those objects that are as they were, and those that are not.
-func (c *collection) look(ctx context.Context, infos []storage.Info) (unchanged []string, changed []storage.Info, err error) {
+// divide returns what has to be deleted for those objects that are as they were, and those that are not.
+func (c *collection) divide(ctx context.Context, infos []storage.Info) (unchanged []string, changed []storage.Info, err error) {
 	var mu sync.Mutex
 	err = parallel(infos, func(info storage.Info) error {
 		now, err := c.s.Stat(ctx, info.Key)

@@ -16,14 +16,14 @@ import (
 
 const (
 	private = ".slipway/"
-	// listPrefix is where each collection publishes what it is about to delete, under a
+	// listPrefix is the prefix at which each collection publishes the keys that it is about to delete, under a
 	// name of its own: the first eight bytes of the SHA-256 of each key, sorted.
 	listPrefix = private + "collect/"
-	// listLife is how long a collection deletes by a list, from its date on.
+	// listLife is the time for which a collection deletes by a list, from its date on.
 	listLife = 80 * time.Second
-	// listsFor is how long one reading of the lists serves attempts.
+	// listsFor is the time for which one reading of the lists serves attempts.
 	listsFor = 3 * time.Second
-	// announced is how long a collection waits after it has published a list: then attempts that read the
+	// announced is the time that a collection waits after it has published a list: then attempts that read the
 	// lists before that are over.
 	announced = storage.AttemptLimit + listsFor + storage.ClockError
 	// maxListed bounds a list: what a collection checks and deletes within listLife.
@@ -35,13 +35,13 @@ func hash(key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// list is what a collection is deleting until a time of the store.
+// list holds the keys that a collection is deleting until a time of the store.
 type list struct {
 	hashes []uint64
 	until  time.Time
 }
 
-// reading is what the lists held when a reading of them began, by the local clock.
+// reading is the content of the lists when a reading of them began, by the local clock.
 type reading struct {
 	began time.Time
 	lists map[string]list // by name
@@ -166,10 +166,10 @@ func (l *lists) publish(ctx context.Context, infos []storage.Info) (withdraw fun
 		content = binary.BigEndian.AppendUint64(content, h)
 	}
 	key := listPrefix + rand.Text()
-	if _, err := l.c.Put(ctx, key, content, &Change{}); err != nil {
+	if _, err := l.c.Put(ctx, key, content, &WriteOptions{}); err != nil {
 		return nil, fmt.Errorf("cannot announce what is about to be deleted: %w", err)
 	}
-	return func() { _ = l.c.Delete(context.WithoutCancel(ctx), key, &Change{}) }, nil // else it expires
+	return func() { _ = l.c.Delete(context.WithoutCancel(ctx), key, &WriteOptions{}) }, nil // else it expires
 }
 
 // clean removes the lists of collections that died.
@@ -181,7 +181,7 @@ func (l *lists) clean(ctx context.Context) error {
 		if l.c.b.Now().Sub(o.Modified) < 10*listLife+l.c.limits.MaxLate {
 			continue
 		}
-		if err := l.c.Delete(ctx, o.Key, &Change{}); err != nil {
+		if err := l.c.Delete(ctx, o.Key, &WriteOptions{}); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 const (
 	lockPrefix = private + "lock/"
-	// lockLife is how long a lock outlives its holder.
+	// lockLife is the time by which a lock outlives its holder.
 	lockLife = time.Minute
-	// lockSettle is how long a holder waits for others on a store without conditions.
+	// lockSettle is the time that a holder waits for others on a store without conditions.
 	lockSettle = 2 * time.Second
 )
 
@@ -69,7 +69,7 @@ func (l *lock) put(ctx context.Context, c storage.Condition) error {
 		}
 		c = storage.Condition{}
 	}
-	version, err := l.s.Put(ctx, l.key, l.content(), &Change{If: c, Versioned: true})
+	version, err := l.s.Put(ctx, l.key, l.content(), &WriteOptions{If: c, Versioned: true})
 	if err == nil {
 		l.version = version
 	}
@@ -120,9 +120,9 @@ func (l *lock) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.s.timeout)
 	defer cancel()
 	if l.s.limits.ConditionalDelete {
-		_ = l.s.Delete(ctx, l.key, &Change{If: storage.IfVersion(l.version)}) // else it expires
+		_ = l.s.Delete(ctx, l.key, &WriteOptions{If: storage.IfVersion(l.version)}) // else it expires
 	} else if l.s.compare(ctx, l.key, storage.IfVersion(l.version)) == nil {
-		_ = l.s.Delete(ctx, l.key, &Change{})
+		_ = l.s.Delete(ctx, l.key, &WriteOptions{})
 	}
 	l.version = ""
 }

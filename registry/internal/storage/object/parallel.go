@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// atOnce is how many requests one call sends at the same time.
+// atOnce is the number of requests that one call sends at the same time.
 const atOnce = 16
 
 // parallel calls f for each item, some in parallel, and returns when all have ended. After

@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Findings is what a store was seen to do.
+// Findings describes the behavior that a probe found in a store.
 type Findings struct {
 	Limits
 	// Why explains why a condition is not relied on, "" where all are.
@@ -21,7 +21,7 @@ type Findings struct {
 	NoDelete error
 }
 
-// racers is how many requests race for one key. A store that looks and then writes lets more
+// racers is the number of requests that race for one key. A store that looks and then writes lets more
 // than one through.
 const racers = 8
 
@@ -48,7 +48,7 @@ func Probe(ctx context.Context, c *Client) (Findings, error) {
 			return f, err
 		}
 	}
-	err = c.Delete(ctx, key, &Change{})
+	err = c.Delete(ctx, key, &WriteOptions{})
 	if errors.Is(err, storage.ErrDenied) {
 		f.NoDelete, err = lacks(f.DeleteRight, err), nil
 	}
@@ -110,7 +110,7 @@ func probePut(ctx context.Context, c *Client, key string) (why string, err error
 
 // probe sends a put, again if it surely did nothing.
 func (c *Client) probe(ctx context.Context, key, content string, cond storage.Condition) error {
-	_, err := c.Put(ctx, key, []byte(content), &Change{If: cond})
+	_, err := c.Put(ctx, key, []byte(content), &WriteOptions{If: cond})
 	return lacks(c.limits.PutRight, err)
 }
 
@@ -130,7 +130,7 @@ func probeDelete(ctx context.Context, c *Client, key string) (conditional, blind
 	if err != nil {
 		return false, false, "", err
 	}
-	err = c.Delete(ctx, key, &Change{If: storage.IfVersion(wrong(info.Version))})
+	err = c.Delete(ctx, key, &WriteOptions{If: storage.IfVersion(wrong(info.Version))})
 	if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, errors.ErrUnsupported) {
 		return false, false, "", err
 	}
@@ -142,7 +142,7 @@ func probeDelete(ctx context.Context, c *Client, key string) (conditional, blind
 	case !errors.Is(err, storage.ErrConflict):
 		return false, false, fmt.Sprintf("it answers If-Match on DELETE with: %v", err), nil
 	}
-	err = c.Delete(ctx, key+"/none", &Change{If: storage.IfVersion("0123456789abcdef0123456789abcdef")})
+	err = c.Delete(ctx, key+"/none", &WriteOptions{If: storage.IfVersion("0123456789abcdef0123456789abcdef")})
 	if err != nil && !errors.Is(err, storage.ErrConflict) {
 		return false, false, "", err
 	}
@@ -156,7 +156,7 @@ func probeTouch(ctx context.Context, c *Client, key string, f *Findings) error {
 		err = sleep(ctx, touchWait)
 	}
 	if err == nil {
-		err = c.touch(ctx, key, before.Version, &Change{})
+		err = c.touch(ctx, key, before.Version, &WriteOptions{})
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		f.NoTouch = true

@@ -24,7 +24,7 @@ type reader struct {
 	tries          int
 }
 
-// maxReopen is how often one reader begins again.
+// maxReopen is the number of times that one reader begins again.
 const maxReopen = 5
 
 func (r *reader) open() error {

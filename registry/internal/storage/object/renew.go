@@ -35,7 +35,7 @@ func (s *Store) dated(ctx context.Context, key string) (Info, error) {
 }
 
 // renew makes Modified of an object now. It never creates one.
-func (s *Store) renew(ctx context.Context, key string, how *Change) error {
+func (s *Store) renew(ctx context.Context, key string, how *WriteOptions) error {
 	for range 8 {
 		info, err := s.Head(ctx, key)
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) renew(ctx context.Context, key string, how *Change) error {
 		if v := how.If.Version(); v != "" && v != info.Version {
 			return storage.ErrConflict
 		}
-		again := &Change{Before: how.Before}
+		again := &WriteOptions{Before: how.Before}
 		switch {
 		case s.stamped(info.Size, info.Version):
 			_, err = s.Put(ctx, stamp(key), nil, again)
@@ -62,7 +62,7 @@ func (s *Store) renew(ctx context.Context, key string, how *Change) error {
 }
 
 // rewrite writes an object again.
-func (s *Store) rewrite(ctx context.Context, key string, how *Change) error {
+func (s *Store) rewrite(ctx context.Context, key string, how *WriteOptions) error {
 	content, info, err := s.Get(ctx, key, maxRewritten)
 	if err != nil {
 		return err

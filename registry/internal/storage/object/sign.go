@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// urlLife is how long a signed URL works, as with distribution. A client uses it at once;
+// urlLife is the time for which a signed URL works, as with distribution. A client uses it at once;
 // a download that has begun may take longer.
 const urlLife = 20 * time.Minute
 

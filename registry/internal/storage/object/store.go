@@ -16,12 +16,12 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Options is how a Store uses its bucket.
+// Options configures a Store.
 type Options struct {
 	// Spool is a local directory for the bytes of uploads; "" = the system's for temporary
 	// files. It is made when it is needed.
 	Spool string
-	// SpoolMax is how much of an upload is kept there before it goes to the bucket; 0 =
+	// SpoolMax bounds the bytes of an upload that are kept there before it goes to the bucket; 0 =
 	// 128 MiB.
 	SpoolMax int64
 	// Upload reports whether a key is one of OpenUpload: then it holds no object. nil =

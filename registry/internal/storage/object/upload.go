@@ -37,7 +37,7 @@ type upload struct {
 	placed []string // once it is in place: keys that are no longer needed
 }
 
-// maxState is what Suspend takes.
+// maxState bounds the state that Suspend takes.
 const maxState = 4 << 10
 
 // OpenUpload implements storage.Store. In the bucket nothing shows a new upload before it is suspended or
@@ -173,7 +173,7 @@ func (u *upload) part(ctx context.Context) error {
 // move writes what is in the spool to an object.
 func (u *upload) move(ctx context.Context) (Source, error) {
 	o := Source{beside(u.key) + "." + rand.Text(), u.spooled}
-	_, err := u.s.put(ctx, o.Key, u.body(), false, &Change{})
+	_, err := u.s.put(ctx, o.Key, u.body(), false, &WriteOptions{})
 	return o, err
 }
 
@@ -330,7 +330,7 @@ func (u *upload) checkpoint(ctx context.Context, c *checkpoint) (err error) {
 
 // save replaces the checkpoint, or makes the first one.
 func (u *upload) save(ctx context.Context, c checkpoint) error {
-	how := &Change{If: storage.IfAbsent()}
+	how := &WriteOptions{If: storage.IfAbsent()}
 	if u.version != "" {
 		how.If = storage.IfVersion(u.version)
 	}
@@ -381,7 +381,7 @@ func (u *upload) remove(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return u.s.deleteMany(ctx, keys, &Change{})
+	return u.s.deleteMany(ctx, keys, &WriteOptions{})
 }
 
 // names are the objects of the upload in the bucket.
@@ -411,7 +411,7 @@ func (u *upload) Cancel(ctx context.Context) error {
 }
 
 // place puts the upload at key, and closes it.
-func (u *upload) place(ctx context.Context, key string, how *Change) error {
+func (u *upload) place(ctx context.Context, key string, how *WriteOptions) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	err := u.held()
@@ -430,7 +430,7 @@ func (u *upload) place(ctx context.Context, key string, how *Change) error {
 }
 
 // write writes the object of the upload.
-func (u *upload) write(ctx context.Context, key string, how *Change) error {
+func (u *upload) write(ctx context.Context, key string, how *WriteOptions) error {
 	if len(u.parts) == 0 {
 		body := u.body()
 		if u.s.o.SHA256 != nil {
@@ -467,6 +467,6 @@ func (s *Store) removePlaced(ctx context.Context, stages []storage.Stage) {
 		}
 	}
 	if len(keys) > 0 {
-		_ = s.deleteMany(ctx, keys, &Change{})
+		_ = s.deleteMany(ctx, keys, &WriteOptions{})
 	}
 }

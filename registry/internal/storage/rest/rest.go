@@ -130,10 +130,10 @@ func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.L
 // Sent is the store's time, about, when it was decided to send the request of ctx.
 func (c *Clock) Sent(ctx context.Context) time.Time { return object.Sent(ctx).Add(c.Offset()) }
 
-// Offset is how far the store's clock is ahead of ours.
+// Offset returns the time by which the store's clock is ahead of this process's.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 
-// Content is what a request sends of a body.
+// Content is the part of a body that a request sends.
 func Content(b object.Body) io.ReadCloser {
 	if b.Size == 0 {
 		return http.NoBody

@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/storage/object"
 )
 
-// copiesAtOnce is how many parts one Compose has copied at the same time.
+// copiesAtOnce is the number of parts that one Compose has copied at the same time.
 const copiesAtOnce = 16
 
 // Compose implements object.Bucket: a multipart upload of parts that the server copies.

@@ -17,7 +17,7 @@ import (
 	"slipway/registry/internal/storage/rest"
 )
 
-// failure is what S3 says about a request.
+// failure is S3's answer to a failed request.
 type failure struct {
 	Code, Message, Region string
 }

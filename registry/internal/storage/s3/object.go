@@ -226,7 +226,7 @@ func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time
 
 var octets = "application/octet-stream"
 
-// content is what a request sends of a body.
+// content is the part of a body that a request sends.
 func content(b object.Body) io.ReadSeeker {
 	if b.Size == 0 {
 		return bytes.NewReader(nil)

@@ -42,7 +42,7 @@ type Config struct {
 	StorageClass                       string // "" or "NONE" = do not say
 	ACL                                string // "" = do not say
 	UserAgent                          string
-	// PublicEndpoint is where clients find the bucket: scheme and host; "" = like we.
+	// PublicEndpoint is the scheme and host at which clients find the bucket; "" = those of this process.
 	PublicEndpoint string
 }
 
@@ -59,7 +59,7 @@ type Bucket struct {
 
 var _ object.Bucket = (*Bucket)(nil)
 
-// expiry is how long a change that is signed in its URL may be in progress, and lateness what the
+// expiry is the longest time that a change that is signed in its URL may be in progress, and lateness what the
 // clocks and the store's own work add to that.
 const (
 	expiry   = 15 * time.Second
@@ -75,7 +75,7 @@ func Open(ctx context.Context, c Config) (*Bucket, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	if err := b.look(ctx); err != nil {
+	if err := b.probe(ctx); err != nil {
 		return nil, b.explain(err)
 	}
 	return b, nil
@@ -223,9 +223,9 @@ func (b *Bucket) Close() error {
 	return nil
 }
 
-// look sends a request that shows what is wrong. A bucket that is missing cannot be told from
+// probe sends a request that shows what is wrong. A bucket that is missing cannot be distinguished from
 // a missing key but by a listing.
-func (b *Bucket) look(ctx context.Context) error {
+func (b *Bucket) probe(ctx context.Context) error {
 	const most = 4
 	for try := 1; ; try++ {
 		_, err := b.List(ctx, "", object.ListOptions{Max: 1})

@@ -19,7 +19,7 @@ import (
 
 var background = context.Background()
 
-// patience is how long the suite waits for what has to happen.
+// patience is the longest time that the suite waits for an event.
 const patience = 20 * time.Second
 
 type test struct {

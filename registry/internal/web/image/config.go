@@ -96,7 +96,7 @@ func command(text string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "# buildkit"))
 }
 
-// Settings are how a container of the image runs.
+// Settings are the defaults of a container of the image.
 func (c *Config) Settings() []Pair {
 	list := []Pair{}
 	add := func(key string, values ...string) {

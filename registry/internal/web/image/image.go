@@ -24,7 +24,7 @@ const (
 	manifestFactor, configFactor = 16, 48
 )
 
-// MaxConfig is how many bytes an image's configuration may have to be read.
+// MaxConfig bounds the bytes of an image's configuration that is read.
 const MaxConfig = 512 << 10
 
 // Room is about how many bytes of memory a manifest and a configuration of these sizes take.
@@ -32,7 +32,7 @@ func Room(manifest, config int64) int64 {
 	return manifestFactor*manifest + configFactor*min(config, MaxConfig)
 }
 
-// MaxChildren is how many entries of an index are looked into.
+// MaxChildren bounds the entries of an index that are looked into.
 const MaxChildren = 64
 
 // Reader reads what manifests say of images. Summaries are remembered: a digest fixes them.
@@ -51,7 +51,7 @@ func NewReader(r *registry.Registry) *Reader {
 	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries)}
 }
 
-// Summary is what a list says of an image.
+// Summary describes an image in a list.
 type Summary struct {
 	Kind      string // "image", "index", or what the artifact is
 	Platforms []string
@@ -59,7 +59,7 @@ type Summary struct {
 	Created   time.Time
 }
 
-// Known is what Summarize has remembered of a manifest, or nil.
+// Known returns the remembered result of Summarize for a manifest, or nil.
 func (x *Reader) Known(name oci.Name, d oci.Digest) *Summary {
 	s, _ := x.summaries.Get(summaryKey{name, d})
 	return s

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// look runs the check once, for no longer than its timeout even if it hangs in a system
+// check runs the check once, for no longer than its timeout even if it hangs in a system
 // call on a dead disk, which no context ends. While a hung
 // check still runs no further one starts, so that they do not pile up.
-func (w *watch) look(ctx context.Context) error {
+func (w *watch) check(ctx context.Context) error {
 	if w.hung != nil {
 		select {
 		case <-w.hung: // too late to count
 			w.hung = nil
 		default:
-			return fmt.Errorf("an earlier look still hangs after more than %s", w.Timeout)
+			return fmt.Errorf("an earlier check still hangs after more than %s", w.Timeout)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
