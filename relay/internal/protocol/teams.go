@@ -75,6 +75,8 @@ type teamsElement struct {
 	Columns []teamsElement  `json:"columns"`
 	Rows    []teamsElement  `json:"rows"`
 	Cells   []teamsElement  `json:"cells"`
+	Images  []teamsElement  `json:"images"`
+	Code    string          `json:"codeSnippet"`
 	Inlines json.RawMessage `json:"inlines"`
 	Actions []struct {
 		Title string `json:"title"`
@@ -188,12 +190,14 @@ func (w *teamsWriter) element(e teamsElement, depth int) {
 		w.add("<strong>" + fromMarkdown(e.Text) + "</strong>")
 	case e.Type == "Image":
 		w.add(format.Link(e.AltText, e.URL))
+	case e.Type == "CodeBlock" && e.Code != "":
+		w.add("<pre><code>" + format.Escape(e.Code) + "</code></pre>")
 	case e.Text != "":
 		w.add(fromMarkdown(e.Text))
 	}
 	w.inlines(e.Inlines)
 	w.facts(e.Facts)
-	for _, children := range [][]teamsElement{e.Body, e.Items, e.Columns, e.Rows, e.Cells} {
+	for _, children := range [][]teamsElement{e.Body, e.Items, e.Columns, e.Rows, e.Cells, e.Images} {
 		for _, child := range children {
 			w.element(child, depth+1)
 		}

@@ -19,6 +19,12 @@ func TestTeams(t *testing.T) {
 	shown{"T", `x<br><strong>s</strong><br><strong>n:</strong> v<br><a href="https://e.org">Go</a><br><a href="https://e.org/v">See</a>`, "text/html"}.check(t, "message card", b, err)
 }
 
+func TestTeams_CodeAndImages(t *testing.T) {
+	const card = `{"type":"AdaptiveCard","body":[{"type":"CodeBlock","codeSnippet":"if a < b {\n\tc()\n}","language":"Go"},{"type":"ImageSet","images":[{"type":"Image","altText":"graph","url":"https://e.org/g.png"}]}]}`
+	b, err := submit(t, Teams(), "/hook/teams/"+token, card)
+	shown{"", "<pre><code>if a &lt; b {\n\tc()\n}</code></pre><br><a href=\"https://e.org/g.png\">graph</a>", "text/html"}.check(t, "card", b, err)
+}
+
 // Senders compare the answer: that to a message card is the old connectors', that to an adaptive card the workflows'.
 func TestTeams_Answers(t *testing.T) {
 	const card = `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"x"}]}`
