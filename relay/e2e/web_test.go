@@ -39,7 +39,7 @@ func TestPagesInBrowser(t *testing.T) {
 	b.fill("#test-message", "it **works**")
 	b.click("form[action$=test] button")
 	b.sees("From the page")
-	b.reloads("/ui/messages/2", "delivered") // without scripts a page stays as it was
+	b.reloads("/ui/messages/2", "accepted it") // without scripts a page stays as it was
 	s.arrives(a.room, "by the token of the page", "From the page\n\nit works")
 	b.get("/ui/messages")
 	b.sees("by the token of the page")

@@ -191,7 +191,7 @@ func (d *delivery) print(out io.Writer) error {
 		{"reason", d.Error},
 		{"next attempt", d.Next},
 		{"accepted", d.Date.UTC().Format(time.RFC3339)},
-		{"delivered", d.Sent},
+		{"sent", d.Sent},
 		{"attempts", strconv.Itoa(d.Attempts)},
 		{"priority", strconv.Itoa(d.Priority)},
 		{"room", d.Room},
@@ -254,9 +254,9 @@ func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string) 
 		}
 		switch {
 		case m.Status == post.StateRedacted:
-			fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
+			fmt.Fprintf(cmd.OutOrStdout(), "message %d was sent and is removed from its room\n", m.ID)
 		case m.Status == post.StateSent && m.Removal != "":
-			fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
+			fmt.Fprintf(cmd.OutOrStdout(), "message %d was sent and is being removed from its room\n", m.ID)
 		default:
 			n++
 		}

@@ -298,9 +298,9 @@ func outbox(st delivery.Status, answers, delivers bool) Finding {
 	case st.RateLimited() != "":
 		return bad("outbox", "%s Exempt the bot from the limit; with Synapse, `relay setup` does (docs/install.md, The bot's rate limit).", st.RateLimited())
 	case st.Dead > 0:
-		return warning("outbox", "Waiting: %s. Given up: %s; `relay messages list --state dead` names the reasons. Redeliver or withdraw them.", plural.Of(st.Waiting, "message"), plural.Of(st.Dead, "message"))
+		return warning("outbox", "Waiting: %s. Dead: %s; `relay messages list --state dead` names the reasons. Redeliver or withdraw them.", plural.Of(st.Waiting, "message"), plural.Of(st.Dead, "message"))
 	}
-	return good("outbox", "Waiting: %s. Given up: none.", plural.Of(st.Waiting, "message"))
+	return good("outbox", "Waiting: %s. Dead: none.", plural.Of(st.Waiting, "message"))
 }
 
 // sentenceOf returns the message of an error for people, without its full stop.

@@ -152,10 +152,10 @@ func TestOutbox(t *testing.T) {
 		ok, warn bool
 		text     string
 	}{
-		{delivery.Status{}, true, false, "Waiting: 0 messages. Given up: none."},
+		{delivery.Status{}, true, false, "Waiting: 0 messages. Dead: none."},
 		{delivery.Status{Waiting: 27, Condition: delivery.Condition{Interval: 5 * time.Second}}, false, false, "Waiting for the homeserver's rate limit: 27 messages, about 136 s. Exempt the bot"},
-		{delivery.Status{Condition: delivery.Condition{Interval: 5 * time.Second}}, true, false, "Waiting: 0 messages. Given up: none."},
-		{delivery.Status{Dead: 12}, true, true, "Waiting: 0 messages. Given up: 12 messages; `relay messages list --state dead` names the reasons."},
+		{delivery.Status{Condition: delivery.Condition{Interval: 5 * time.Second}}, true, false, "Waiting: 0 messages. Dead: none."},
+		{delivery.Status{Dead: 12}, true, true, "Waiting: 0 messages. Dead: 12 messages; `relay messages list --state dead` names the reasons."},
 	} {
 		if f := outbox(tt.status, true, true); f.OK != tt.ok || f.Warn != tt.warn || !strings.HasPrefix(f.Text, tt.text) {
 			t.Errorf("%+v: %+v", tt.status, f)

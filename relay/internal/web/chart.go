@@ -18,7 +18,7 @@ const (
 	chartRight  = 4
 )
 
-// chart is a bar chart of a day: one column per hour, with dead messages on top of delivered ones.
+// chart is a bar chart of a day: one column per hour, with dead messages on top of sent ones.
 type chart struct {
 	Width, Height, Base int
 	Columns             []column
@@ -59,7 +59,7 @@ func newChart(hours []service.Hour, now time.Time) chart {
 	for i, h := range hours {
 		c.Columns = append(c.Columns, newColumn(h, chartLeft+i*step, step, top, i, len(hours), now))
 	}
-	c.Summary = fmt.Sprintf("Deliveries of the last 24 hours: %s delivered, %s given up.", ui.Count(total), ui.Count(given))
+	c.Summary = fmt.Sprintf("Deliveries of the last 24 hours: %s sent, %s dead.", ui.Count(total), ui.Count(given))
 	return c
 }
 
@@ -71,7 +71,7 @@ func newColumn(h service.Hour, x, step int, top int64, i, n int, now time.Time) 
 	col := column{
 		X: x + 3, Width: step - 6, SentY: chartBase - sent, SentHeight: sent, DeadY: chartBase - sent - dead, DeadHeight: dead,
 		Sent: h.Sent, Dead: h.Dead, LabelX: x + step/2,
-		Text: fmt.Sprintf("%s–%s UTC: %s delivered, %s given up", h.Start.UTC().Format("15:04"), h.Start.UTC().Add(time.Hour).Format("15:04"), ui.Count(h.Sent), ui.Count(h.Dead)),
+		Text: fmt.Sprintf("%s–%s UTC: %s sent, %s dead", h.Start.UTC().Format("15:04"), h.Start.UTC().Add(time.Hour).Format("15:04"), ui.Count(h.Sent), ui.Count(h.Dead)),
 	}
 	switch back := n - 1 - i; {
 	case back == 0:

@@ -61,14 +61,14 @@ func TestTestMessage(t *testing.T) {
 	b.app("a", room)
 	b.get("/ui/applications/1")
 	b.post("/ui/applications/1/test", "title", "Hello", "message", "It **works**", "priority", "2")
-	b.want(200, "<h1>Hello</h1>", "delivered", "<strong>works</strong>", "2 · max", "Open in Matrix")
+	b.want(200, "<h1>Hello</h1>", `<span class="state sent">sent</span>`, "<strong>works</strong>", "2 · max", "Open in Matrix")
 	if sent := b.hs.Sent(); len(sent) != 1 || sent[0].RoomID != room {
 		t.Errorf("sent %v", sent)
 	}
 	b.get("/ui/applications/1")
 	b.post("/ui/applications/1/test", "title", "", "message", " ")
 	b.want(400, "A message is required.")
-	b.until("/ui/", "1 delivered, 0 given up") // results are counted with the next commit
+	b.until("/ui/", "1 sent, 0 dead") // results are counted with the next commit
 	b.want(200, "Last 24 hours", `class="sent"`)
 }
 
@@ -81,7 +81,7 @@ func TestMessagePages(t *testing.T) {
 	dead := b.send(app, "Broken", "one")
 	blocked := b.send(held, "Stuck", "two")
 	b.get("/ui/messages")
-	b.want(200, "Broken", "Stuck", "given up", "blocked", "The bot may not write in the room.")
+	b.want(200, "Broken", "Stuck", `<span class="state dead">dead</span>`, "blocked", "The bot may not write in the room.")
 	b.get("/ui/applications")
 	b.want(200, `<span class="state blocked">blocked</span><p class="hint">the bot may not write in the room</p>`)
 	b.get("/ui/messages?state=dead")
@@ -103,7 +103,7 @@ func TestMessagePages(t *testing.T) {
 	b.post(dead + "/redeliver")
 	b.want(200, "in the queue again")
 	b.until(dead, "Withdraw…")
-	b.want(200, "delivered", "-Redeliver")
+	b.want(200, `<span class="state sent">sent</span>`, "-Redeliver")
 	b.post(dead + "/redeliver")
 	b.want(409, `role="alert"`)
 	b.get(dead + "/withdraw")
@@ -114,7 +114,7 @@ func TestMessagePages(t *testing.T) {
 	b.get(blocked)
 	b.want(200, "waits until the cause is fixed", "The bot may not write in the room.")
 	b.post(blocked + "/withdraw")
-	b.want(200, "The message is withdrawn", "withdrawn before it was delivered")
+	b.want(200, "The message is withdrawn", "withdrawn before it was sent")
 	b.get("/ui/messages/9999")
 	b.want(404)
 }
@@ -134,7 +134,7 @@ func TestLongMessage_Dead(t *testing.T) {
 	path := b.send(b.app("a", room), "Long", strings.Repeat("word ", 100_000))
 	b.until(path, "The relay has stopped trying.")
 	b.want(200, "Too long for one Matrix message: it would be sent as", "with the full text as a file")
-	b.until("/ui/", "1 message was given up in the last 24 hours")
+	b.until("/ui/", "1 message is dead")
 	b.want(200, `<a href="/ui/messages?state=dead">`)
 }
 

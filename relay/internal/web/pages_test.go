@@ -154,7 +154,7 @@ func TestRetryRoom(t *testing.T) {
 	b.post("/ui/rooms/retry", "room", "!closed:example.org")
 	b.want(200, "The relay tries again to send to the room.")
 	b.until(path, "Withdraw…")
-	b.want(200, "delivered")
+	b.want(200, `<span class="state sent">sent</span>`)
 }
 
 func TestUsersAndAccount(t *testing.T) {

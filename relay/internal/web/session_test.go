@@ -131,7 +131,10 @@ func TestPolicy(t *testing.T) {
 		}
 		for _, bad := range []string{"<script", " style=", " onerror=\"", " onclick=", "javascript:", "<img src=x", "src=\"http"} {
 			body, _, _ := strings.Cut(b.page, "<details><summary>As it was sent")
-			if body = strings.Replace(body, `<script src="/ui/static/web.`, "", 1); strings.Contains(body, bad) {
+			for _, own := range []string{"theme", "web"} {
+				body = strings.Replace(body, `<script src="/ui/static/`+own+`.`, "", 1)
+			}
+			if strings.Contains(body, bad) {
 				t.Errorf("%s holds %q", p, bad)
 			}
 		}

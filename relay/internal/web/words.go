@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"html"
 	"html/template"
 	"regexp"
@@ -15,7 +14,6 @@ import (
 
 // words are the functions of the relay's own templates.
 var words = template.FuncMap{
-	"state":           stateWord,
 	"stateNote":       func(s post.State) string { return stateNotes[s] },
 	"priority":        post.PriorityWord,
 	"templateParts":   func() []string { return []string{"title", "text", "priority", "link"} },
@@ -28,18 +26,6 @@ var words = template.FuncMap{
 	"moment":          post.Time,
 }
 
-var stateWords = map[post.State]string{
-	post.StateQueued:    "queued",
-	post.StateRetryWait: "retrying",
-	post.StateBlocked:   "blocked",
-	post.StateSent:      "delivered",
-	post.StateAmbiguous: "unclear",
-	post.StateDead:      "given up",
-	post.StateRedacted:  "removed",
-}
-
-func stateWord(s post.State) string { return cmp.Or(stateWords[s], string(s)) }
-
 // stateNotes explain a state and what comes next.
 var stateNotes = map[post.State]string{
 	post.StateQueued:    "It is waiting to be sent.",
@@ -48,8 +34,8 @@ var stateNotes = map[post.State]string{
 	post.StateSent:      "The homeserver (the Matrix server that the relay sends to) accepted it.",
 	post.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then redeliver or withdraw it.",
 	post.StateDead:      "The relay has stopped trying. You can redeliver it.",
-	post.StateCancelled: "It was withdrawn before it was delivered.",
-	post.StateRedacted:  "It was delivered and later removed from the room.",
+	post.StateCancelled: "It was withdrawn before it was sent.",
+	post.StateRedacted:  "It was sent and later removed from the room.",
 }
 
 // outcome returns the note of a message whose alert has ended, "" for other notes.

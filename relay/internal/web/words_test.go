@@ -14,7 +14,7 @@ import (
 
 func TestWords(t *testing.T) {
 	for _, s := range post.States {
-		if stateWord(s) == "" || stateNotes[s] == "" {
+		if stateNotes[s] == "" {
 			t.Errorf("%s has no words", s)
 		}
 	}
