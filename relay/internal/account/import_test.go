@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -43,7 +43,7 @@ func TestImportOfOddRows(t *testing.T) {
 			t.Errorf("%d: %+v, want %v %q", i, told[i], want.taken, want.note)
 		}
 	}
-	if _, err := r.Accept(t.Context(), service.Request{Token: "Aone", Message: "hello"}); err != nil {
+	if _, err := r.Accept(t.Context(), post.Draft{Token: "Aone", Content: post.Content{Body: "hello"}}); err != nil {
 		t.Errorf("an imported token: %v", err)
 	}
 	if _, err := r.Authenticate(t.Context(), "dora", "", "test"); refusal.KindOf(err) != refusal.KindUnauthorized {

@@ -36,14 +36,14 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 				anna := r.NewUser("anna")
 				app := appOf(t, r, anna, "a", "!a:hs")
 				r.Start()
-				submit := func(in service.Request) int64 {
-					in.Token, in.Message = app.Token, "x"
+				submit := func(in post.Draft) int64 {
+					in.Token, in.Body = app.Token, "x"
 					return r.Send(in).ID
 				}
-				sent := submit(service.Request{})
-				alarm := submit(service.Request{Priority: p(2), Retry: time.Minute, Expire: time.Hour})
-				delayed := submit(service.Request{Later: time.Now().Add(time.Hour)})
-				cancelled := submit(service.Request{Later: time.Now().Add(time.Hour)})
+				sent := submit(post.Draft{})
+				alarm := submit(post.Draft{Priority: p(2), Retry: time.Minute, Expire: time.Hour})
+				delayed := submit(post.Draft{Later: time.Now().Add(time.Hour)})
+				cancelled := submit(post.Draft{Later: time.Now().Add(time.Hour)})
 				r.Withdraw(cancelled)
 				r.Await(alarm, post.StateSent)
 				time.Sleep(time.Second)
@@ -58,7 +58,7 @@ func TestRight_Lost_NothingIsSentLater(t *testing.T) {
 				}
 				before := len(r.HS.Bodies("!a:hs"))
 				for name, edited := range map[string]int64{"one that is sent": sent, "one that waits": delayed} {
-					if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "edited", Edits: edited}); refusal.KindOf(err) != refusal.KindForbidden {
+					if _, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "edited"}, Edits: edited}); refusal.KindOf(err) != refusal.KindForbidden {
 						t.Errorf("edit %s: %v", name, err)
 					}
 				}
@@ -136,7 +136,7 @@ func TestRight_OfTheRoomThatIsEscalatedTo(t *testing.T) {
 			return nil
 		}
 		r.Start()
-		alarm := r.Send(service.Request{Token: app.Token, Message: "x", Priority: p(2), Retry: time.Minute, Expire: time.Hour})
+		alarm := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "x"}, Priority: p(2), Retry: time.Minute, Expire: time.Hour})
 		r.Await(alarm.ID, post.StateSent)
 		time.Sleep(150 * time.Second)
 		synctest.Wait()

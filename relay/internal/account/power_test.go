@@ -33,7 +33,7 @@ func TestRight_NeedsThePowerToWrite(t *testing.T) {
 		}
 		r.Start()
 		send := func() error {
-			_, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x", Source: "test"})
+			_, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "x"}, Source: "test"})
 			return err
 		}
 		change := func(rights matrix.Rights) {
@@ -79,7 +79,7 @@ func TestRight_NeedsThePowerToNotify(t *testing.T) {
 		}
 		r.Start()
 		mentions := func() (room bool, users int) {
-			a, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x", Priority: p(2), Source: "test"})
+			a, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "x"}, Priority: p(2), Source: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestRight_NeedsThePowerToNotify(t *testing.T) {
 		}
 		r.Shutdown() // what waits is read from the database
 		r.Open()
-		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x", Priority: p(2), Source: "test"}); err != nil {
+		if _, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "x"}, Priority: p(2), Source: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		r.Shutdown()

@@ -98,7 +98,7 @@ func TestRight_LostWithAnUpgrade(t *testing.T) {
 		r.HS.SetMembership("!new:hs", "@anna:hs", "")
 		events <- matrix.Replaced{Old: "!old:hs", New: "!new:hs"}
 		time.Sleep(2 * time.Hour)
-		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != refusal.KindForbidden {
+		if _, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "x"}}); refusal.KindOf(err) != refusal.KindForbidden {
 			t.Errorf("accepted for a room that the owner is not in: %v", err)
 		}
 	})
@@ -126,10 +126,10 @@ func TestRight_LostWithTheMatrixID(t *testing.T) {
 		if _, err := r.UpdateUser(ctx, step.who, anna.UserID, account.UserInput{MatrixID: &step.id}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "x"}); refusal.KindOf(err) != step.kind {
+		if _, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "x"}}); refusal.KindOf(err) != step.kind {
 			t.Errorf("Matrix ID %q: %v, want %q", step.id, err, step.kind)
 		}
-		if _, err := r.Accept(ctx, service.Request{Token: own.Token, Message: "x"}); err != nil {
+		if _, err := r.Accept(ctx, post.Draft{Token: own.Token, Content: post.Content{Body: "x"}}); err != nil {
 			t.Errorf("Matrix ID %q, a room of the bot's: %v", step.id, err)
 		}
 	}
@@ -152,10 +152,10 @@ func TestRight_LostWithTheAdministration(t *testing.T) {
 	for _, admin := range []bool{true, false} {
 		is(admin)
 		want := map[bool]refusal.Kind{true: "", false: refusal.KindForbidden}[admin]
-		if _, err := r.Accept(ctx, service.Request{Token: other.Token, Message: "x"}); refusal.KindOf(err) != want {
+		if _, err := r.Accept(ctx, post.Draft{Token: other.Token, Content: post.Content{Body: "x"}}); refusal.KindOf(err) != want {
 			t.Errorf("administrator %v, a room without ida: %v, want %q", admin, err, want)
 		}
-		if _, err := r.Accept(ctx, service.Request{Token: hers.Token, Message: "x"}); err != nil {
+		if _, err := r.Accept(ctx, post.Draft{Token: hers.Token, Content: post.Content{Body: "x"}}); err != nil {
 			t.Errorf("administrator %v, a room of ida's: %v", admin, err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestRight_LostWithTheMembership(t *testing.T) {
 			events <- matrix.Synced{}
 		}
 		send := func(token string) error {
-			_, err := r.Accept(ctx, service.Request{Token: token, Message: "x", Source: "test"})
+			_, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}, Source: "test"})
 			return err
 		}
 		tell("@anna:hs", "leave")
@@ -306,7 +306,7 @@ func TestRight_LostWhileAnotherRelayEdits(t *testing.T) {
 	if err := r.Presence(ctx, "!a:hs", "@anna:hs", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Accept(ctx, service.Request{Token: mine.Token, Message: "x", Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
+	if _, err := r.Accept(ctx, post.Draft{Token: mine.Token, Content: post.Content{Body: "x"}, Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
 		t.Errorf("after leaving: %v", err)
 	}
 }
@@ -335,7 +335,7 @@ func TestRight_CheckedAgainAfterAnError(t *testing.T) {
 		away(nil)
 		r.HS.SetMembership("!a:hs", "@anna:hs", "leave")
 		time.Sleep(2 * time.Hour)
-		if _, err := r.Accept(ctx, service.Request{Token: mine.Token, Message: "x", Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
+		if _, err := r.Accept(ctx, post.Draft{Token: mine.Token, Content: post.Content{Body: "x"}, Source: "test"}); refusal.KindOf(err) != refusal.KindForbidden {
 			t.Errorf("after leaving: %v", err)
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
-	"slipway/relay/internal/service"
 )
 
 // inboundRows returns the routes of a protocol.
@@ -185,7 +184,7 @@ func (a *API) endSequence(ctx context.Context, v account.Principal, s *protocol.
 }
 
 // storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.
-func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []service.Request, result *protocol.Result) error {
+func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []post.Draft, result *protocol.Result) error {
 	accepted, err := a.service.AcceptAll(ctx, app, drafts...)
 	if err != nil {
 		return err
@@ -204,7 +203,7 @@ func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []servic
 // storeEvents stores the drafts of a request in one transaction. If one of them is refused, each is tried by itself: a
 // draft that will never be accepted is counted, so that its sender doesn't repeat it forever, and drafts within a rate
 // limit are stored, so that a sender that comes back gets to the end.
-func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []service.Request, result *protocol.Result) error {
+func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []post.Draft, result *protocol.Result) error {
 	accepted, err := a.service.AcceptAll(ctx, app, drafts...)
 	switch kind := refusal.KindOf(err); {
 	case err == nil || kind == refusal.KindConflict:

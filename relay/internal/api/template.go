@@ -11,7 +11,6 @@ import (
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
-	"slipway/relay/internal/service"
 	"slipway/relay/internal/template"
 )
 
@@ -41,7 +40,7 @@ func jsonOf(in *protocol.Request) ([]byte, error) {
 
 // applyTemplates makes the drafts of a request by the application's templates, and keeps its payload for previews. If that fails they
 // stay as they are, with a note.
-func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []service.Request) {
+func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []post.Draft) {
 	if n := len(drafts); n > 0 && drafts[n-1].Crowd >= post.CrowdWhole { // it has no alert of its own
 		drafts = drafts[:n-1]
 	}
@@ -80,15 +79,15 @@ func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []se
 	}
 }
 
-func apply(d *service.Request, made template.Message, mediaType string) {
+func apply(d *post.Draft, made template.Message, mediaType string) {
 	if made.Title != nil {
 		d.Title = *made.Title
 	}
 	if made.Text != nil {
-		d.Message, d.ContentType = *made.Text, mediaType
+		d.Body, d.ContentType = *made.Text, mediaType
 	}
 	if made.Priority != nil {
-		d.Priority, d.GotifyPriority = made.Priority, nil
+		d.Priority, d.GotifyScale = made.Priority, 0
 	}
 	if made.Link != "" {
 		protocol.AddLinks(d, []string{made.Link})

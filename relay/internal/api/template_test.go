@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
-	"slipway/relay/internal/service"
 )
 
 func TestApplyTemplates(t *testing.T) {
@@ -27,7 +27,7 @@ func TestApplyTemplates(t *testing.T) {
 		{`not JSON`, "1|2", "The template failed: |The template failed: "},
 	} {
 		in := &protocol.Request{Request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(tt.body)), Body: []byte(tt.body)}
-		drafts := []service.Request{{Title: "1", Message: "m"}, {Title: "2", Message: "m"}}
+		drafts := []post.Draft{{Content: post.Content{Title: "1", Body: "m"}}, {Content: post.Content{Title: "2", Body: "m"}}}
 		w.api.applyTemplates(in, app, drafts)
 		if got := drafts[0].Title + "|" + drafts[1].Title; got != tt.titles {
 			t.Errorf("%.40s: titles %s", tt.body, got)

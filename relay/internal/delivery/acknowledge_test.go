@@ -19,7 +19,7 @@ import (
 func alarm(t *testing.T, r *relaytest.Rig, token string, retry, expire time.Duration) int64 {
 	t.Helper()
 	priority := 2
-	return r.Send(service.Request{Token: token, Message: "the database is down", Priority: &priority, Retry: retry, Expire: expire}).ID
+	return r.Send(post.Draft{Token: token, Content: post.Content{Body: "the database is down"}, Priority: &priority, Retry: retry, Expire: expire}).ID
 }
 
 // inRoom returns what was sent to a room: the type of relation, the text, and who is mentioned by name.

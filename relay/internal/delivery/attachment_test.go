@@ -20,14 +20,14 @@ func withAttachments(o *service.Options) { o.Limits.MaxAttachments = 1 << 20 }
 // postFiles sends a message with files, which have their names as content.
 func postFiles(t *testing.T, r *relaytest.Rig, token, text string, names ...string) int64 {
 	t.Helper()
-	m := service.Request{Token: token, Message: text, Source: "test"}
+	m := post.Draft{Token: token, Content: post.Content{Body: text}, Source: "test"}
 	for _, name := range names {
 		a, err := r.Attach(ctx, 1, strings.NewReader(name), 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a.Name = name
-		m.Attachments = append(m.Attachments, a)
+		m.Files = append(m.Files, a)
 	}
 	return r.Send(m).ID
 }
@@ -172,7 +172,7 @@ func TestAttachments_OfAnAlertThatIsRepeated(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Name = "graph.txt"
-			got := r.Send(service.Request{Token: app.Token, Message: "down", Key: "k", Change: service.Update, Attachments: []post.Attachment{a}})
+			got := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "down"}, Key: "k", Change: post.Update, Files: []post.Attachment{a}})
 			if got.Replay {
 				err = r.Detach(ctx, a)
 			}

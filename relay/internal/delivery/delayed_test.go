@@ -9,7 +9,6 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 )
 
 // A delayed message waits for its time, also after a kill, and holds up none that comes after it.
@@ -21,7 +20,7 @@ func TestDelayed(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		send := func(text string, after time.Duration) int64 {
-			return r.Send(service.Request{Token: app.Token, Message: text, Later: time.Now().Add(after)}).ID
+			return r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: text}, Later: time.Now().Add(after)}).ID
 		}
 		want := func(all ...string) {
 			t.Helper()
@@ -70,7 +69,7 @@ func TestDelayed_WithKey(t *testing.T) {
 		v := account.Principal{ApplicationID: app.Application.ID}
 		r.Start()
 		send := func(text string, after time.Duration) int64 {
-			in := service.Request{Token: app.Token, Message: text, Key: "switch", Change: service.Update}
+			in := post.Draft{Token: app.Token, Content: post.Content{Body: text}, Key: "switch", Change: post.Update}
 			if after > 0 {
 				in.Later = time.Now().Add(after)
 			}

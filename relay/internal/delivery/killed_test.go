@@ -22,6 +22,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/service"
 )
@@ -65,7 +66,7 @@ func child(where string) {
 		text := lines.Text()
 		go func() {
 			app := int64(text[0]-'0')%3 + 1
-			if _, err := s.AcceptFor(context.Background(), admin, app, service.Request{Message: text, IdempotencyKey: text}); err == nil {
+			if _, err := s.AcceptFor(context.Background(), admin, app, post.Draft{Content: post.Content{Body: text}, IdempotencyKey: text}); err == nil {
 				fmt.Println(text)
 			}
 		}()

@@ -9,7 +9,6 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
 )
 
@@ -19,9 +18,9 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 	r := relaytest.NewRig(t)
 	r.Start()
 	app := r.NewApp("a", "!a:hs")
-	all := make([]service.Request, 3*store.Window)
+	all := make([]post.Draft, 3*store.Window)
 	for i := range all {
-		all[i].Message = "x"
+		all[i].Body = "x"
 	}
 	sender, err := r.Sender(ctx, app.Token)
 	if err != nil {

@@ -62,9 +62,9 @@ func contents(r *relaytest.Rig) func() []related {
 }
 
 // says posts what an application says of an alert.
-func says(t *testing.T, r *relaytest.Rig, token, text string, change service.Change) int64 {
+func says(t *testing.T, r *relaytest.Rig, token, text string, change post.Change) int64 {
 	t.Helper()
-	return r.Send(service.Request{Token: token, Title: "Disk", Message: text, Key: "disk", Change: change}).ID
+	return r.Send(post.Draft{Token: token, Content: post.Content{Title: "Disk", Body: text}, Key: "disk", Change: change}).ID
 }
 
 // A change edits the message of its alert. One that overtakes the message replaces it; a repeat says nothing; the end has a mark.
@@ -74,18 +74,18 @@ func TestAlert_Edit(t *testing.T) {
 		r := relaytest.NewRig(t)
 		sent := contents(r)
 		app := r.NewApp("a", "!a:hs")
-		first := says(t, r, app.Token, "80 %", service.Update)
-		again := says(t, r, app.Token, "90 %", service.Update) // the message still waits
+		first := says(t, r, app.Token, "80 %", post.Update)
+		again := says(t, r, app.Token, "90 %", post.Update) // the message still waits
 		r.Start()
 		r.Await(first, post.StateSent)
-		says(t, r, app.Token, "90 %", service.Update)
+		says(t, r, app.Token, "90 %", post.Update)
 		time.Sleep(5 * time.Minute)
-		says(t, r, app.Token, "95 %", service.Update)
+		says(t, r, app.Token, "95 %", post.Update)
 		r.Drained()
-		over := says(t, r, app.Token, "10 %", service.Resolve)
+		over := says(t, r, app.Token, "10 %", post.Resolve)
 		r.Drained()
 		time.Sleep(20 * time.Minute)
-		second := says(t, r, app.Token, "85 %", service.Update)
+		second := says(t, r, app.Token, "85 %", post.Update)
 		r.Await(second, post.StateSent)
 		r.Drained()
 		if again != first || over != first || second == first {
@@ -114,14 +114,14 @@ func TestAlert_Offline_IsSentOnce(t *testing.T) {
 		r := relaytest.NewRig(t)
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
-		first := says(t, r, app.Token, "80 %", service.Update)
+		first := says(t, r, app.Token, "80 %", post.Update)
 		r.Await(first, post.StateSent)
 		release := r.HS.Hold()
 		another := r.Post(app.Token, "another")
 		for _, text := range []string{"81 %", "82 %", "83 %"} {
-			says(t, r, app.Token, text, service.Update)
+			says(t, r, app.Token, text, post.Update)
 		}
-		says(t, r, app.Token, "10 %", service.Resolve)
+		says(t, r, app.Token, "10 %", post.Resolve)
 		release()
 		r.Await(another, post.StateSent)
 		r.Drained()
@@ -148,9 +148,9 @@ func TestAlert_ChangesDuringTheAttempt_IsEdited(t *testing.T) {
 				}
 				return nil
 			}
-			id := says(t, r, app.Token, "80 %", service.Update)
+			id := says(t, r, app.Token, "80 %", post.Update)
 			<-arrived
-			says(t, r, app.Token, "90 %", service.Update)
+			says(t, r, app.Token, "90 %", post.Update)
 			r.HS.Do(func() { r.HS.Script = nil })
 			if lost {
 				killed := filepath.Join(t.TempDir(), "relay.db")
@@ -185,16 +185,16 @@ func TestAlert_Replies(t *testing.T) {
 				app := r.NewApp("a", "!a:hs")
 				r.Set(app.Application.ID, account.ApplicationInput{Lifecycle: &lifecycle})
 				r.Start()
-				submit := func(text string, priority int, change service.Change) {
+				submit := func(text string, priority int, change post.Change) {
 					t.Helper()
-					a := r.Send(service.Request{Token: app.Token, Message: text, Key: "disk", Change: change, Priority: &priority})
+					a := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: text}, Key: "disk", Change: change, Priority: &priority})
 					r.Await(a.ID, post.StateSent)
 					r.Drained()
 				}
-				submit("80 %", 0, service.Update)
-				submit("90 %", 1, service.Update)
-				submit("91 %", 1, service.Update)
-				submit("10 %", 0, service.Resolve)
+				submit("80 %", 0, post.Update)
+				submit("90 %", 1, post.Update)
+				submit("91 %", 1, post.Update)
+				submit("10 %", 0, post.Resolve)
 				var got []string
 				for _, c := range sent() {
 					got = append(got, c.Relation.Type+" "+c.Body)
@@ -229,7 +229,7 @@ func TestEdit_ByID(t *testing.T) {
 		r := relaytest.NewRig(t)
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		edit := func(token string, id int64, text string) error {
-			a, err := r.Accept(ctx, service.Request{Token: token, Message: text, Edits: id})
+			a, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: text}, Edits: id})
 			if err == nil && a.ID != id {
 				t.Errorf("it is %d, not %d", a.ID, id)
 			}
@@ -269,9 +269,9 @@ func TestAlert_Withdrawn(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
 		began := time.Now()
-		submit := func() service.Accepted {
+		submit := func() post.Accepted {
 			t.Helper()
-			return r.Send(service.Request{Token: app.Token, Message: "hot", Key: "k", Change: service.Update, Began: began})
+			return r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "hot"}, Key: "k", Change: post.Update, Began: began})
 		}
 		first := submit()
 		r.Await(first.ID, post.StateSent)
@@ -301,7 +301,7 @@ func TestThread(t *testing.T) {
 		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		submit := func(token, thread, text string) int64 {
 			t.Helper()
-			return r.Send(service.Request{Token: token, Message: text, Thread: thread}).ID
+			return r.Send(post.Draft{Token: token, Content: post.Content{Body: text}, Thread: thread}).ID
 		}
 		r.Start()
 		withdrawn := submit(app.Token, "pr", "withdrawn")
@@ -352,21 +352,21 @@ func TestThread_OfAGroup(t *testing.T) {
 		app, yes := r.NewApp("a", "!a:hs"), true
 		r.Set(app.Application.ID, account.ApplicationInput{GroupThreads: &yes})
 		r.Start()
-		submit := func(key string, change service.Change) {
+		submit := func(key string, change post.Change) {
 			t.Helper()
-			a := r.Send(service.Request{Token: app.Token, Message: key, Key: key, Change: change, Group: "g"})
+			a := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: key}, Key: key, Change: change, Group: "g"})
 			r.Await(a.ID, post.StateSent)
 			r.Drained()
 		}
-		submit("one", service.Update)
-		submit("two", service.Update)
-		submit("one", service.Resolve)
+		submit("one", post.Update)
+		submit("two", post.Update)
+		submit("one", post.Resolve)
 		time.Sleep(time.Hour)
-		submit("three", service.Update)
-		submit("two", service.Resolve)
-		submit("three", service.Resolve)
+		submit("three", post.Update)
+		submit("two", post.Resolve)
+		submit("three", post.Resolve)
 		time.Sleep(time.Hour)
-		submit("one", service.Update)
+		submit("one", post.Update)
 		var got []string
 		for _, c := range sent() {
 			if c.Relation.Type != "m.replace" {

@@ -17,7 +17,7 @@ func TestReplayOfAForgottenMessage(t *testing.T) {
 		r := relaytest.NewRig(t, func(o *service.Options) { o.Retention = time.Hour })
 		app := r.NewApp("a", "!a:hs")
 		r.Start()
-		in := service.Request{Token: app.Token, Message: "once", IdempotencyKey: "k"}
+		in := post.Draft{Token: app.Token, Content: post.Content{Body: "once"}, IdempotencyKey: "k"}
 		first := r.Send(in)
 		r.Await(first.ID, post.StateSent)
 		if again, err := r.Accept(ctx, in); err != nil || !again.Replay || again.State != post.StateSent || again.EventID == "" {

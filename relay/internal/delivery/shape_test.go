@@ -8,7 +8,6 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 )
 
 // What is said of a message's length is what its room gets.
@@ -21,14 +20,14 @@ func TestShape_IsWhatIsSent(t *testing.T) {
 		text := func(n int) string { return strings.Repeat("x", n) }
 		for _, tt := range []struct {
 			name    string
-			request service.Request
+			request post.Draft
 			split   bool
 		}{
-			{"short", service.Request{Message: "text", Thread: "t"}, false},
-			{"nearly an event", service.Request{Message: text(44_300), ContentType: format.Plain}, false},
-			{"with a note", service.Request{Message: text(44_300), ContentType: format.Plain, Note: text(2000)}, true},
-			{"in a thread", service.Request{Message: text(44_300), ContentType: format.Plain, Thread: "t"}, true},
-			{"a short body that uses a long link many times", service.Request{Message: strings.Repeat("[a] ", 700) + "\n\n[a]: https://example.org/" + text(3000) + "\n"}, true},
+			{"short", post.Draft{Content: post.Content{Body: "text"}, Thread: "t"}, false},
+			{"nearly an event", post.Draft{Content: post.Content{Body: text(44_300), ContentType: format.Plain}}, false},
+			{"with a note", post.Draft{Content: post.Content{Body: text(44_300), ContentType: format.Plain, Note: text(2000)}}, true},
+			{"in a thread", post.Draft{Content: post.Content{Body: text(44_300), ContentType: format.Plain}, Thread: "t"}, true},
+			{"a short body that uses a long link many times", post.Draft{Content: post.Content{Body: strings.Repeat("[a] ", 700) + "\n\n[a]: https://example.org/" + text(3000) + "\n"}}, true},
 		} {
 			before := len(r.HS.Bodies("!a:hs"))
 			tt.request.Token = app.Token

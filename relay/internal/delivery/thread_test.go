@@ -19,7 +19,7 @@ func TestThread_OutlivesItsRoot(t *testing.T) {
 		app := r.NewApp("a", "!a:hs")
 		submit := func(thread string) int64 {
 			t.Helper()
-			a := r.Send(service.Request{Token: app.Token, Message: "m", Thread: thread})
+			a := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "m"}, Thread: thread})
 			r.Await(a.ID, post.StateSent)
 			r.Drained()
 			return a.ID

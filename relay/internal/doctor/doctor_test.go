@@ -10,6 +10,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/service"
 )
@@ -139,7 +140,7 @@ func TestOutboxThatPauses(t *testing.T) {
 		if f := outbox(s.Status(t.Context()), false, true); f.Text != want || f.OK != (n == 0) {
 			t.Errorf("%d messages: %+v", n, f)
 		}
-		if _, err := s.Accept(t.Context(), service.Request{Token: app.Token, Message: "hello"}); err != nil {
+		if _, err := s.Accept(t.Context(), post.Draft{Token: app.Token, Content: post.Content{Body: "hello"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

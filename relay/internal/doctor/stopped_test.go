@@ -9,6 +9,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/service"
 )
@@ -51,7 +52,7 @@ func TestExamine_RelayDoesNotRun(t *testing.T) {
 	if f := first(); !f.OK {
 		t.Errorf("with an application: %+v", f)
 	}
-	if _, err := s.Accept(t.Context(), service.Request{Token: app.Token, Message: "hello"}); err != nil {
+	if _, err := s.Accept(t.Context(), post.Draft{Token: app.Token, Content: post.Content{Body: "hello"}}); err != nil {
 		t.Fatal(err)
 	}
 	if f, want := first(), "The relay does not run at http://127.0.0.1:8080: nothing is delivered. Start it; its log says why it ended."; f.OK || f.Text != want {
@@ -73,7 +74,7 @@ func TestExamine_RelayHasRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := s.Accept(t.Context(), service.Request{Token: app.Token, Message: "hello"})
+	a, err := s.Accept(t.Context(), post.Draft{Token: app.Token, Content: post.Content{Body: "hello"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,11 +37,11 @@ func Discord() Protocol {
 				in.Content = r.FileText()
 			}
 			d, err := in.draft()
-			d.Edits, d.Attachments = id, r.Files
+			d.Edits, d.Files = id, r.Files
 			if thread := r.URL.Query().Get("thread_id"); thread != "" && id == 0 {
 				d.Thread = "discord:" + thread
 			}
-			b := Batch{Drafts: []Draft{d}}
+			b := Batch{Drafts: []post.Draft{d}}
 			if request.IsTrue(r.URL.Query().Get("wait")) || id != 0 || len(r.Files) > 0 { // Discord waits for files in any case
 				b.Answer = discordWaits{}
 			}
@@ -138,11 +138,11 @@ func discordMessageOf(r *Request) (in discordMessage, err error) {
 	return in, err
 }
 
-func (m *discordMessage) draft() (Draft, error) {
+func (m *discordMessage) draft() (post.Draft, error) {
 	if len(m.Embeds) > maxEmbeds {
-		return Draft{}, refusal.Invalid("embeds", "A message may have 10 embeds.")
+		return post.Draft{}, refusal.Invalid("embeds", "A message may have 10 embeds.")
 	}
-	d := Draft{Message: discordText(m.Content)}
+	d := post.Draft{Content: post.Content{Body: discordText(m.Content)}}
 	if m.Flags&discordSilent != 0 {
 		low := -1
 		d.Priority = &low
@@ -150,23 +150,23 @@ func (m *discordMessage) draft() (Draft, error) {
 	w := &discordWriter{}
 	w.components(m.Components, 0)
 	if w.parts > maxComponents {
-		return Draft{}, refusal.Invalid("components", "The message has too many components.")
+		return post.Draft{}, refusal.Invalid("components", "The message has too many components.")
 	}
 	if len(m.Embeds)+len(w.lines) > 0 {
 		parts := []string{}
 		if m.Content != "" {
-			parts = append(parts, fromMarkdown(d.Message))
+			parts = append(parts, fromMarkdown(d.Body))
 		}
 		for _, e := range m.Embeds {
 			if len(e.Fields) > maxEmbedFields {
-				return Draft{}, refusal.Invalid("embeds", "An embed may have 25 fields.")
+				return post.Draft{}, refusal.Invalid("embeds", "An embed may have 25 fields.")
 			}
 			parts = append(parts, e.html())
 		}
-		d.Message, d.ContentType = format.Paragraphs(append(parts, format.Lines(w.lines...))...), format.HTML
+		d.Body, d.ContentType = format.Paragraphs(append(parts, format.Lines(w.lines...))...), format.HTML
 	}
-	if strings.TrimSpace(d.Message) == "" {
-		return Draft{}, refusal.Invalid("content", "Cannot send an empty message")
+	if strings.TrimSpace(d.Body) == "" {
+		return post.Draft{}, refusal.Invalid("content", "Cannot send an empty message")
 	}
 	return d, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 )
@@ -56,12 +57,12 @@ func (r *Request) NameFiles(v request.Value) (addresses []string, err error) {
 }
 
 // AddLinks adds addresses to the text of a draft.
-func AddLinks(d *Draft, addresses []string) {
+func AddLinks(d *post.Draft, addresses []string) {
 	for _, address := range addresses {
 		if d.ContentType == format.HTML {
-			d.Message = format.Paragraphs(d.Message, format.Link("", address))
+			d.Body = format.Paragraphs(d.Body, format.Link("", address))
 		} else {
-			d.Message += "\n\n" + address
+			d.Body += "\n\n" + address
 		}
 	}
 }

@@ -65,8 +65,16 @@ func GotifyPriority(given *int) *int {
 	return &p
 }
 
+// gotifyScale returns what is stored of a priority on Gotify's scale.
+func gotifyScale(p *int) int {
+	if p == nil {
+		return 0
+	}
+	return min(max(*p, 0), 10) + 1
+}
+
 // notificationLinks returns the address that a notification opens and that of its picture, as Gotify's extras have them.
-func notificationLinks(extras json.RawMessage) (addresses []string) {
+func notificationLinks(extras string) (addresses []string) {
 	var in struct {
 		Notification struct {
 			Click struct {
@@ -75,7 +83,7 @@ func notificationLinks(extras json.RawMessage) (addresses []string) {
 			Picture string `json:"bigImageUrl"`
 		} `json:"client::notification"`
 	}
-	if len(extras) == 0 || json.Unmarshal(extras, &in) != nil {
+	if len(extras) == 0 || json.Unmarshal([]byte(extras), &in) != nil {
 		return nil
 	}
 	for _, address := range []string{in.Notification.Click.URL, in.Notification.Picture} {

@@ -12,7 +12,6 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/service"
 )
 
 const token = "A0123456789abcd"
@@ -65,8 +64,8 @@ func (s shown) check(t *testing.T, what string, b Batch, err error) {
 		t.Errorf("%s: %v, %d drafts", what, err, len(b.Drafts))
 		return
 	}
-	if d := b.Drafts[0]; d.Title != s.title || d.Message != s.message || d.ContentType != s.kind {
-		t.Errorf("%s: %q, %q, %q, want %q", what, d.Title, d.Message, d.ContentType, s)
+	if d := b.Drafts[0]; d.Title != s.title || d.Body != s.message || d.ContentType != s.kind {
+		t.Errorf("%s: %q, %q, %q, want %q", what, d.Title, d.Body, d.ContentType, s)
 	}
 }
 
@@ -74,7 +73,7 @@ func replied(p Protocol, b Batch) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	res := Result{Batch: b}
 	for range b.Drafts {
-		res.Messages = append(res.Messages, service.Accepted{View: post.View{Entry: post.Entry{ID: 42, Origin: post.Origin{ApplicationID: 7, AcceptedAt: 1_800_000_000_000}, Content: post.Content{Body: "m"}}}})
+		res.Messages = append(res.Messages, post.Accepted{View: post.View{Entry: post.Entry{ID: 42, Origin: post.Origin{ApplicationID: 7, AcceptedAt: 1_800_000_000_000}, Content: post.Content{Body: "m"}}}})
 	}
 	p.Reply(w, res)
 	return w
@@ -117,13 +116,13 @@ func FuzzProtocols(f *testing.F) {
 			return
 		}
 		for _, d := range b.Drafts {
-			if strings.TrimSpace(d.Title+d.Message) == "" {
+			if strings.TrimSpace(d.Title+d.Body) == "" {
 				t.Fatalf("%s: an empty message from %q", p.Name, body)
 			}
-			if utf8.Valid(body) && !utf8.ValidString(d.Message) {
-				t.Fatalf("%s: %q", p.Name, d.Message)
+			if utf8.Valid(body) && !utf8.ValidString(d.Body) {
+				t.Fatalf("%s: %q", p.Name, d.Body)
 			}
-			if html, _ := format.Body(d.ContentType, d.Message); strings.Contains(html, "<script") || strings.Contains(html, "javascript:") && strings.Contains(html, `href="javascript`) {
+			if html, _ := format.Body(d.ContentType, d.Body); strings.Contains(html, "<script") || strings.Contains(html, "javascript:") && strings.Contains(html, `href="javascript`) {
 				t.Fatalf("%s: %q renders as %s", p.Name, body, html)
 			}
 		}

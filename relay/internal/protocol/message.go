@@ -10,13 +10,12 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
-	"slipway/relay/internal/service"
 )
 
 // submission is a body of POST /message, in the shape that the native API and Gotify have in common.
 type submission struct {
 	tokens // of the body
-	draft  Draft
+	draft  post.Draft
 	worded bool     // the priority is a word, which means the same on each scale
 	links  []string // attachments that are addresses
 }
@@ -38,7 +37,7 @@ func submissionOf(r *Request) (*submission, error) {
 	}
 	text, mediaType, ok, err := request.Text(r.Header.Get("Content-Type"), r.Body)
 	if ok && err == nil {
-		s.draft.Message, s.draft.ContentType = text, mediaType
+		s.draft.Body, s.draft.ContentType = text, mediaType
 	} else if err == nil {
 		err = request.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v request.Value) error { return s.set(r, name, v) })
 	}
@@ -60,7 +59,7 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 		err = setText(&token, name, v)
 		s.add(token)
 	case "message":
-		err = setWords(&s.draft.Message, name, v)
+		err = setWords(&s.draft.Body, name, v)
 	case "title":
 		err = setWords(&s.draft.Title, name, v)
 	case "priority":
@@ -76,10 +75,12 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	case "resolved":
 		var resolved *bool
 		if resolved, err = v.Boolean(name); resolved != nil && *resolved {
-			s.draft.Change = service.Resolve
+			s.draft.Change = post.Resolve
 		}
 	case "extras":
-		s.draft.Extras, err = v.Object(name)
+		var extras json.RawMessage
+		extras, err = v.Object(name)
+		s.draft.Extras = string(extras)
 	case "attachments", "attachment", "attach":
 		var links []string
 		links, err = r.NameFiles(v)
@@ -140,7 +141,7 @@ func (s *submission) mediaType() string {
 			ContentType string `json:"contentType"`
 		} `json:"client::display"`
 	}
-	if json.Unmarshal(s.draft.Extras, &extras) != nil {
+	if json.Unmarshal([]byte(s.draft.Extras), &extras) != nil {
 		return ""
 	}
 	return extras.Display.ContentType
@@ -155,20 +156,20 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 		return Batch{}, err
 	}
 	d := s.draft
-	if strings.TrimSpace(d.Message) == "" {
+	if strings.TrimSpace(d.Body) == "" {
 		return Batch{}, errNoMessage
 	}
-	if d.Key != "" && d.Change == service.Create {
-		d.Change = service.Update
+	if d.Key != "" && d.Change == post.Create {
+		d.Change = post.Update
 	}
 	if d.Priority != priority {
-		d.GotifyPriority = d.Priority
+		d.GotifyScale = gotifyScale(d.Priority)
 	}
 	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
-	d.Attachments = r.Files
+	d.Files = r.Files
 	AddLinks(&d, s.links)
 	AddLinks(&d, notificationLinks(d.Extras))
-	return Batch{Wait: wait, Drafts: []Draft{d}}, nil
+	return Batch{Wait: wait, Drafts: []post.Draft{d}}, nil
 }
 
 // Message is the JSON of a message, which every answer about one begins with.
@@ -221,7 +222,7 @@ type reply struct {
 // replyMessage answers for a single message.
 func replyMessage(w http.ResponseWriter, res Result) {
 	m := res.Messages[0]
-	m.Extras = string(res.Drafts[0].Extras)
+	m.Extras = res.Drafts[0].Extras
 	out := reply{Success: m.State != post.StateDead, Message: Show(m.View)}
 	if m.State != post.StateSent {
 		out.LastError = m.Error

@@ -49,13 +49,13 @@ func compare(t *testing.T, s *submission, body []byte) {
 	if err := d.Decode(&want); err != nil {
 		t.Fatalf("%q is read, and encoding/json says %v", body, err)
 	}
-	if m, ok := want["message"].(string); ok && m != s.draft.Message {
-		t.Fatalf("the message of %q is %q, want %q", body, s.draft.Message, m)
+	if m, ok := want["message"].(string); ok && m != s.draft.Body {
+		t.Fatalf("the message of %q is %q, want %q", body, s.draft.Body, m)
 	}
 	if p, ok := want["priority"].(float64); ok && (s.draft.Priority == nil || float64(*s.draft.Priority) != p) {
 		t.Fatalf("the priority of %q is %v, want %v", body, s.draft.Priority, p)
 	}
-	if !utf8.ValidString(s.draft.Message) || !utf8.ValidString(s.draft.Title) {
+	if !utf8.ValidString(s.draft.Body) || !utf8.ValidString(s.draft.Title) {
 		t.Fatalf("%q gives text that is no UTF-8", body)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
-	"slipway/relay/internal/service"
 )
 
 // Native is the relay's own API: POST /message with the token in the body. Priorities are −2 to 2, and messages are
@@ -31,7 +31,7 @@ func Native() Protocol {
 			b, err := parseMessage(r, app)
 			if text := r.Path["id"]; text != "" && err == nil {
 				d := &b.Drafts[0]
-				d.Key, d.Thread, d.Change = "", "", service.Create
+				d.Key, d.Thread, d.Change = "", "", post.Create
 				if d.Edits, err = strconv.ParseInt(text, 10, 64); err != nil || d.Edits == 0 {
 					err = refusal.NotFound("message")
 				}

@@ -15,9 +15,9 @@ import (
 	"github.com/yuin/goldmark-emoji/definition"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
-	"slipway/relay/internal/service"
 )
 
 // NtfyName is the name of the protocol [Ntfy].
@@ -287,7 +287,7 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		return Batch{}, refusal.Invalid("tags", "invalid request: too many tags")
 	}
 	emoji, others := ntfyEmoji(m.Tags)
-	d := Draft{Title: m.Title, Message: m.Message, ContentType: format.Plain, IdempotencyKey: r.Header.Get("Idempotency-Key")}
+	d := post.Draft{Content: post.Content{Title: m.Title, Body: m.Message, ContentType: format.Plain}, IdempotencyKey: r.Header.Get("Idempotency-Key")}
 	if m.Delay != "" {
 		if d.Later, err = ntfyTime(m.Delay, r.Now); err != nil {
 			return Batch{}, err
@@ -295,23 +295,23 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		m.due = d.Later
 	}
 	if m.Sequence != "" {
-		d.Key, d.Change, d.Names = m.Sequence, service.Update, NtfyNumber(m.Sequence)
+		d.Key, d.Change, d.Names = m.Sequence, post.Update, NtfyNumber(m.Sequence)
 	}
 	if m.Priority != 0 {
 		p := m.Priority - 3
 		d.Priority = &p
 	}
-	if m.file && d.Message == "" {
-		d.Message = r.FileText()
+	if m.file && d.Body == "" {
+		d.Body = r.FileText()
 	}
-	d.Attachments, d.Extras = r.Files, m.extras()
-	if d.Message == "" {
-		d.Message = "triggered"
+	d.Files, d.Extras = r.Files, m.extras()
+	if d.Body == "" {
+		d.Body = "triggered"
 	}
 	if d.Title != "" {
 		d.Title = emoji + d.Title
 	} else {
-		d.Message = emoji + d.Message
+		d.Body = emoji + d.Body
 	}
 	if m.Markdown {
 		d.ContentType = ""
@@ -321,13 +321,13 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		links = append(links, format.Text("Tags: "+strings.Join(others, ", ")))
 	}
 	if len(links) > 0 {
-		text := format.Text(d.Message)
+		text := format.Text(d.Body)
 		if m.Markdown {
-			text = fromMarkdown(d.Message)
+			text = fromMarkdown(d.Body)
 		}
-		d.Message, d.ContentType = format.Paragraphs(text, format.Lines(links...)), format.HTML
+		d.Body, d.ContentType = format.Paragraphs(text, format.Lines(links...)), format.HTML
 	}
-	return Batch{Drafts: []Draft{d}, Answer: m}, nil
+	return Batch{Drafts: []post.Draft{d}, Answer: m}, nil
 }
 
 func (m *ntfyMessage) links() (links []string) {

@@ -11,7 +11,6 @@ import (
 
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/service"
 )
 
 func TestNtfy(t *testing.T) {
@@ -51,7 +50,7 @@ func TestNtfy(t *testing.T) {
 func TestNtfy_Sequence(t *testing.T) {
 	for path, body := range map[string]string{"/" + token + "?sid=disk": "hi", "/": `{"topic":"` + token + `","message":"hi","sequence_id":"disk"}`} {
 		b, err := submit(t, Ntfy(), path, body)
-		if err != nil || b.Drafts[0].Key != "disk" || b.Drafts[0].Change != service.Update {
+		if err != nil || b.Drafts[0].Key != "disk" || b.Drafts[0].Change != post.Update {
 			t.Errorf("%s: %+v, %v", path, b.Drafts, err)
 		}
 	}
@@ -118,7 +117,7 @@ func TestNtfyFile(t *testing.T) {
 	r := &Request{Request: httptest.NewRequest(http.MethodPut, "/alerts", nil), Path: map[string]string{"topic": "alerts"}, Files: []File{{ID: 1, Name: "a.png"}}}
 	b, err := Ntfy().Parse(r, App{})
 	shown{"", "You received a.png", "text/plain"}.check(t, "a file", b, err)
-	if len(b.Drafts[0].Attachments) != 1 {
+	if len(b.Drafts[0].Files) != 1 {
 		t.Error("the draft has no attachment")
 	}
 }
@@ -176,7 +175,7 @@ func TestNtfy_FileAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	Ntfy().Reply(w, Result{Batch: b, Messages: []service.Accepted{{View: post.View{Entry: post.Entry{ID: 42, Content: post.Content{Attachments: post.EncodeAttachments(r.Files)}}}}}})
+	Ntfy().Reply(w, Result{Batch: b, Messages: []post.Accepted{{View: post.View{Entry: post.Entry{ID: 42, Content: post.Content{Attachments: post.EncodeAttachments(r.Files)}}}}}})
 	var answer struct{ Attachment ntfyAttachment }
 	if want := (ntfyAttachment{"a.png", "image/png", 7, "https://relay.example.org/ui/messages/42"}); json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Attachment != want {
 		t.Errorf("%s", w.Body)

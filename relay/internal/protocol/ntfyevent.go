@@ -98,15 +98,15 @@ type kept struct {
 }
 
 // extras returns the extras that keep m for subscribers; nil if the message says all of it.
-func (m *ntfyMessage) extras() json.RawMessage {
+func (m *ntfyMessage) extras() string {
 	if len(m.Tags)+len(m.actions)+len(m.Click)+len(m.Icon)+len(m.Attach) == 0 || len(m.Title)+len(m.Message) > maxNtfyKept {
-		return nil
+		return ""
 	}
 	text, err := json.Marshal(map[string]kept{ntfyExtras: {m.Title, m.Message, m.Tags, m.Click, m.Icon, m.actions, m.Attach, m.Filename}})
 	if err != nil || len(text) > 2*maxNtfyKept {
-		return nil
+		return ""
 	}
-	return text
+	return string(text)
 }
 
 // ShowNtfy returns a message as ntfy's subscribers read it, with a topic of theirs. Attachments have the address of the message's page

@@ -16,7 +16,7 @@ func TestPriority_Words(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, b := header.Drafts[0], body.Drafts[0]; *h.Priority != want || *b.Priority != want || h.GotifyPriority != nil {
+		if h, b := header.Drafts[0], body.Drafts[0]; *h.Priority != want || *b.Priority != want || h.GotifyScale != 0 {
 			t.Errorf("%s: %d with the token in a header, %d in the body, want %d", given, *h.Priority, *b.Priority, want)
 		}
 	}

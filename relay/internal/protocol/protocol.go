@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/service"
 )
 
 // Protocol is one way of posting messages over HTTP; mail comes in by package smtp. All functions are safe for concurrent use.
@@ -66,12 +65,9 @@ type App struct {
 	Secret func() ([]byte, error)
 }
 
-// Draft is a message that is not accepted yet. Its token and source are the caller's to set.
-type Draft = service.Request
-
 // Batch is what a request asks for.
 type Batch struct {
-	Drafts   []Draft
+	Drafts   []post.Draft
 	Withdraw int64         // the message of the application to withdraw; 0 for none
 	Beat     bool          // a heartbeat of the application
 	Ignored  int           // events that make no message
@@ -97,9 +93,9 @@ type Receipt struct {
 // Result is the outcome of a request.
 type Result struct {
 	Batch
-	Messages []service.Accepted // of the drafts that were stored, now or earlier
-	Accepted int                // stored now
-	Repeated int                // stored earlier, under the same key
-	Alert    post.Alert         // for a receipt
-	Refused  int                // over a limit of the relay: sending them again would not help
+	Messages []post.Accepted // of the drafts that were stored, now or earlier
+	Accepted int             // stored now
+	Repeated int             // stored earlier, under the same key
+	Alert    post.Alert      // for a receipt
+	Refused  int             // over a limit of the relay: sending them again would not help
 }

@@ -43,8 +43,8 @@ func Pushover() Protocol {
 				return Batch{Receipt: &Receipt{Message: messageOf(receipt), Stop: r.Method == http.MethodPost}}, nil
 			}
 			d, err := in.draft()
-			d.Attachments = r.Files
-			return Batch{Drafts: []Draft{d}}, err
+			d.Files = r.Files
+			return Batch{Drafts: []post.Draft{d}}, err
 		},
 		Reply: replyPushover,
 		Fail:  failPushover,
@@ -114,18 +114,18 @@ const (
 	maxExpire = 10800 // seconds
 )
 
-func (m *pushoverMessage) draft() (Draft, error) {
+func (m *pushoverMessage) draft() (post.Draft, error) {
 	switch {
 	case m.message == "":
-		return Draft{}, refusal.Invalid("message", "message cannot be blank")
+		return post.Draft{}, refusal.Invalid("message", "message cannot be blank")
 	case m.priority != nil && (*m.priority < -2 || *m.priority > 2):
-		return Draft{}, refusal.Invalid("priority", "priority is invalid, must be between -2 and 2")
+		return post.Draft{}, refusal.Invalid("priority", "priority is invalid, must be between -2 and 2")
 	case m.priority != nil && *m.priority == 2 && (m.retry == nil || *m.retry < minRetry):
-		return Draft{}, refusal.Invalid("retry", "retry must be supplied with priority=2 and be at least 30")
+		return post.Draft{}, refusal.Invalid("retry", "retry must be supplied with priority=2 and be at least 30")
 	case m.priority != nil && *m.priority == 2 && (m.expire == nil || *m.expire < 1 || *m.expire > maxExpire):
-		return Draft{}, refusal.Invalid("expire", "expire must be supplied with priority=2 and be at most 10800")
+		return post.Draft{}, refusal.Invalid("expire", "expire must be supplied with priority=2 and be at most 10800")
 	}
-	d := Draft{Title: m.title, Message: m.message, Priority: m.priority, ContentType: format.Plain}
+	d := post.Draft{Content: post.Content{Title: m.title, Body: m.message, ContentType: format.Plain}, Priority: m.priority}
 	if m.timestamp != nil && *m.timestamp > 0 {
 		d.EventAt = time.Unix(int64(*m.timestamp), 0)
 	}
@@ -139,9 +139,9 @@ func (m *pushoverMessage) draft() (Draft, error) {
 		} else if m.monospace {
 			body = "<pre><code>" + format.Escape(m.message) + "</code></pre>"
 		}
-		d.Message, d.ContentType = body, format.HTML
+		d.Body, d.ContentType = body, format.HTML
 		if m.url != "" {
-			d.Message = format.Paragraphs(body, format.Link(m.urlTitle, m.url))
+			d.Body = format.Paragraphs(body, format.Link(m.urlTitle, m.url))
 		}
 	}
 	return d, nil

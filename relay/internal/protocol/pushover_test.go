@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/service"
 )
 
 func TestPushover(t *testing.T) {
@@ -66,7 +65,7 @@ func TestPushoverReceipts(t *testing.T) {
 		t.Fatalf("%+v, %v", b.Drafts, err)
 	}
 	w := httptest.NewRecorder()
-	Pushover().Reply(w, Result{Batch: b, Messages: []service.Accepted{{View: post.View{Entry: post.Entry{ID: 42}}}}})
+	Pushover().Reply(w, Result{Batch: b, Messages: []post.Accepted{{View: post.View{Entry: post.Entry{ID: 42}}}}})
 	var answer map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)

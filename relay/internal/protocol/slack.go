@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 )
@@ -27,7 +28,7 @@ func Mattermost() Protocol {
 	p.Parse = func(r *Request, app App) (Batch, error) {
 		var in slackMessage
 		if err := DecodeHook(r, &in); err == nil && len(in.Blocks)+len(in.Attachments) == 0 && strings.TrimSpace(in.Text) != "" {
-			return Batch{Drafts: []Draft{{Message: in.Text}}}, nil
+			return Batch{Drafts: []post.Draft{{Content: post.Content{Body: in.Text}}}}, nil
 		}
 		return parse(r, app)
 	}
@@ -55,7 +56,7 @@ func slackShaped(name string, render func(string) string, paths ...string) Proto
 				return Batch{}, err
 			}
 			d, err := in.draft(render)
-			return Batch{Drafts: []Draft{d}}, err
+			return Batch{Drafts: []post.Draft{d}}, err
 		},
 		Reply: func(w http.ResponseWriter, _ Result) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -217,7 +218,7 @@ type slackWriter struct {
 	title  string
 }
 
-func (m *slackMessage) draft(render func(string) string) (Draft, error) {
+func (m *slackMessage) draft(render func(string) string) (post.Draft, error) {
 	w := &slackWriter{render: render}
 	var parts []string
 	if body := w.blocks(m.Blocks); body != "" {
@@ -229,15 +230,15 @@ func (m *slackMessage) draft(render func(string) string) (Draft, error) {
 		parts = append(parts, w.attachment(a))
 	}
 	if w.parts > maxSlackParts {
-		return Draft{}, refusal.Invalid("blocks", "The message has too many blocks, attachments and elements.")
+		return post.Draft{}, refusal.Invalid("blocks", "The message has too many blocks, attachments and elements.")
 	}
 	body := format.Paragraphs(parts...)
 	if body == "" && w.title == "" {
-		return Draft{}, refusal.Invalid("message", "The message has no text.")
+		return post.Draft{}, refusal.Invalid("message", "The message has no text.")
 	}
-	d := Draft{Title: w.title, Message: body, ContentType: format.HTML}
+	d := post.Draft{Content: post.Content{Title: w.title, Body: body, ContentType: format.HTML}}
 	if body == "" {
-		d.Title, d.Message = "", format.Bold(w.title)
+		d.Title, d.Body = "", format.Bold(w.title)
 	}
 	for _, word := range []string{"<!channel>", "<!here>", "<!everyone>"} {
 		if strings.Contains(m.Text, word) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 )
@@ -29,7 +30,7 @@ func Teams() Protocol {
 				return Batch{}, err
 			}
 			d, err := in.draft()
-			return Batch{Drafts: []Draft{d}, Answer: in.isOld()}, err
+			return Batch{Drafts: []post.Draft{d}, Answer: in.isOld()}, err
 		},
 		Reply: replyTeams,
 		Fail:  request.WriteError,
@@ -116,9 +117,9 @@ type teamsWriter struct {
 	lines []string
 }
 
-func (m *teamsMessage) draft() (Draft, error) {
+func (m *teamsMessage) draft() (post.Draft, error) {
 	w := &teamsWriter{}
-	d := Draft{ContentType: format.HTML}
+	d := post.Draft{Content: post.Content{ContentType: format.HTML}}
 	if m.Type == "AdaptiveCard" {
 		w.element(m.teamsElement, 0)
 	} else {
@@ -154,17 +155,17 @@ func (m *teamsMessage) draft() (Draft, error) {
 			w.add(format.Link(a.Name, t))
 		}
 	}
-	d.Message = format.Lines(w.lines...)
-	if d.Message == "" {
-		d.Message = format.Text(m.Summary)
+	d.Body = format.Lines(w.lines...)
+	if d.Body == "" {
+		d.Body = format.Text(m.Summary)
 	}
 	switch {
 	case w.parts > maxCardParts:
-		return Draft{}, refusal.Invalid("attachments", "The card has too many elements.")
-	case d.Message == "" && d.Title == "":
-		return Draft{}, refusal.Invalid("attachments", "The card has no text.")
-	case d.Message == "":
-		d.Title, d.Message = "", format.Bold(d.Title)
+		return post.Draft{}, refusal.Invalid("attachments", "The card has too many elements.")
+	case d.Body == "" && d.Title == "":
+		return post.Draft{}, refusal.Invalid("attachments", "The card has no text.")
+	case d.Body == "":
+		d.Title, d.Body = "", format.Bold(d.Title)
 	}
 	return d, nil
 }

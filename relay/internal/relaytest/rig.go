@@ -210,7 +210,7 @@ func (r *Rig) Set(application int64, in account.ApplicationInput) {
 }
 
 // Send has a message accepted.
-func (r *Rig) Send(m service.Request) service.Accepted {
+func (r *Rig) Send(m post.Draft) post.Accepted {
 	r.T.Helper()
 	a, err := r.Accept(context.Background(), m)
 	if err != nil {
@@ -222,7 +222,7 @@ func (r *Rig) Send(m service.Request) service.Accepted {
 // Post sends a message and returns its id.
 func (r *Rig) Post(token, text string) int64 {
 	r.T.Helper()
-	return r.Send(service.Request{Token: token, Message: text, Source: "test"}).ID
+	return r.Send(post.Draft{Token: token, Content: post.Content{Body: text}, Source: "test"}).ID
 }
 
 // Withdraw withdraws a message.

@@ -16,10 +16,10 @@ import (
 
 // Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
 // will be delivered; the homeserver is never touched here.
-func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
+func (s *Intake) Accept(ctx context.Context, r post.Draft) (post.Accepted, error) {
 	app, err := s.Sender(ctx, r.Token)
 	if err != nil {
-		return Accepted{}, err
+		return post.Accepted{}, err
 	}
 	return first(s.AcceptAll(ctx, app, r))
 }
@@ -27,23 +27,23 @@ func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
 // AcceptAll accepts several messages of an application, found by [Intake.Sender], in one transaction. If an idempotency key
 // was used for another message, the error reports the conflict and the results still list all messages, because the others are
 // stored.
-func (s *Intake) AcceptAll(ctx context.Context, app *account.App, all ...Request) ([]Accepted, error) {
+func (s *Intake) AcceptAll(ctx context.Context, app *account.App, all ...post.Draft) ([]post.Accepted, error) {
 	accepted, err := s.tryAccept(ctx, app, all, time.Now())
 	return accepted, s.counted(err)
 }
 
 // AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
-func (s *Intake) AcceptFor(ctx context.Context, v account.Principal, id int64, r Request) (Accepted, error) {
+func (s *Intake) AcceptFor(ctx context.Context, v account.Principal, id int64, r post.Draft) (post.Accepted, error) {
 	app, err := s.accounts.AppFor(v, id)
 	if err != nil {
-		return Accepted{}, s.counted(err)
+		return post.Accepted{}, s.counted(err)
 	}
 	return first(s.AcceptAll(ctx, app, r))
 }
 
-func first(all []Accepted, err error) (Accepted, error) {
+func first(all []post.Accepted, err error) (post.Accepted, error) {
 	if err != nil {
-		return Accepted{}, err
+		return post.Accepted{}, err
 	}
 	return all[0], nil
 }
@@ -56,7 +56,7 @@ func (s *Intake) counted(err error) error {
 	return err
 }
 
-func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
+func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]post.Accepted, error) {
 	stored, err := s.prepare(ctx, app, all, now)
 	if err != nil {
 		return nil, err
@@ -73,14 +73,14 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 }
 
 // prepare validates requests and converts them for the store.
-func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, now time.Time) ([]*store.Accept, error) {
+func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]*store.Accept, error) {
 	if err := app.MaySend(); err != nil {
 		return nil, err
 	}
 	row := app.Row()
 	stored := make([]*store.Accept, len(all))
 	for i, r := range all {
-		r.hideTokens(app)
+		hideTokens(app, &r)
 		e, err := s.entry(row, r, now)
 		if err != nil {
 			return nil, err
@@ -106,14 +106,14 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []Request, n
 }
 
 // accepted builds the results for messages that were stored now or earlier.
-func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []Accepted, err error) {
+func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []post.Accepted, err error) {
 	for _, a := range stored {
 		if a.Skipped {
 			s.giveBack(ctx, app, 1)
 			continue
 		}
 		e := &a.Entry
-		out := Accepted{Replay: a.Replay, Conflict: a.Conflict, View: post.View{Entry: *e}}
+		out := post.Accepted{Replay: a.Replay, Conflict: a.Conflict, View: post.View{Entry: *e}}
 		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", post.StateQueued // as it was posted
 		switch {
 		case a.Conflict:
@@ -134,7 +134,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 }
 
 // present adds the current state of a message that was accepted earlier.
-func (s *Intake) present(ctx context.Context, a *Accepted) {
+func (s *Intake) present(ctx context.Context, a *post.Accepted) {
 	m, err := s.store.Message(ctx, a.ID)
 	switch {
 	case err == nil:

@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -22,27 +21,27 @@ func TestAcceptChecks(t *testing.T) {
 	token := r.NewApp("a", "!a:hs").Token
 	tests := []struct {
 		name  string
-		req   service.Request
+		req   post.Draft
 		kind  refusal.Kind
 		field string
 	}{
-		{"good", service.Request{Token: token, Message: "x"}, "", ""},
-		{"no token", service.Request{Message: "x"}, refusal.KindUnauthorized, "token"},
-		{"unknown token", service.Request{Token: "A123", Message: "x"}, refusal.KindUnauthorized, "token"},
-		{"space around the token", service.Request{Token: token + " ", Message: "x"}, refusal.KindUnauthorized, "token"},
-		{"huge token", service.Request{Token: strings.Repeat("A", 1<<20), Message: "x"}, refusal.KindUnauthorized, "token"},
-		{"no message", service.Request{Token: token}, refusal.KindInvalid, "message"},
-		{"blank message", service.Request{Token: token, Message: " \n\t"}, refusal.KindInvalid, "message"},
-		{"only a NUL", service.Request{Token: token, Message: "\x00"}, refusal.KindInvalid, "message"},
-		{"longest message", service.Request{Token: token, Message: strings.Repeat("x", 100)}, "", ""},
-		{"too long", service.Request{Token: token, Message: strings.Repeat("x", 101)}, refusal.KindTooLarge, "message"},
-		{"title too long", service.Request{Token: token, Message: "x", Title: strings.Repeat("x", 11)}, refusal.KindTooLarge, "title"},
-		{"huge extras", service.Request{Token: token, Message: "x", Extras: json.RawMessage(strings.Repeat(" ", 64<<10+1))}, refusal.KindTooLarge, "extras"},
-		{"lowest priority", service.Request{Token: token, Message: "x", Priority: p(-2)}, "", ""},
-		{"priority too low", service.Request{Token: token, Message: "x", Priority: p(-3)}, refusal.KindInvalid, "priority"},
-		{"priority too high", service.Request{Token: token, Message: "x", Priority: p(3)}, refusal.KindInvalid, "priority"},
-		{"odd key", service.Request{Token: token, Message: "x", IdempotencyKey: "a\nb"}, refusal.KindInvalid, "Idempotency-Key"},
-		{"long key", service.Request{Token: token, Message: "x", IdempotencyKey: strings.Repeat("k", 256)}, refusal.KindInvalid, "Idempotency-Key"},
+		{"good", post.Draft{Token: token, Content: post.Content{Body: "x"}}, "", ""},
+		{"no token", post.Draft{Content: post.Content{Body: "x"}}, refusal.KindUnauthorized, "token"},
+		{"unknown token", post.Draft{Token: "A123", Content: post.Content{Body: "x"}}, refusal.KindUnauthorized, "token"},
+		{"space around the token", post.Draft{Token: token + " ", Content: post.Content{Body: "x"}}, refusal.KindUnauthorized, "token"},
+		{"huge token", post.Draft{Token: strings.Repeat("A", 1<<20), Content: post.Content{Body: "x"}}, refusal.KindUnauthorized, "token"},
+		{"no message", post.Draft{Token: token}, refusal.KindInvalid, "message"},
+		{"blank message", post.Draft{Token: token, Content: post.Content{Body: " \n\t"}}, refusal.KindInvalid, "message"},
+		{"only a NUL", post.Draft{Token: token, Content: post.Content{Body: "\x00"}}, refusal.KindInvalid, "message"},
+		{"longest message", post.Draft{Token: token, Content: post.Content{Body: strings.Repeat("x", 100)}}, "", ""},
+		{"too long", post.Draft{Token: token, Content: post.Content{Body: strings.Repeat("x", 101)}}, refusal.KindTooLarge, "message"},
+		{"title too long", post.Draft{Token: token, Content: post.Content{Body: "x", Title: strings.Repeat("x", 11)}}, refusal.KindTooLarge, "title"},
+		{"huge extras", post.Draft{Token: token, Content: post.Content{Body: "x", Extras: strings.Repeat(" ", 64<<10+1)}}, refusal.KindTooLarge, "extras"},
+		{"lowest priority", post.Draft{Token: token, Content: post.Content{Body: "x"}, Priority: p(-2)}, "", ""},
+		{"priority too low", post.Draft{Token: token, Content: post.Content{Body: "x"}, Priority: p(-3)}, refusal.KindInvalid, "priority"},
+		{"priority too high", post.Draft{Token: token, Content: post.Content{Body: "x"}, Priority: p(3)}, refusal.KindInvalid, "priority"},
+		{"odd key", post.Draft{Token: token, Content: post.Content{Body: "x"}, IdempotencyKey: "a\nb"}, refusal.KindInvalid, "Idempotency-Key"},
+		{"long key", post.Draft{Token: token, Content: post.Content{Body: "x"}, IdempotencyKey: strings.Repeat("k", 256)}, refusal.KindInvalid, "Idempotency-Key"},
 	}
 	for _, test := range tests {
 		_, err := r.Accept(ctx, test.req)
@@ -55,7 +54,7 @@ func TestAcceptChecks(t *testing.T) {
 func TestAcceptKeepsTextThatCanBeSent(t *testing.T) {
 	r := relaytest.NewRig(t)
 	token := r.NewApp("a", "!a:hs").Token
-	a, err := r.Accept(ctx, service.Request{Token: token, Title: "t\x00", Message: "a\xff\x00b", Extras: json.RawMessage(`{"a":1}`), ContentType: "Text/Plain; charset=utf-8"})
+	a, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Title: "t\x00", Body: "a\xff\x00b", Extras: `{"a":1}`, ContentType: "Text/Plain; charset=utf-8"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func TestIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		one, two := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
-		req := service.Request{Token: one.Token, Message: "x", IdempotencyKey: "k", Priority: p(1)}
+		req := post.Draft{Token: one.Token, Content: post.Content{Body: "x"}, IdempotencyKey: "k", Priority: p(1)}
 		var mu sync.Mutex
 		ids := map[int64]int{}
 		fresh := 0
@@ -96,7 +95,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("fifty requests at once with one key: ids %v, %d of them fresh", ids, fresh)
 		}
 		other := req
-		other.Message = "y"
+		other.Body = "y"
 		if _, err := r.Accept(ctx, other); refusal.KindOf(err) != refusal.KindConflict {
 			t.Errorf("another message under the key: %v", err)
 		}
@@ -138,7 +137,7 @@ func TestRateLimitOfAnApplication(t *testing.T) {
 		a, b := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
 		send := func(token string, n int) (accepted int) {
 			for range n {
-				_, err := r.Accept(ctx, service.Request{Token: token, Message: "x"})
+				_, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}})
 				switch {
 				case err == nil:
 					accepted++
@@ -173,7 +172,7 @@ func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
 		token := r.NewApp("a", "!a:hs").Token
 		r.Post(token, "x")
 		for range 20 { // the application's share as well
-			if _, err := r.Accept(ctx, service.Request{Token: token, Message: "x"}); refusal.KindOf(err) != refusal.KindUnavailable {
+			if _, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}}); refusal.KindOf(err) != refusal.KindUnavailable {
 				t.Fatalf("the outbox is full: %v", err)
 			}
 		}
@@ -182,7 +181,7 @@ func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
 		r.FillDisk(true)
 		full := strings.Repeat("x", 100_000)
 		for range 20 {
-			if _, err := r.Accept(ctx, service.Request{Token: token, Message: full}); refusal.KindOf(err) != refusal.KindUnavailable {
+			if _, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: full}}); refusal.KindOf(err) != refusal.KindUnavailable {
 				t.Fatalf("the disk is full: %v", err)
 			}
 		}
@@ -200,13 +199,13 @@ func TestFullOutboxRefuses(t *testing.T) {
 		}
 		r.Post(token, "x")
 	}
-	_, err := r.Accept(ctx, service.Request{Token: token, Message: "x"})
+	_, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}})
 	if refusal.KindOf(err) != refusal.KindUnavailable || refused(err).RetryAfter == 0 || !r.Full(ctx) {
 		t.Errorf("a fourth message: %v", err)
 	}
 	r.Start()
 	r.Eventually("there is room after delivery", func() bool {
-		_, err = r.Accept(ctx, service.Request{Token: token, Message: "x"})
+		_, err = r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}})
 		return err == nil
 	})
 }
@@ -218,7 +217,7 @@ func TestFullOutbox_ShareOfAnApplication(t *testing.T) {
 		t.Helper()
 		token, n := r.NewApp(name, "!a:hs").Token, 0
 		for ; n <= 100; n++ {
-			_, err := r.Accept(ctx, service.Request{Token: token, Message: "x", Later: time.Now().Add(time.Hour)})
+			_, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}, Later: time.Now().Add(time.Hour)})
 			if err == nil {
 				continue
 			}
@@ -234,7 +233,7 @@ func TestFullOutbox_ShareOfAnApplication(t *testing.T) {
 	fill("a", 50)
 	fill("b", 25)
 	fill("c", 13)
-	r.Send(service.Request{Token: r.NewApp("d", "!a:hs").Token, Message: "important", Priority: p(2)})
+	r.Send(post.Draft{Token: r.NewApp("d", "!a:hs").Token, Content: post.Content{Body: "important"}, Priority: p(2)})
 }
 
 // TestFullOutbox_ShareOfAnOwner: many applications of one owner leave places for the others.
@@ -249,7 +248,7 @@ func TestFullOutbox_ShareOfAnOwner(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		token := r.NewApp(name, "!a:hs").Token
 		for err = nil; err == nil && n <= 100; n++ {
-			_, err = r.Accept(ctx, service.Request{Token: token, Message: "x", Later: time.Now().Add(time.Hour)})
+			_, err = r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}, Later: time.Now().Add(time.Hour)})
 		}
 		n--
 	}
@@ -257,7 +256,7 @@ func TestFullOutbox_ShareOfAnOwner(t *testing.T) {
 		t.Errorf("one owner has %d of 100: %v", n, err)
 	}
 	for range 5 {
-		r.Send(service.Request{Token: other.Token, Message: "important", Priority: p(2)})
+		r.Send(post.Draft{Token: other.Token, Content: post.Content{Body: "important"}, Priority: p(2)})
 	}
 }
 
@@ -289,7 +288,7 @@ func TestAcceptAll_ApplicationWasDeletedMeanwhile_IsRefused(t *testing.T) {
 	if err := r.DeleteApplication(ctx, r.Admin, made.Application.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.AcceptAll(ctx, app, service.Request{Message: "x"}); refusal.KindOf(err) != refusal.KindUnauthorized {
+	if _, err := r.AcceptAll(ctx, app, post.Draft{Content: post.Content{Body: "x"}}); refusal.KindOf(err) != refusal.KindUnauthorized {
 		t.Errorf("%v, want a refused token", err)
 	}
 }
@@ -298,10 +297,10 @@ func TestAcceptForAnApplicationOfOnesOwn(t *testing.T) {
 	r := relaytest.NewRig(t)
 	anna := r.NewUser("anna")
 	app := r.NewApp("a", "!a:hs").Application
-	if _, err := r.AcceptFor(ctx, anna, app.ID, service.Request{Message: "x"}); refusal.KindOf(err) != refusal.KindNotFound {
+	if _, err := r.AcceptFor(ctx, anna, app.ID, post.Draft{Content: post.Content{Body: "x"}}); refusal.KindOf(err) != refusal.KindNotFound {
 		t.Errorf("somebody else's: %v", err)
 	}
-	if a, err := r.AcceptFor(ctx, r.Admin, app.ID, service.Request{Message: "x", Priority: p(2)}); err != nil || a.Priority != 2 {
+	if a, err := r.AcceptFor(ctx, r.Admin, app.ID, post.Draft{Content: post.Content{Body: "x"}, Priority: p(2)}); err != nil || a.Priority != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -310,15 +309,15 @@ func TestAcceptForAnApplicationOfOnesOwn(t *testing.T) {
 func TestAccept_SameKeyAnotherChange_IsAConflict(t *testing.T) {
 	r := relaytest.NewRig(t)
 	app := r.NewApp("a", "!a:hs")
-	in := service.Request{Token: app.Token, Message: "text", IdempotencyKey: "k", Key: "alert", Change: service.Update}
+	in := post.Draft{Token: app.Token, Content: post.Content{Body: "text"}, IdempotencyKey: "k", Key: "alert", Change: post.Update}
 	for range 2 {
 		r.Send(in)
 	}
-	for name, change := range map[string]func(*service.Request){
-		"resolve":      func(in *service.Request) { in.Change = service.Resolve },
-		"another key":  func(in *service.Request) { in.Key = "other" },
-		"in a thread":  func(in *service.Request) { in.Thread = "t" },
-		"another text": func(in *service.Request) { in.Message = "other" },
+	for name, change := range map[string]func(*post.Draft){
+		"resolve":      func(in *post.Draft) { in.Change = post.Resolve },
+		"another key":  func(in *post.Draft) { in.Key = "other" },
+		"in a thread":  func(in *post.Draft) { in.Thread = "t" },
+		"another text": func(in *post.Draft) { in.Body = "other" },
 	} {
 		other := in
 		change(&other)
@@ -327,7 +326,7 @@ func TestAccept_SameKeyAnotherChange_IsAConflict(t *testing.T) {
 		}
 	}
 	for _, name := range []string{strings.Repeat("x", 256), "a\x00b"} {
-		if _, err := r.Accept(ctx, service.Request{Token: app.Token, Message: "text", Key: name}); refusal.KindOf(err) != refusal.KindInvalid {
+		if _, err := r.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "text"}, Key: name}); refusal.KindOf(err) != refusal.KindInvalid {
 			t.Errorf("the key %.5q: %v", name, err)
 		}
 	}

@@ -12,18 +12,18 @@ import (
 )
 
 // reportOf returns the alert report in a request, nil if it isn't about an alert.
-func reportOf(r Request, e *post.Entry) *post.Report {
-	if r.Change == Create && (r.Retry == 0 || e.Priority < post.MaxPriority || r.Edits != 0) {
+func reportOf(r post.Draft, e *post.Entry) *post.Report {
+	if r.Change == post.Create && (r.Retry == 0 || e.Priority < post.MaxPriority || r.Edits != 0) {
 		return nil
 	}
 	return &post.Report{
-		Own: e.Source == post.SourceRelay, Resolves: e.Resolves, Began: post.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Attachments, e.Resolves),
+		Own: e.Source == post.SourceRelay, Resolves: e.Resolves, Began: post.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Files, e.Resolves),
 		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
 	}
 }
 
 // checkReminders checks the times of reminders.
-func checkReminders(r Request) error {
+func checkReminders(r post.Draft) error {
 	switch {
 	case r.Retry != 0 && r.Retry < post.MinRetry:
 		return refusal.Invalid("retry", "retry must be at least 30 seconds.")

@@ -27,7 +27,7 @@ func TestAttachments(t *testing.T) {
 		all = append(all, a)
 	}
 	all[1].Name = "../a.txt"
-	m := r.Send(service.Request{Token: app.Token, Message: "m", Attachments: all})
+	m := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "m"}, Files: all})
 	got := m.Files()
 	if len(got) != 2 || got[0].Name != "a.txt" || got[0].Type != "text/plain" || got[0].Size != 4 || got[1].Name != "attachment.pdf" || got[1].Type != "application/pdf" {
 		t.Errorf("attachments: %+v", got)
@@ -71,7 +71,7 @@ func TestAttachments_ShareOfAnApplication(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return r.Send(service.Request{Token: app.Token, Message: "m", Attachments: []post.Attachment{a}, Later: time.Now().Add(24 * time.Hour)}).ID, nil
+			return r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "m"}, Files: []post.Attachment{a}, Later: time.Now().Add(24 * time.Hour)}).ID, nil
 		}
 		greedy, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!a:hs")
 		var last int64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/service"
 )
@@ -68,7 +69,7 @@ func TestStream_ManySenders_EachMessageOnceAndInOrder(t *testing.T) {
 	for i, token := range tokens {
 		sending.Go(func() {
 			for n := range each {
-				_, err := relays[i%len(relays)].Accept(context.Background(), service.Request{Token: token, Message: fmt.Sprint(i, " ", n), Source: "test"})
+				_, err := relays[i%len(relays)].Accept(context.Background(), post.Draft{Token: token, Content: post.Content{Body: fmt.Sprint(i, " ", n)}, Source: "test"})
 				if err != nil {
 					t.Error(err)
 				}

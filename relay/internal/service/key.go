@@ -9,13 +9,13 @@ import (
 )
 
 // keyOf returns the idempotency key with the hash of what it stands for; nil without a key.
-func keyOf(r Request, e *post.Entry) *store.Key {
+func keyOf(r post.Draft, e *post.Entry) *store.Key {
 	if r.IdempotencyKey == "" {
 		return nil
 	}
 	content := e.Content
 	content.Priority = 0 // the application's default may change
-	return &store.Key{Key: r.IdempotencyKey, Hash: digest(content, r.Attachments, r.Priority, r.Change, e.Thread, e.Key, r.Edits)}
+	return &store.Key{Key: r.IdempotencyKey, Hash: digest(content, r.Files, r.Priority, r.Change, e.Thread, e.Key, r.Edits)}
 }
 
 // digest hashes a content, its attachments and more. Attachments count by name and content, not by upload. Hashes are

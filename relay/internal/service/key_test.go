@@ -12,9 +12,9 @@ import (
 // Hashes of earlier versions are in databases: a change makes every repeated request a conflict, and every report of an alert news.
 func TestDigest_OfAnEarlierVersion_IsTheSame(t *testing.T) {
 	priority := 1
-	r := Request{
-		IdempotencyKey: "k", Priority: &priority, Change: Update, Edits: 3,
-		Attachments: []post.Attachment{{ID: 9, Name: "a.txt", Type: "text/plain", Size: 1, Sum: []byte{1, 2}}},
+	r := post.Draft{
+		IdempotencyKey: "k", Priority: &priority, Change: post.Update, Edits: 3,
+		Files: []post.Attachment{{ID: 9, Name: "a.txt", Type: "text/plain", Size: 1, Sum: []byte{1, 2}}},
 	}
 	e := &post.Entry{
 		Origin: post.Origin{Thread: "thread", Key: "key"},

@@ -14,7 +14,6 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 )
 
 // quietened is an application with settings.
@@ -27,9 +26,9 @@ func quietened(t *testing.T, r *relaytest.Rig, in account.ApplicationInput) acco
 	return app
 }
 
-func send(t *testing.T, r *relaytest.Rig, token, text string, priority int) service.Accepted {
+func send(t *testing.T, r *relaytest.Rig, token, text string, priority int) post.Accepted {
 	t.Helper()
-	return r.Send(service.Request{Token: token, Message: text, Priority: &priority})
+	return r.Send(post.Draft{Token: token, Content: post.Content{Body: text}, Priority: &priority})
 }
 
 // Of a flood the first message is sent, the others are one, also across a restart. What is important passes.
@@ -53,7 +52,7 @@ func TestFlood(t *testing.T) {
 			}
 		}
 		send(t, r, app.Token, "important", 1)
-		r.Send(service.Request{Token: app.Token, Message: "alert", Key: "k", Change: service.Update})
+		r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "alert"}, Key: "k", Change: post.Update})
 		r.Drained()
 		time.Sleep(window)
 		send(t, r, app.Token, "later", 0)
@@ -102,7 +101,7 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 		first := send(t, r, app.Token, "first", 0)
 		alone := send(t, r, app.Token, "alone", 0)
 		for _, text := range []string{"edited", "edited again"} {
-			if _, err := r.Accept(t.Context(), service.Request{Token: app.Token, Message: text, Edits: alone.ID}); err != nil {
+			if _, err := r.Accept(t.Context(), post.Draft{Token: app.Token, Content: post.Content{Body: text}, Edits: alone.ID}); err != nil {
 				t.Errorf("the only one, %s: %v", text, err)
 			}
 		}
@@ -116,10 +115,10 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 		if _, err := r.Cancel(t.Context(), sender, digest.ID); refusal.KindOf(err) != refusal.KindConflict || !strings.Contains(err.Error(), "digest") {
 			t.Errorf("withdraw one of two: %v", err)
 		}
-		if _, err := r.Accept(t.Context(), service.Request{Token: app.Token, Message: "edited", Edits: digest.ID}); refusal.KindOf(err) != refusal.KindConflict {
+		if _, err := r.Accept(t.Context(), post.Draft{Token: app.Token, Content: post.Content{Body: "edited"}, Edits: digest.ID}); refusal.KindOf(err) != refusal.KindConflict {
 			t.Errorf("edit one of two: %v", err)
 		}
-		r.Send(service.Request{Token: app.Token, Message: "by number", Key: "k", Names: digest.ID, Change: service.Update})
+		r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "by number"}, Key: "k", Names: digest.ID, Change: post.Update})
 		if _, err := r.Cancel(t.Context(), sender, first.ID); err != nil {
 			t.Errorf("one by itself: %v", err)
 		}
@@ -140,7 +139,7 @@ func TestFlood_Delayed(t *testing.T) {
 		app := quietened(t, r, account.ApplicationInput{Digest: &window})
 		r.Start()
 		send(t, r, app.Token, "first", 0)
-		r.Send(service.Request{Token: app.Token, Message: "delayed", Later: time.Now().Add(time.Hour)})
+		r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "delayed"}, Later: time.Now().Add(time.Hour)})
 		send(t, r, app.Token, "m1", 0)
 		time.Sleep(time.Hour - time.Second)
 		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "first|1 more message\n\nm1" {
@@ -178,7 +177,7 @@ func TestQuietHours(t *testing.T) {
 			send(t, r, app.Token, text, i)
 		}
 		high := 1
-		r.Send(service.Request{Token: app.Token, Message: "later", Priority: &high, Later: time.Now().Add(6 * time.Hour)})
+		r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "later"}, Priority: &high, Later: time.Now().Add(6 * time.Hour)})
 		withdrawn := send(t, r, app.Token, "withdrawn", 1)
 		r.Await(withdrawn.ID, post.StateSent)
 		r.Withdraw(withdrawn.ID)

@@ -10,13 +10,13 @@ import (
 )
 
 // Own accepts a message of the relay itself about an application. Limits don't apply.
-func (s *Intake) Own(ctx context.Context, application int64, r Request) error {
+func (s *Intake) Own(ctx context.Context, application int64, r post.Draft) error {
 	app := s.accounts.App(application)
 	if app == nil { // deleted, or made by another relay a moment ago
 		return refusal.NotFound("application")
 	}
 	r.Source = post.SourceRelay
-	stored, err := s.prepare(ctx, app, []Request{r}, time.Now())
+	stored, err := s.prepare(ctx, app, []post.Draft{r}, time.Now())
 	if err == nil {
 		err = s.store.Accept(ctx, stored...)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // priorityOf returns the priority of a message: its own, or the application's default.
-func priorityOf(app *store.Application, r Request) (int, error) {
+func priorityOf(app *store.Application, r post.Draft) (int, error) {
 	if r.Priority == nil {
 		return app.DefaultPriority, nil
 	}
@@ -17,12 +17,4 @@ func priorityOf(app *store.Application, r Request) (int, error) {
 		return p, nil
 	}
 	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be min, low, normal, high or max, or a number from %d to %d.", post.MinPriority, post.MaxPriority))
-}
-
-// gotifyScale returns what is stored of a priority on Gotify's scale.
-func gotifyScale(p *int) int {
-	if p == nil {
-		return 0
-	}
-	return min(max(*p, 0), 10) + 1
 }

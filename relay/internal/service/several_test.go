@@ -10,7 +10,6 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 )
 
 // Another relay has taken the lease, as it does when this one was frozen for a while: this one sends nothing more, names the
@@ -76,7 +75,7 @@ func TestToken_MadeByAnother_IsKnownAtOnce(t *testing.T) {
 		r.Exec(fmt.Sprintf(`UPDATE applications SET token_hash = '\x%x' WHERE id = %d`, sha256.Sum256([]byte(token)), app.Application.ID))
 		r.Exec(`UPDATE revision SET n = n + 1`)
 		r.Post(token, "hello")
-		if _, err := r.Accept(ctx, service.Request{Token: token + "x", Message: "hello", Source: "test"}); refusal.KindOf(err) != refusal.KindUnauthorized {
+		if _, err := r.Accept(ctx, post.Draft{Token: token + "x", Content: post.Content{Body: "hello"}, Source: "test"}); refusal.KindOf(err) != refusal.KindUnauthorized {
 			t.Fatalf("a wrong token: %v", err)
 		}
 	}

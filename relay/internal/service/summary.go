@@ -61,7 +61,7 @@ func (w *watcher) summary(ctx context.Context, app *store.Application, from, to 
 }
 
 // summaryReport lists messages, of which the latest comes first.
-func summaryReport(muted []post.Entry, to time.Time) Request {
+func summaryReport(muted []post.Entry, to time.Time) post.Draft {
 	priority, count := 1, plural.Of(len(muted), "message")
 	if len(muted) > summaryLines {
 		muted, count = muted[:summaryLines], "More than "+plural.Of(summaryLines, "message")
@@ -77,8 +77,8 @@ func summaryReport(muted []post.Entry, to time.Time) Request {
 		}
 		lines = append(lines, post.Time(e.AcceptedAt).In(to.Location()).Format("15:04 ")+format.Line(text, 200))
 	}
-	return Request{
-		Title: "Quiet hours", Message: strings.Join(lines, "\n"), ContentType: format.Plain, Priority: &priority,
+	return post.Draft{
+		Content: post.Content{Title: "Quiet hours", Body: strings.Join(lines, "\n"), ContentType: format.Plain}, Priority: &priority,
 		IdempotencyKey: "relay: quiet hours until " + strconv.FormatInt(to.UnixMilli(), 10),
 	}
 }

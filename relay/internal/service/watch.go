@@ -120,7 +120,7 @@ func isBack(a store.Watched, heard, now int64) bool {
 
 // say posts a report to an application's room. It does nothing if the application may not send because its owner lost the
 // right to the room.
-func (w *watcher) say(ctx context.Context, application int64, r Request) error {
+func (w *watcher) say(ctx context.Context, application int64, r post.Draft) error {
 	err := w.s.Own(ctx, application, r)
 	if err != nil && refusal.KindOf(err) == refusal.KindForbidden {
 		return nil
@@ -129,21 +129,20 @@ func (w *watcher) say(ctx context.Context, application int64, r Request) error {
 }
 
 // lateReport says that an application is silent.
-func lateReport(a store.Watched, heard int64) Request {
+func lateReport(a store.Watched, heard int64) post.Draft {
 	priority := 1
-	return Request{
-		Key: heartbeatKey, Change: Update, Began: post.Time(heard), Priority: &priority, Title: "No heartbeat from " + a.Name,
-		Message: fmt.Sprintf("No heartbeat since %s; one is due every %s.", post.Time(heard).Format("2006-01-02 15:04:05 UTC"), account.Duration(time.Duration(a.Heartbeat)*time.Millisecond)),
+	return post.Draft{
+		Key: heartbeatKey, Change: post.Update, Began: post.Time(heard), Priority: &priority, Content: post.Content{Title: "No heartbeat from " + a.Name, Body: fmt.Sprintf("No heartbeat since %s; one is due every %s.", post.Time(heard).Format("2006-01-02 15:04:05 UTC"), account.Duration(time.Duration(a.Heartbeat)*time.Millisecond))},
 	}
 }
 
 // returnReport says that an application is heard of again, or no longer watched.
-func returnReport(a store.Watched, heard int64) Request {
+func returnReport(a store.Watched, heard int64) post.Draft {
 	priority, text := 0, "The heartbeat is back."
 	if a.Heartbeat == 0 {
 		text = "The heartbeat is not watched any more."
 	}
-	return Request{
-		Key: heartbeatKey, Change: Resolve, Began: post.Time(a.Episode), EventAt: post.Time(heard), Priority: &priority, Title: "Heartbeat of " + a.Name, Message: text,
+	return post.Draft{
+		Key: heartbeatKey, Change: post.Resolve, Began: post.Time(a.Episode), EventAt: post.Time(heard), Priority: &priority, Content: post.Content{Title: "Heartbeat of " + a.Name, Body: text},
 	}
 }

@@ -37,7 +37,7 @@ func TestHeartbeat(t *testing.T) {
 		r := relaytest.NewRig(t)
 		token, id := watched(t, r)
 		r.Start()
-		report := service.Request{Token: token, Message: "alive", Key: "watchdog", Change: service.Update}
+		report := post.Draft{Token: token, Content: post.Content{Body: "alive"}, Key: "watchdog", Change: post.Update}
 		for range 3 {
 			time.Sleep(4 * time.Minute)
 			beat(t, r, id)
@@ -86,7 +86,7 @@ func TestHeartbeat_ClockSetBack(t *testing.T) {
 		r.Exec(`UPDATE alerts SET episode = ` + ahead)
 		time.Sleep(time.Hour)
 		want("silent", 4, "No heartbeat")
-		r.Send(service.Request{Token: token, Message: "alive"})
+		r.Send(post.Draft{Token: token, Content: post.Content{Body: "alive"}})
 		time.Sleep(5 * time.Second)
 		want("a message", 6, "The heartbeat is back.")
 		time.Sleep(time.Hour)
@@ -222,7 +222,7 @@ func TestHeartbeat_KeyOfASender(t *testing.T) {
 		r := relaytest.NewRig(t)
 		token, id := watched(t, r)
 		r.Start()
-		report := service.Request{Token: token, Message: "its own", Key: "heartbeat", Change: service.Update}
+		report := post.Draft{Token: token, Content: post.Content{Body: "its own"}, Key: "heartbeat", Change: post.Update}
 		accept := func() {
 			t.Helper()
 			r.Send(report)
@@ -233,7 +233,7 @@ func TestHeartbeat_KeyOfASender(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		beat(t, r, id)
 		time.Sleep(5 * time.Second)
-		report.Message, report.Change = "over", service.Resolve
+		report.Body, report.Change = "over", post.Resolve
 		accept()
 		r.Drained()
 		got := r.HS.Bodies("!a:hs")

@@ -69,23 +69,23 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 }
 
 // draft makes a message of a mail. The same mail again is the same message.
-func draft(m Mail, token string, files []post.Attachment) service.Request {
-	d := service.Request{Token: token, Source: source, Title: m.Subject, Message: m.Text, ContentType: format.Plain, Attachments: files}
+func draft(m Mail, token string, files []post.Attachment) post.Draft {
+	d := post.Draft{Token: token, Source: source, Content: post.Content{Title: m.Subject, Body: m.Text, ContentType: format.Plain}, Files: files}
 	if m.HTML {
 		d.ContentType = format.HTML
 	}
 	if m.Priority != 0 {
 		d.Priority = &m.Priority
 	}
-	if strings.TrimSpace(d.Message) == "" {
+	if strings.TrimSpace(d.Body) == "" {
 		d.ContentType = format.Plain
 		switch {
 		case d.Title != "":
-			d.Title, d.Message = "", d.Title
+			d.Title, d.Body = "", d.Title
 		case len(files) > 0:
-			d.Message = "An email from " + m.From
+			d.Body = "An email from " + m.From
 		default:
-			d.Message = "An empty email from " + m.From
+			d.Body = "An empty email from " + m.From
 		}
 	}
 	if m.ID != "" {

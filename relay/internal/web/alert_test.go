@@ -2,10 +2,9 @@ package web
 
 import (
 	"context"
+	"slipway/relay/internal/post"
 	"strconv"
 	"testing"
-
-	"slipway/relay/internal/service"
 )
 
 // An open alert is on the overview until it is over; its page shows its history and acknowledges it.
@@ -13,17 +12,17 @@ func TestAlertPages(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	app := b.app("alpha", room)
-	say := func(title string, change service.Change) string {
+	say := func(title string, change post.Change) string {
 		t.Helper()
-		a, err := b.service.Accept(context.Background(), service.Request{Token: app.Token, Title: title, Message: "**text**", Key: "k", Change: change, Source: "test"})
+		a, err := b.service.Accept(context.Background(), post.Draft{Token: app.Token, Content: post.Content{Title: title, Body: "**text**"}, Key: "k", Change: change, Source: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return "/ui/messages/" + strconv.FormatInt(a.ID, 10)
 	}
-	page := say("Disk full", service.Update)
+	page := say("Disk full", post.Update)
 	b.until(page, "accepted it.")
-	say("Disk fuller", service.Update)
+	say("Disk fuller", post.Update)
 	b.get("/ui/")
 	b.want(200, "Open alerts", "Disk fuller", "-acknowledged by")
 	b.until(page, "Edited")
@@ -34,7 +33,7 @@ func TestAlertPages(t *testing.T) {
 	b.want(409, `role="alert"`)
 	b.get("/ui/")
 	b.want(200, "acknowledged by admin")
-	say("Disk is fine", service.Resolve)
+	say("Disk is fine", post.Resolve)
 	b.get("/ui/")
 	b.want(200, "-Open alerts", `<strong>Disk is fine</strong> <span class="text">✅ Resolved after `)
 	b.get(page)

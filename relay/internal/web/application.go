@@ -424,8 +424,8 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		return err
 	}
-	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), service.Request{
-		Title: get("title"), Message: get("message"), ContentType: post.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
+	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), post.Draft{
+		Content: post.Content{Title: get("title"), Body: get("message"), ContentType: post.Format(app.Row().DefaultFormat).MediaType("", "")}, Priority: &priority, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)

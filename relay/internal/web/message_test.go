@@ -10,7 +10,6 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/service"
 )
 
 func TestManyMessages(t *testing.T) {
@@ -192,7 +191,7 @@ func TestPaging(t *testing.T) {
 	b.admin()
 	app := b.app("a", room)
 	for range 60 {
-		if _, err := b.service.Accept(t.Context(), service.Request{Token: app.Token, Message: "m"}); err != nil {
+		if _, err := b.service.Accept(t.Context(), post.Draft{Token: app.Token, Content: post.Content{Body: "m"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +218,7 @@ func TestMessage_Attachments(t *testing.T) {
 	}
 	a.Name = "<b>.txt"
 	v, _ := relaytest.Administrator(b.service)
-	m, err := b.service.AcceptFor(t.Context(), v, 1, service.Request{Message: "m", Attachments: []post.Attachment{a}})
+	m, err := b.service.AcceptFor(t.Context(), v, 1, post.Draft{Content: post.Content{Body: "m"}, Files: []post.Attachment{a}})
 	if err != nil {
 		t.Fatal(err)
 	}

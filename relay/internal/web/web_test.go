@@ -15,6 +15,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/service"
 )
@@ -151,7 +152,7 @@ func (b *browser) app(name, room string) account.IssuedToken {
 // send sends a message and waits until it is final, if that is soon.
 func (b *browser) send(app account.IssuedToken, title, text string) string {
 	b.Helper()
-	a, err := b.service.Accept(b.Context(), service.Request{Token: app.Token, Title: title, Message: text})
+	a, err := b.service.Accept(b.Context(), post.Draft{Token: app.Token, Content: post.Content{Title: title, Body: text}})
 	if err != nil {
 		b.Fatal(err)
 	}

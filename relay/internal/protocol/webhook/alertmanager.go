@@ -18,7 +18,6 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/service"
 )
 
 // Alertmanager is Alertmanager's webhook, version 4 (https://prometheus.io/docs/alerting/latest/configuration/#webhook_config):
@@ -148,14 +147,14 @@ func (in *alerts) ownText() string {
 }
 
 // addOwn adds what the user of Grafana wrote about all alerts to the message of the first, and the title to all.
-func (in *alerts) addOwn(drafts []protocol.Draft) {
+func (in *alerts) addOwn(drafts []post.Draft) {
 	for i := range drafts {
 		d := &drafts[i]
 		if own := in.ownTitle(); own != "" {
 			d.Title = own
 		}
 		if own := in.ownText(); own != "" && i == 0 {
-			d.Message = format.Paragraphs(own) + d.Message
+			d.Body = format.Paragraphs(own) + d.Body
 		}
 	}
 }
@@ -164,7 +163,7 @@ var severities = map[string]int{"critical": 1, "page": 1, "warning": 0, "": 0, "
 
 const maxLabels = 50
 
-func (a *alertReport) draft(server string) protocol.Draft {
+func (a *alertReport) draft(server string) post.Draft {
 	name := firstOf(a.first("summary", "title", "alertname"), "Alert")
 	title, priority := "Firing: ", severities[strings.ToLower(a.Labels["severity"])]
 	details := []string{}
@@ -181,8 +180,8 @@ func (a *alertReport) draft(server string) protocol.Draft {
 		}
 	}
 	d := html(title+format.Line(name, 500), format.Paragraphs(append(details, a.values(), format.Inline(" ", labels...), format.Inline(" · ", a.links(server)...))...), priority)
-	if d.Message == "" {
-		d.Message = format.Text(a.Status)
+	if d.Body == "" {
+		d.Body = format.Text(a.Status)
 	}
 	return a.report(d)
 }
@@ -202,10 +201,10 @@ func (a *alertReport) values() string {
 }
 
 // report makes a draft a report of the alert.
-func (a *alertReport) report(d protocol.Draft) protocol.Draft {
-	d.Key, d.Change, d.Began = a.key(), service.Update, timeOf(a.StartsAt)
+func (a *alertReport) report(d post.Draft) post.Draft {
+	d.Key, d.Change, d.Began = a.key(), post.Update, timeOf(a.StartsAt)
 	if a.resolved() {
-		d.Change, d.EventAt = service.Resolve, timeOf(a.EndsAt)
+		d.Change, d.EventAt = post.Resolve, timeOf(a.EndsAt)
 	}
 	return d
 }

@@ -13,7 +13,6 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/service"
 )
 
 const firing = `{"version":"4","externalURL":"http://am:9093","alerts":[{"status":"firing","labels":{"alertname":"DiskFull","severity":"critical","instance":"db-1"},"annotations":{"summary":"Disk of db-1 is full","description":"4 % <left>","runbook_url":"https://e.org/r"},"startsAt":"2026-11-23T10:00:00Z","endsAt":"0001-01-01T00:00:00Z","generatorURL":"http://prom/g","fingerprint":"f1"}]}`
@@ -29,7 +28,7 @@ func TestAlertmanager(t *testing.T) {
 	if r.Title != "Resolved: Disk of db-1 is full" || *r.Priority != 0 || strings.Contains(text, "Silence") {
 		t.Errorf("%q %d\n%s", r.Title, *r.Priority, text)
 	}
-	if start := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC); d.Change != service.Update || r.Change != service.Resolve || !d.Began.Equal(start) || !r.Began.Equal(start) || !r.EventAt.Equal(start.Add(90*time.Minute)) {
+	if start := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC); d.Change != post.Update || r.Change != post.Resolve || !d.Began.Equal(start) || !r.Began.Equal(start) || !r.EventAt.Equal(start.Add(90*time.Minute)) {
 		t.Errorf("%+v\n%+v", d, r)
 	}
 }
@@ -140,17 +139,17 @@ func TestAlertmanager_ManyAlerts(t *testing.T) {
 		}
 	}
 	whole := b.Drafts[100]
-	_, text := format.Body(whole.ContentType, whole.Message)
-	if whole.Crowd != post.CrowdWhole || whole.Title != "Firing: 100 alerts of Down" || *whole.Priority != 1 || whole.Change != service.Update || whole.Key == "" || strings.Count(text, "instance=web-") != 100 ||
+	_, text := format.Body(whole.ContentType, whole.Body)
+	if whole.Crowd != post.CrowdWhole || whole.Title != "Firing: 100 alerts of Down" || *whole.Priority != 1 || whole.Change != post.Update || whole.Key == "" || strings.Count(text, "instance=web-") != 100 ||
 		!strings.Contains(text, "instance=web-099") || !strings.Contains(text, "7 more alerts") {
 		t.Errorf("%+v\n%s", whole, text)
 	}
 	b, err = submit(t, Alertmanager(), protocol.App{}, alertsJSON(100, "", oneOf("resolved")))
-	if over := b.Drafts[100]; err != nil || over.Title != "Resolved: 100 alerts of Down" || *over.Priority != 0 || over.Change != service.Resolve || over.Key != whole.Key {
+	if over := b.Drafts[100]; err != nil || over.Title != "Resolved: 100 alerts of Down" || *over.Priority != 0 || over.Change != post.Resolve || over.Key != whole.Key {
 		t.Errorf("%+v, %v", over, err)
 	}
 	b, err = submit(t, Alertmanager(), protocol.App{}, alertsJSON(2, `"truncatedAlerts":1,`, oneOf("firing")))
-	if err != nil || len(b.Drafts) != 3 || b.Drafts[0].Crowd != post.CrowdOneOfFew || b.Drafts[2].Crowd != post.CrowdWholeIfOpen || b.Drafts[2].Key != whole.Key || !strings.Contains(b.Drafts[0].Message, "1 more alert of") {
+	if err != nil || len(b.Drafts) != 3 || b.Drafts[0].Crowd != post.CrowdOneOfFew || b.Drafts[2].Crowd != post.CrowdWholeIfOpen || b.Drafts[2].Key != whole.Key || !strings.Contains(b.Drafts[0].Body, "1 more alert of") {
 		t.Errorf("%+v, %v", b.Drafts, err)
 	}
 }
@@ -170,7 +169,7 @@ func TestGrafana_Words(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, text := format.Body(b.Drafts[0].ContentType, b.Drafts[0].Message)
+		_, text := format.Body(b.Drafts[0].ContentType, b.Drafts[0].Body)
 		if text = strings.ReplaceAll(text, "`", ""); b.Drafts[0].Title != tt.wantTitle || text != tt.wantText {
 			t.Errorf("%q\n%s", b.Drafts[0].Title, text)
 		}

@@ -9,7 +9,6 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
-	"slipway/relay/internal/service"
 	"slipway/shared/plural"
 )
 
@@ -37,7 +36,7 @@ func (in *alerts) addWhole(b *protocol.Batch, app protocol.App) {
 }
 
 // whole returns the report of a group: each alert in a line.
-func (in *alerts) whole(app protocol.App) protocol.Draft {
+func (in *alerts) whole(app protocol.App) post.Draft {
 	firing, priority := 0, -2
 	var first, rest []string
 	for i := range in.Alerts {
@@ -61,8 +60,8 @@ func (in *alerts) whole(app protocol.App) protocol.Draft {
 		title = own
 	}
 	d := html(title, format.Paragraphs(in.ownText())+"<ul>"+strings.Join(first, "")+strings.Join(rest, "")+"</ul>", priority)
-	if d.Change = service.Update; firing == 0 {
-		d.Change = service.Resolve
+	if d.Change = post.Update; firing == 0 {
+		d.Change = post.Resolve
 	}
 	if app.CriticalRetry > 0 && slices.ContainsFunc(in.Alerts, func(a alertReport) bool { return a.critical() && !a.resolved() }) {
 		*d.Priority, d.Retry = post.MaxPriority, app.CriticalRetry
@@ -86,8 +85,8 @@ func (a *alertReport) line() string {
 }
 
 // addTruncated adds the number of alerts that the sender left out.
-func (in *alerts) addTruncated(d *protocol.Draft) {
+func (in *alerts) addTruncated(d *post.Draft) {
 	if in.Truncated > 0 {
-		d.Message += fmt.Sprintf("<p>%s of this group left out by the sender (max_alerts).</p>", plural.Of(in.Truncated, "more alert"))
+		d.Body += fmt.Sprintf("<p>%s of this group left out by the sender (max_alerts).</p>", plural.Of(in.Truncated, "more alert"))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
@@ -150,7 +151,7 @@ func parseQuery(r *protocol.Request) (protocol.Batch, error) {
 	if strings.TrimSpace(g.text) == "" {
 		return protocol.Batch{}, refusal.Invalid("msg", "A GET needs its text in the address, as msg, besides title. If it was a POST, a redirect has made a GET of it: use the address that the redirect leads to.")
 	}
-	return one(protocol.Draft{Title: g.title, Message: g.text, Priority: g.priority, ContentType: format.Plain}), nil
+	return one(post.Draft{Content: post.Content{Title: g.title, Body: g.text, ContentType: format.Plain}, Priority: g.priority}), nil
 }
 
 // query takes the parameters of the address, except the token.
@@ -187,38 +188,38 @@ func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protoc
 			return protocol.Batch{}, err
 		}
 	}
-	d := protocol.Draft{Title: g.title, Message: g.text, Priority: g.priority, ContentType: textFormat, IdempotencyKey: r.Header.Get("Idempotency-Key")}
+	d := post.Draft{Content: post.Content{Title: g.title, Body: g.text, ContentType: textFormat}, Priority: g.priority, IdempotencyKey: r.Header.Get("Idempotency-Key")}
 	if kind, known := formats[g.mediaType]; known {
 		d.ContentType = kind
 	}
 	switch {
 	case g.text == "" && g.title == "" && g.html == "" && len(r.Files) > 0:
-		d.Message, d.ContentType = r.FileText(), format.Plain
+		d.Body, d.ContentType = r.FileText(), format.Plain
 	case g.html != "":
-		d.Message, d.ContentType = g.html, format.HTML
+		d.Body, d.ContentType = g.html, format.HTML
 	case g.text == "" && g.title == "" && json.Valid(body):
-		d.Message, d.ContentType = dump(body), format.HTML
+		d.Body, d.ContentType = dump(body), format.HTML
 	case g.text == "" && g.title == "" && len(g.rest) > 0: // a form
-		d.Message, d.ContentType = dump(g.form()), format.HTML
+		d.Body, d.ContentType = dump(g.form()), format.HTML
 	default:
 		g.addRest(&d)
 	}
-	if !utf8.ValidString(d.Message) || strings.TrimSpace(d.Message) == "" && d.Title == "" {
+	if !utf8.ValidString(d.Body) || strings.TrimSpace(d.Body) == "" && d.Title == "" {
 		return protocol.Batch{}, refusal.Invalid("message", "The body has no text that can be shown.")
 	}
-	if d.Message == "" {
-		d.Title, d.Message = "", d.Title
+	if d.Body == "" {
+		d.Title, d.Body = "", d.Title
 	}
 	protocol.AddLinks(&d, g.links)
 	if format.IsWeb(g.url) {
 		switch d.ContentType {
 		case format.HTML:
-			d.Message = format.Paragraphs(d.Message, format.Link("", g.url))
+			d.Body = format.Paragraphs(d.Body, format.Link("", g.url))
 		default:
-			d.Message += "\n\n" + g.url
+			d.Body += "\n\n" + g.url
 		}
 	}
-	d.Attachments = r.Files
+	d.Files = r.Files
 	return one(d), nil
 }
 
@@ -240,7 +241,7 @@ const (
 )
 
 // addRest adds the simple fields that the text doesn't have, such as the pod of an event, in lines below it.
-func (g *generic) addRest(d *protocol.Draft) {
+func (g *generic) addRest(d *post.Draft) {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(g.rest)) {
 		lines = simple(lines, name, g.rest[name], 0)
@@ -248,19 +249,19 @@ func (g *generic) addRest(d *protocol.Draft) {
 	if len(lines) == 0 {
 		return
 	}
-	if d.Message == "" {
-		d.Message, d.ContentType = strings.Join(lines, "\n"), format.Plain
+	if d.Body == "" {
+		d.Body, d.ContentType = strings.Join(lines, "\n"), format.Plain
 		return
 	}
 	switch d.ContentType {
 	case format.Plain:
-		d.Message += "\n\n" + strings.Join(lines, "\n")
+		d.Body += "\n\n" + strings.Join(lines, "\n")
 		return
 	case format.HTML:
 	default:
-		d.Message, _ = format.Body(format.Markdown, d.Message)
+		d.Body, _ = format.Body(format.Markdown, d.Body)
 	}
-	d.Message, d.ContentType = d.Message+format.Paragraphs(format.Text(strings.Join(lines, "\n"))), format.HTML
+	d.Body, d.ContentType = d.Body+format.Paragraphs(format.Text(strings.Join(lines, "\n"))), format.HTML
 }
 
 // simple adds the lines of a value that is neither empty nor too long, and of those in an object.

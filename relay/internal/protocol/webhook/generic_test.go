@@ -35,7 +35,7 @@ func TestGeneric(t *testing.T) {
 		{form, "host=web&state=down", "", "<pre><code class=\"language-json\">{\n  &#34;host&#34;: &#34;web&#34;,\n  &#34;state&#34;: &#34;down&#34;\n}</code></pre>", "text/html", 0},
 	} {
 		d, _ := read(t, Generic(), tt.body, "Content-Type: "+tt.contentType)
-		if d.Title != tt.title || d.Message != tt.message || d.ContentType != tt.kind || (d.Priority == nil) != (tt.priority == 0) || d.Priority != nil && *d.Priority != tt.priority {
+		if d.Title != tt.title || d.Body != tt.message || d.ContentType != tt.kind || (d.Priority == nil) != (tt.priority == 0) || d.Priority != nil && *d.Priority != tt.priority {
 			t.Errorf("%s: %+v", tt.body, d)
 		}
 	}
@@ -61,17 +61,17 @@ func TestApprise_Query(t *testing.T) {
 		if err != nil || len(b.Drafts) != 1 {
 			t.Fatalf("%s: %v", tt.query, err)
 		}
-		if d := b.Drafts[0]; d.Title != tt.title || d.Message != tt.message || d.ContentType != tt.kind || (d.Priority == nil) != (tt.priority == 0) {
+		if d := b.Drafts[0]; d.Title != tt.title || d.Body != tt.message || d.ContentType != tt.kind || (d.Priority == nil) != (tt.priority == 0) {
 			t.Errorf("%s: %+v", tt.query, d)
 		}
 	}
 }
 
 func TestHookshotAndApprise(t *testing.T) {
-	if d, _ := read(t, Hookshot(), `{"text":"**a**","username":"bot"}`, "Content-Type: application/json"); d.Message != "**a**" || d.ContentType != "" {
+	if d, _ := read(t, Hookshot(), `{"text":"**a**","username":"bot"}`, "Content-Type: application/json"); d.Body != "**a**" || d.ContentType != "" {
 		t.Errorf("%+v", d)
 	}
-	if d, _ := read(t, Hookshot(), `{"text":"a","html":"<b>a</b>"}`, "Content-Type: application/json"); d.Message != "<b>a</b>" || d.ContentType != "text/html" {
+	if d, _ := read(t, Hookshot(), `{"text":"a","html":"<b>a</b>"}`, "Content-Type: application/json"); d.Body != "<b>a</b>" || d.ContentType != "text/html" {
 		t.Errorf("%+v", d)
 	}
 	r := &protocol.Request{Request: httptest.NewRequest(http.MethodPost, "/notify", nil)}
@@ -79,7 +79,7 @@ func TestHookshotAndApprise(t *testing.T) {
 	if token, err := Apprise().Token(r); token != "key" || err != nil {
 		t.Errorf("the key in the header: %q, %v", token, err)
 	}
-	if d, _ := read(t, Apprise(), `{"title":"t","body":"b","type":"failure","format":"text"}`, "Content-Type: application/json"); d.Title != "t" || d.Message != "b" || *d.Priority != 1 {
+	if d, _ := read(t, Apprise(), `{"title":"t","body":"b","type":"failure","format":"text"}`, "Content-Type: application/json"); d.Title != "t" || d.Body != "b" || *d.Priority != 1 {
 		t.Errorf("%+v", d)
 	}
 }

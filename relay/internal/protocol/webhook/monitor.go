@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
-	"slipway/relay/internal/service"
 )
 
 // UptimeKuma is the webhook of Uptime Kuma, as JSON or as a form with the field data.
@@ -63,12 +63,12 @@ func kumaEventOf(r *protocol.Request) (in kumaEvent, err error) {
 	return in, err
 }
 
-func (e *kumaEvent) draft() (protocol.Draft, error) {
+func (e *kumaEvent) draft() (post.Draft, error) {
 	if e.Heartbeat == nil || e.Monitor == nil {
 		if e.Msg == "" {
-			return protocol.Draft{}, refusal.Invalid("msg", "The body has neither a heartbeat nor a message.")
+			return post.Draft{}, refusal.Invalid("msg", "The body has neither a heartbeat nor a message.")
 		}
-		return protocol.Draft{Message: e.Msg, ContentType: format.Plain}, nil // a test, or a certificate that expires
+		return post.Draft{Content: post.Content{Body: e.Msg, ContentType: format.Plain}}, nil // a test, or a certificate that expires
 	}
 	state, priority := "changed", 0
 	switch e.Heartbeat.Status {
@@ -83,9 +83,9 @@ func (e *kumaEvent) draft() (protocol.Draft, error) {
 	}
 	d := html(format.Line(e.Monitor.Name, 200)+" "+state, format.Lines(format.Text(firstOf(e.Heartbeat.Msg, e.Msg, state)), webLink(e.Monitor.URL)), priority)
 	if e.Monitor.ID != "" {
-		d.Key, d.Change = "monitor:"+format.Line(e.Monitor.ID.String(), 100), service.Update
+		d.Key, d.Change = "monitor:"+format.Line(e.Monitor.ID.String(), 100), post.Update
 		if e.Heartbeat.Status == 1 {
-			d.Change = service.Resolve
+			d.Change = post.Resolve
 		}
 	}
 	if e.Heartbeat.Time != "" && e.Monitor.ID != "" {
@@ -126,9 +126,9 @@ func Healthchecks() protocol.Protocol {
 			text = format.Lines(text, format.Text("Tags: "+in.Tags))
 		}
 		d := html(format.Line(in.Name, 200)+" is "+format.Line(in.Status, 20), text, priority)
-		d.Key, d.Change = "check:"+format.Line(firstOf(in.Code, in.Name), 200), service.Update
+		d.Key, d.Change = "check:"+format.Line(firstOf(in.Code, in.Name), 200), post.Update
 		if in.Status == "up" {
-			d.Change = service.Resolve
+			d.Change = post.Resolve
 		}
 		if in.Code != "" && in.Now != "" {
 			d.IdempotencyKey = deliveryKey("healthchecks", "", fmt.Appendf(nil, "%q %q %q", in.Code, in.Now, in.Status))
@@ -184,7 +184,7 @@ type servarrTitle struct {
 // maxEpisodes is how many episodes a message lists.
 const maxEpisodes = 10
 
-func (e *servarrEvent) draft() protocol.Draft {
+func (e *servarrEvent) draft() post.Draft {
 	name := firstOf(e.Series.Title, e.Movie.Title, e.Instance, "Sonarr or Radarr")
 	verb, priority := map[string]string{
 		"Grab": "grabbed", "Download": "downloaded", "MovieDelete": "deleted", "SeriesDelete": "deleted", "EpisodeFileDelete": "file deleted", "MovieFileDelete": "file deleted",
@@ -215,8 +215,8 @@ func (e *servarrEvent) draft() protocol.Draft {
 		lines = append(lines, detail)
 	}
 	d := html(format.Line(name, 200)+": "+format.Line(verb, 100), format.Lines(lines...), priority)
-	if d.Message == "" {
-		d.Message = format.Escape(format.Line(verb, 100))
+	if d.Body == "" {
+		d.Body = format.Escape(format.Line(verb, 100))
 	}
 	return d
 }

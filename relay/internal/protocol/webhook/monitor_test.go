@@ -21,15 +21,15 @@ func TestUptimeKuma(t *testing.T) {
 			t.Errorf("%s: %+v %q", body, d, text)
 		}
 	}
-	if d, _ := read(t, UptimeKuma(), `{"heartbeat":null,"monitor":null,"msg":"Testing"}`); d.Message != "Testing" {
+	if d, _ := read(t, UptimeKuma(), `{"heartbeat":null,"monitor":null,"msg":"Testing"}`); d.Body != "Testing" {
 		t.Errorf("%+v", d)
 	}
-	if d, _ := read(t, UptimeKuma(), `{"Title":"Uptime Kuma Alert - shop","Body":"[shop] down"}`, "Content-Type: application/json"); d.Title != "Uptime Kuma Alert - shop" || d.Message != "[shop] down" {
+	if d, _ := read(t, UptimeKuma(), `{"Title":"Uptime Kuma Alert - shop","Body":"[shop] down"}`, "Content-Type: application/json"); d.Title != "Uptime Kuma Alert - shop" || d.Body != "[shop] down" {
 		t.Errorf("a body of the user's own: %+v", d)
 	}
 	for query, want := range map[string]string{"?msg=down&title=Shop&token=x": "down", "": "", "?title=x": ""} {
 		b, err := UptimeKuma().Parse(&protocol.Request{Request: httptest.NewRequest(http.MethodGet, "/hook/uptimekuma/x"+query, nil)}, protocol.App{})
-		if want == "" && refusal.KindOf(err) != refusal.KindInvalid || want != "" && (err != nil || b.Drafts[0].Message != want || b.Drafts[0].Title != "Shop") {
+		if want == "" && refusal.KindOf(err) != refusal.KindInvalid || want != "" && (err != nil || b.Drafts[0].Body != want || b.Drafts[0].Title != "Shop") {
 			t.Errorf("GET %s: %+v, %v", query, b.Drafts, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestHealthchecks(t *testing.T) {
 	if d.Title != "backup is down" || *d.Priority != 1 || d.IdempotencyKey == "" || text == "" {
 		t.Errorf("%+v %q", d, text)
 	}
-	if d, _ := read(t, Healthchecks(), "backup is up"); d.Message != "backup is up" {
+	if d, _ := read(t, Healthchecks(), "backup is up"); d.Body != "backup is up" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -63,7 +63,7 @@ func TestServarr(t *testing.T) {
 	if d, _ := read(t, Servarr(), `{"eventType":"Health","level":"error","message":"no indexer","instanceName":"Radarr"}`); d.Title != "Radarr: health issue" || *d.Priority != 1 {
 		t.Errorf("%+v", d)
 	}
-	if d, _ := read(t, Servarr(), `{"eventType":"Test"}`); d.Message != "test" {
+	if d, _ := read(t, Servarr(), `{"eventType":"Test"}`); d.Body != "test" {
 		t.Errorf("%+v", d)
 	}
 	if _, err := submit(t, Servarr(), protocol.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {

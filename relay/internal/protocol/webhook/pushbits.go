@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/request"
 )
@@ -34,7 +35,7 @@ func PushBits() protocol.Protocol {
 	}
 }
 
-func (a *alertReport) inWordsOfPushBits() protocol.Draft {
+func (a *alertReport) inWordsOfPushBits() post.Draft {
 	state := "[FIR] "
 	if a.resolved() {
 		state = "[RES] "
@@ -50,5 +51,5 @@ func (a *alertReport) inWordsOfPushBits() protocol.Draft {
 		lines = append(lines, "status: "+format.Line(a.Status, 100))
 	}
 	title := format.Line(firstOf(a.first("title", "summary", "alertname"), "Alert"), 500)
-	return a.report(protocol.Draft{Title: state + title, Message: strings.Join(lines, "\n"), ContentType: format.Plain})
+	return a.report(post.Draft{Content: post.Content{Title: state + title, Body: strings.Join(lines, "\n"), ContentType: format.Plain}})
 }

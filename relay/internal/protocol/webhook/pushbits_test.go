@@ -17,7 +17,7 @@ func TestPushBits(t *testing.T) {
 		{`{}`, "[FIR] Alert", "status: ?"},
 	} {
 		d, _ := read(t, PushBits(), `{"version":"4","alerts":[`+tt.alert+`]}`)
-		if d.Title != tt.title || d.Message != tt.message || d.ContentType != "text/plain" || d.Priority != nil || d.Key == "" {
+		if d.Title != tt.title || d.Body != tt.message || d.ContentType != "text/plain" || d.Priority != nil || d.Key == "" {
 			t.Errorf("%s: %+v", tt.alert, d)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
@@ -137,7 +138,7 @@ func (e *registryEvent) isReported() bool {
 	return false
 }
 
-func (e *registryEvent) draft(raw []byte) protocol.Draft {
+func (e *registryEvent) draft(raw []byte) post.Draft {
 	priority, done, where := 0, "pushed", "to"
 	if machine.MatchString(e.Target.Tag) {
 		priority = -1

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 )
 
@@ -44,9 +44,8 @@ func TestRegistryReadsDistributionsPush(t *testing.T) {
 	if err != nil || b.Ignored != 0 || len(b.Drafts) != 1 {
 		t.Fatal(b.Drafts, b.Ignored, err)
 	}
-	want := protocol.Draft{
-		IdempotencyKey: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Title: "team/app:1 pushed",
-		Message: "<code>sha256:8e1c7573a3a2</code>, 3.2 MB, pushed by <code>alice</code> to <code>localhost:5000</code>", ContentType: "text/html", Priority: new(int),
+	want := post.Draft{
+		IdempotencyKey: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Content: post.Content{Title: "team/app:1 pushed", Body: "<code>sha256:8e1c7573a3a2</code>, 3.2 MB, pushed by <code>alice</code> to <code>localhost:5000</code>", ContentType: "text/html"}, Priority: new(int),
 	}
 	if !reflect.DeepEqual(b.Drafts[0], want) {
 		t.Errorf("%+v\nwant %+v", b.Drafts[0], want)
@@ -80,8 +79,8 @@ func TestRegistryMessages(t *testing.T) {
 			t.Errorf("%s: %v, %d messages", tt.event, err, len(b.Drafts))
 			continue
 		}
-		if n := b.Drafts[0]; n.Title != tt.title || n.Message != tt.message {
-			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Message, tt.title, tt.message)
+		if n := b.Drafts[0]; n.Title != tt.title || n.Body != tt.message {
+			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Body, tt.title, tt.message)
 		}
 	}
 }
@@ -93,9 +92,8 @@ const deletedRepository = `{"events":[{"id":"8a5b3c","timestamp":"2026-11-28T07:
 	`"source":{"addr":"node1:5000","instanceID":"75f7085b-d80b-44a8-8772-596fb4776313"}}]}`
 
 func TestRegistryReportsADeletedRepository(t *testing.T) {
-	want := protocol.Draft{
-		IdempotencyKey: "registry:8a5b3c", Title: "web/old deleted",
-		Message: "deleted by <code>ada</code> from <code>registry.example.org</code>", ContentType: "text/html", Priority: new(int),
+	want := post.Draft{
+		IdempotencyKey: "registry:8a5b3c", Content: post.Content{Title: "web/old deleted", Body: "deleted by <code>ada</code> from <code>registry.example.org</code>", ContentType: "text/html"}, Priority: new(int),
 	}
 	for version, fields := range map[string]string{"v1": "", "v2": `"mediaType":"","digest":"","size":0,`} {
 		b, err := parseEnvelope([]byte(strings.Replace(deletedRepository, "%s", fields, 1)))
@@ -139,7 +137,7 @@ func TestRegistryEscapesNames(t *testing.T) {
 			if d.Title != title {
 				t.Errorf("%s of %q: title %q, want %q", action, tt.name, d.Title, title)
 			}
-			html, text := format.Body(d.ContentType, d.Message)
+			html, text := format.Body(d.ContentType, d.Body)
 			want := strings.Join(strings.Fields("sha256:1"+platform+", "+done+" by "+tt.line+" "+where+" "+tt.line), " ")
 			if text != want {
 				t.Errorf("%s of %q: text %q, want %q", action, tt.name, text, want)
@@ -172,7 +170,7 @@ func TestRegistryIgnores(t *testing.T) {
 
 func TestRegistryKeysAndPriorities(t *testing.T) {
 	const target = `"action":"push","target":{"repository":"a","tag":"1"}`
-	read := func(events string) []protocol.Draft {
+	read := func(events string) []post.Draft {
 		t.Helper()
 		b, err := parseEnvelope([]byte(`{"events":[` + events + `]}`))
 		if err != nil {

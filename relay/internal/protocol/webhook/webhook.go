@@ -9,6 +9,7 @@ import (
 	"regexp"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
@@ -57,14 +58,14 @@ func failLater(w http.ResponseWriter, err error) {
 }
 
 // one returns the batch of a single event.
-func one(d protocol.Draft) protocol.Batch { return protocol.Batch{Drafts: []protocol.Draft{d}} }
+func one(d post.Draft) protocol.Batch { return protocol.Batch{Drafts: []post.Draft{d}} }
 
 // ignored is the batch of an event that makes no message.
 var ignored = protocol.Batch{Ignored: 1}
 
 // html returns a draft of a message in HTML.
-func html(title, body string, priority int) protocol.Draft {
-	return protocol.Draft{Title: title, Message: body, ContentType: format.HTML, Priority: &priority}
+func html(title, body string, priority int) post.Draft {
+	return post.Draft{Content: post.Content{Title: title, Body: body, ContentType: format.HTML}, Priority: &priority}
 }
 
 var keyForm = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,90}$`)

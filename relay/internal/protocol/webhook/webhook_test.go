@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/service"
 )
 
 // post parses a request with a protocol.
@@ -26,14 +26,14 @@ func submit(t *testing.T, p protocol.Protocol, app protocol.App, body string, he
 }
 
 // read returns the title and text of the only message of a request.
-func read(t *testing.T, p protocol.Protocol, body string, headers ...string) (protocol.Draft, string) {
+func read(t *testing.T, p protocol.Protocol, body string, headers ...string) (post.Draft, string) {
 	t.Helper()
 	b, err := submit(t, p, protocol.App{}, body, headers...)
 	if err != nil || len(b.Drafts) != 1 {
 		t.Fatalf("%s %v: %v, %d drafts", body, headers, err, len(b.Drafts))
 	}
 	d := b.Drafts[0]
-	_, text := format.Body(d.ContentType, d.Message)
+	_, text := format.Body(d.ContentType, d.Body)
 	return d, text
 }
 
@@ -44,7 +44,7 @@ func all() []protocol.Protocol {
 func TestRepliesAndFailures(t *testing.T) {
 	for _, p := range all() {
 		w := httptest.NewRecorder()
-		p.Reply(w, protocol.Result{Messages: []service.Accepted{{}}, Accepted: 1})
+		p.Reply(w, protocol.Result{Messages: []post.Accepted{{}}, Accepted: 1})
 		if w.Code/100 != 2 {
 			t.Errorf("%s answers %d", p.Name, w.Code)
 		}
@@ -83,13 +83,13 @@ func FuzzProtocols(f *testing.F) {
 			t.Fatalf("%s: %d messages", p.Name, len(b.Drafts))
 		}
 		for _, d := range b.Drafts {
-			if strings.TrimSpace(d.Title+d.Message) == "" || len(d.IdempotencyKey) > 128 && r.Header.Get("Idempotency-Key") == "" {
+			if strings.TrimSpace(d.Title+d.Body) == "" || len(d.IdempotencyKey) > 128 && r.Header.Get("Idempotency-Key") == "" {
 				t.Fatalf("%s: %+v from %q", p.Name, d, body)
 			}
-			if utf8.Valid(body) && !utf8.ValidString(d.Message) {
-				t.Fatalf("%s: %q", p.Name, d.Message)
+			if utf8.Valid(body) && !utf8.ValidString(d.Body) {
+				t.Fatalf("%s: %q", p.Name, d.Body)
 			}
-			if html, _ := format.Body(d.ContentType, d.Message); strings.Contains(html, "<script") || strings.Contains(html, `href="javascript`) {
+			if html, _ := format.Body(d.ContentType, d.Body); strings.Contains(html, "<script") || strings.Contains(html, `href="javascript`) {
 				t.Fatalf("%s: %q renders as %s", p.Name, body, html)
 			}
 		}

@@ -1,0 +1,110 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
+	"slipway/relay/internal/store"
+)
+
+// Filter selects messages. Before is the Next of the page before; Limit is at most MaxPage, and 0 means 50.
+type Filter = store.Filter
+
+// MaxPage is the largest page of a list.
+const MaxPage = 200
+
+// Page is a page of messages, newest first.
+type Page struct {
+	Messages []post.View
+	Next     int64 // Before of the next page, 0 at the end
+}
+
+// hideTokens removes the tokens of the application from all that people see: senders put theirs into titles, and into the addresses that they show.
+func hideTokens(app *account.App, d *post.Draft) {
+	for _, text := range []*string{&d.Title, &d.Body, &d.Note, &d.Thread, &d.Key} {
+		*text = app.HideTokens(*text, d.Token)
+	}
+	d.Extras = app.HideTokens(string(request.Unescape([]byte(d.Extras))), d.Token)
+	for i := range d.Files {
+		d.Files[i].Name = app.HideTokens(d.Files[i].Name, d.Token)
+	}
+}
+
+// hideJoined makes plain text of a body whose markup joins the parts of the request's own token.
+func hideJoined(c *post.Content, token string) {
+	if !post.MayJoin(c.Body, token) {
+		return
+	}
+	_, text := format.Body(c.ContentType, c.Body)
+	if hidden := post.HideToken(text, token); hidden != text {
+		c.Body, c.ContentType = hidden, format.Plain
+	}
+}
+
+const (
+	maxKey    = 255
+	maxExtras = 64 << 10
+)
+
+// entry validates a request and converts it to an outbox entry.
+func (s *Intake) entry(app *store.Application, r post.Draft, now time.Time) (e post.Entry, err error) {
+	title, body := post.Clean(r.Title), post.Clean(r.Body)
+	limits := s.o.Limits
+	switch {
+	case strings.TrimSpace(body) == "":
+		return e, refusal.Invalid("message", "A message is required.")
+	case len(body) > limits.MaxMessage:
+		return e, refusal.TooLarge("message", "A message may have at most", int64(limits.MaxMessage))
+	case len(title) > limits.MaxTitle:
+		return e, refusal.TooLarge("title", "A title may have at most", int64(limits.MaxTitle))
+	case len(r.Extras) > maxExtras:
+		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
+	case len(r.IdempotencyKey) > maxKey || !post.Printable(r.IdempotencyKey):
+		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+	}
+	if err := checkReminders(r); err != nil {
+		return e, err
+	}
+	if r.Change == post.Resolve && !r.Later.IsZero() {
+		return e, refusal.Invalid("delay", "The end of an alert can't be delayed.")
+	}
+	if r.Change != post.Create && r.Key == "" {
+		return e, refusal.Invalid("key", "A key is required: it names what the report is about.")
+	}
+	for field, name := range map[string]string{"thread": r.Thread, "key": r.Key} {
+		if len(name) > maxKey || post.Clean(name) != name {
+			return e, refusal.Invalid(field, fmt.Sprintf("A %s has at most %d bytes of text.", field, maxKey))
+		}
+	}
+	priority, err := priorityOf(app, r)
+	if err != nil {
+		return e, err
+	}
+	attachments, err := s.attached(r.Files)
+	if err != nil {
+		return e, err
+	}
+	at, kind := now.UnixMilli(), post.KindMessage
+	if r.Edits != 0 {
+		kind = post.KindEdit
+	}
+	queued, due := at, int64(0)
+	if r.Later.After(now) {
+		queued, due = r.Later.UnixMilli(), r.Later.UnixMilli()
+	}
+	content := r.Content
+	content.Title, content.Body, content.Priority = title, body, priority
+	content.ContentType, content.Extras, content.Attachments = post.FormatMarkdown.MediaType(r.ContentType, ""), post.Clean(r.Extras), attachments
+	return post.Entry{
+		Kind: kind, Target: r.Edits,
+		Origin:  post.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == post.Resolve, EventAt: post.Millis(r.EventAt)},
+		Content: content,
+		Txn:     post.NewTxn(), QueuedAt: queued, NextAt: due, State: post.StateQueued,
+	}, nil
+}
