@@ -95,6 +95,33 @@ func TestNegativeDurationsAreRefused(t *testing.T) {
 	v.pullAll([]picture{p})
 }
 
+// TestRestore_List: without a repository it lists those from which something was deleted.
+func TestRestore_List(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	v.push(0)
+	v.push(4)
+	v.push(1)
+	config := filepath.Join(t.TempDir(), "config.yml")
+	ok(t, os.WriteFile(config, []byte("version: 0.1\nstorage:\n  filesystem: {rootdirectory: "+v.root+"}\n  delete: {enabled: true, keep: 1h}\n"+
+		"  maintenance: {retention: {rules: [{repositories: ['**'], action: delete, newest: 1}]}}\n"), 0o600))
+	if code, _, stderr := v.command("retention", "apply", "--trust-dates", "--yes", "-c", config); code != 0 {
+		t.Fatal(stderr)
+	}
+	code, stdout, stderr := v.command("restore", "--list", "-c", config)
+	if code != 0 || !strings.Contains(stdout, "r0 ") || !strings.Contains(stdout, "tag t0") || strings.Contains(stdout, "r1") {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+	if code, stdout, _ = v.command("restore", "--list", "--json", "-c", config); code != 0 || !strings.Contains(stdout, `"repository": "r0"`) {
+		t.Errorf("as JSON: %d: %s", code, stdout)
+	}
+	if code, _, stderr = v.command("restore", "r1", "-c", config); code != 1 || stderr != "registry: nothing that was deleted from r1 and can be restored matches\n" {
+		t.Errorf("ended with %d: %s", code, stderr)
+	}
+	if code, _, stderr = v.command("restore", "-c", config); code != 2 || !strings.Contains(stderr, "is missing") {
+		t.Errorf("without a repository: %d: %s", code, stderr)
+	}
+}
+
 // An offline collection could free what a restore puts in place beside it.
 func TestRestoreWaitsForAnOfflineCollection(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}

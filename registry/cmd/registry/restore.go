@@ -29,9 +29,18 @@ func newRestoreCommand() *cobra.Command {
 		Short: "Undo the deletion of a tag, an image or a repository",
 		Long: "Restores, within storage.delete.keep of the deletion, a tag with its image, " +
 			"an image with the tags that pointed at it, or a deleted repository. It undoes the latest matching deletion, or the one named by --deletion. " +
-			"With TAG@DIGEST it points the tag at an earlier image that the repository still has, even if the tag exists. A registry may serve meanwhile.",
-		Args: cobra.ExactArgs(1),
+			"With TAG@DIGEST it points the tag at an earlier image that the repository still has, even if the tag exists. A registry may serve meanwhile. " +
+			"--list alone lists the repositories from which something was deleted.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if list {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return onStorage(cmd, audit.Record{}, func(e *environment) error { return printAllDeleted(cmd, e.Rules, asJSON) })
+			}
 			name, selected, err := parseSelection(args[0])
 			if err != nil {
 				return command.Usage(err)
@@ -77,8 +86,50 @@ func parseSelection(s string) (oci.Name, registry.Selection, error) {
 func explainRestore(err error) error {
 	if e := (*oci.Error)(nil); errors.As(err, &e) && e.Message != "" {
 		return errors.New(e.Message)
+	} else if detail, ok := detailOf(e); ok {
+		return errors.New(detail)
 	}
 	return err
+}
+
+// detailOf returns the detail of an error about something that doesn't exist.
+func detailOf(e *oci.Error) (detail string, ok bool) {
+	if e != nil && oci.IsUnknown(e) {
+		detail, ok = e.Detail.(string)
+	}
+	return detail, ok
+}
+
+// deletedIn is a repository with its latest deletion.
+type deletedIn struct {
+	Repository oci.Name          `json:"repository"`
+	Latest     registry.Deletion `json:"latest"`
+}
+
+// printAllDeleted lists the repositories with deletions that can be undone.
+func printAllDeleted(cmd *cobra.Command, rules *registry.Registry, asJSON bool) error {
+	names, err := rules.Deleted(cmd.Context(), 0, nil)
+	if err != nil {
+		return err
+	}
+	all := []deletedIn{}
+	for _, name := range names {
+		latest, err := rules.Repository(name).Deletions(cmd.Context(), registry.MaxDeletions)
+		if err != nil {
+			return err
+		}
+		if len(latest) > 0 {
+			all = append(all, deletedIn{name, latest[0]})
+		}
+	}
+	return command.Report(cmd, asJSON, map[string]any{"repositories": all}, func(out io.Writer) error {
+		t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "REPOSITORY\tLATEST\tUNTIL\tBY\tCONTENT")
+		for _, d := range all {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", d.Repository, minutes(d.Latest.At), minutes(d.Latest.Until), d.Latest.By, describeDeletion(&d.Latest))
+		}
+		return t.Flush()
+	})
 }
 
 func printRestored(out io.Writer, r registry.Restored) error {

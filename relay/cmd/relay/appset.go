@@ -187,7 +187,9 @@ func newAppShowCommand() *cobra.Command {
 func printSettings(out io.Writer, app map[string]any, names []string) error {
 	for _, name := range names {
 		if name == "owner_id" {
-			name = "owner"
+			if name = "owner"; slices.Contains(names, name) {
+				continue
+			}
 		}
 		value := fmt.Sprint(app[name])
 		if n, ok := app[name].(float64); ok {

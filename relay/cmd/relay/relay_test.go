@@ -248,6 +248,9 @@ func TestUsers(t *testing.T) {
 	d.does(0, "app set berrys --template-title {{.a}} --mention none --priority high --room !c:example.org --config %", "template-title: {{.a}}", "mention: none", "priority: 1", "room: !c:example.org")
 	d.does(0, `app set berrys --template-title "" --config %`, "template-title: none")
 	d.does(0, "app show berrys --config %", "owner: berta", "heartbeat: 1h30m")
+	if strings.Count(d.out, "owner: ") != 1 {
+		t.Errorf("the owner is not shown once:\n%s", d.out)
+	}
 	d.does(0, "app list --config %", "berrys  berta")
 	d.does(0, "app list --json --config %", `"name": "berrys"`)
 	d.does(1, "app set berrys --owner nobody --config %", `no user "nobody"`)
