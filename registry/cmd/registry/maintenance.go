@@ -11,6 +11,7 @@ import (
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
 	"slipway/shared/command"
 	"slipway/shared/logging"
 )
@@ -37,7 +38,16 @@ func onStorage(cmd *cobra.Command, act audit.Record, do func(*environment) error
 			return do(e)
 		})
 	}
-	return errors.Join(err, e.close())
+	return errors.Join(refused(err), e.close())
+}
+
+// refused marks what a rule or a setting refuses.
+func refused(err error) error {
+	var told *oci.Error
+	if errors.As(err, &told) && (told.Code == oci.CodeDenied || told.Code == oci.CodeUnsupported) {
+		return command.Refused(err)
+	}
+	return err
 }
 
 // openEnvironment opens the storage that the configuration names, for a command that

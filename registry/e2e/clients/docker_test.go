@@ -58,7 +58,7 @@ func TestDockerEngine(t *testing.T) {
 		harness.WriteFile(t, filepath.Join(e.Config, "config.json"), harness.JSON(t, map[string]any{
 			"auths": map[string]any{q.Addr: map[string]string{"auth": wrong}},
 		}))
-		if out, err := e.Try("push", ref); err == nil || !strings.Contains(out, "unauthorized: authentication required") {
+		if out, err := e.Try("push", ref); err == nil || !strings.Contains(out, "unauthorized: wrong name or password") {
 			t.Errorf("push with a wrong password: %v\n%s", err, out)
 		}
 		e.Run("login", "-u", "ada", "-p", "secret", q.Addr)

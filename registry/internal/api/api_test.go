@@ -500,7 +500,7 @@ func TestLogLines(t *testing.T) {
 	if first := s.logged("pull")[0]; first["vars.digest"] != d || first["vars.reference"] != "latest" {
 		t.Errorf("pull of a manifest: %v", first)
 	}
-	if e := s.logged("response completed with error")[1]; e["err.code"] != "MANIFEST_INVALID" || e["err.detail"] == nil {
+	if e := s.logged("response completed with error")[1]; e["err.code"] != "MANIFEST_INVALID" || !strings.Contains(fmt.Sprint(e["err.message"]), "not valid JSON") {
 		t.Errorf("error: %v", e)
 	}
 	for _, e := range s.logs.All() {

@@ -56,7 +56,11 @@ func TestEveryRowAsksWhoItIs(t *testing.T) {
 	repositoryRows(func(row *row, path string) {
 		for _, credentials := range []string{"", wrongUser, "Bearer x", "nonsense"} {
 			got := s.do(row.method, path, nil, "Authorization", credentials).wantError(t, 401, oci.CodeUnauthorized, challenge...)
-			if row.method != http.MethodHead && !strings.Contains(string(got.body), "authentication required") {
+			message := "authentication required"
+			if credentials == wrongUser {
+				message = "wrong name or password, or it was revoked or has expired"
+			}
+			if row.method != http.MethodHead && !strings.Contains(string(got.body), message) {
 				t.Errorf("%s %s: %s", row.method, path, got.body)
 			}
 		}

@@ -106,7 +106,7 @@ func unsatisfiable(w http.ResponseWriter, size int64) error {
 	delete(h, "Etag")
 	delete(h, "Cache-Control")
 	h.Set("Content-Range", "bytes */"+strconv.FormatInt(size, 10))
-	return oci.NewError(oci.CodeRangeInvalid, "the range lies outside the blob")
+	return oci.Explain(oci.CodeRangeInvalid, "the range lies outside the blob")
 }
 
 // sendPart sends a part of the blob. An error comes after the answer has

@@ -131,6 +131,10 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	status, list := clientErrors(err)
+	if one := *list[0]; status == http.StatusInternalServerError && one.Code == oci.CodeUnknown && one.Detail == nil {
+		one.Message = one.Text() + "; the log has the cause under request ID " + r.rec.ID()
+		list = oci.Errors{&one}
+	}
 	switch h := w.Header(); {
 	case list[0].RetryAfter > 0:
 		h["Retry-After"] = []string{strconv.Itoa(max(int(list[0].RetryAfter.Seconds()), 1))}

@@ -72,7 +72,7 @@ func (a *API) sendLargeManifest(w http.ResponseWriter, r *request, contentType [
 func unknownTag(err error) error {
 	var e *oci.Error
 	if errors.As(err, &e) && e.Code == oci.CodeTagInvalid {
-		return oci.NewError(oci.CodeManifestUnknown, e.Detail)
+		return oci.Explain(oci.CodeManifestUnknown, e.Message)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (a *API) child(r *request, list *registry.Manifest) (*registry.Manifest, er
 			return a.puller(r).Manifest(r.Context(), oci.Reference{Digest: c.Digest})
 		}
 	}
-	return nil, oci.NewError(oci.CodeManifestUnknown, "the list has no linux/amd64 image, and the accept header does not support lists")
+	return nil, oci.Explain(oci.CodeManifestUnknown, "the list has no linux/amd64 image, and the accept header does not support lists")
 }
 
 // setContentHeaders sets type, digest and entity tag, and returns the latter.
@@ -128,7 +128,7 @@ func preconditionFailed(w http.ResponseWriter, code oci.Code) error {
 	w.Header().Del("Docker-Content-Digest")
 	w.Header().Del("Etag")
 	w.Header().Del("Cache-Control")
-	return &statusError{http.StatusPreconditionFailed, oci.NewError(code, "the content has changed: its digest is not in If-Match")}
+	return &statusError{http.StatusPreconditionFailed, oci.Explain(code, "the content has changed: its digest is not in If-Match")}
 }
 
 func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {

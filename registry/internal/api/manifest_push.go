@@ -66,7 +66,7 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 func extraTags(r *request) ([]oci.Tag, error) {
 	values := r.params()["tag"]
 	if len(values) > maxTagsPerPut {
-		return nil, &statusError{http.StatusRequestURITooLong, oci.NewError(oci.CodeTagInvalid, "more than "+strconv.Itoa(maxTagsPerPut)+" tags in one request")}
+		return nil, &statusError{http.StatusRequestURITooLong, oci.Explain(oci.CodeTagInvalid, "more than "+strconv.Itoa(maxTagsPerPut)+" tags in one request")}
 	}
 	tags := make([]oci.Tag, 0, len(values))
 	for _, v := range values {
@@ -128,5 +128,5 @@ func tooLarge(r *request, limit int64) error {
 	if r.ContentLength <= limit+maxUnread && r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxUnread) // the answer is the same whatever comes
 	}
-	return &statusError{http.StatusRequestEntityTooLarge, oci.NewError(oci.CodeManifestInvalid, "manifest is larger than "+strconv.FormatInt(limit, 10)+" bytes")}
+	return &statusError{http.StatusRequestEntityTooLarge, oci.Explain(oci.CodeManifestInvalid, "manifest is larger than "+strconv.FormatInt(limit, 10)+" bytes")}
 }

@@ -74,14 +74,14 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	}
 	r.change = wanted.Summary()
 	if !r.administers(&wanted) {
-		return oci.NewError(oci.CodeDenied, "a robot can be given rights in those repositories only that its maker administers; one without patterns needs an administrator of the registry")
+		return oci.Explain(oci.CodeDenied, "a robot can get rights only in repositories that you administer")
 	}
 	secret, err := a.opts.Robots.Create(r.Context(), wanted)
 	switch {
 	case errors.Is(err, robot.ErrInvalid):
 		return badRequest(err.Error())
 	case errors.Is(err, robot.ErrExists):
-		return &statusError{http.StatusConflict, oci.NewError(oci.CodeDenied, err.Error())}
+		return &statusError{http.StatusConflict, oci.Explain(oci.CodeDenied, err.Error())}
 	case err != nil:
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
 	if r.grant != nil {
 		by = robot.Maker{Name: r.grant.Caller.String(), ID: r.grant.Caller.ID, Token: r.grant.PersonalToken()}
 		if r.grant.Caller.Kind == access.Robot && old.Name != r.grant.Caller.Name && old.CreatedBy != by.Name {
-			return oci.NewError(oci.CodeDenied, "a robot can rotate itself and the robots that it made")
+			return oci.Explain(oci.CodeDenied, "a robot can rotate itself and the robots that it made")
 		}
 	}
 	secret, err := a.opts.Robots.Rotate(r.Context(), r.last, by)
@@ -140,13 +140,13 @@ func (a *API) managed(w http.ResponseWriter, r *request) (*robot.Robot, error) {
 	case err != nil:
 		return nil, err
 	case !r.administers(&managed):
-		return nil, oci.NewError(oci.CodeDenied, "the robot has rights in repositories that you do not administer")
+		return nil, oci.Explain(oci.CodeDenied, "the robot has rights in repositories that you do not administer")
 	}
 	return &managed, nil
 }
 
 func noRobot() error {
-	return &statusError{http.StatusNotFound, oci.NewError(oci.CodeNameUnknown, "there is no such robot")}
+	return &statusError{http.StatusNotFound, oci.Explain(oci.CodeNameUnknown, "there is no such robot")}
 }
 
 // sendSecret is the one answer that has a robot's secret.

@@ -265,13 +265,13 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	a := row.api
 	if row.endpoint.name != routeHealth && a.opts.Health != nil && !a.opts.Health.Ready() {
 		w.Header().Set("Retry-After", "10")
-		return oci.NewError(oci.CodeUnavailable, "health check failed: see the log, or /debug/health on http.debug.addr")
+		return oci.Explain(oci.CodeUnavailable, "health check failed: see the log, or /debug/health on http.debug.addr")
 	}
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
 	}
 	if row.cors().Refuses(a.origins, r.Request) {
-		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
+		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.Explain(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
 	}
 	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())
 	if err != nil {
@@ -290,13 +290,13 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	switch {
 	case row.writes() && a.opts.ReadOnly:
 		w.Header().Set("Allow", "GET, HEAD")
-		return oci.NewError(oci.CodeUnsupported, "the registry is read-only")
+		return oci.Explain(oci.CodeUnsupported, "the registry is read-only (storage.maintenance.readonly.enabled)")
 	case row.writes() && a.opts.Proxy != nil && a.opts.Proxy.Caches(r.name):
 		w.Header().Set("Allow", "GET, HEAD")
-		return oci.NewError(oci.CodeUnsupported, "the repository is a cache of another registry")
+		return oci.Explain(oci.CodeUnsupported, "the repository is a cache of another registry: push to that one")
 	case row.action == auth.Delete && !a.opts.DeleteEnabled:
 		w.Header().Set("Allow", row.endpoint.allowed())
-		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
+		return oci.Explain(oci.CodeUnsupported, "deletion is off in this registry (storage.delete.enabled)")
 	}
 	err = row.handle(w, r)
 	if r.literal == "" || row.writes() || !oci.IsUnknown(err) && !oci.HasCode(err, oci.CodeDenied) {
@@ -344,7 +344,7 @@ func (r *request) end() {
 
 // notFound answers paths that mean nothing.
 func (a *API) notFound(w http.ResponseWriter, r *request) error {
-	return a.orClean(w, r, &statusError{http.StatusNotFound, &oci.Error{Code: oci.CodeNameUnknown, Message: "no such endpoint"}})
+	return a.orClean(w, r, &statusError{http.StatusNotFound, oci.Explain(oci.CodeNameUnknown, "no such path; the API is below /v2/")})
 }
 
 // methodNotAllowed answers methods that the path has no row for, and OPTIONS,

@@ -67,7 +67,7 @@ func (a *API) postToken(w http.ResponseWriter, r *request) error {
 }
 
 func badRequest(detail string) error {
-	return &statusError{http.StatusBadRequest, oci.NewError(oci.CodeUnsupported, detail)}
+	return &statusError{http.StatusBadRequest, oci.Explain(oci.CodeUnsupported, detail)}
 }
 
 func (a *API) issue(w http.ResponseWriter, r *request, q auth.TokenRequest) error {

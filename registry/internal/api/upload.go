@@ -126,7 +126,7 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 func finalDigest(r *request) (oci.Digest, error) {
 	s := r.param("digest")
 	if s == "" {
-		return "", oci.NewError(oci.CodeDigestInvalid, "the parameter digest is missing")
+		return "", oci.Explain(oci.CodeDigestInvalid, "the parameter digest is missing")
 	}
 	return oci.ParseDigest(s)
 }
@@ -185,7 +185,7 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	at := registry.UploadPoint{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt, Algorithm: st.Algorithm}
 	var up *registry.Upload
 	if stated && ranged && st.Offset != chunk.Start {
-		err = oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.Start, st.Offset))
+		err = oci.Explain(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.Start, st.Offset))
 	} else {
 		if ranged {
 			at.Offset = chunk.Start
@@ -304,7 +304,7 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	case err != nil:
 		return err
 	case src.left > 0 || src.more():
-		return oci.NewError(oci.CodeSizeInvalid, "the length of the body is not that of Content-Range")
+		return oci.Explain(oci.CodeSizeInvalid, "the length of the body is not that of Content-Range")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -206,7 +207,11 @@ func (a *Authorizer) complete(r *http.Request, want Access, err error) error {
 		// without a detail.
 		refusal.Err = oci.NewError(oci.CodeDenied, want.records())
 	} else {
-		refusal.Err = oci.NewError(oci.CodeUnauthorized, want.records())
+		told := oci.NewError(oci.CodeUnauthorized, want.records())
+		if slices.Contains([]Reason{UnknownUser, WrongPassword, RevokedToken, UnknownRobot}, refusal.Reason) {
+			told.Message = wrongCredentials
+		}
+		refusal.Err = told
 	}
 	return refusal
 }

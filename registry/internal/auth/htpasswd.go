@@ -118,5 +118,5 @@ func (h *Htpasswd) stamp(name string) (string, error) {
 }
 
 func later(code oci.Code, reason Reason, c credentials, detail string) *Refusal {
-	return &Refusal{Reason: reason, User: string(c.user), RetryAfter: retryAfter, Err: oci.NewError(code, detail)}
+	return &Refusal{Reason: reason, User: string(c.user), RetryAfter: retryAfter, Err: oci.Explain(code, detail)}
 }

@@ -183,7 +183,7 @@ func robotRefusal(user string, err error) error {
 	case errors.Is(err, errMakerGone):
 		return &Refusal{Reason: MakerGone, User: user}
 	case errors.Is(err, document.ErrUnread):
-		return &Refusal{Reason: RobotsUnread, User: user, Cause: err, RetryAfter: retryAfter, Err: oci.NewError(oci.CodeUnavailable, "robots cannot log in at the moment")}
+		return &Refusal{Reason: RobotsUnread, User: user, Cause: err, RetryAfter: retryAfter, Err: oci.Explain(oci.CodeUnavailable, "robots cannot log in at the moment")}
 	default:
 		return err
 	}

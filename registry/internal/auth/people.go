@@ -90,7 +90,7 @@ func tokenRefusal(who *access.Caller, err error) error {
 	}
 	return &Refusal{
 		Reason: TokensUnread, User: who.String(), Cause: err, RetryAfter: retryAfter,
-		Err: oci.NewError(oci.CodeUnavailable, "personal access tokens cannot be checked at the moment"),
+		Err: oci.Explain(oci.CodeUnavailable, "personal access tokens cannot be checked at the moment"),
 	}
 }
 

@@ -85,7 +85,7 @@ type holder struct {
 // is a *Refusal, an *oci.Error, or the context's.
 func (s *Service) Issue(r *http.Request, q TokenRequest) (Issued, error) {
 	if q.Service != "" && q.Service != s.opts.Service {
-		return Issued{}, oci.NewError(oci.CodeUnsupported, "this service gives out tokens for "+strconv.Quote(s.opts.Service))
+		return Issued{}, oci.Explain(oci.CodeUnsupported, "this service gives out tokens for "+strconv.Quote(s.opts.Service))
 	}
 	h, err := s.identify(r, q)
 	if err != nil {
@@ -162,13 +162,15 @@ func (s *Service) identify(r *http.Request, q TokenRequest) (holder, error) {
 	return holder{caller: p.caller, stamp: p.stamp, fresh: p.fresh}, nil
 }
 
+const wrongCredentials = "wrong name or password, or it was revoked or has expired"
+
 // complete adds to a refusal what the client is told.
 func (s *Service) complete(err error) error {
 	var refusal *Refusal
 	if errors.As(err, &refusal) && refusal.Err == nil {
 		refusal.Challenge = "Basic realm=" + strconv.Quote(s.opts.Service)
 		// Without a detail, Docker's engine would ask again for most of a minute.
-		refusal.Err = oci.NewError(oci.CodeUnauthorized, "wrong name or password, or a credential that was revoked or has expired")
+		refusal.Err = oci.Explain(oci.CodeUnauthorized, wrongCredentials)
 	}
 	return err
 }

@@ -103,7 +103,7 @@ func (w *Workloads) login(ctx context.Context, raw string) (who access.Caller, s
 	if errors.Is(err, oidc.ErrUnavailable) {
 		return access.Caller{}, "", &Refusal{
 			Reason: IssuerUnavailable, User: WorkloadUser, Cause: err, RetryAfter: retryAfter,
-			Err: oci.NewError(oci.CodeUnavailable, "the keys of the token's issuer cannot be fetched at the moment"),
+			Err: oci.Explain(oci.CodeUnavailable, "the keys of the token's issuer cannot be fetched at the moment"),
 		}
 	}
 	if err != nil {

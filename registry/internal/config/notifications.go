@@ -77,7 +77,7 @@ func (n *Notifications) validate(p *config.Problems) {
 		p.Addf("notifications.queue.directory", "%q is not an absolute path", d)
 	}
 	if len(n.Endpoints) > maxEndpoints {
-		p.Addf("notifications.endpoints", "are more than %d", maxEndpoints)
+		p.Addf("notifications.endpoints", "at most %d are allowed", maxEndpoints)
 	}
 	seen := map[string]bool{}
 	for i := range n.Endpoints {

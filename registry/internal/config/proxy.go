@@ -208,7 +208,7 @@ func (u *ProxyUpstream) validate(p *config.Problems, at string) {
 	if u.Exec != nil {
 		required(p, at+".exec.command", u.Exec.Command)
 		if u.Username != "" {
-			p.Addf(at+".exec", "and username exclude each other")
+			p.Addf(at+".exec", "use exec or username, not both")
 		}
 	}
 	if u.Username == "" && !u.Password.Empty() {

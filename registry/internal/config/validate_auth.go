@@ -16,7 +16,7 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 	case a.HTPasswd == nil && a.OIDC == nil && a.None == nil && a.Token == nil && a.Service == nil:
 		p.Addf("auth", "names nothing; write auth: none to let everybody do everything")
 	case a.None != nil && (a.HTPasswd != nil || a.OIDC != nil || a.Token != nil || a.Service != nil):
-		p.Addf("auth", "names none beside another kind; keep one")
+		p.Addf("auth", "none can't stand beside another kind; keep one")
 	case a.Token != nil && (a.HTPasswd != nil || a.OIDC != nil || a.Service != nil):
 		p.Addf("auth", "names token beside htpasswd, oidc or service: tokens come from one token server; leave token out to use the one inside the registry")
 	}

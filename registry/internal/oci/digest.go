@@ -26,7 +26,7 @@ const unsupportedAlgorithm = "unsupported digest algorithm"
 func ParseAlgorithm(s string) (Algorithm, error) {
 	a := Algorithm(s)
 	if a.hexLen() == 0 {
-		return "", NewError(CodeDigestInvalid, unsupportedAlgorithm)
+		return "", Explain(CodeDigestInvalid, unsupportedAlgorithm)
 	}
 	return a, nil
 }
@@ -64,7 +64,7 @@ type Digest string
 // with CodeDigestInvalid.
 func ParseDigest(s string) (Digest, error) {
 	if problem := digestProblem(s); problem != "" {
-		return "", NewError(CodeDigestInvalid, problem)
+		return "", Explain(CodeDigestInvalid, problem)
 	}
 	return Digest(s), nil
 }

@@ -72,8 +72,18 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// NewError returns an error of the code whose detail describes what is wrong.
+// NewError returns an error of the code with its usual message and a detail.
 func NewError(code Code, detail any) *Error { return &Error{Code: code, Detail: detail} }
+
+// Explain returns an error of the code whose message is a sentence that says what is wrong: clients print the message and
+// drop the detail.
+func Explain(code Code, sentence string) *Error {
+	e := &Error{Code: code, Message: sentence}
+	if code == CodeDenied || code == CodeUnauthorized {
+		e.Detail = sentence // without a detail Docker's engine asks again for most of a minute
+	}
+	return e
+}
 
 // Text is the message for the client.
 func (e *Error) Text() string {
@@ -86,7 +96,7 @@ func (e *Error) Text() string {
 // Error is the form for logs: code, detail and cause.
 func (e *Error) Error() string {
 	s := string(e.Code) + ": " + e.Text()
-	if d, ok := e.Detail.(string); ok && d != "" {
+	if d, ok := e.Detail.(string); ok && d != "" && d != e.Message {
 		s += ": " + d
 	}
 	if e.Err != nil {

@@ -223,7 +223,7 @@ func (d *Descriptor) check() error {
 }
 
 func invalid(format string, args ...any) *Error {
-	return NewError(CodeManifestInvalid, fmt.Sprintf(format, args...))
+	return Explain(CodeManifestInvalid, fmt.Sprintf(format, args...))
 }
 
 // References is everything that stored content of a manifest, of whatever kind

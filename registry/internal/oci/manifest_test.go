@@ -69,7 +69,7 @@ func TestParseManifest(t *testing.T) {
 				return
 			}
 			var e *Error
-			if !errors.As(err, &e) || e.Code != CodeManifestInvalid || !strings.Contains(fmt.Sprint(e.Detail), c.wrong) {
+			if !errors.As(err, &e) || e.Code != CodeManifestInvalid || !strings.Contains(e.Text(), c.wrong) {
 				t.Fatalf("error %v, want MANIFEST_INVALID with %q", err, c.wrong)
 			}
 		})

@@ -15,10 +15,10 @@ type Name string
 // CodeNameInvalid.
 func ParseName(s string) (Name, error) {
 	if len(s) > MaxNameLength {
-		return "", NewError(CodeNameInvalid, fmt.Sprintf("repository name is longer than %d characters", MaxNameLength))
+		return "", Explain(CodeNameInvalid, fmt.Sprintf("repository name is longer than %d characters", MaxNameLength))
 	}
 	if !validName(s) {
-		return "", NewError(CodeNameInvalid, "repository name must be lower-case components of [a-z0-9] joined by '.', '_', '__' or '-', separated by '/'")
+		return "", Explain(CodeNameInvalid, "repository name must be lower-case components of [a-z0-9] joined by '.', '_', '__' or '-', separated by '/'")
 	}
 	return Name(s), nil
 }

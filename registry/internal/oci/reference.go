@@ -12,7 +12,7 @@ type Tag string
 // CodeTagInvalid.
 func ParseTag(s string) (Tag, error) {
 	if !validTag(s) {
-		return "", NewError(CodeTagInvalid, "tag must match [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+		return "", Explain(CodeTagInvalid, "tag must match [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 	}
 	return Tag(s), nil
 }

@@ -99,12 +99,12 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-func unsupported(detail string) error { return oci.NewError(oci.CodeUnsupported, detail) }
+func unsupported(detail string) error { return oci.Explain(oci.CodeUnsupported, detail) }
 
 // writable returns an error if the registry is read-only.
 func (r *Registry) writable() error {
 	if r.opts.ReadOnly {
-		return unsupported("the registry is read-only")
+		return unsupported("the registry is read-only (storage.maintenance.readonly.enabled)")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 		return err
 	}
 	if got := u.alg.Digest(u.hash.Sum(nil)); got != d {
-		return oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the content has the digest %s, not %s", got, d))
+		return oci.Explain(oci.CodeDigestInvalid, fmt.Sprintf("the content has the digest %s, not %s", got, d))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ type mountSource struct {
 
 func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (mountSource, error) {
 	if canPull != nil && !canPull(from) {
-		return mountSource{}, oci.NewError(oci.CodeDenied, "the caller may not pull from the repository that has the blob")
+		return mountSource{}, oci.Explain(oci.CodeDenied, "the caller may not pull from the repository that has the blob")
 	}
 	desc, target, err := r.reg.Repository(from).healthyBlob(ctx, d)
 	return mountSource{desc, target}, err

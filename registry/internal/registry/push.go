@@ -113,7 +113,7 @@ func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) 
 		return oci.SHA256.FromBytes(body), nil
 	}
 	if got := want.Algorithm().FromBytes(body); got != want {
-		return "", oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the manifest has the digest %s, not %s", got, want))
+		return "", oci.Explain(oci.CodeDigestInvalid, fmt.Sprintf("the manifest has the digest %s, not %s", got, want))
 	}
 	return want, nil
 }

@@ -102,7 +102,7 @@ func (r Repository) deletable() error {
 		return err
 	}
 	if !r.reg.opts.DeleteEnabled {
-		return unsupported("deletion is disabled")
+		return unsupported("deletion is off in this registry (storage.delete.enabled)")
 	}
 	return nil
 }

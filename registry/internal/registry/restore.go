@@ -100,7 +100,7 @@ func (r Repository) choose(ctx context.Context, all []kept, s Selection) (*kept,
 			return d, nil
 		}
 	}
-	return nil, oci.NewError(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
+	return nil, oci.Explain(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
 }
 
 // restore is one restore under way.

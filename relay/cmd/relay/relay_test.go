@@ -329,7 +329,7 @@ func TestSendDuringRestart(t *testing.T) {
 		t.Errorf("sent while the relay was away: %s", got)
 	}
 	d.does(0, "send --idempotency-key k1 hello", "message 1 queued")
-	d.does(3, "send --idempotency-key k1 another", "This key was used for another message")
+	d.does(3, "send --idempotency-key k1 another", "This idempotency key was used for another message")
 	d.does(0, "send hello", "message 2 queued")
 	if code := stop(); code != 0 {
 		t.Errorf("exit code %d", code)

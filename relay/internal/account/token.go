@@ -26,7 +26,7 @@ func (s *Accounts) ByToken(ctx context.Context, token string, now time.Time) (*A
 	return lookUp(ctx, s, token, func() *App { return s.cache.byToken(token, now) })
 }
 
-var errToken = &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The token is not valid."}
+var errToken = &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "No application or client has this token; was it replaced?"}
 
 // lookUp finds the bearer of a token, also one that another relay has just created.
 func lookUp[T any](ctx context.Context, s *Accounts, token string, find func() *T) (*T, error) {

@@ -124,7 +124,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash st
 		return User{}, refusal.NotFound("user")
 	}
 	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.cache.admins() < 2 {
-		return User{}, refusal.Conflict("is_admin", "This is the last administrator.")
+		return User{}, refusal.Conflict("is_admin", "This is the last administrator: make another user one first.")
 	}
 	before := row.Name
 	if err := s.setUser(ctx, &row, UserInput{Name: in.Name, MatrixID: in.MatrixID, Admin: in.Admin}); err != nil {
@@ -171,7 +171,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 		return err
 	}
 	if row.IsAdmin && s.cache.admins() < 2 {
-		return refusal.Conflict("", "This is the last administrator.")
+		return refusal.Conflict("", "This is the last administrator: make another user one first.")
 	}
 	var apps []int64
 	for _, a := range s.cache.all(func(a *store.Application) bool { return a.OwnerID == id }) {
@@ -180,7 +180,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 	err = s.deleteApplications(ctx, func(tx *store.Tx) error {
 		err := tx.DeleteUser(id)
 		if errors.Is(err, store.ErrLastAdmin) {
-			return refusal.Conflict("", "This is the last administrator.")
+			return refusal.Conflict("", "This is the last administrator: make another user one first.")
 		}
 		return err
 	}, apps...)
@@ -199,7 +199,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 			return err
 		}
 		if strings.Contains(name, ":") {
-			return refusal.Invalid("name", "A user's name has no colon: HTTP Basic ends the name there.")
+			return refusal.Invalid("name", "A user's name can't contain a colon.")
 		}
 		row.Name = name
 	}

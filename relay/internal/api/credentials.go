@@ -52,7 +52,7 @@ func (a *API) session(r *http.Request) (v account.Principal, ok bool, err error)
 		return v, false, err
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !sameToken(s.CSRF, r.Header.Get("X-CSRF-Token")) {
-		return v, false, &refusal.Error{Kind: refusal.KindForbidden, Message: "The header X-CSRF-Token must hold the session's CSRF token."}
+		return v, false, &refusal.Error{Kind: refusal.KindForbidden, Message: "The header X-CSRF-Token must hold the session's CSRF token, which each page has in its forms (csrf)."}
 	}
 	return v, true, nil
 }

@@ -68,7 +68,7 @@ func TestRegistryHookRefuses(t *testing.T) {
 		sentence   string
 	}{
 		{"no token", good, nil, 401, "A token is required."},
-		{"a wrong token", good, []string{"X-Gotify-Key: Awrong"}, 401, "The token is not valid."},
+		{"a wrong token", good, []string{"X-Gotify-Key: Awrong"}, 401, "No application or client has this token; was it replaced?"},
 		{"no token, broken", "{", nil, 401, "A token is required."},
 		{"two tokens", good, []string{bearer, "Authorization: Bearer other"}, 401, "two different"},
 		{"no JSON", "{", []string{bearer}, 400, "not an envelope of a registry's events: unexpected end"},

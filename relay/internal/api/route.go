@@ -267,6 +267,7 @@ func (row *row) refuse(w http.ResponseWriter, rec *logging.Recorder, r *http.Req
 	if rec.Began() {
 		panic(http.ErrAbortHandler)
 	}
+	w.Header().Set("X-Request-Id", rec.ID())
 	row.fail(w, err)
 }
 

@@ -127,7 +127,7 @@ func (a *API) authenticator(r *http.Request, v account.Principal) func(context.C
 			var is account.Principal
 			if is, err = a.user(r); err == nil {
 				if is.Admin = is.Admin && v.Admin; is != v { // no administrator any more
-					err = refusal.Forbidden("The user has other rights.")
+					err = refusal.Forbidden("Your rights have changed: connect again.")
 				}
 			}
 		}

@@ -42,6 +42,9 @@ type Problem struct {
 // WriteError answers with the part of err that a client may read.
 func WriteError(w http.ResponseWriter, err error) {
 	p := ProblemOf(err)
+	if id := w.Header().Get("X-Request-Id"); p.Code == string(refusal.KindInternal) && id != "" {
+		p.Description = "An internal error occurred; the relay's log has the cause under request " + id + "."
+	}
 	RefusalHeaders(w, err)
 	WriteJSON(w, p.ErrorCode, p)
 }

@@ -117,7 +117,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", post.StateQueued // as it was posted
 		switch {
 		case a.Conflict:
-			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
+			err = refusal.Conflict("Idempotency-Key", "This idempotency key was used for another message: give that one a key of its own.")
 			s.giveBack(ctx, app, 1)
 		case a.Gone:
 			err = errWithdrawn

@@ -143,7 +143,7 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		ok, err := tx.Requeue(id, time.Now().UnixMilli())
 		if err == nil && !ok {
-			err = refusal.Conflict("", "Only a message that is "+post.OneOf(post.RedeliverableStates)+" can be delivered again.")
+			err = refusal.Conflict("", "Only a message that is "+post.OneOf(post.RedeliverableStates)+" can be redelivered.")
 		}
 		return err
 	})

@@ -104,10 +104,10 @@ func Chunk(r *http.Request) (chunk Span, ok bool, err error) {
 	}
 	chunk, ok = parseChunk(sent)
 	if !ok {
-		return Span{}, false, oci.NewError(oci.CodeRangeInvalid, "Content-Range must be <first byte>-<last byte>")
+		return Span{}, false, oci.Explain(oci.CodeRangeInvalid, "Content-Range must be <first byte>-<last byte>")
 	}
 	if r.ContentLength >= 0 && r.ContentLength != chunk.Length {
-		return Span{}, false, oci.NewError(oci.CodeSizeInvalid, "Content-Range and Content-Length differ")
+		return Span{}, false, oci.Explain(oci.CodeSizeInvalid, "Content-Range and Content-Length differ")
 	}
 	return chunk, true, nil
 }

@@ -181,17 +181,17 @@ func (s Signer) Read(token string, name oci.Name, id string) (UploadState, error
 	var st UploadState
 	raw, err := base64.URLEncoding.DecodeString(token)
 	if err != nil || len(raw) < sha256.Size {
-		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
+		return st, oci.Explain(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
 	}
 	mac, doc := raw[:sha256.Size], raw[sha256.Size:]
 	if !hmac.Equal(mac, s.mac(doc)) {
-		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is not signed by this registry")
+		return st, oci.Explain(oci.CodeBlobUploadInvalid, "the upload's state is not signed by this registry")
 	}
 	if err := json.Unmarshal(doc, &st); err != nil {
-		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
+		return st, oci.Explain(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
 	}
 	if st.Name != name || st.UUID != id {
-		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state belongs to another upload")
+		return st, oci.Explain(oci.CodeBlobUploadInvalid, "the upload's state belongs to another upload")
 	}
 	return st, nil
 }

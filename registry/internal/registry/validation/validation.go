@@ -60,14 +60,14 @@ func (v *Rules) CheckClass(m *oci.Manifest, granted []string) error {
 	}
 	class := mediaClass(m)
 	if class == "" {
-		return oci.NewError(oci.CodeDenied, fmt.Sprintf("unknown manifest class for %.200s", m.Config.MediaType))
+		return oci.Explain(oci.CodeDenied, fmt.Sprintf("unknown manifest class for %.200s", m.Config.MediaType))
 	}
 	if !slices.Contains(v.Classes, class) {
-		return oci.NewError(oci.CodeDenied, "registry does not allow "+class+" manifest")
+		return oci.Explain(oci.CodeDenied, "registry does not allow "+class+" manifest")
 	}
 	allows := func(c string) bool { return c == class || c == "" && class == classImage }
 	if granted != nil && !slices.ContainsFunc(granted, allows) {
-		return oci.NewError(oci.CodeDenied, "repository not authorized for "+class+" manifest")
+		return oci.Explain(oci.CodeDenied, "repository not authorized for "+class+" manifest")
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (v *Rules) CheckURLs(d *oci.Descriptor) error {
 	}
 	for _, u := range d.URLs {
 		if !v.allows(u) {
-			return oci.NewError(oci.CodeManifestInvalid, fmt.Sprintf("layer %s has a URL that is not allowed here", d.Digest))
+			return oci.Explain(oci.CodeManifestInvalid, fmt.Sprintf("layer %s has a URL that is not allowed here", d.Digest))
 		}
 	}
 	return nil
