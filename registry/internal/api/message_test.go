@@ -24,7 +24,7 @@ func TestErrors_MessagesSayWhy(t *testing.T) {
 	if e := oci.Explain(oci.CodeDenied, "no"); e.Detail == nil {
 		t.Error("a refusal without a detail: Docker's engine repeats the upload for a minute")
 	}
-	if status, list := told(http.ErrBodyNotAllowed); status != http.StatusInternalServerError || list[0].Code != oci.CodeUnknown {
+	if status, list := clientErrors(http.ErrBodyNotAllowed); status != http.StatusInternalServerError || list[0].Code != oci.CodeUnknown {
 		t.Errorf("%d %v", status, list)
 	}
 }
