@@ -38,6 +38,7 @@ type makers struct {
 	log    *zap.Logger
 
 	users   *users
+	before  *users    // the reading before; nil at the start
 	changed time.Time // by the file's own times
 	seen    time.Time // when the change was noticed
 	due     time.Time // when to look next; zero means after the next change
@@ -56,7 +57,10 @@ func (m *makers) endOrphans(ctx context.Context) (failed error) {
 		return nil //nolint:nilerr // reading the file says so
 	}
 	if users != m.users || !changed.Equal(m.changed) {
-		m.users, m.changed, m.seen, m.due = users, changed, time.Now(), time.Now()
+		if users != m.users {
+			m.users, m.before = users, m.users
+		}
+		m.changed, m.seen, m.due = changed, time.Now(), time.Now()
 	}
 	if m.due.IsZero() || time.Now().Before(m.due) {
 		return nil
@@ -71,7 +75,8 @@ func (m *makers) endOrphans(ctx context.Context) (failed error) {
 		if maker.Kind != access.User || r.CreatedBy == "" || r.Orphaned || users.names(maker.Name) {
 			continue
 		}
-		if r.Created.After(changed.Add(settle)) {
+		was := m.missing[maker.Name] || m.before != nil && m.before.names(maker.Name)
+		if !was && r.Created.After(changed.Add(settle)) {
 			continue // this copy of the file may be older than the maker
 		}
 		if missing[maker.Name] = true; !m.missing[maker.Name] {

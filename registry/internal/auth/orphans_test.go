@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -91,6 +93,35 @@ func TestRobots_OfAReusedName(t *testing.T) {
 		}
 		if secret, err = s.robots.Rotate(t.Context(), "ci", robot.Maker{Name: "alice"}); err != nil || !works() {
 			t.Errorf("removed %s: with another secret it doesn't work: %v", name, err)
+		}
+	}
+}
+
+// A robot made after the password file was changed may have a maker whom this copy of the file doesn't have yet, but not one whom it had:
+// a link to an old copy has taken its place.
+func TestRobots_MadeAfterTheFile(t *testing.T) {
+	s := newService(t)
+	for name, maker := range map[string]string{"of-alice": "alice", "of-carol": "carol"} {
+		r, err := json.Marshal(robot.Robot{Name: name, CreatedBy: maker, Created: time.Now().Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.Apply(t.Context(), nil, storage.Stage{{Key: layout.Robots + "/" + name, Content: r}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &makers{logins: s.Authorizer.opts.Logins, log: zap.NewNop()}
+	for range 2 {
+		for range 3 {
+			if err := m.endOrphans(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.users.edit(t, line(t, "bob", "hidden"))
+	}
+	for name, want := range map[string]bool{"of-alice": true, "of-carol": false} {
+		if r, err := s.robots.Read(t.Context(), name); err != nil || r.Orphaned != want {
+			t.Errorf("%s: ended %v (%v), want %v", name, r.Orphaned, err, want)
 		}
 	}
 }

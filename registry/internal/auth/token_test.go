@@ -24,6 +24,7 @@ import (
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -146,6 +147,7 @@ type service struct {
 	users  *tested
 	robots *robot.Accounts
 	rules  *access.Rules
+	store  storage.Store
 }
 
 func newService(t testing.TB, list ...access.Rule) *service {
@@ -153,7 +155,7 @@ func newService(t testing.TB, list ...access.Rule) *service {
 	s := &service{rules: mustRules(t, list...)}
 	s.users = open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "hidden"))
 	store := memory.New()
-	s.robots = robot.New(store, zap.NewNop())
+	s.store, s.robots = store, robot.New(store, zap.NewNop())
 	keys, err := keyring.Open(t.Context(), store, time.Hour, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
