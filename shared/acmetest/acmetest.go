@@ -25,7 +25,7 @@ const Host = "service.example.org"
 // Authority is a Pebble that runs until the test ends.
 type Authority struct {
 	Directory string         // its URL
-	CAFile    string         // of the certificate with which it is served itself
+	CAFile    string         // with what a client trusts it, and servers that have its certificates
 	Roots     *x509.CertPool // what it signs certificates with
 }
 
@@ -46,7 +46,6 @@ func Start(t testing.TB, server string, life time.Duration) *Authority {
 		"-http01", "", "-https01", "", "-doh", "", "-tlsalpn01", "", "-defaultIPv6", ""), "http://"+management)
 
 	cert, key := programtest.Certificate(t)
-	a := &Authority{Directory: "https://" + api + "/dir", CAFile: cert}
 	roots := programtest.FreeAddr(t)
 	config := map[string]any{"pebble": map[string]any{
 		"listenAddress": api, "managementListenAddress": roots, "certificate": cert, "privateKey": key, "httpPort": 1, "tlsPort": port,
@@ -63,21 +62,27 @@ func Start(t testing.TB, server string, life time.Duration) *Authority {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), programtest.Tool(t, "pebble"), "-config", file, "-dnsserver", names)
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1")
 	programtest.Start(t, cmd, "http://"+api) // answered with 400: it speaks TLS
-	a.Roots = x509.NewCertPool()
-	if !a.Roots.AppendCertsFromPEM(a.fetch(t, "https://"+roots+"/roots/0")) {
+
+	a := &Authority{Directory: "https://" + api + "/dir", CAFile: filepath.Join(t.TempDir(), "trusted.pem"), Roots: x509.NewCertPool()}
+	own, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := fetch(t, own, "https://"+roots+"/roots/0")
+	if !a.Roots.AppendCertsFromPEM(root) {
 		t.Fatal("the authority shows no root")
+	}
+	if err := os.WriteFile(a.CAFile, append(own, root...), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return a
 }
 
-func (a *Authority) fetch(t testing.TB, url string) []byte {
+// fetch gets what a server with that certificate has at a URL.
+func fetch(t testing.TB, cert []byte, url string) []byte {
 	t.Helper()
-	own, err := os.ReadFile(a.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(own)
+	trusted.AppendCertsFromPEM(cert)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}}
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -89,6 +89,15 @@ func (s *Server) CertificateExpiry() time.Time {
 	return s.files.Get().Certificates[0].Leaf.NotAfter
 }
 
+// Certificate returns the certificate for a client of another server of this process, whose name is the same. The server must
+// have TLS.
+func (s *Server) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s.issuer != nil {
+		return s.issuer.certificate(hello)
+	}
+	return &s.files.Get().Certificates[0], nil
+}
+
 // build completes the configuration with what the files hold.
 func (t TLS) build(config *tls.Config, contents [][]byte) (*tls.Config, error) {
 	if t.ACME != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"golang.org/x/crypto/acme/autocert"
 
 	"slipway/relay/internal/api"
 	"slipway/relay/internal/config"
@@ -71,7 +72,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	if err != nil {
 		return err
 	}
-	stopSMTP, err := listenSMTP(ctx, cfg, log, p)
+	stopSMTP, err := listenSMTP(ctx, cfg, log, p, servers[0])
 	if err != nil {
 		return errors.Join(err, closeAll(servers))
 	}
@@ -155,7 +156,7 @@ func closeAll(servers []*server.Server) (err error) {
 
 // serveUnready answers at the main address that the relay cannot start yet, until stop is called.
 func serveUnready(ctx context.Context, cfg *config.Config, log *zap.Logger, reason string) (stop func(), err error) {
-	s, err := listenMain(cfg, log, api.Unready(reason))
+	s, err := listenMain(cfg, log, api.Unready(reason), nil)
 	if err != nil {
 		return func() {}, err
 	}
@@ -168,11 +169,14 @@ func serveUnready(ctx context.Context, cfg *config.Config, log *zap.Logger, reas
 	}, nil
 }
 
-// listenMain binds the main address.
-func listenMain(cfg *config.Config, log *zap.Logger, handler http.Handler) (*server.Server, error) {
+// listenMain binds the main address. Without a place for certificates, none come from an authority: it serves plain HTTP then.
+func listenMain(cfg *config.Config, log *zap.Logger, handler http.Handler, kept autocert.Cache) (*server.Server, error) {
 	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: handler, Log: log, StallTimeout: stallTimeout, MinRate: minRate}
-	if cfg.HTTP.CertFile != "" {
+	switch a := cfg.HTTP.ACME; {
+	case cfg.HTTP.CertFile != "":
 		o.TLS = &server.TLS{Certificate: cfg.HTTP.CertFile, Key: cfg.HTTP.KeyFile}
+	case a.Enabled() && kept != nil:
+		o.TLS = &server.TLS{ACME: &server.ACME{Hosts: a.Hosts, Email: a.Email, Directory: a.DirectoryURL, Cache: kept}}
 	}
 	s, err := server.Listen(o)
 	if err != nil {
@@ -183,7 +187,7 @@ func listenMain(cfg *config.Config, log *zap.Logger, handler http.Handler) (*ser
 
 // listen binds the main address and, if it is separate, the metrics address.
 func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
-	main, err := listenMain(cfg, log, p.api)
+	main, err := listenMain(cfg, log, p.api, certificates{p.store})
 	if err != nil {
 		return nil, err
 	}

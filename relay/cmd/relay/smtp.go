@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 
 	"go.uber.org/zap"
 
@@ -11,8 +10,8 @@ import (
 	"slipway/shared/server"
 )
 
-// listenSMTP starts the SMTP server if one is configured. stop drains and closes it.
-func listenSMTP(ctx context.Context, cfg *config.Config, log *zap.Logger, p *parts) (stop func() error, err error) {
+// listenSMTP starts the SMTP server if one is configured, with the certificate of the main server. stop drains and closes it.
+func listenSMTP(ctx context.Context, cfg *config.Config, log *zap.Logger, p *parts, main *server.Server) (stop func() error, err error) {
 	address := cfg.SMTP.ListenAddress
 	if address == "" {
 		return func() error { return nil }, nil
@@ -20,11 +19,8 @@ func listenSMTP(ctx context.Context, cfg *config.Config, log *zap.Logger, p *par
 	o := smtp.Options{
 		Service: p.service, Log: log, Domain: cfg.SMTP.Domain, MaxText: int(cfg.Limits.Message), ImplicitTLS: cfg.SMTP.ImplicitTLS, Plaintext: cfg.SMTP.Plaintext,
 	}
-	if cfg.HTTP.CertFile != "" {
-		o.Certificate = func() (*tls.Certificate, error) { // for each connection: the files may be renewed
-			c, err := tls.LoadX509KeyPair(cfg.HTTP.CertFile, cfg.HTTP.KeyFile)
-			return &c, err
-		}
+	if cfg.HTTP.TLS() {
+		o.Certificate = main.Certificate
 	}
 	s, err := smtp.Listen(ctx, address, o)
 	if err != nil {

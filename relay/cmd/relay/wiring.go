@@ -33,6 +33,7 @@ import (
 
 // parts are the relay's components, assembled but not running.
 type parts struct {
+	store   *store.Store
 	bot     *matrix.Client
 	service *service.Service
 	api     *api.API
@@ -79,7 +80,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
 	}
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
-	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), register: registry}
+	p := &parts{store: db, bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), register: registry}
 	if p.api, err = newAPI(ctx, cfg, p, log, access, registry, stopped); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -21,17 +21,22 @@ func LocalURL(cfg *config.Config) string {
 		host = "127.0.0.1"
 	}
 	scheme := "http"
-	if cfg.HTTP.CertFile != "" {
+	if cfg.HTTP.TLS() {
 		scheme = "https"
 	}
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // LocalTransport trusts the one certificate that the configuration names: its
-// name is that of the service, not of this machine.
+// name is that of the service, not of this machine. One that an authority makes
+// has to be valid for that name.
 func LocalTransport(cfg *config.Config) (*http.Transport, error) {
 	t := &http.Transport{}
-	if cfg.HTTP.CertFile == "" {
+	switch {
+	case cfg.HTTP.ACME.Enabled():
+		t.TLSClientConfig = &tls.Config{ServerName: cfg.HTTP.ACME.Hosts[0], MinVersion: tls.VersionTLS12}
+		return t, nil
+	case cfg.HTTP.CertFile == "":
 		return t, nil
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.HTTP.CertFile, cfg.HTTP.KeyFile)

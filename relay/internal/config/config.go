@@ -44,10 +44,24 @@ type HTTP struct {
 	Port           int           `key:"port" doc:"Port for a listenaddress without one, as in PushBits; 0 means 8080."`
 	CertFile       string        `key:"certfile" doc:"PEM certificate file. Default: plain HTTP."`
 	KeyFile        string        `key:"keyfile" doc:"PEM file of its key."`
+	ACME           ACME          `key:"acme"`
 	TrustedProxies []string      `key:"trustedproxies" alias:"trustedProxies" doc:"Addresses or networks whose X-Forwarded-For and X-Forwarded-Proto are trusted."`
 	PublicURL      string        `key:"publicurl" doc:"Address of the relay for people and senders. Default: from the request."`
 	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time for open requests when stopping."`
 }
+
+// TLS reports whether the relay speaks TLS.
+func (h *HTTP) TLS() bool { return h.CertFile != "" || h.ACME.Enabled() }
+
+// ACME gets the certificate from an authority, in place of certfile and keyfile.
+type ACME struct {
+	Hosts        []string `key:"hosts" doc:"Names to get certificates for from Let's Encrypt, which connects to port 443 of each. The database keeps them."`
+	Email        string   `key:"email" doc:"Where the authority writes to."`
+	DirectoryURL string   `key:"directoryurl" doc:"URL of another ACME authority."`
+}
+
+// Enabled reports whether certificates come from an authority.
+func (a ACME) Enabled() bool { return len(a.Hosts) > 0 }
 
 // Database is where messages, users and applications are kept.
 type Database struct {

@@ -77,7 +77,7 @@ func load(o config.Options) (*Config, *config.Report, error) {
 	if cfg.Matrix.EncryptNew && cfg.Matrix.PickleKey.Empty() && cfg.Database.Postgres() {
 		report.Warnings = append(report.Warnings, noPickleKey)
 	}
-	if strings.HasPrefix(cfg.HTTP.PublicURL, "https://") && cfg.HTTP.CertFile == "" && len(cfg.HTTP.TrustedProxies) == 0 {
+	if strings.HasPrefix(cfg.HTTP.PublicURL, "https://") && !cfg.HTTP.TLS() && len(cfg.HTTP.TrustedProxies) == 0 {
 		report.Warnings = append(report.Warnings, noProxies)
 	}
 	return &cfg, report, nil

@@ -126,6 +126,10 @@ func TestRefused(t *testing.T) {
 		{"http: {publicurl: relay.example.org}", []string{`http.publicurl: "relay.example.org" is not a URL such as https://relay.example.org`}},
 		{"limits: {message: 3MiB}", []string{"limits.message", "limits.body"}},
 		{"http: {certfile: x}", []string{"http.certfile", "keyfile"}},
+		{"http: {acme: {email: x}}", []string{"http.acme.hosts: is required"}},
+		{"http: {acme: {hosts: ['*.example.org']}}", []string{"http.acme.hosts[0]", "must be a full name"}},
+		{"http: {acme: {hosts: [a.example.org], directoryurl: 'http://a.example.org'}}", []string{"http.acme.directoryurl", "https://"}},
+		{"http: {acme: {hosts: [a.example.org]}, certfile: x, keyfile: y}", []string{"http.acme: is in place of http.certfile"}},
 		{"http: {trustedproxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
 		{"alertmanager: {annotationtitle: x}", []string{"alertmanager"}},
 		{"hook: {registry: {secret: x}}", []string{"hook.registry.secret", "too short: 1 ", "at least 16", "openssl rand"}},
@@ -219,7 +223,7 @@ func TestSecretsFromFiles(t *testing.T) {
 func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 	values := map[string]string{"boolean": "false", "duration": "7s", "integer": "7", "size": "7KiB", "list of string": "[127.0.0.7]"}
 	special := map[string]string{
-		"database.dialect": "sqlite3", "database.tls": "require", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
+		"database.dialect": "sqlite3", "database.tls": "require", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.acme.hosts": "[relay.example.org]", "http.acme.directoryurl": "https://acme.example", "http.listenaddress": "127.0.0.1:7",
 		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8", "smtp.listenaddress": "127.0.0.1:9",
 		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more", "admin.password": "8 or more", "matrix.pickle_key": "thirty-two characters, or a few more",
 	}
@@ -239,6 +243,9 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 		environ := with(name + "=" + value)
 		if strings.HasPrefix(leaf.Path, "http.certfile") || strings.HasPrefix(leaf.Path, "http.keyfile") {
 			environ = with("RELAY_HTTP_CERTFILE=text", "RELAY_HTTP_KEYFILE=text")
+		}
+		if strings.HasPrefix(leaf.Path, "http.acme.") {
+			environ = append(environ, "RELAY_HTTP_ACME_HOSTS=[relay.example.org]")
 		}
 		_, report, err := load(config.Options{Environ: environ})
 		if err != nil {

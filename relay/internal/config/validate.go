@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +22,7 @@ func (c *Config) Validate(p *config.Problems) {
 	c.Matrix.validate(p)
 	c.Admin.validate(p)
 	c.Hook.validate(p)
-	c.SMTP.validate(p, c.HTTP.CertFile != "")
+	c.SMTP.validate(p, c.HTTP.TLS())
 	if n := c.Formatting.MaxEvents; n < 1 || n > 50 {
 		p.Addf("formatting.maxevents", "must be from 1 to 50")
 	}
@@ -44,6 +46,7 @@ func (h *HTTP) validate(p *config.Problems) {
 	if (h.CertFile == "") != (h.KeyFile == "") {
 		p.Addf("http.certfile", "goes together with http.keyfile; give both or none")
 	}
+	h.ACME.validate(p, h.CertFile != "")
 	if _, err := Networks(h.TrustedProxies); err != nil {
 		p.Addf("http.trustedproxies", "%v", err)
 	}
@@ -51,6 +54,26 @@ func (h *HTTP) validate(p *config.Problems) {
 		httpURL(p, "http.publicurl", h.PublicURL, "https://relay.example.org")
 	}
 	notNegative(p, "http.draintimeout", h.DrainTimeout)
+}
+
+// hostName is what a certificate can be made for: a DNS name with a dot, without a wildcard, in lower case.
+var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+func (a ACME) validate(p *config.Problems, files bool) {
+	if !a.Enabled() && (a.Email != "" || a.DirectoryURL != "") {
+		p.Addf("http.acme.hosts", "is required")
+	}
+	if a.Enabled() && files {
+		p.Addf("http.acme", "is in place of http.certfile and http.keyfile; leave these out, or it")
+	}
+	for i, host := range a.Hosts {
+		if !hostName.MatchString(host) {
+			p.Addf(fmt.Sprintf("http.acme.hosts[%d]", i), "%q must be a full name in lower case, such as relay.example.org, without port and wildcard", host)
+		}
+	}
+	if u, err := url.Parse(a.DirectoryURL); a.DirectoryURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		p.Addf("http.acme.directoryurl", "%q is not a URL such as https://acme.example.org/directory", a.DirectoryURL)
+	}
 }
 
 func (s *SMTP) validate(p *config.Problems, certificate bool) {
@@ -61,7 +84,7 @@ func (s *SMTP) validate(p *config.Problems, certificate bool) {
 		p.Addf("smtp.domain", "%q is not a name such as relay.example.org", s.Domain)
 	}
 	if s.ImplicitTLS && !certificate {
-		p.Addf("smtp.implicittls", "needs http.certfile and http.keyfile")
+		p.Addf("smtp.implicittls", "needs http.certfile and http.keyfile, or http.acme")
 	}
 }
 

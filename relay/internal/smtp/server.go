@@ -31,7 +31,7 @@ type Options struct {
 	Domain  string // what the server calls itself
 	MaxText int    // bytes of a mail's text
 	// Certificate returns the certificate for STARTTLS; nil for none.
-	Certificate func() (*tls.Certificate, error)
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	ImplicitTLS bool // TLS begins with the connection, in place of STARTTLS
 	Plaintext   bool // tokens are taken without TLS, from other machines too
 }
@@ -64,10 +64,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	s.smtp.ErrorLog = errorLog{o.Log}
 	var accept net.Listener = s.listener
 	if o.Certificate != nil {
-		config := &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return o.Certificate() },
-		}
+		config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate}
 		if o.ImplicitTLS {
 			accept = tls.NewListener(s.listener, config)
 		} else {

@@ -327,7 +327,9 @@ func TestMail_Guesses(t *testing.T) {
 // Tokens travel over TLS only, unless the settings or the client's address say otherwise.
 func TestMail_TLS(t *testing.T) {
 	certificate := selfSigned(t)
-	w := newWorld(t, func(o *Options) { o.Certificate = func() (*tls.Certificate, error) { return &certificate, nil } })
+	w := newWorld(t, func(o *Options) {
+		o.Certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
+	})
 	a := w.app("a")
 	far := &session{s: w.server, host: "192.0.2.1"}
 	c := w.dial()
@@ -352,7 +354,7 @@ func TestMail_TLS(t *testing.T) {
 		t.Error("the setting has no effect")
 	}
 	w = newWorld(t, func(o *Options) {
-		o.Certificate, o.ImplicitTLS = func() (*tls.Certificate, error) { return &certificate, nil }, true
+		o.Certificate, o.ImplicitTLS = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }, true
 	})
 	conn, err := tls.Dial("tcp", w.server.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec,noctx // as above
 	if err != nil {
