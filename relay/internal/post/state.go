@@ -1,9 +1,6 @@
 package post
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // State is the delivery state of an entry. SQL and JSON use its text.
 type State string
@@ -24,40 +21,97 @@ const (
 	StateForgotten State = "forgotten"
 )
 
-// States lists the states that a message can have, in the order above.
-var States = []State{
-	StateQueued, StateRetryWait, StateBlocked, StateSent, StateAmbiguous, StateDead, StateCancelled, StateRedacted,
-}
+// set is a set of states, or several.
+type set int
 
-// Sets of states. Add a new state to each set that fits.
-var (
-	PendingStates       = []State{StateQueued, StateRetryWait, StateBlocked}
-	TroubledStates      = []State{StateAmbiguous, StateDead}
-	WithdrawnStates     = []State{StateCancelled, StateRedacted}
-	RedeliverableStates = []State{StateAmbiguous, StateDead, StateCancelled}
-	CancellableStates   = []State{StateQueued, StateRetryWait, StateBlocked, StateAmbiguous, StateDead}
+const (
+	isPending       set = 1 << iota // it will still move by itself
+	isTroubled                      // it needs a person's decision
+	isWithdrawn                     // it was withdrawn and is not in its room
+	isDelivered                     // it was in its room, and perhaps still is
+	isEditable                      // it is in its room, or on its way there
+	isRedeliverable                 // a person may have it delivered again
+	isCancellable                   // withdrawing it makes it cancelled; one that was sent is removed from its room
 )
 
+// states are the states that a message can have: the sets that each belongs to, and for people what it means and what comes next.
+var states = []struct {
+	state State
+	sets  set
+	note  string
+}{
+	{StateQueued, isPending | isEditable | isCancellable, "It is waiting to be sent."},
+	{StateRetryWait, isPending | isEditable | isCancellable, "An attempt failed; the relay retries automatically."},
+	{StateBlocked, isPending | isEditable | isCancellable, "It waits until the cause is fixed, and is then sent automatically."},
+	{StateSent, isDelivered | isEditable, "The homeserver (the Matrix server that the relay sends to) accepted it."},
+	{
+		StateAmbiguous, isTroubled | isRedeliverable | isCancellable,
+		"It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then redeliver or withdraw it.",
+	},
+	{StateDead, isTroubled | isRedeliverable | isCancellable, "The relay has stopped trying. You can redeliver it."},
+	{StateCancelled, isWithdrawn | isRedeliverable, "It was withdrawn before it was sent."},
+	{StateRedacted, isWithdrawn | isDelivered, "It was sent and later removed from the room."},
+}
+
+// The states of the table, in its order.
+var (
+	States              = statesIn(0)
+	PendingStates       = statesIn(isPending)
+	TroubledStates      = statesIn(isTroubled)
+	WithdrawnStates     = statesIn(isWithdrawn)
+	RedeliverableStates = statesIn(isRedeliverable)
+	CancellableStates   = statesIn(isCancellable)
+)
+
+// statesIn returns the states that belong to all of the sets.
+func statesIn(sets set) (all []State) {
+	for _, row := range states {
+		if row.sets&sets == sets {
+			all = append(all, row.state)
+		}
+	}
+	return all
+}
+
+func (s State) in(sets set) bool {
+	for i := range states {
+		if states[i].state == s {
+			return states[i].sets&sets == sets
+		}
+	}
+	return false
+}
+
+// Note explains the state and what comes next.
+func (s State) Note() string {
+	for _, row := range states {
+		if row.state == s {
+			return row.note
+		}
+	}
+	return ""
+}
+
 // Pending reports whether a message in this state will still move by itself. The other states are final.
-func (s State) Pending() bool { return slices.Contains(PendingStates, s) }
+func (s State) Pending() bool { return s.in(isPending) }
 
 // Troubled reports whether a message in this state needs a person's decision.
-func (s State) Troubled() bool { return slices.Contains(TroubledStates, s) }
+func (s State) Troubled() bool { return s.in(isTroubled) }
 
 // Withdrawn reports whether a message in this state was withdrawn and is not in its room.
-func (s State) Withdrawn() bool { return slices.Contains(WithdrawnStates, s) }
+func (s State) Withdrawn() bool { return s.in(isWithdrawn) }
 
 // Delivered reports whether a message in this state was in its room, and perhaps still is.
-func (s State) Delivered() bool { return s == StateSent || s == StateRedacted }
+func (s State) Delivered() bool { return s.in(isDelivered) }
 
 // Editable reports whether a message in this state is in its room, or on its way there.
-func (s State) Editable() bool { return s.Pending() || s == StateSent }
+func (s State) Editable() bool { return s.in(isEditable) }
 
 // Redeliverable reports whether a person may have a message in this state delivered again.
-func (s State) Redeliverable() bool { return slices.Contains(RedeliverableStates, s) }
+func (s State) Redeliverable() bool { return s.in(isRedeliverable) }
 
 // Cancellable reports whether a message in this state becomes cancelled when it is withdrawn. One that was sent is removed from its room.
-func (s State) Cancellable() bool { return slices.Contains(CancellableStates, s) }
+func (s State) Cancellable() bool { return s.in(isCancellable) }
 
 // OneOf returns the states as text, such as "queued, sent or dead".
 func OneOf(states []State) string { return list(states, "or") }

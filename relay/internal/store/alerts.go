@@ -9,7 +9,7 @@ import (
 	"slipway/relay/internal/post"
 )
 
-// related are messages that may concern an earlier one: a report of an alert, an edit, or one of a flood.
+// related are messages that may concern an earlier one: a report of an alert, an edit, or one that a digest may collect.
 func (a *Accept) related() bool {
 	return a.Report != nil || a.Entry.Kind == post.KindEdit || a.Window > 0
 }

@@ -14,7 +14,6 @@ import (
 
 // words are the functions of the relay's own templates.
 var words = template.FuncMap{
-	"stateNote":       func(s post.State) string { return stateNotes[s] },
 	"priority":        post.PriorityWord,
 	"templateParts":   func() []string { return []string{"title", "text", "priority", "link"} },
 	"templatePresets": templates.Presets,
@@ -24,18 +23,6 @@ var words = template.FuncMap{
 	"outcome":         outcome,
 	"size":            format.Size,
 	"moment":          post.Time,
-}
-
-// stateNotes explain a state and what comes next.
-var stateNotes = map[post.State]string{
-	post.StateQueued:    "It is waiting to be sent.",
-	post.StateRetryWait: "An attempt failed; the relay retries automatically.",
-	post.StateBlocked:   "It waits until the cause is fixed, and is then sent automatically.",
-	post.StateSent:      "The homeserver (the Matrix server that the relay sends to) accepted it.",
-	post.StateAmbiguous: "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then redeliver or withdraw it.",
-	post.StateDead:      "The relay has stopped trying. You can redeliver it.",
-	post.StateCancelled: "It was withdrawn before it was sent.",
-	post.StateRedacted:  "It was sent and later removed from the room.",
 }
 
 // outcome returns the note of a message whose alert has ended, "" for other notes.

@@ -12,14 +12,6 @@ import (
 	"slipway/relay/internal/service"
 )
 
-func TestWords(t *testing.T) {
-	for _, s := range post.States {
-		if stateNotes[s] == "" {
-			t.Errorf("%s has no words", s)
-		}
-	}
-}
-
 func TestPreview(t *testing.T) {
 	for body, want := range map[string]string{
 		"[[acme/shop](https://e.org/?a=1&b=%3E)] *ann* pushed **1** commit\n\n- `0123456` Fix <the> cart & more": "[acme/shop] ann pushed 1 commit 0123456 Fix <the> cart & more",

@@ -215,7 +215,7 @@ CREATE TABLE payloads (
     data           BYTEA NOT NULL -- encrypted
 );
 
--- The latest messages of an application, see flood.Flood.
+-- The latest messages of an application, see post.Digest.
 CREATE TABLE floods (
     application_id BIGINT  PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
     began_at       BIGINT  NOT NULL,

@@ -217,7 +217,7 @@ CREATE TABLE payloads (
     data           BLOB NOT NULL -- encrypted
 );
 
--- The latest messages of an application, see flood.Flood.
+-- The latest messages of an application, see post.Digest.
 CREATE TABLE floods (
     application_id INTEGER PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
     began_at       INTEGER NOT NULL,

@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/post"
 )
 
-// collect stores a message, or adds it to the one that collects a flood. The room is locked, so other relays wait.
+// collect stores a message, or adds it to the one that collects others. The room is locked, so other relays wait.
 func (tx *Tx) collect(a *Accept) error {
 	e := &a.Entry
 	f := post.Digest{}
@@ -32,7 +32,7 @@ func (tx *Tx) collect(a *Accept) error {
 			if _, err := tx.change(a, &t); err != nil {
 				return err
 			}
-			return tx.saveFlood(f)
+			return tx.saveDigest(f)
 		}
 	}
 	if collected {
@@ -44,10 +44,10 @@ func (tx *Tx) collect(a *Accept) error {
 	if collected {
 		f.MessageID = e.ID
 	}
-	return tx.saveFlood(f)
+	return tx.saveDigest(f)
 }
 
-// collector returns the message that collects a flood, and whether it is in the room or on its way there.
+// collector returns the message that collects others, and whether it is in the room or on its way there.
 func (tx *Tx) collector(id, room int64) (t post.Entry, shown bool, err error) {
 	if id == 0 {
 		return t, false, nil
@@ -62,7 +62,7 @@ func (tx *Tx) collector(id, room int64) (t post.Entry, shown bool, err error) {
 	return t, shown, err
 }
 
-func (tx *Tx) saveFlood(f post.Digest) error { return tx.upsert("floods", "application_id", &f) }
+func (tx *Tx) saveDigest(f post.Digest) error { return tx.upsert("floods", "application_id", &f) }
 
 // CollectsSeveral reports whether a message collects more than one other.
 func (tx *Tx) CollectsSeveral(id int64) (bool, error) {
