@@ -146,7 +146,6 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks, Stopping: ctx.Done(),
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Origins: origins,
 		Inbound: []protocol.Protocol{
-			protocol.Gotify(),
 			protocol.Native(),
 			webhook.PushBits(),
 			protocol.Heartbeat(),

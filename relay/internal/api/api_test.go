@@ -60,7 +60,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*service.Options), extra p
 	t.Cleanup(checks.Close)
 	a := New(Options{
 		Health:  checks,
-		Inbound: []protocol.Protocol{protocol.Gotify(), protocol.Native(), webhook.PushBits(), protocol.Heartbeat(), extra},
+		Inbound: []protocol.Protocol{protocol.Native(), webhook.PushBits(), protocol.Heartbeat(), extra},
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		RecoveryKey: func(context.Context) (string, error) { return "EsTq 1234", nil },
 		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},

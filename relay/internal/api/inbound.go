@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -108,7 +109,8 @@ func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App
 	}
 	a.applyTemplates(in, app, batch.Drafts)
 	for i := range batch.Drafts {
-		batch.Drafts[i].Token, batch.Drafts[i].Source = in.Token, p.Name
+		d := &batch.Drafts[i]
+		d.Token, d.Source = in.Token, cmp.Or(d.Source, p.Name)
 	}
 	if batch.Withdraw != 0 {
 		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: row.ID}, batch.Withdraw)

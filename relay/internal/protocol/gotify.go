@@ -2,48 +2,9 @@ package protocol
 
 import (
 	"encoding/json"
-	"net/http"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/post"
-	"slipway/relay/internal/request"
 )
-
-// Gotify is POST /message as clients of Gotify and PushBits send it, which look the same: the token in a header or the
-// URL, priorities from 0 to 10. Text is plain where the token is in X-Gotify-Key or in ?token=, and Markdown where it is
-// in Authorization.
-func Gotify() Protocol {
-	return Protocol{
-		Name:   "gotify",
-		Routes: []Route{{Method: http.MethodPost, Path: "/message", Match: func(r *http.Request) bool { return tokensOf(r).found != "" }}},
-		Token:  Token,
-		Files:  true,
-		Parse:  parseMessage,
-		Reply:  replyMessage,
-		Fail:   request.WriteError,
-	}
-}
-
-// parseMessage reads a message in the shape that the native API and Gotify have in common. Where its token is decides its
-// scale and format unless the application or the message names them.
-func parseMessage(r *Request, app App) (Batch, error) {
-	s, err := submissionOf(r)
-	if err != nil {
-		return Batch{}, err
-	}
-	if s.found != "" && (s.mixed || s.found != r.Token) {
-		return Batch{}, errTwoTokens
-	}
-	t, priority := tokensOf(r.Request), s.draft.Priority
-	if !s.worded && (app.Scale == post.ScaleGotify || app.Scale != post.ScaleNative && t.found != "") {
-		priority = GotifyPriority(priority)
-	}
-	own := ""
-	if t.gotify {
-		own = format.Plain
-	}
-	return s.batch(r, app.Format.MediaType(s.mediaType(), own), priority)
-}
 
 // GotifyPriority translates a priority of Gotify, whose clients show 1 to 3 as low, 4 to 7 as normal, 8 and 9 as high and
 // more as the highest, to −2 … 2. nil stays nil.

@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/request"
 )
 
-// submission is a body of POST /message, in the shape that the native API and Gotify have in common.
+// submission is a body of POST /message.
 type submission struct {
 	tokens // of the body
 	draft  post.Draft

@@ -4,13 +4,15 @@ import (
 	"net/http"
 	"strconv"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 )
 
-// Native is the relay's own API: POST /message with the token in the body. Priorities are −2 to 2, and messages are
-// Markdown. PUT /message/{id} replaces a message; with its token elsewhere it is read as [Gotify] reads POST /message.
+// Native is the relay's own API, and that of Gotify and PushBits, whose clients look the same: POST /message, and PUT /message/{id}, which
+// replaces a message. With the token in the body priorities are −2 to 2, else 0 to 10, unless the application says so. Text is plain where
+// the token is in X-Gotify-Key or in ?token=, else Markdown.
 func Native() Protocol {
 	return Protocol{
 		Name:      "api",
@@ -27,18 +29,44 @@ func Native() Protocol {
 			return s.one()
 		},
 		Files: true,
-		Parse: func(r *Request, app App) (Batch, error) {
-			b, err := parseMessage(r, app)
-			if text := r.Path["id"]; text != "" && err == nil {
-				d := &b.Drafts[0]
-				d.Key, d.Thread, d.Change = "", "", post.Create
-				if d.Edits, err = strconv.ParseInt(text, 10, 64); err != nil || d.Edits == 0 {
-					err = refusal.NotFound("message")
-				}
-			}
-			return b, err
-		},
+		Parse: parseMessage,
 		Reply: replyMessage,
 		Fail:  request.WriteError,
 	}
+}
+
+// gotifySource is the source of messages whose token is where clients of Gotify have it.
+const gotifySource = "gotify"
+
+// parseMessage reads a message. Where its token is decides its scale and format unless the application or the message names them.
+func parseMessage(r *Request, app App) (Batch, error) {
+	s, err := submissionOf(r)
+	if err != nil {
+		return Batch{}, err
+	}
+	if s.found != "" && (s.mixed || s.found != r.Token) {
+		return Batch{}, errTwoTokens
+	}
+	t, priority := tokensOf(r.Request), s.draft.Priority
+	if !s.worded && (app.Scale == post.ScaleGotify || app.Scale != post.ScaleNative && t.found != "") {
+		priority = GotifyPriority(priority)
+	}
+	own := ""
+	if t.gotify {
+		own = format.Plain
+	}
+	b, err := s.batch(r, app.Format.MediaType(s.mediaType(), own), priority)
+	if err != nil {
+		return b, err
+	}
+	d := &b.Drafts[0]
+	if text := r.Path["id"]; text != "" {
+		d.Key, d.Thread, d.Change = "", "", post.Create
+		if d.Edits, err = strconv.ParseInt(text, 10, 64); err != nil || d.Edits == 0 {
+			err = refusal.NotFound("message")
+		}
+	} else if t.found != "" {
+		d.Source = gotifySource
+	}
+	return b, err
 }

@@ -8,7 +8,7 @@ import (
 // A word means the same wherever the token is; a number is on Gotify's scale with a token in a header.
 func TestPriority_Words(t *testing.T) {
 	for given, want := range map[string]int{`"min"`: -2, `"low"`: -1, `"normal"`: 0, `"high"`: 1, `" MAX "`: 2} {
-		header, err := submit(t, Gotify(), "/message", `{"message":"m","priority":`+given+`}`, "Authorization: Bearer "+token)
+		header, err := submit(t, Native(), "/message", `{"message":"m","priority":`+given+`}`, "Authorization: Bearer "+token)
 		if err != nil {
 			t.Fatal(err)
 		}

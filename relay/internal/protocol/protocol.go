@@ -47,7 +47,7 @@ type Request struct {
 	Now   time.Time
 	Files []File // taken out of the body, in their order
 
-	fields *submission // of the native and Gotify's protocol, once read
+	fields *submission // of the native protocol, once read
 }
 
 // File is a file of a request, which is stored already.
