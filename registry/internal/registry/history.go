@@ -105,22 +105,3 @@ func (r Repository) PushedAt(ctx context.Context, all []oci.Tag) ([]time.Time, e
 	})
 	return times, fault(err)
 }
-
-// pushRecords returns the changes that record that the tags are pointed at d.
-func (r Repository) pushRecords(ctx context.Context, d oci.Digest, to []oci.Tag) (storage.Stage, error) {
-	if r.filler || len(to) == 0 { // the age of a cached tag is when it was last confirmed upstream
-		return nil, nil
-	}
-	records := make(storage.Stage, len(to))
-	at := r.reg.now()
-	err := r.reg.store.Each(len(to), func(i int) error {
-		before, err := tree.Pushes(ctx, r.reg.store, r.name, to[i])
-		if len(before) > 0 && before[0].Digest == d {
-			before = before[1:]
-		}
-		all := append([]layout.Push{{Digest: d, At: at, By: r.by}}, before...)
-		records[i] = storage.Change{Key: layout.TagPushed(r.name, to[i]), Content: layout.Pushed(all)}
-		return err
-	})
-	return records, err
-}

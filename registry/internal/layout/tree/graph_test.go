@@ -26,7 +26,7 @@ func TestGraph(t *testing.T) {
 	other := add(`{"schemaVersion":2,"layers":[]}`)
 	s := store(t, objects)
 	g, err := ReadGraph(t.Context(), s, "a", nil)
-	if err != nil || len(g.Nodes) != 4 || g.Nodes[image].Size == 0 || g.Nodes[image].Link.Digest != image {
+	if err != nil || len(g.Nodes) != 4 || g.Nodes[image].Size == 0 || g.Nodes[image].Digest != image {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	for root, want := range map[oci.Digest][2][]oci.Digest{

@@ -108,11 +108,3 @@ func (s *Store) Close() error {
 	s.keys.close()
 	return nil
 }
-
-// abs returns the file of a key.
-func (s *Store) abs(op, key string) (string, error) {
-	if !storage.ValidKey(key) {
-		return "", &fault{op: op, key: key, kind: storage.ErrInvalidKey}
-	}
-	return s.root + key, nil
-}

@@ -176,3 +176,11 @@ func (s *Store) prune(dir string, levels int) string {
 func dirOf(name string) string {
 	return name[:max(strings.LastIndexByte(name, '/'), 1)]
 }
+
+// abs returns the file of a key.
+func (s *Store) abs(op, key string) (string, error) {
+	if !storage.ValidKey(key) {
+		return "", &fault{op: op, key: key, kind: storage.ErrInvalidKey}
+	}
+	return s.root + key, nil
+}
