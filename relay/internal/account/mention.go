@@ -1,7 +1,5 @@
 package account
 
-import ()
-
 // Unheard reports whether messages of priority 2 alert nobody in the application's room: the bot may not notify the room
 // there, and the owner, who would be mentioned, is not in it.
 func (a Application) Unheard() bool {

@@ -150,7 +150,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash st
 	return showUser(row), nil
 }
 
-// Stamp returns what changes with a user's name, password and rights, as far as this relay knows; "" without the user.
+// Stamp returns a text that changes when this relay learns of a user's new name, password or rights; "" without the user.
 func (s *Accounts) Stamp(id int64) string {
 	u, ok := s.cache.user(id)
 	if !ok {

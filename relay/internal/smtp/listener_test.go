@@ -32,7 +32,7 @@ func TestListener_SilentConnections(t *testing.T) {
 		return c
 	}
 	closed := func(c *conn) bool {
-		_ = c.Conn.SetWriteDeadline(time.Now().Add(-time.Second))
+		_ = c.SetWriteDeadline(time.Now().Add(-time.Second))
 		_, err := c.Write([]byte("x"))
 		return errors.Is(err, net.ErrClosed) || err != nil && err.Error() == "io: read/write on closed pipe"
 	}

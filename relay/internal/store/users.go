@@ -26,8 +26,8 @@ func (tx *Tx) EndSessions(user int64) error {
 	return tx.db.Where("user_id = ?", user).Delete(&Session{}).Error
 }
 
-// TakeRoom counts a room that is made for a user, of whose day it takes a share in milliseconds. If no such share is left, it returns how
-// many milliseconds to wait.
+// TakeRoom counts a room that is made for a user. Each takes a share of a day, in milliseconds; if too little of the day is left, TakeRoom
+// returns how many milliseconds to wait.
 func (tx *Tx) TakeRoom(user, now, share int64) (wait int64, err error) {
 	const day = 24 * 60 * 60 * 1000
 	var until int64
