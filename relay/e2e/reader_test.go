@@ -205,7 +205,7 @@ func (s *site) readSocket(ctx context.Context, token string, into *collected, ad
 func (s *site) readEvents(ctx context.Context, token string, into *collected) {
 	last := ""
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/messages/stream", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/message/stream", nil)
 		s.must(err)
 		req.Header.Set("Authorization", "Bearer "+token)
 		if last != "" {

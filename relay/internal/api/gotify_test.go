@@ -289,7 +289,7 @@ func TestStream_OtherSite(t *testing.T) {
 // events opens the stream of events and returns its lines.
 func (w *world) events(headers ...string) (lines *bufio.Scanner) {
 	w.Helper()
-	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.base+"/messages/stream", nil)
+	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.base+"/message/stream", nil)
 	if err != nil {
 		w.Fatal(err)
 	}

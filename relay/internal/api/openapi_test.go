@@ -238,8 +238,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"DELETE", "/client/{id}", "1", "", "", admin, 404},
 		{"GET", "/stream", "", "", "", "", 401},
 		{"GET", "/stream", "", "?after=x", "", admin, 400},
-		{"GET", "/messages/stream", "", "?after=-1", "", key, 400},
-		{"GET", "/messages/stream", "", "", "", "", 401},
+		{"GET", "/message/stream", "", "?after=-1", "", key, 400},
+		{"GET", "/message/stream", "", "", "", "", 401},
 		{"GET", "/gotifyinfo", "", "", "", "", 200},
 		{"GET", "/image/{name}", "1-x", "", "", "", 404},
 		{"POST", "/hook/registry", "", "", `{"events":[{"id":"1","action":"push","target":{"repository":"r","tag":"t"}},{"action":"pull"}]}`, key, 200},
@@ -311,7 +311,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 }
 
 // elsewhere are routes whose success other tests see.
-var elsewhere = []string{"GET /application/{id}/preview", "POST /message/{id}/redeliver", "GET /stream", "GET /messages/stream", "GET /image/{name}"}
+var elsewhere = []string{"GET /application/{id}/preview", "POST /message/{id}/redeliver", "GET /stream", "GET /message/stream", "GET /image/{name}"}
 
 // check holds an answer against what the document says of its status.
 func (d *document) check(t *testing.T, what string, op *operation, r reply) {

@@ -84,7 +84,7 @@ func (a *API) routes() []*row {
 		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
 		{method: post, path: "/message/withdraw", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},
 
-		{method: get, path: "/messages/stream", who: viewers, handle: a.byClient(a.streamEvents, a.forViewer(a.streamEvents))},
+		{method: get, path: "/message/stream", who: viewers, handle: a.byClient(a.streamEvents, a.forViewer(a.streamEvents))},
 
 		{method: get, path: "/application", who: readers, handle: a.byClient(a.readApplications, a.forUser(a.listApplications))},
 		{method: post, path: "/application", who: users, handle: a.forUser(a.createApplication)},

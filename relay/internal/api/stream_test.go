@@ -129,7 +129,7 @@ func TestStream_TooMany(t *testing.T) {
 	}
 	w.closes("all are open", shareStreams)
 	w.want("one more", g.ask("GET", "/stream", ""), 429)
-	w.want("one of an application", w.ask("GET", "/messages/stream", "", "X-Gotify-Key: "+a.Token), 429)
+	w.want("one of an application", w.ask("GET", "/message/stream", "", "X-Gotify-Key: "+a.Token), 429)
 	w.want("another user", w.manage("POST", "/user", `{"name":"anna","password":"quite a long password"}`), 201)
 	lines := w.events(basicHeader("anna", "quite a long password"))
 	line(t, lines, "id")
@@ -177,7 +177,7 @@ func TestEvents_ReadersThatReadNothing(t *testing.T) {
 		read := func(token string, stuck bool) *atomic.Int64 {
 			n := &atomic.Int64{}
 			for range 20 {
-				req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/messages/stream?after=0", nil)
+				req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/message/stream?after=0", nil)
 				req.Header.Set("X-Gotify-Key", token)
 				reading.Go(func() {
 					w.api.ServeHTTP(eventReader{httptest.NewRecorder(), stuck, n, ctx.Done()}, req)
@@ -217,7 +217,7 @@ func TestEvents_Silence(t *testing.T) {
 		p.SetUnencryptedHTTP2(version == 2)
 		transport := &http.Transport{Protocols: &p}
 		defer transport.CloseIdleConnections()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr().String()+"/messages/stream", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr().String()+"/message/stream", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestEvents_PasswordChanges(t *testing.T) {
 // An answer to HEAD has no events and ends.
 func TestEvents_Head(t *testing.T) {
 	w := newWorld(t, nil)
-	if r := w.ask("HEAD", "/messages/stream", "", admin); r.status != 200 || r.header.Get("Content-Type") != "text/event-stream" {
+	if r := w.ask("HEAD", "/message/stream", "", admin); r.status != 200 || r.header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%d %v", r.status, r.header)
 	}
 	w.closes("none is open", 0)

@@ -11,7 +11,7 @@ func TestClientLife(t *testing.T) {
 	b.want(400, "A name has", `aria-invalid="true"`)
 	b.post("/ui/clients", "name", "phone")
 	token := b.token()
-	b.want(200, "“phone” is ready", "-H &#39;Authorization: Bearer "+token+"&#39;", b.base+"/messages/stream")
+	b.want(200, "“phone” is ready", "-H &#39;Authorization: Bearer "+token+"&#39;", b.base+"/message/stream")
 	v, err := b.service.ClientViewer(t.Context(), token)
 	if err != nil || v.Name != "admin" {
 		t.Fatalf("%+v, %v", v, err)
