@@ -72,6 +72,7 @@ type API struct {
 	holding          *request.Places // of streams that hold messages
 	changes          ntfyChanges
 	times            streamTimes
+	answers          onceAnswers
 	files            *request.Places // of bodies with files
 }
 

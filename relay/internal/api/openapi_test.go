@@ -29,6 +29,7 @@ type document struct {
 }
 
 type operation struct {
+	ID        string              `yaml:"operationId"`
 	Body      map[string]any      `yaml:"requestBody"`
 	Responses map[string]response `yaml:"responses"`
 }
@@ -73,6 +74,30 @@ func (d *document) operation(t *testing.T, method, path string) *operation {
 		t.Fatal(err)
 	}
 	return op
+}
+
+// A client generator needs a unique name for each operation, and 64 bits for each ID.
+func TestDocument_SuitsGenerators(t *testing.T) {
+	d, names := readDocument(t), map[string]string{}
+	for path, item := range d.Paths {
+		for method := range item {
+			if method == "parameters" {
+				continue
+			}
+			name := d.operation(t, method, path).ID
+			if name == "" || names[name] != "" {
+				t.Errorf("%s %s: the operationId %q is empty or that of %s", method, path, name, names[name])
+			}
+			names[name] = method + " " + path
+		}
+	}
+	for name, s := range d.Components.Schemas {
+		for _, id := range []string{"id", "appid", "owner_id"} {
+			if p := s.Properties[id]; p != nil && p.Type == "integer" && p.Format != "int64" {
+				t.Errorf("%s.%s is no int64", name, id)
+			}
+		}
+	}
 }
 
 // Both lists of states, and the texts that name some of them, are those of the post.

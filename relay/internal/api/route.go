@@ -87,11 +87,11 @@ func (a *API) routes() []*row {
 		{method: get, path: "/message/stream", who: viewers, handle: a.byClient(a.streamEvents, a.forViewer(a.streamEvents))},
 
 		{method: get, path: "/application", who: readers, handle: a.byClient(a.readApplications, a.forUser(a.listApplications))},
-		{method: post, path: "/application", who: users, handle: a.forUser(a.createApplication)},
+		{method: post, path: "/application", who: users, handle: a.forUser(a.once(a.createApplication))},
 		{method: get, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.getApplication)},
 		{method: put, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.updateApplication)},
 		{method: del, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteApplication)},
-		{method: post, path: "/application/{id:[0-9]+}/token", who: users, handle: a.forUser(a.regenerateToken)},
+		{method: post, path: "/application/{id:[0-9]+}/token", who: users, handle: a.forUser(a.once(a.regenerateToken))},
 
 		{method: get, path: "/application/{id:[0-9]+}/preview", who: users, handle: a.forUser(a.previewTemplates)},
 		{method: post, path: "/application/{id:[0-9]+}/preview", who: users, handle: a.forUser(a.previewTemplates)},
@@ -103,7 +103,7 @@ func (a *API) routes() []*row {
 		{method: get, path: "/application/{id:[0-9]+}/message", who: readers, handle: a.forReader(a.readMessages)},
 		{method: del, path: "/application/{id:[0-9]+}/message", who: readers, handle: a.forReader(a.hideMessages)},
 		{method: get, path: "/client", who: readers, handle: a.forReader(a.listClients)},
-		{method: post, path: "/client", who: users, handle: a.forUser(a.createClient)},
+		{method: post, path: "/client", who: users, handle: a.forUser(a.once(a.createClient))},
 		{method: put, path: "/client/{id:[0-9]+}", who: readers, handle: a.forReader(a.updateClient)},
 		{method: del, path: "/client/{id:[0-9]+}", who: readers, handle: a.forReader(a.deleteClient)},
 		{method: get, path: "/current/user", who: readers, handle: a.forReader(a.getCurrentUser)},
