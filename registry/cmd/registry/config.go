@@ -43,7 +43,7 @@ func loadForPeople(cmd *cobra.Command, args []string) (*config.Config, error) {
 	return cfg, err
 }
 
-// configured adds --config to the commands and those below them, but for groups, and returns them.
+// configured adds --config to the commands and those below them, except for groups, and returns them.
 func configured(commands ...*cobra.Command) []*cobra.Command {
 	for _, cmd := range commands {
 		if cmd.HasSubCommands() {

@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Docker prints the message of an error and drops its detail: the message says why and what to do.
+// Docker prints the message of an error and drops its detail: the message has the reason and what to do.
 func TestErrors_MessagesSayWhy(t *testing.T) {
 	s := newServer(t, func(s *setup) { s.options.DeleteEnabled, s.rules.DeleteEnabled = false, false })
 	for path, want := range map[string]string{

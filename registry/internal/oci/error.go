@@ -75,7 +75,7 @@ type Error struct {
 // NewError returns an error of the code with its usual message and a detail.
 func NewError(code Code, detail any) *Error { return &Error{Code: code, Detail: detail} }
 
-// Explain returns an error of the code whose message is a sentence that says what is wrong: clients print the message and
+// Explain returns an error of the code whose message is a sentence about what is wrong: clients print the message and
 // drop the detail.
 func Explain(code Code, sentence string) *Error {
 	e := &Error{Code: code, Message: sentence}

@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/web/image"
 )
 
-// maxUntagged is how many tags and how many manifests a repository may have for its untagged images to be listed.
+// maxUntagged bounds the tags and the manifests of a repository whose untagged images are listed.
 const maxUntagged = 1000
 
 type untaggedPage struct {

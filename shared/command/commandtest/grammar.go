@@ -24,7 +24,7 @@ var (
 type Exceptions struct {
 	// Config need no configuration.
 	Config []string
-	// Data print nothing that a program would read, but for a sentence.
+	// Data print nothing that a program would read, except for a sentence.
 	Data []string
 	// File have a file as an argument that isn't the configuration.
 	File []string
