@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	month      = regexp.MustCompile(`^20\d\d-(0[1-9]|1[0-2])$`)
+	month       = regexp.MustCompile(`^20\d\d-(0[1-9]|1[0-2])$`)
 	requirement = regexp.MustCompile(`(?m)^([a-z0-9-]+)==(\S+?)(?: \\)?$`)
-	goRequired = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
-	moduleTail = regexp.MustCompile(`/v\d+$`)
+	goRequired  = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
+	moduleTail  = regexp.MustCompile(`/v\d+$`)
 )
 
 // pinned returns the versions that CI installs, by the names of programs and packages. Debian's packages have the

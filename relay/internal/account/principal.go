@@ -11,7 +11,7 @@ type Principal struct {
 	Name          string
 	Admin         bool
 	ApplicationID int64 // set for an application: it sees its own messages only
-	ClientID      int64 // set for a client: it reads the messages of the user's own applications and changes nothing
+	ClientID      int64 // set for a client: it reads what the user's own applications send, sends for them, and manages nothing
 }
 
 // Sees reports whether p may see an application and its messages.

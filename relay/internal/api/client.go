@@ -7,6 +7,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 )
 
@@ -68,6 +69,14 @@ func (a *API) updateClient(w http.ResponseWriter, r *http.Request, v account.Pri
 	}
 	c, err := a.service.RenameClient(r.Context(), v, idOf(r), name)
 	return answer(w, showClient(c, ""), err)
+}
+
+// logOutClient deletes the client that asks.
+func (a *API) logOutClient(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	if v.ClientID == 0 {
+		return refusal.Forbidden("Only a client logs out.")
+	}
+	return answer(w, done{true}, a.service.DeleteClient(r.Context(), v, v.ClientID))
 }
 
 func (a *API) deleteClient(w http.ResponseWriter, r *http.Request, v account.Principal) error {

@@ -101,6 +101,43 @@ func TestClients(t *testing.T) {
 	w.want("too many", w.manage("POST", "/client", `{"name":"x"}`), 409)
 }
 
+// Since version 3 Gotify's clients and users send for an application that they name.
+func TestGotifySends(t *testing.T) {
+	w := newWorld(t, nil)
+	g, app := w.gotify(admin), w.app(named("a"))
+	w.want("user", w.manage("POST", "/user", `{"name":"maria","password":"long enough","matrix_id":"@maria:example.org"}`), 201)
+	maria := basicHeader("maria", "long enough")
+	hers := w.ask("POST", "/application", `{"name":"hers","room_id":"`+room+`"}`, maria)
+	w.want("another's application", hers, 201)
+	id, other := fmt.Sprint(app.Application.ID), fmt.Sprint(hers.fields["id"])
+
+	key := "X-Gotify-Key: " + g.token
+	for what, r := range map[string]reply{
+		"client, JSON":  w.ask("POST", "/message", `{"message":"m","appid":`+id+`}`, key),
+		"client, query": w.ask("POST", "/message?appid="+id, `{"message":"m"}`, key),
+		"client, form":  w.ask("POST", "/message", "message=m&appid="+id, key, "Content-Type: application/x-www-form-urlencoded"),
+		"user, JSON":    w.ask("POST", "/message", `{"message":"m","appid":`+id+`}`, admin),
+		"user, query":   w.ask("POST", "/message?message=m&appid="+id, "", admin),
+		"token, zero":   w.ask("POST", "/message", `{"message":"m","appid":0}`, "X-Gotify-Key: "+app.Token),
+		"token, other":  w.ask("POST", "/message", `{"message":"m","appid":`+other+`}`, "X-Gotify-Key: "+app.Token),
+	} {
+		w.want(what, r, 200, "appid", float64(app.Application.ID))
+	}
+	w.want("client, another's application", w.ask("POST", "/message?appid="+other, `{"message":"m"}`, key), 404)
+	w.want("administrator, another's application", w.ask("POST", "/message?appid="+other, `{"message":"m"}`, admin), 404)
+	w.want("client, none", w.ask("POST", "/message", `{"message":"m"}`, key), 401)
+	w.want("user, none", w.ask("POST", "/message", `{"message":"m"}`, admin), 401)
+	w.want("user, nothing", w.ask("POST", "/message", "", admin), 401)
+	w.want("edit", w.ask("PUT", "/message/1?appid="+id, `{"message":"m"}`, key), 401)
+	w.want("wrong password", w.ask("POST", "/message?appid="+id, `{"message":"m"}`, basicHeader("admin", "wrong")), 401)
+	w.want("wrong client", w.ask("POST", "/message?appid="+id, `{"message":"m"}`, "X-Gotify-Key: Cwrong"), 401)
+	w.want("from another site", w.ask("POST", "/message?appid="+id, `{"message":"m"}`, admin, "Sec-Fetch-Site: cross-site"), 403)
+
+	w.want("a user has no client", w.ask("POST", "/auth/logout", "", admin), 403)
+	w.want("log out", w.ask("POST", "/auth/logout", "", key), 200)
+	w.want("a client that has logged out", w.ask("POST", "/message?appid="+id, `{"message":"m"}`, key), 401)
+}
+
 func TestGotifyReads(t *testing.T) {
 	w := newWorld(t, nil)
 	g, a, b := w.gotify(admin), w.app(named("a")), w.app(named("b"))

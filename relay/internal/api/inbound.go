@@ -67,10 +67,12 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 	known := in.Token != "" || !p.BodyToken
 	from := a.strangers(in.Request)
 	if known {
-		if app, err = a.service.Sender(in.Context(), in.Token); err != nil {
+		if app, err = a.sender(p, in); err != nil {
 			return nil, nil, a.slowDown(in.Request, err)
 		}
-		from = a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
+		if app != nil {
+			from = a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
+		}
 	}
 	if p.Files || p.Raw != nil {
 		from.files = func(start []byte) bool { return mayHoldFiles(&p, in, start) }
@@ -84,9 +86,15 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 		return a.receiveFiles(p, in, b.bytes, app)
 	}
 	in.Body = bytes.TrimPrefix(b.bytes, []byte(request.Mark))
-	if !known {
-		if in.Token, err = p.Token(in); err == nil {
-			app, err = a.service.Sender(in.Context(), in.Token)
+	if app == nil {
+		if in.Body == nil {
+			in.Body = []byte{}
+		}
+		if !known {
+			in.Token, err = p.Token(in)
+		}
+		if err == nil {
+			app, err = a.sender(p, in)
 		}
 		if err != nil {
 			b.release()
@@ -94,6 +102,52 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 		}
 	}
 	return app, b.release, nil
+}
+
+// sender returns the application of a request: the token's, or the one that a user or a client of Gotify names. It is nil while only the
+// body, which isn't read yet, can name one.
+func (a *API) sender(p protocol.Protocol, in *protocol.Request) (*account.App, error) {
+	if p.Application == nil || !a.mayNameApplication(in) {
+		return a.service.Sender(in.Context(), in.Token)
+	}
+	id := p.Application(in)
+	if id == 0 {
+		if in.Body == nil {
+			return nil, nil //nolint:nilnil // not known yet
+		}
+		return a.service.Sender(in.Context(), in.Token) // which refuses it
+	}
+	v, err := a.owner(in)
+	if err != nil {
+		return nil, err
+	}
+	return a.service.AppFor(v, id)
+}
+
+// mayNameApplication reports whether a request has a client's token, or a user's name and password in place of a token.
+func (a *API) mayNameApplication(in *protocol.Request) bool {
+	if account.IsClientToken(in.Token) {
+		return true
+	}
+	if name, _, ok := in.BasicAuth(); !ok || name == "" {
+		return false
+	}
+	_, err := a.service.TokenViewer(in.Context(), in.Token)
+	return refusal.KindOf(err) == refusal.KindUnauthorized
+}
+
+// owner returns the user who sends for one of the own applications.
+func (a *API) owner(in *protocol.Request) (account.Principal, error) {
+	if account.IsClientToken(in.Token) {
+		return a.service.ClientViewer(in.Context(), in.Token)
+	}
+	if err := a.o.Origins.Own(in.Request); err != nil {
+		return account.Principal{}, err
+	}
+	name, password, _ := in.BasicAuth()
+	v, err := a.service.Authenticate(in.Context(), name, password, request.Address(in.Request, a.o.TrustedProxies))
+	v.Admin = false
+	return v, err
 }
 
 // accept parses a request and stores its messages.

@@ -212,6 +212,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	d := readDocument(t)
 	token := w.app(named("a")).Token
 	key, admin := "X-Gotify-Key: "+token, basicHeader(relaytest.AdminName, relaytest.AdminPassword)
+	client := "X-Gotify-Key: " + w.gotify(admin).token
 	asked := map[string]bool{}
 	for _, tt := range []struct {
 		method, path, id, query, body, auth string
@@ -256,11 +257,14 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/client", "", "", `{}`, admin, 400},
 		{"POST", "/client", "", "", `{"name":"phone"}`, key, 401},
 		{"GET", "/client", "", "", "", admin, 200},
-		{"PUT", "/client/{id}", "1", "", `{"name":"my phone"}`, admin, 200},
+		{"PUT", "/client/{id}", "2", "", `{"name":"my phone"}`, admin, 200},
 		{"PUT", "/client/{id}", "9", "", `{"name":"my phone"}`, admin, 404},
 		{"GET", "/current/user", "", "", "", admin, 200},
-		{"DELETE", "/client/{id}", "1", "", "", admin, 200},
-		{"DELETE", "/client/{id}", "1", "", "", admin, 404},
+		{"DELETE", "/client/{id}", "2", "", "", admin, 200},
+		{"DELETE", "/client/{id}", "2", "", "", admin, 404},
+		{"POST", "/auth/logout", "", "", "", admin, 403},
+		{"POST", "/auth/logout", "", "", "", client, 200},
+		{"POST", "/auth/logout", "", "", "", client, 401},
 		{"GET", "/stream", "", "", "", "", 401},
 		{"GET", "/stream", "", "?after=x", "", admin, 400},
 		{"GET", "/message/stream", "", "?after=-1", "", key, 400},

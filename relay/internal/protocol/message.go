@@ -18,6 +18,8 @@ type submission struct {
 	draft  post.Draft
 	worded bool     // the priority is a word, which means the same on each scale
 	links  []string // attachments that are addresses
+
+	application int64 // appid, 0 for none
 }
 
 // submissionOf reads the fields of a request. Only a request without JSON may put them into the query, where Gotify's
@@ -48,7 +50,7 @@ func submissionOf(r *Request) (*submission, error) {
 	return s, nil
 }
 
-// set takes a field. Fields that Gotify's clients send along (id, appid, date) and unknown ones are ignored.
+// set takes a field. Fields that Gotify's clients send along (id, date) and unknown ones are ignored.
 func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	if _, isFile := v.File(); isFile {
 		return nil // it is one of the request's files
@@ -58,6 +60,10 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 		var token string
 		err = setText(&token, name, v)
 		s.add(token)
+	case "appid": // an application's token needs none, so any value passes
+		if id, err := v.Integer(name); err == nil && id != nil && *id > 0 {
+			s.application = int64(*id)
+		}
 	case "message":
 		err = setWords(&s.draft.Body, name, v)
 	case "title":

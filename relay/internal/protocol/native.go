@@ -32,7 +32,27 @@ func Native() Protocol {
 		Parse: parseMessage,
 		Reply: replyMessage,
 		Fail:  request.WriteError,
+
+		Application: applicationOf,
 	}
+}
+
+// applicationOf returns the appid of a new message, in the query or, once it is read, in the body.
+func applicationOf(r *Request) int64 {
+	if r.Path["id"] != "" {
+		return 0
+	}
+	if id, err := strconv.ParseInt(r.URL.Query().Get("appid"), 10, 64); err == nil && id > 0 {
+		return id
+	}
+	if r.Body == nil {
+		return 0
+	}
+	s, err := submissionOf(r)
+	if err != nil {
+		return 0 // Parse reports it to those who may send
+	}
+	return s.application
 }
 
 // gotifySource is the source of messages whose token is where clients of Gotify have it.

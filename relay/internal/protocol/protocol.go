@@ -18,6 +18,9 @@ type Protocol struct {
 	// was none and BodyToken is set, once more with the body.
 	Token     func(*Request) (string, error)
 	BodyToken bool
+	// Application returns the application that a user or a client of Gotify sends for, 0 if the request names none. It is called before
+	// the body is read and once more after it. nil means that only applications send.
+	Application func(*Request) int64
 	// Files means that the files of a multipart form, and those in base64 in JSON, are stored and become the request's Files.
 	Files bool
 	// Raw reports whether the body, which begins with start, is a file by itself, and its name. nil means never.
