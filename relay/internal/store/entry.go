@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
 	"slipway/relay/internal/post"
@@ -86,4 +87,17 @@ func into(e *post.Entry) (fields []any) {
 		fields = append(fields, v.FieldByIndex(c.field).Addr().Interface())
 	}
 	return fields
+}
+
+// loadEntry returns an entry and keeps others from changing it until the transaction ends.
+func (tx *Tx) loadEntry(id int64) (e post.Entry, err error) {
+	return e, tx.db.Clauses(forUpdate).Table("outbox").Where("id = ?", id).Take(&e).Error
+}
+
+// forUpdate keeps other relays from changing the rows of a query until the transaction ends. With SQLite there are none.
+var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
+
+// followUps returns the entries that have a message as their target.
+func (tx *Tx) followUps(id int64) (all []post.Entry, err error) {
+	return all, tx.db.Table("outbox").Where("target > 0 AND target = ?", id).Order("id").Find(&all).Error
 }

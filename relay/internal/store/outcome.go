@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gorm.io/gorm/clause"
-
 	"slipway/relay/internal/post"
 )
 
@@ -225,19 +223,6 @@ func (tx *Tx) tell(id int64, f post.Fact, at int64) error {
 	return err
 }
 
-// loadEntry returns an entry and keeps others from changing it until the transaction ends.
-func (tx *Tx) loadEntry(id int64) (e post.Entry, err error) {
-	return e, tx.db.Clauses(forUpdate).Table("outbox").Where("id = ?", id).Take(&e).Error
-}
-
-// forUpdate keeps other relays from changing the rows of a query until the transaction ends. With SQLite there are none.
-var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
-
-// followUps returns the entries that have a message as their target.
-func (tx *Tx) followUps(id int64) (all []post.Entry, err error) {
-	return all, tx.db.Table("outbox").Where("target > 0 AND target = ?", id).Order("id").Find(&all).Error
-}
-
 // saveEntry saves an entry if the stored one has a version. It reports whether it had.
 func (tx *Tx) saveEntry(e *post.Entry, was post.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
@@ -257,44 +242,4 @@ func (tx *Tx) saveEntry(e *post.Entry, was post.Version) (bool, error) {
 // endEntry saves the end of an entry that a step with another one ended.
 func (tx *Tx) endEntry(e *post.Entry) error {
 	return errors.Join(tx.exec(`UPDATE outbox SET state = ?, final_at = ? WHERE id = ? AND final_at = 0`, string(e.State), e.FinalAt, e.ID), tx.freeAttachment(e))
-}
-
-// Requeue queues a message again that is final without being in the room. It returns false if its state is another.
-func (tx *Tx) Requeue(id, now int64) (bool, error) {
-	e, err := tx.loadEntry(id)
-	if err != nil {
-		return false, err
-	}
-	followUps, err := tx.followUps(id)
-	if err != nil {
-		return false, err
-	}
-	was := e.Version()
-	e, others, effects := post.Step(e, post.Redelivered{Txn: post.NewTxn(), FollowUps: followUps}, now)
-	if e.Version() == was {
-		return false, nil
-	}
-	if _, err := tx.saveEntry(&e, was); err != nil {
-		return false, err
-	}
-	tx.changed(e.Room, Retry)
-	return true, tx.spread(&e, others, effects, now)
-}
-
-// Withdraw withdraws a message and removes its attachments.
-func (tx *Tx) Withdraw(id, now int64) error {
-	e, err := tx.loadEntry(id)
-	if err != nil {
-		return err
-	}
-	followUps, err := tx.followUps(id)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.step(e, post.Withdrawn{FollowUps: followUps}, now); err != nil {
-		return err
-	}
-	tx.final = append(tx.final, id)
-	tx.changed(e.Room, Altered)
-	return errors.Join(tx.exec(`DELETE FROM attachments WHERE message_id > 0 AND message_id = ?`, id), tx.closeAlert(id, now))
 }
