@@ -29,7 +29,7 @@ type untaggedRow struct {
 	Image *image.Summary // nil if the manifest can't be read
 }
 
-// seesUntagged reports whether the visitor may see the untagged images of a repository: who may only pull can't list them by the API.
+// seesUntagged reports whether the visitor may see the untagged images of a repository. Callers who may only pull can't list them by the API.
 func (web *Web) seesUntagged(v *visit, name oci.Name) bool {
 	return v.may(access.Push, name) || v.may(access.Delete, name)
 }

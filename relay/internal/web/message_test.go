@@ -82,7 +82,7 @@ func TestMessagePages(t *testing.T) {
 	b.get("/ui/messages")
 	b.want(200, "Broken", "Stuck", `<span class="state dead">dead</span>`, "blocked", "The bot may not write in the room.")
 	b.get("/ui/applications")
-	b.want(200, `<span class="state blocked">blocked</span><p class="hint">the bot may not write in the room</p>`)
+	b.want(200, `<span class="state blocked">blocked</span><p class="hint">The bot may not write in the room.</p>`)
 	b.get("/ui/messages?state=dead")
 	b.want(200, "Broken", "-Stuck")
 	b.get("/ui/messages?state=waiting")
