@@ -124,7 +124,7 @@ func TestUnknownShapeIsLogged(t *testing.T) {
 		t.Fatalf("%d lines, want 1: %v", len(all), all)
 	}
 	got := all[0].ContextMap()
-	if got["source"] != "gotify" || got["application"] != "alerts" || !strings.Contains(fmt.Sprint(got["error"]), "A message is required") {
+	if got["source"] != "api" || got["application"] != "alerts" || !strings.Contains(fmt.Sprint(got["error"]), "A message is required") {
 		t.Errorf("line %v", got)
 	}
 	if text := fmt.Sprint(got); strings.Contains(text, token) || strings.Contains(text, "private") {
