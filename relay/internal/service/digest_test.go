@@ -31,7 +31,7 @@ func send(t *testing.T, r *relaytest.Rig, token, text string, priority int) post
 	return r.Send(post.Draft{Token: token, Content: post.Content{Body: text}, Priority: &priority})
 }
 
-// Of a flood the first message is sent, the others are one, also across a restart. What is important passes.
+// Of many messages the first is sent, the others are one digest, also across a restart. What is important passes.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
@@ -110,7 +110,7 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 		}
 		digest := send(t, r, app.Token, "m1", 0)
 		send(t, r, app.Token, "m2", 0)
-		time.Sleep(2 * window) // also when another message has begun another flood
+		time.Sleep(2 * window) // also when another message has begun another window
 		send(t, r, app.Token, "later", 0)
 		if _, err := r.Cancel(t.Context(), sender, digest.ID); refusal.KindOf(err) != refusal.KindConflict || !strings.Contains(err.Error(), "digest") {
 			t.Errorf("withdraw one of two: %v", err)
@@ -131,7 +131,7 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 	})
 }
 
-// A delayed message comes when it is due, also in a flood.
+// A delayed message comes when it is due, also while a digest collects.
 func TestFlood_Delayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)

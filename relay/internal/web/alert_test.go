@@ -2,9 +2,10 @@ package web
 
 import (
 	"context"
-	"slipway/relay/internal/post"
 	"strconv"
 	"testing"
+
+	"slipway/relay/internal/post"
 )
 
 // An open alert is on the overview until it is over; its page shows its history and acknowledges it.
