@@ -85,7 +85,7 @@ func (l *limit) suspect() bool {
 
 // turn is held by one caller at a time. The newest of those who wait is next, and if too many wait, the
 // oldest is refused: a client that guesses without end waits for its own guesses, and a login that comes
-// among them doesn't.
+// among them doesn't, unless a newer guess comes before the next comparison begins.
 type turn struct {
 	mu      sync.Mutex
 	held    bool
