@@ -37,11 +37,12 @@ type App struct {
 // Row returns the application's row.
 func (a *App) Row() *store.Application { return a.row.Load() }
 
-// HideTokens returns a text without the token of a request, and without the application's other one while both are valid: the readers of a
-// message may not send one.
+// HideTokens returns a text without the token of a request, which may be a client's, and without the application's other ones: the readers
+// of a message may not send one.
 func (a *App) HideTokens(text, token string) string {
 	text = post.HideToken(text, token)
-	if row := a.Row(); time.Now().UnixMilli() < row.OldTokenUntil {
+	row, sum := a.Row(), sha256.Sum256([]byte(token))
+	if string(sum[:]) != string(row.TokenHash) || time.Now().UnixMilli() < row.OldTokenUntil {
 		text = post.HideHashed(text, row.TokenHash, row.OldTokenHash)
 	}
 	return text

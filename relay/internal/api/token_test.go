@@ -72,7 +72,8 @@ func TestTokenIsNotShown(t *testing.T) {
 // escaped returns a token in JSON with an escape of its first character.
 func escaped(token string) string { return fmt.Sprintf(`\u%04x%s`, token[0], token[1:]) }
 
-// While an application has two valid tokens, a message sent with one of them doesn't show the other.
+// While an application has two valid tokens, a message sent with one of them doesn't show the other. One sent with a client's token doesn't
+// show the application's.
 func TestTokenIsNotShown_WhileTwoAreValid(t *testing.T) {
 	w := newWorldFor(t, func(o *service.Options) {
 		o.SecretKey = []byte("0123456789abcdef0123456789abcdef")
@@ -103,6 +104,11 @@ func TestTokenIsNotShown_WhileTwoAreValid(t *testing.T) {
 	payload, err := w.service.Payload(t.Context(), w.admin, app.Application.ID)
 	if err != nil {
 		t.Fatal(err)
+	}
+	single := w.app(named("b"))
+	tokens = append(tokens, single.Token)
+	if r := w.gotify(admin).ask("POST", fmt.Sprint("/message?appid=", single.Application.ID), `{"message":"by a client: `+single.Token+`"}`); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
 	}
 	all := w.manage("GET", "/message", "").body + string(payload)
 	for i, token := range tokens {
