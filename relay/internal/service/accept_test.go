@@ -59,7 +59,7 @@ func TestAcceptKeepsTextThatCanBeSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := r.Stored(a.ID)
-	if m.Body != "a\uFFFDb" || m.Title != "t" || string(m.Extras) != `{"a":1}` || m.ContentType != "text/plain" {
+	if m.Body != "a\uFFFDb" || m.Title != "t" || m.Extras != `{"a":1}` || m.ContentType != "text/plain" {
 		t.Errorf("stored: %+v", m)
 	}
 }
