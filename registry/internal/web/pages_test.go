@@ -242,7 +242,7 @@ func TestPolicy(t *testing.T) {
 		if csp := b.header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || b.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: headers %v", path, b.header)
 		}
-		body := strings.Replace(b.page, `<script src="/ui/static/web.`, "", 1)
+		body := strings.Replace(strings.Replace(b.page, `<script src="/ui/static/web.`, "", 1), `<script src="/ui/static/theme.`, "", 1)
 		for _, bad := range []string{"<script", " style=", " onerror=\"", "<img src=x", `href="javascript:`, `value="javascript:`} {
 			if strings.Contains(body, bad) {
 				t.Errorf("%s holds %q:\n%s", path, bad, body)
