@@ -19,7 +19,7 @@ import (
 // before it ends, and for no other host.
 func TestLetsEncrypt(t *testing.T) {
 	dir, addr := t.TempDir(), programtest.FreeAddr(t)
-	authority := acmetest.Start(t, addr, 75*time.Second)
+	authority := acmetest.Start(t, addr, time.Minute)
 	clients, _ := programtest.Certificate(t)
 	file := filepath.Join(dir, "config.yml")
 	harness.WriteFile(t, file, fmt.Appendf(nil, `version: 0.1
@@ -46,7 +46,7 @@ http:
 	if _, err := authority.Dial(t.Context(), addr, "other.example.org"); err == nil {
 		t.Error("a host that isn't listed gets a certificate")
 	}
-	if out, code := harness.Run(t, nil, "health", file); code != 0 || !strings.Contains(out, "the registry runs") {
+	if out, code := harness.Run(t, nil, "health", "--config", file); code != 0 || !strings.Contains(out, "the registry runs") {
 		t.Errorf("registry health: %d %s", code, out)
 	}
 
