@@ -3,7 +3,9 @@ package server
 import (
 	"cmp"
 	"crypto/tls"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,12 +51,13 @@ func newIssuer(a ACME, log *zap.Logger) *issuer {
 // certificate is a GetCertificate of TLS. Clients that name no host get the certificate of the first.
 func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	asked := *hello
-	asked.ServerName = cmp.Or(hello.ServerName, i.hosts[0])
+	asked.ServerName = cmp.Or(strings.ToLower(strings.TrimSuffix(hello.ServerName, ".")), i.hosts[0])
+	if !slices.Contains(i.hosts, asked.ServerName) { // before anything is read for it
+		return nil, fmt.Errorf("there is no certificate for %q", asked.ServerName)
+	}
 	c, err := i.manager.GetCertificate(&asked)
 	if err != nil {
-		if slices.Contains(i.hosts, asked.ServerName) {
-			i.report(asked.ServerName, err)
-		}
+		i.report(asked.ServerName, err)
 		return nil, err
 	}
 	if c.Leaf != nil && !isChallenge(hello) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,9 +62,21 @@ func configOf(cmdline string) string {
 		return ""
 	}
 	words := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-	for i, word := range words[:len(words)-1] {
-		if next := words[i+1]; word == "-c" || word == "--config" || word == "serve" && !strings.HasPrefix(next, "-") || path.Base(word) == "registry" && isFile(next) {
-			return next
+	ours := slices.IndexFunc(words, func(word string) bool { return word == "serve" || path.Base(word) == "registry" })
+	if ours < 0 {
+		return ""
+	}
+	for i := ours + 1; i < len(words); i++ {
+		flag, value, whole := strings.Cut(words[i], "=")
+		switch {
+		case flag != "-c" && flag != "--config":
+			if words[i-1] == "serve" && !strings.HasPrefix(words[i], "-") || i == ours+1 && isFile(words[i]) {
+				return words[i]
+			}
+		case whole:
+			return value
+		case i+1 < len(words):
+			return words[i+1]
 		}
 	}
 	return ""

@@ -59,8 +59,10 @@ func TestServedBy(t *testing.T) {
 		"/lib/systemd/systemd\x00":                        "",
 		"/bin/registry\x00serve\x00-c\x00/etc/c.yml\x00":  "/etc/c.yml",
 		"registry\x00serve\x00--config\x00c.yml\x00":      "c.yml",
-		"registry\x00serve\x00--config=c.yml\x00":         "",
-		"": "",
+		"registry\x00serve\x00--config=c.yml\x00":         "c.yml",
+		"registry\x00--config\x00c.yml\x00serve\x00":      "c.yml",
+		"sh\x00-c\x00registry-wrapper\x00":                "",
+		"":                                                "",
 	} {
 		file := filepath.Join(t.TempDir(), "cmdline")
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {

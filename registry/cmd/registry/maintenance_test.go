@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
@@ -99,6 +101,10 @@ func TestNegativeDurationsAreRefused(t *testing.T) {
 func TestRestore_List(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
 	v.push(0)
+	hourAgo := time.Now().Add(-time.Hour) // two pushes in one tick of the clock are equally new
+	ok(t, filepath.WalkDir(v.root, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, hourAgo, hourAgo))
+	}))
 	v.push(4)
 	v.push(1)
 	config := filepath.Join(t.TempDir(), "config.yml")

@@ -85,7 +85,11 @@ func parseSelection(s string) (oci.Name, registry.Selection, error) {
 
 func explainRestore(err error) error {
 	if e := (*oci.Error)(nil); errors.As(err, &e) && e.Message != "" {
-		return errors.New(e.Message)
+		text := errors.New(e.Message)
+		if e.Code == oci.CodeDenied || e.Code == oci.CodeUnsupported {
+			return command.Refused(text)
+		}
+		return text
 	} else if detail, ok := detailOf(e); ok {
 		return errors.New(detail)
 	}

@@ -43,7 +43,7 @@ func newRobotCreateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[0]
 			if (len(r.Repositories) == 0) != (len(r.Allow) == 0) {
-				return errors.New("--repositories and --allow belong together: give both, or neither for a robot that only access rules name")
+				return command.Usage(errors.New("--repositories and --allow belong together: give both, or neither for a robot that only access rules name"))
 			}
 			if err := notNegative("--expires", expires); err != nil {
 				return err

@@ -119,7 +119,7 @@ func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 		return err
 	})
 	if err == nil && doubted && size == desc.Size {
-		err = blobUnknown(d, errWrongSize)
+		err = blobUnknown(d, fmt.Errorf("a manifest gives it another length than %d", size))
 	}
 	return desc, fault(err)
 }

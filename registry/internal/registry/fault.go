@@ -43,7 +43,7 @@ func fault(err error) error {
 		return contended(err)
 	}
 	if errors.Is(err, ErrUploadTaken) {
-		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Detail: ErrUploadTaken.Error(), Err: err}
+		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Message: ErrUploadTaken.Error(), Err: err}
 	}
 	if errors.Is(err, storage.ErrTemporary) {
 		// A broken connection to the store must not look like one to the client.

@@ -171,9 +171,19 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored
 	}
 	var problems oci.Errors
 	for _, problem := range found {
-		if problem != nil && (!errors.Is(problem, errWrongSize) || !stored()) {
-			problems = append(problems, problem)
+		if problem == nil {
+			continue
 		}
+		var wrong *wrongSizeError
+		if errors.As(problem, &wrong) {
+			if stored() {
+				continue
+			}
+			if wrong.blob {
+				r.reg.doubted.Put(layout.LayerLink(r.name, wrong.digest), wrong.stored, 1)
+			}
+		}
+		problems = append(problems, problem)
 	}
 	if problems != nil {
 		return problems
@@ -183,7 +193,7 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored
 
 // checkBlob looks for a blob of the size that the manifest gives. Otherwise either the blob is damaged or
 // the manifest is wrong, and no client could pull it. The client pushes the blob again, because StatBlob
-// doubts it from then on.
+// doubts it once the manifest is refused.
 func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
 	got, target, err := r.healthyBlob(ctx, d.Digest)
 	if err == nil && d.Size != 0 && d.Size != got.Size {
@@ -196,8 +206,7 @@ func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
 	if err != nil || d.Size == 0 || d.Size == got.Size {
 		return err
 	}
-	r.reg.doubted.Put(layout.LayerLink(r.name, d.Digest), got.Size, 1)
-	return wrongSize(oci.CodeManifestBlobUnknown, d, got.Size)
+	return (&wrongSizeError{blob: true, digest: d.Digest, said: d.Size, stored: got.Size}).refusal(oci.CodeManifestBlobUnknown)
 }
 
 // checkLayer is checkBlob for layers, some of which are stored elsewhere by design.
@@ -240,7 +249,7 @@ func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error 
 	case err != nil:
 		return fault(err)
 	case d.Size != 0 && d.Size != m.Size:
-		return wrongSize(oci.CodeManifestInvalid, d, m.Size)
+		return (&wrongSizeError{digest: d.Digest, said: d.Size, stored: m.Size}).refusal(oci.CodeManifestInvalid)
 	}
 	return nil
 }
@@ -249,13 +258,19 @@ func referenceUnknown(d oci.Digest) error {
 	return oci.NewError(oci.CodeManifestBlobUnknown, string(d))
 }
 
-var errWrongSize = errors.New("a descriptor has a wrong size")
+// wrongSizeError reports a descriptor with another size than that of its blob or manifest.
+type wrongSizeError struct {
+	blob         bool
+	digest       oci.Digest
+	said, stored int64
+}
 
-func wrongSize(code oci.Code, d *oci.Descriptor, stored int64) error {
-	return &oci.Error{
-		Code: code, Err: errWrongSize,
-		Detail: fmt.Sprintf("the manifest says that %s has %d bytes, but it has %d", d.Digest, d.Size, stored),
-	}
+func (e *wrongSizeError) Error() string {
+	return fmt.Sprintf("the manifest says that %s has %d bytes, but it has %d", e.digest, e.said, e.stored)
+}
+
+func (e *wrongSizeError) refusal(code oci.Code) *oci.Error {
+	return &oci.Error{Code: code, Message: e.Error(), Detail: string(e.digest), Err: e}
 }
 
 // pushRecords returns the changes that record that the tags are pointed at d.

@@ -23,6 +23,9 @@ const maxUntaggedBytes = 16 << 20
 func (r Repository) Untagged(ctx context.Context, n int) (list []Untagged, ok bool, err error) {
 	var roots []oci.Digest
 	for tag, err := range tree.Tags(ctx, r.reg.store, r.name) {
+		if err == nil && tag.Err != nil && !tree.Unreadable(tag.Err) {
+			err = tag.Err
+		}
 		if err != nil {
 			return nil, false, fault(err)
 		}
@@ -33,7 +36,10 @@ func (r Repository) Untagged(ctx context.Context, n int) (list []Untagged, ok bo
 	}
 	g, left, size := tree.NewGraph(), n, int64(0)
 	for link, err := range tree.Revisions(ctx, r.reg.store, r.name) {
-		if err == nil && link.Err == nil && link.Target == link.Digest {
+		if err == nil {
+			err = link.Err
+		}
+		if err == nil && link.Target == link.Digest {
 			err = g.Read(ctx, r.reg.store, link)
 		}
 		if err != nil && (ctx.Err() != nil || !tree.Unreadable(err)) {
@@ -46,7 +52,7 @@ func (r Repository) Untagged(ctx context.Context, n int) (list []Untagged, ok bo
 			return nil, false, nil
 		}
 	}
-	held := g.Closure(roots)
+	held := g.Component(roots)
 	inner := map[oci.Digest]bool{}
 	for d, node := range g.Nodes {
 		if held[d] {

@@ -24,6 +24,7 @@ import (
 const (
 	countTimeout  = time.Hour
 	maxCheckpoint = 1 << 10
+	pauseTimes    = 10 // a refusal counts again when the last count is so many times as old as it took
 )
 
 // checkpoint is the result of a count. It is stored for the next start, which then accepts pushes before
@@ -76,7 +77,7 @@ func (c *counter) charge(h *Hold, n int64) (stale bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last.Bytes+n > c.Limit {
-		age, pause := time.Since(c.last.Counted), max(c.pause, 10*c.last.Took)
+		age, pause := time.Since(c.last.Counted), max(c.pause, pauseTimes*c.last.Took)
 		return age > pause || age < -pause, &oci.Error{Code: oci.CodeDenied, Err: ErrExceeded, Message: fmt.Sprintf(
 			"the quota of %s does not allow %d bytes more: %d of %d bytes are used; delete what is not needed and let the garbage collection free it",
 			c.Prefix, n, c.last.Bytes, c.Limit,
@@ -144,8 +145,8 @@ func (c *counter) count(ctx context.Context) error {
 }
 
 // recount takes what this process holds from its holds and the rest from the storage, and adds
-// what it takes meanwhile. It misses an upload whose bytes it looks for just as they become a blob. The
-// next count finds it.
+// what it takes meanwhile, some of it twice. It misses an upload whose bytes it looks for just as they become a blob. The
+// next count corrects both.
 func (c *counter) recount() error {
 	ctx, cancel := context.WithTimeout(c.ctx, countTimeout)
 	defer cancel()
@@ -167,6 +168,9 @@ func (c *counter) recount() error {
 	}
 	c.mu.Lock()
 	c.last = checkpoint{Bytes: stored + held + c.added - before, Counted: time.Now().UTC(), Took: time.Since(began)}
+	if c.added != before { // what came meanwhile may be in stored, too: the next count comes sooner
+		c.last.Took /= pauseTimes
+	}
 	content, err := json.Marshal(c.last)
 	c.mu.Unlock()
 	if err == nil {
