@@ -100,10 +100,10 @@ func volumeOf(t *testing.T, distribution harness.Peer) {
 	}
 	peer := startDistributionMirror()
 	theirs.Pulls(t, peer.Addr, "theirs", "v1")
-	// It stores what it streams a little later.
+	// It stores what it streams a little later, and links it last.
 	for d := range theirs.Blobs {
 		for range 1000 {
-			if found, _ := filepath.Glob(filepath.Join(root, "docker/registry/v2/blobs/sha256/*", strings.TrimPrefix(d, "sha256:"), "data")); len(found) > 0 {
+			if found, _ := filepath.Glob(filepath.Join(root, "docker/registry/v2/repositories/theirs/_layers/sha256", strings.TrimPrefix(d, "sha256:"), "link")); len(found) > 0 {
 				break
 			}
 			time.Sleep(50 * time.Millisecond)
