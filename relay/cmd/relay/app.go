@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,18 +61,26 @@ func newAppCreateCommand() *cobra.Command {
 			return err
 		}
 		in["name"] = args[0]
+		var whole json.RawMessage
+		if _, err := r.Do(cmd.Context(), http.MethodPost, "/application", in, &whole); err != nil {
+			return err
+		}
 		var app application
-		return r.show(cmd, asJSON, http.MethodPost, "/application", in, &app, func(io.Writer) error {
-			if err := s.setImage(cmd, r, pathOf(app.ID)); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning: the image is not set:", err)
-			}
-			if in["room_id"] != nil {
-				warnOfRoom(cmd, r, app.Name)
-			} else if app.Problem != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
-			}
-			return showToken(cmd, r.Base, app, quiet)
-		})
+		if err := json.Unmarshal(whole, &app); err != nil {
+			return err
+		}
+		if err := s.setImage(cmd, r, pathOf(app.ID)); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: the image is not set:", err)
+		}
+		if in["room_id"] != nil {
+			warnOfRoom(cmd, r, app.Name)
+		} else if app.Problem != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), whole)
+		}
+		return showToken(cmd, r.Base, app, quiet)
 	})
 }
 
@@ -186,7 +195,11 @@ func newAppSecretCreateCommand() *cobra.Command {
 			if _, err := r.Do(cmd.Context(), http.MethodPut, path, map[string]any{"hook_secret": secret}, nil); err != nil {
 				return err
 			}
-			return command.WriteJSON(cmd.OutOrStdout(), map[string]string{"secret": secret})
+			shown := map[string]string{}
+			if !stdin { // else the caller has it
+				shown["secret"] = secret
+			}
+			return command.WriteJSON(cmd.OutOrStdout(), shown)
 		}
 		if err := r.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": secret}, "secret set"); err != nil || stdin {
 			return err

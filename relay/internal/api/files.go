@@ -63,7 +63,8 @@ type receiver struct {
 	size    int      // of held
 }
 
-// receiveFiles reads the rest of a body that begins with start. app is nil if the token is in the body.
+// receiveFiles reads the rest of a body that begins with start. app is nil if the token is in the body, or names a user and the body
+// the application.
 func (a *API) receiveFiles(p protocol.Protocol, in *protocol.Request, start []byte, app *account.App) (_ *account.App, release func(), err error) {
 	r := &receiver{a: a, p: p, in: in, left: a.service.MaxAttachments(), release: func() {}}
 	defer func() {
@@ -85,8 +86,11 @@ func (a *API) receiveFiles(p protocol.Protocol, in *protocol.Request, start []by
 		_, _ = io.Copy(io.Discard, r.source) // a proxy that is still sending the body would lose the answer
 	}
 	if err == nil && r.app == nil {
-		token, failure := p.Token(in)
-		err = r.authenticate(token, failure)
+		var failure error
+		if in.Token == "" {
+			in.Token, failure = p.Token(in)
+		}
+		err = r.authenticate(in, failure)
 	}
 	return r.app, r.release, err
 }
@@ -124,16 +128,20 @@ func (r *receiver) accept(app *account.App) error {
 	return nil
 }
 
-// authenticate checks the token of the body and stores the files that wait for it.
-func (r *receiver) authenticate(token string, err error) error {
+// authenticate finds the application by the token of a request, which is the one that is read or the part of it that came before a
+// file, and stores the files that wait for it.
+func (r *receiver) authenticate(in *protocol.Request, err error) error {
 	var app *account.App
 	if err == nil {
-		app, err = r.a.service.Sender(r.in.Context(), token)
+		app, err = r.a.sender(r.p, in)
+	}
+	if err == nil && app == nil { // a body of files alone names none
+		app, err = r.a.service.Sender(in.Context(), in.Token)
 	}
 	if err != nil {
 		return r.a.slowDown(r.in.Request, err)
 	}
-	r.in.Token = token
+	r.in.Token = in.Token
 	if err := r.accept(app); err != nil {
 		return err
 	}
@@ -155,7 +163,8 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 		probe := *r.in
 		probe.Body = fields
 		if token, err := r.p.Token(&probe); err == nil && token != "" {
-			if err := r.authenticate(token, nil); err != nil {
+			probe.Token = token
+			if err := r.authenticate(&probe, nil); err != nil {
 				return err
 			}
 		}

@@ -103,8 +103,8 @@ func TestClients(t *testing.T) {
 
 // Since version 3 Gotify's clients and users send for an application that they name.
 func TestGotifySends(t *testing.T) {
-	w := newWorld(t, nil)
-	g, app := w.gotify(admin), w.app(named("a"))
+	w, app := newFilesWorld(t)
+	g := w.gotify(admin)
 	w.want("user", w.manage("POST", "/user", `{"name":"maria","password":"long enough","matrix_id":"@maria:example.org"}`), 201)
 	maria := basicHeader("maria", "long enough")
 	hers := w.ask("POST", "/application", `{"name":"hers","room_id":"`+room+`"}`, maria)
@@ -123,6 +123,24 @@ func TestGotifySends(t *testing.T) {
 	} {
 		w.want(what, r, 200, "appid", float64(app.Application.ID))
 	}
+	withFile := `{"message":"m","attachments":[{"filename":"a","base64":"YQ=="}]`
+	isJSON := "Content-Type: application/json"
+	fields, isForm := form("message", "m", "appid", id, "file/a.txt", "a")
+	w.want("user with a password like a client's token", w.manage("POST", "/user", `{"name":"carl","password":"Correct-horse","matrix_id":"@carl:example.org"}`), 201)
+	carl := basicHeader("carl", "Correct-horse")
+	his := w.ask("POST", "/application", `{"name":"his","room_id":"`+room+`"}`, carl)
+	for what, r := range map[string]reply{
+		"client, JSON with a file": w.ask("POST", "/message", withFile+`,"appid":`+id+`}`, key, isJSON),
+		"user, JSON with a file":   w.ask("POST", "/message", withFile+`,"appid":`+id+`}`, admin, isJSON),
+		"client, form with a file": w.ask("POST", "/message", fields, key, isForm),
+		"user, like a token":       w.ask("POST", "/message?message=say+Correct-horse&appid="+fmt.Sprint(his.fields["id"]), "", carl),
+	} {
+		w.want(what, r, 200)
+		if r.fields["message"] == "say …" {
+			t.Errorf("%s: the message is %q", what, r.fields["message"])
+		}
+	}
+	w.want("client, JSON with a file, none", w.ask("POST", "/message", withFile+"}", key, isJSON), 401)
 	w.want("client, another's application", w.ask("POST", "/message?appid="+other, `{"message":"m"}`, key), 404)
 	w.want("administrator, another's application", w.ask("POST", "/message?appid="+other, `{"message":"m"}`, admin), 404)
 	w.want("client, none", w.ask("POST", "/message", `{"message":"m"}`, key), 401)

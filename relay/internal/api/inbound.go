@@ -136,17 +136,19 @@ func (a *API) mayNameApplication(in *protocol.Request) bool {
 	return refusal.KindOf(err) == refusal.KindUnauthorized
 }
 
-// owner returns the user who sends for one of the own applications.
+// owner returns the user who sends for one of the own applications. A password doesn't stay as the request's token.
 func (a *API) owner(in *protocol.Request) (account.Principal, error) {
+	name, password, basic := in.BasicAuth()
 	if account.IsClientToken(in.Token) {
-		return a.service.ClientViewer(in.Context(), in.Token)
+		if v, err := a.service.ClientViewer(in.Context(), in.Token); err == nil || !basic || name == "" { // a password may have that form
+			return v, err
+		}
 	}
 	if err := a.o.Origins.Own(in.Request); err != nil {
 		return account.Principal{}, err
 	}
-	name, password, _ := in.BasicAuth()
 	v, err := a.service.Authenticate(in.Context(), name, password, request.Address(in.Request, a.o.TrustedProxies))
-	v.Admin = false
+	v.Admin, in.Token = false, "" // it was a password: nothing of a message is taken for a token then
 	return v, err
 }
 

@@ -74,13 +74,17 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case token == "":
+	name, _, basic := r.BasicAuth()
+	if token == "" {
 		return a.topicsOfTokens(r, topics)
-	case account.IsClientToken(token):
+	}
+	if account.IsClientToken(token) {
 		v, err := a.service.ClientViewer(r.Context(), token)
-		if err != nil {
+		if err != nil && (!basic || name == "") { // a password may have that form
 			return nil, a.slowDown(r, err)
+		}
+		if err != nil {
+			return a.ntfyReadersOfUser(r, topics)
 		}
 		return a.topicsByName(r, topics, v, func(ctx context.Context) error { return second(a.service.ClientViewer(ctx, token)) })
 	}
@@ -88,10 +92,16 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	if err == nil {
 		return []ntfyReader{{topics[0], v, 0, a.checkToken(token)}}, nil
 	}
-	if _, _, ok := r.BasicAuth(); !ok {
+	if !basic {
 		return nil, a.slowDown(r, err)
 	}
-	if v, err = a.user(r); err != nil {
+	return a.ntfyReadersOfUser(r, topics)
+}
+
+// ntfyReadersOfUser is ntfyReaders for a user's name and password.
+func (a *API) ntfyReadersOfUser(r *http.Request, topics []string) ([]ntfyReader, error) {
+	v, err := a.user(r)
+	if err != nil {
 		return nil, err
 	}
 	v.Admin = false

@@ -17,6 +17,7 @@ import (
 const (
 	onceFor    = 10 * time.Minute // an answer with a secret is kept
 	maxOnce    = 1000             // answers
+	maxOnceOf  = 100              // …of one user
 	maxOnceKey = 255              // bytes of an Idempotency-Key
 )
 
@@ -30,6 +31,7 @@ type onceAnswers struct {
 // onceAnswer is one answer. Its lock is held while it is made.
 type onceAnswer struct {
 	sync.Mutex
+	user   int64
 	until  time.Time
 	made   bool
 	body   [sha256.Size]byte // of the request
@@ -38,21 +40,27 @@ type onceAnswer struct {
 	answer []byte
 }
 
-// of returns the answer of a key, which may have to be made; an error if too many are kept.
-func (o *onceAnswers) of(key string, now time.Time) (*onceAnswer, error) {
+// of returns the answer of a user's key, which may have to be made; an error if too many are kept.
+func (o *onceAnswers) of(user int64, key string, now time.Time) (*onceAnswer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	maps.DeleteFunc(o.byKey, func(_ string, one *onceAnswer) bool { return now.After(one.until) })
 	if one := o.byKey[key]; one != nil {
 		return one, nil
 	}
-	if len(o.byKey) >= maxOnce {
+	own := 0
+	for _, one := range o.byKey {
+		if one.user == user {
+			own++
+		}
+	}
+	if len(o.byKey) >= maxOnce || own >= maxOnceOf {
 		return nil, &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many idempotency keys are in use: try again later, or without one.", RetryAfter: onceFor}
 	}
 	if o.byKey == nil {
 		o.byKey = map[string]*onceAnswer{}
 	}
-	one := &onceAnswer{until: now.Add(onceFor)}
+	one := &onceAnswer{user: user, until: now.Add(onceFor)}
 	o.byKey[key] = one
 	return one, nil
 }
@@ -67,7 +75,7 @@ func (a *API) once(h userHandler) userHandler {
 		case len(key) > maxOnceKey:
 			return refusal.Invalid("Idempotency-Key", fmt.Sprintf("An idempotency key has at most %d bytes.", maxOnceKey))
 		}
-		one, err := a.answers.of(fmt.Sprint(v.UserID, r.URL.RequestURI(), " ", key), time.Now())
+		one, err := a.answers.of(v.UserID, fmt.Sprint(v.UserID, r.URL.RequestURI(), " ", key), time.Now())
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ const (
 // Completes reports whether an entry of the kind sends the rest of its target.
 func (k Kind) Completes() bool { return k == KindFile || k == KindPart || k == KindMedia }
 
-// Content is what an entry says. Each entry has its own. Hashes of its JSON are stored, see intake.digest: a new field needs omitempty,
+// Content is what an entry says. Each entry has its own. Hashes of its JSON are stored, for idempotency keys: a new field needs omitempty,
 // or all of them change.
 type Content struct {
 	Title       string `json:",omitempty" written:"insert,edit"`

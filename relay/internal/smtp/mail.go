@@ -78,7 +78,7 @@ type raw struct {
 	err  error
 }
 
-// readMail implements [io.Reader].
+// Read implements [io.Reader].
 func (s *raw) Read(p []byte) (int, error) {
 	n, err := s.from.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -126,7 +126,7 @@ func decoded(encoding string, content io.Reader) io.Reader {
 // alphabet passes on the characters of base64 without padding.
 type alphabet struct{ from io.Reader }
 
-// readMail implements [io.Reader].
+// Read implements [io.Reader].
 func (a alphabet) Read(p []byte) (int, error) {
 	for {
 		n, err := a.from.Read(p)

@@ -13,7 +13,7 @@ import (
 )
 
 // PushBits is POST /alert, where PushBits takes the webhooks of Alertmanager and Grafana: a report of each alert that
-// starts, changes or ends. PushBits' POST /message is the protocol of [protocol.Gotify].
+// starts, changes or ends. PushBits' POST /message is the protocol of [protocol.Native].
 func PushBits() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "pushbits", Routes: protocol.PostAt("/alert"), Token: protocol.Token, Events: true,
