@@ -163,7 +163,7 @@ func TestFull_Values(t *testing.T) {
 		{"relay", `{service: {type: LoadBalancer}}`, []string{"externalTrafficPolicy: Local"}},
 		// Secrets of the configuration are in a Secret.
 		{"registry", `{config: {storage: {s3: {bucket: images, region: eu-central-1, secretkey: hunter2}}}}`, []string{"!kind: ConfigMap", "sizeLimit: 20Gi"}},
-		{"registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key, clientcas: [/tls/ca.crt]}}}}`, []string{"command: [registry, health, ", "!httpGet"}},
+		{"registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key, clientcas: [/tls/ca.crt]}}}}`, []string{"command: [registry, health]", "!httpGet"}},
 		{"registry", `{podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}}`, []string{"!65532"}},
 		{"registry", `{auth: {enabled: false}, config: {auth: {token: {realm: "https://a.example.org", service: a, issuer: a, rootcertbundle: /a}}}}`, []string{"!htpasswd:"}},
 		// On an object store there is no volume, and any number of pods.
