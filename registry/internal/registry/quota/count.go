@@ -24,7 +24,7 @@ import (
 const (
 	countTimeout  = time.Hour
 	maxCheckpoint = 1 << 10
-	pauseTimes    = 10 // a refusal counts again when the last count is so many times as old as it took
+	pauseTimes    = 10 // a refusal repeats a count that is older than this multiple of the time it took
 )
 
 // checkpoint is the result of a count. It is stored for the next start, which then accepts pushes before
