@@ -35,9 +35,9 @@ endif
 BUILT  = SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_E2E_RELAY=$(CURDIR)/bin/relay
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 UNITS  = $$($(TESTED) $(MODULES) | grep -v /e2e)
-# In CI a test that failed is run once more, unless it shows a data race, and its part names it all the same: one of a
+# In CI a test that failed is run up to twice more, unless it shows a data race, and its part names it all the same: one of a
 # thousand must not cost an hour.
-AGAIN  = $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race)
+AGAIN  = $(if $(CI),--rerun-fails=2 --rerun-fails-max-failures=10 --rerun-fails-abort-on-data-race)
 CHECK  = gotestsum --format standard-quiet --hide-summary skipped $(AGAIN)
 # golangci-lint vets.
 ARGS   = -- -vet=off
