@@ -46,8 +46,13 @@ type device struct {
 	patience time.Duration // how long to wait, in all, for keys that have not come yet
 }
 
-// maxPatience suffices for a homeserver under load, which may hand out an event before the key that was sent ahead of it.
-const maxPatience = 20 * time.Second
+const (
+	// maxPatience suffices for a homeserver under load, which may hand out an event before the key that was sent ahead of it.
+	maxPatience = 20 * time.Second
+
+	// keyComesWithin is the age of an event at which its key has come, or was sent to other devices only.
+	keyComesWithin = time.Minute
+)
 
 // openDevice takes the device in the folder, or makes one. Where the homeserver has forgotten it, it logs in again under its name.
 func openDevice(ctx context.Context, l login) (*device, error) {
@@ -176,14 +181,15 @@ func (d *device) sync(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// decrypt decrypts an event. Its key may not have come yet.
+// decrypt decrypts an event. The key of a recent one may not have come yet.
 func (d *device) decrypt(ctx context.Context, e *event.Event) (*event.Event, error) {
 	e.Type.Class = event.MessageEventType
 	if err := e.Content.ParseRaw(e.Type); err != nil {
 		return nil, err
 	}
 	plain, err := d.machine.DecryptMegolmEvent(ctx, e)
-	for errors.Is(err, crypto.ErrNoSessionFound) && d.patience > 0 {
+	recent := time.Since(time.UnixMilli(e.Timestamp)) < keyComesWithin
+	for recent && errors.Is(err, crypto.ErrNoSessionFound) && d.patience > 0 {
 		begun := time.Now()
 		if err := d.sync(ctx, d.patience); err != nil {
 			return nil, err
