@@ -153,7 +153,7 @@ func TestRobotCommands(t *testing.T) {
 	if got := do(1, "robot", "create", "ci", "--repositories", "a", "--allow", "pull"); !strings.Contains(got, "delete it first") {
 		t.Errorf("a second one: %s", got)
 	}
-	if got := do(1, "robot", "create", "x", "--allow", "pull"); !strings.Contains(got, "--repositories and --allow belong together") {
+	if got := do(2, "robot", "create", "x", "--allow", "pull"); !strings.Contains(got, "--repositories and --allow belong together") {
 		t.Errorf("without repositories: %s", got)
 	}
 	do(0, "robot", "create", "short", "--repositories", "web/**", "--allow", "push", "--expires", "2s") // counted in whole seconds
