@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"regexp"
 	"time"
 
 	"slipway/shared/config"
@@ -44,7 +43,7 @@ type TLS struct {
 	LetsEncrypt  LetsEncrypt `key:"letsencrypt"`
 }
 
-// LetsEncrypt gets certificates from an ACME authority, in place of certificate and key.
+// LetsEncrypt configures certificates from an ACME authority, in place of certificate and key.
 type LetsEncrypt struct {
 	CacheFile    string   `key:"cachefile" doc:"Directory that keeps the account and the certificates. Default: the storage, where all replicas find them."`
 	Email        string   `key:"email" doc:"Where the authority writes to."`
@@ -57,21 +56,11 @@ func (l LetsEncrypt) Enabled() bool {
 	return l.CacheFile != "" || l.Email != "" || len(l.Hosts) > 0 || l.DirectoryURL != ""
 }
 
-// hostName matches a name for which a certificate can be made: a DNS name with a dot, without a wildcard, in lower case.
-var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-
 func (l LetsEncrypt) validate(p *config.Problems) {
 	if len(l.Hosts) == 0 {
 		p.Addf("http.tls.letsencrypt.hosts", "is required")
 	}
-	for i, host := range l.Hosts {
-		if !hostName.MatchString(host) {
-			p.Addf(item("http.tls.letsencrypt.hosts", i), "%q must be a full name in lower case, such as registry.example.org, without port and wildcard", host)
-		}
-	}
-	if u, err := url.Parse(l.DirectoryURL); l.DirectoryURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-		p.Addf("http.tls.letsencrypt.directoryurl", "%q is not a URL such as https://acme.example.org/directory", l.DirectoryURL)
-	}
+	p.ACME("http.tls.letsencrypt", l.Hosts, l.DirectoryURL)
 }
 
 // Debug is the plain HTTP server for health and metrics.

@@ -1,11 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -56,9 +54,6 @@ func (h *HTTP) validate(p *config.Problems) {
 	notNegative(p, "http.draintimeout", h.DrainTimeout)
 }
 
-// hostName is what a certificate can be made for: a DNS name with a dot, without a wildcard, in lower case.
-var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-
 func (a ACME) validate(p *config.Problems, files bool) {
 	if !a.Enabled() && (a.Email != "" || a.DirectoryURL != "") {
 		p.Addf("http.acme.hosts", "is required")
@@ -66,14 +61,7 @@ func (a ACME) validate(p *config.Problems, files bool) {
 	if a.Enabled() && files {
 		p.Addf("http.acme", "is in place of http.certfile and http.keyfile; leave these out, or it")
 	}
-	for i, host := range a.Hosts {
-		if !hostName.MatchString(host) {
-			p.Addf(fmt.Sprintf("http.acme.hosts[%d]", i), "%q must be a full name in lower case, such as relay.example.org, without port and wildcard", host)
-		}
-	}
-	if u, err := url.Parse(a.DirectoryURL); a.DirectoryURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-		p.Addf("http.acme.directoryurl", "%q is not a URL such as https://acme.example.org/directory", a.DirectoryURL)
-	}
+	p.ACME("http.acme", a.Hosts, a.DirectoryURL)
 }
 
 func (s *SMTP) validate(p *config.Problems, certificate bool) {
