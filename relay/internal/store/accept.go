@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"strings"
 
 	"slipway/relay/internal/post"
 )
@@ -174,7 +173,7 @@ func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error
 }
 
 var insertText = many{
-	before: `INSERT INTO outbox (` + strings.Join(columnsWritten(onInsert), ", ") + `) VALUES `, row: placeholders(len(columnsWritten(onInsert))), after: ` RETURNING id, txn`,
+	before: `INSERT INTO outbox (` + insertColumns.list("") + `) VALUES `, row: placeholders(len(insertColumns)), after: ` RETURNING id, txn`,
 }
 
 // insertEntries writes entries and gives them their ids, in order. Their transaction ids tell which id is whose.
@@ -185,7 +184,7 @@ func (s *statements) insertEntries(ctx context.Context, entries ...*post.Entry) 
 			e.Txn = post.NewTxn()
 		}
 		e.State = post.StateQueued
-		byTxn[e.Txn], rows[i] = e, valuesWritten(e, onInsert)
+		byTxn[e.Txn], rows[i] = e, insertColumns.of(e)
 	}
 	return s.query(ctx, s.insert, rows, func(r *sql.Rows) error {
 		var id int64

@@ -9,7 +9,7 @@ import (
 	"slipway/relay/internal/post"
 )
 
-// related are messages that may concern an earlier one: a report of an alert, an edit, or one that a digest may collect.
+// related holds messages that may concern an earlier one: a report of an alert, an edit, or a message that a digest may collect.
 func (a *Accept) related() bool {
 	return a.Report != nil || a.Entry.Kind == post.KindEdit || a.Window > 0
 }
@@ -302,5 +302,5 @@ func (tx *Tx) reply(e, t *post.Entry, ring bool) error {
 
 // saveContent stores the content of an entry that was changed.
 func (tx *Tx) saveContent(e *post.Entry) error {
-	return tx.exec(contentText, append(valuesWritten(e, onEdit), e.ID)...)
+	return tx.exec(contentText, append(editColumns.of(e), e.ID)...)
 }

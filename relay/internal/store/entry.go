@@ -15,79 +15,75 @@ import (
 // entryColumn is a column of the outbox.
 type entryColumn struct {
 	name  string
-	field []int    // of [post.Entry]
-	when  []string // it is written, as the field's tag lists it
+	field []int // of [post.Entry]
 }
 
-// When columns are written.
-const (
-	onInsert = "insert"
-	onStep   = "step"
-	onEdit   = "edit"
+// entryColumns are columns of the outbox. The statements of the hot paths are made of them.
+type entryColumns []entryColumn
+
+// The columns, as gorm maps the fields of an entry: all of them, and those that are written with a new entry, after a step, and with a
+// changed content, as the tags of the fields list them.
+var (
+	allColumns    = columnsOf(func(*schema.Field) bool { return true })
+	insertColumns = columnsOf(written("insert"))
+	stepColumns   = columnsOf(written("step"))
+	editColumns   = columnsOf(written("edit"))
 )
 
-// entryColumns are all columns of the outbox, as gorm maps the fields of an entry: the statements of the hot paths are made of them.
-var entryColumns = func() (all []entryColumn) {
+func written(when string) func(*schema.Field) bool {
+	return func(f *schema.Field) bool { return slices.Contains(strings.Split(f.Tag.Get("written"), ","), when) }
+}
+
+// columnsOf returns the columns of the fields for which want is true.
+func columnsOf(want func(*schema.Field) bool) (all entryColumns) {
 	s, err := schema.Parse(&post.Entry{}, &sync.Map{}, schema.NamingStrategy{})
 	if err != nil {
 		panic(err)
 	}
 	for _, f := range s.Fields {
-		if f.DBName != "" {
-			all = append(all, entryColumn{f.DBName, f.StructField.Index, strings.Split(f.Tag.Get("written"), ",")})
-		}
-	}
-	return all
-}()
-
-// columnsWritten returns the names of the columns that are written at a time.
-func columnsWritten(when string) (names []string) {
-	for _, c := range entryColumns {
-		if slices.Contains(c.when, when) {
-			names = append(names, c.name)
-		}
-	}
-	return names
-}
-
-// valuesWritten returns pointers to what is written of an entry at a time.
-func valuesWritten(e *post.Entry, when string) (all []any) {
-	v := reflect.ValueOf(e).Elem()
-	for _, c := range entryColumns {
-		if slices.Contains(c.when, when) {
-			all = append(all, v.FieldByIndex(c.field).Addr().Interface())
+		if f.DBName != "" && want(f) {
+			all = append(all, entryColumn{f.DBName, f.StructField.Index})
 		}
 	}
 	return all
 }
 
-var (
-	// contentText writes the content of an entry.
-	contentText = `UPDATE outbox SET ` + strings.Join(columnsWritten(onEdit), " = ?, ") + ` = ? WHERE id = ?`
+// without returns the columns except the one named.
+func (c entryColumns) without(name string) entryColumns {
+	return slices.DeleteFunc(slices.Clone(c), func(one entryColumn) bool { return one.name == name })
+}
 
-	// outcomeText writes what a step made of an entry that has a version.
-	outcomeText = `UPDATE outbox SET ` + strings.Join(columnsWritten(onStep), " = ?, ") + ` = ? WHERE id = ? AND state = ? AND attempts = ? AND revised_at = ?`
-)
-
-// loadedColumns are the columns of a row o of the outbox, except those named.
-func loadedColumns(except ...string) string {
-	var names []string
-	for _, c := range entryColumns {
-		if !slices.Contains(except, c.name) {
-			names = append(names, "o."+c.name)
-		}
+// list returns the names of the columns, each after prefix, for a statement.
+func (c entryColumns) list(prefix string) string {
+	names := make([]string, len(c))
+	for i, one := range c {
+		names[i] = prefix + one.name
 	}
 	return strings.Join(names, ", ")
 }
 
-// into returns where loadedColumns are read into.
-func into(e *post.Entry) (fields []any) {
+// assignments returns the SET clause of an UPDATE of the columns.
+func (c entryColumns) assignments() string {
+	return strings.ReplaceAll(c.list(""), ",", " = ?,") + " = ?"
+}
+
+// of returns pointers to the fields of an entry, with room for a few more values.
+func (c entryColumns) of(e *post.Entry) []any {
 	v := reflect.ValueOf(e).Elem()
-	for _, c := range entryColumns {
-		fields = append(fields, v.FieldByIndex(c.field).Addr().Interface())
+	fields := make([]any, len(c), len(c)+8)
+	for i, one := range c {
+		fields[i] = v.FieldByIndex(one.field).Addr().Interface()
 	}
 	return fields
 }
+
+var (
+	// contentText writes the content of an entry.
+	contentText = `UPDATE outbox SET ` + editColumns.assignments() + ` WHERE id = ?`
+
+	// outcomeText writes the result of a step of an entry that has a version.
+	outcomeText = `UPDATE outbox SET ` + stepColumns.assignments() + ` WHERE id = ? AND state = ? AND attempts = ? AND revised_at = ?`
+)
 
 // loadEntry returns an entry and keeps others from changing it until the transaction ends.
 func (tx *Tx) loadEntry(id int64) (e post.Entry, err error) {

@@ -19,7 +19,7 @@ func TestEntryColumns_AreThoseOfTheTable(t *testing.T) {
 	for _, c := range columns {
 		want = append(want, c.name)
 	}
-	for _, c := range entryColumns {
+	for _, c := range allColumns {
 		got = append(got, c.name)
 	}
 	slices.Sort(want)
@@ -29,14 +29,15 @@ func TestEntryColumns_AreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// fillColumns gives the fields whose columns are written at a time a value, except those of the columns named.
-func fillColumns(t *testing.T, e *post.Entry, when string, except ...string) {
+// fillColumns gives the fields of columns a value, except those of the columns named.
+func fillColumns(t *testing.T, e *post.Entry, all entryColumns, except ...string) {
 	t.Helper()
-	for _, c := range entryColumns {
-		if !slices.Contains(c.when, when) || slices.Contains(except, c.name) {
+	fields := all.of(e)
+	for i, c := range all {
+		if slices.Contains(except, c.name) {
 			continue
 		}
-		switch v := reflect.ValueOf(e).Elem().FieldByIndex(c.field).Addr().Interface().(type) {
+		switch v := fields[i].(type) {
 		case *string:
 			*v = c.name
 		case *int:
@@ -67,7 +68,7 @@ func load(t *testing.T, s *Store, id int64) (e post.Entry) {
 func TestPending_EntryIsWhole(t *testing.T) {
 	s := ready(t)
 	a := entry(1, "body")
-	fillColumns(t, &a.Entry, onInsert, "kind", "target", "place", "room", "application_id", "state", "next_at")
+	fillColumns(t, &a.Entry, insertColumns, "kind", "target", "place", "room", "application_id", "state", "next_at")
 	accept(t, s, a)
 	found := pending(t, s, 1)
 	if len(found) != 1 {
@@ -87,7 +88,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 func TestEntryColumns_ContentIsWrittenAgain(t *testing.T) {
 	var e post.Entry
 	written := map[any]bool{}
-	for _, v := range valuesWritten(&e, onEdit) {
+	for _, v := range editColumns.of(&e) {
 		written[v] = true
 	}
 	content := reflect.ValueOf(&e.Content).Elem()
@@ -106,7 +107,7 @@ func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
 	s, a := readyWithMessage(t)
 	e := a.Entry
 	was := e.Version()
-	fillColumns(t, &e, onStep, "state", "final_at")
+	fillColumns(t, &e, stepColumns, "state", "final_at")
 	update(t, s, func(tx *Tx) error {
 		_, err := tx.saveEntry(&e, was)
 		return err

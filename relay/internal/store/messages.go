@@ -20,7 +20,7 @@ type Filter struct {
 	Limit         int
 }
 
-// Message returns a message by its id; without it, the error [IsMissing].
+// Message returns a message by its ID. If there is none, [IsMissing] is true for the error.
 func (s *Store) Message(ctx context.Context, id int64) (m post.View, err error) {
 	err = s.views(ctx, func(found post.View) bool { m = found; return true }, "", ` WHERE o.kind`+isMessage+` AND o.id = ?`, id)
 	if err == nil && m.ID == 0 {
@@ -63,35 +63,31 @@ func (f Filter) few() (index, term string) {
 // removing is true if a removal follows the message of a row o of the outbox.
 var removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.target = o.id AND f.target > 0 AND f.kind` + isRedaction + ` AND f.final_at = 0)`
 
-// selectViews selects what views scans: of an entry all but its bytes, which only the delivery needs.
-var selectViews = `SELECT ` + loadedColumns("wire") + `, coalesce(a.name, '') AS application_name, coalesce(a.owner_id, 0) AS owner_id,
-	r.address, r.room_id, r.blocked, ` + removing + ` AS removing FROM outbox o`
+// viewColumns are the columns of a view: all but the event's bytes, which only the delivery needs.
+var viewColumns = allColumns.without("wire")
 
-// viewRow is what selectViews selects.
-type viewRow struct {
-	post.View
-	Blocked string // the reason why its room is blocked
-}
+var selectViews = `SELECT ` + viewColumns.list("o.") + `, coalesce(a.name, ''), coalesce(a.owner_id, 0), r.address, r.room_id, r.blocked, ` + removing + ` FROM outbox o `
 
-// views calls each with what the rest of a query selects, by an index if one is named, until each returns false.
+// views calls each with each view that the rest of a query selects, by an index if one is named, until each returns false.
 func (s *Store) views(ctx context.Context, each func(post.View) bool, index, tail string, args ...any) error {
-	rows, err := s.rows.WithContext(ctx).Raw(selectViews+` `+s.d.use(index)+around+tail, args...).Rows()
+	rows, err := s.query(ctx, selectViews+s.d.use(index)+around+tail, args...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		var row viewRow
-		if err := s.rows.ScanRows(rows, &row); err != nil {
+		var m post.View
+		var blocked string
+		if err := rows.Scan(append(viewColumns.of(&m.Entry), &m.ApplicationName, &m.OwnerID, &m.Address, &m.RoomID, &blocked, &m.Removing)...); err != nil {
 			return err
 		}
-		if (Room{Address: row.Address, RoomID: row.RoomID}).ToMake() {
-			row.Address = ""
+		if (Room{Address: m.Address, RoomID: m.RoomID}).ToMake() {
+			m.Address = ""
 		}
-		if row.State.Pending() && row.Blocked != "" {
-			row.State, row.Error = post.StateBlocked, row.Blocked
+		if m.State.Pending() && blocked != "" {
+			m.State, m.Error = post.StateBlocked, blocked
 		}
-		if !each(row.View) {
+		if !each(m) {
 			break
 		}
 	}

@@ -51,18 +51,18 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 
 // Entry returns an entry as [Store.Pending] does.
 func (s *Store) Entry(ctx context.Context, id int64) (*post.Entry, error) {
-	return scanEntry(s.queryRow(ctx, `SELECT `+loadedColumns()+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, id))
+	return scanEntry(s.queryRow(ctx, `SELECT `+allColumns.list("o.")+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, id))
 }
 
 func scanEntry(r row) (*post.Entry, error) {
 	e := &post.Entry{}
-	return e, r.Scan(append(into(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
+	return e, r.Scan(append(allColumns.of(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
 }
 
 // pendingText is the statement of [Store.Pending]. A plan that depends on a bound value makes SQLite compile the statement
 // again in each call; a cast hides the value from the planner.
 func pendingText(d *database) string {
-	return d.bind(`SELECT ` + loadedColumns() + `,` + besides + ` FROM outbox o ` + d.use("outbox_pending") + withBesides + `
+	return d.bind(`SELECT ` + allColumns.list("o.") + `,` + besides + ` FROM outbox o ` + d.use("outbox_pending") + withBesides + `
 		WHERE o.room = CAST(? AS BIGINT) AND o.final_at = 0` + isDue + ` ORDER BY ` + place + `, o.id LIMIT CAST(? AS BIGINT)`)
 }
 

@@ -227,7 +227,7 @@ func (tx *Tx) tell(id int64, f post.Fact, at int64) error {
 func (tx *Tx) saveEntry(e *post.Entry, was post.Version) (bool, error) {
 	// PostgreSQL takes no NUL; a homeserver may send one.
 	e.Error, e.Code, e.EventID, e.Device = post.Clean(e.Error), post.Clean(e.Code), post.Clean(e.EventID), post.Clean(e.Device)
-	values := append(valuesWritten(e, onStep), e.ID, string(was.State), was.Attempts, was.RevisedAt)
+	values := append(stepColumns.of(e), e.ID, string(was.State), was.Attempts, was.RevisedAt)
 	r, err := tx.sql.outcome.ExecContext(tx.ctx, values...)
 	if err != nil {
 		return false, err
