@@ -49,8 +49,8 @@ type Accounts struct {
 	log       *zap.Logger
 	store     *store.Store
 	cache     *cache
-	passwords *Hasher
-	failures  *Failures
+	passwords *hasher
+	failures  *failures
 	nobody    string // verified against for unknown names, which then take the same time
 	secrets   secrets
 	edit      sync.Mutex    // held while users and applications are changed
@@ -59,17 +59,17 @@ type Accounts struct {
 
 // New reads the accounts and updates the administrator.
 func New(ctx context.Context, o Options) (*Accounts, error) {
-	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: NewHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
+	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: newHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
 	s.nobody = s.passwords.Unusable()
 	var err error
 	if s.secrets, err = newSecrets(o.SecretKey); err != nil {
 		return nil, err
 	}
-	var shared Counter
+	var shared counter
 	if o.Store.Shared() {
 		shared = o.Store
 	}
-	s.failures = NewFailures(shared)
+	s.failures = newFailures(shared)
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}

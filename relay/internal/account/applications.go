@@ -159,7 +159,7 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 	return s.cache.putApp(*row), nil
 }
 
-// takeRoom counts a room that the bot is to make: it stays when the application is deleted.
+// takeRoom counts a room that the bot will create. The room remains after the application is deleted.
 func (s *Accounts) takeRoom(tx *store.Tx, owner int64) error {
 	limit := s.o.MaxApplications
 	if limit == 0 {
@@ -247,7 +247,7 @@ func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address
 	return to, err
 }
 
-// DefaultGrace is how long a replaced token stays valid where the request doesn't say.
+// DefaultGrace is the time for which a replaced token stays valid, unless the request gives another.
 func (s *Accounts) DefaultGrace() time.Duration {
 	if s.o.CheckToken {
 		return 0

@@ -37,8 +37,8 @@ type App struct {
 // Row returns the application's row.
 func (a *App) Row() *store.Application { return a.row.Load() }
 
-// HideTokens returns a text without the token of a request, which may be a client's, and without the application's other ones: the readers
-// of a message may not send one.
+// HideTokens returns a text without the token of a request, which may be a client's, and without the application's own tokens: a reader
+// of a message may not be allowed to send one.
 func (a *App) HideTokens(text, token string) string {
 	text = post.HideToken(text, token)
 	row, sum := a.Row(), sha256.Sum256([]byte(token))

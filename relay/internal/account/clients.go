@@ -66,7 +66,7 @@ func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (
 	if v.UserID == 0 || v.ClientID != 0 {
 		return IssuedClient{}, refusal.Forbidden("Only users who log in with their password make clients.")
 	}
-	name, err := CheckName(name)
+	name, err := checkName(name)
 	if err != nil {
 		return IssuedClient{}, err
 	}
@@ -90,7 +90,7 @@ func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (
 
 // RenameClient gives a client of v another name. A client may rename itself only.
 func (s *Accounts) RenameClient(ctx context.Context, v Principal, id int64, name string) (Client, error) {
-	name, err := CheckName(name)
+	name, err := checkName(name)
 	if err != nil {
 		return Client{}, err
 	}

@@ -57,8 +57,8 @@ func durationOf(name string, v request.Value) (*time.Duration, error) {
 	return nil, refusal.Invalid(name, fmt.Sprintf("Field '%s' is %s; it must be a duration with a unit, such as %s.", name, strconv.Quote(ui.Excerpt(20, trimmed)), hint))
 }
 
-// DurationIn returns the duration of a number of milliseconds.
-func DurationIn(millis int64) Duration { return Duration(time.Duration(millis) * time.Millisecond) }
+// durationIn returns the duration of a number of milliseconds.
+func durationIn(millis int64) Duration { return Duration(time.Duration(millis) * time.Millisecond) }
 
 // maxPeriod bounds the intervals and windows of applications.
 const maxPeriod = 31 * 24 * time.Hour

@@ -26,7 +26,7 @@ func (s *Accounts) checkEscalation(ctx context.Context, owner int64, to *string)
 			}
 		}
 	}
-	for _, address := range ListOf(*to) {
+	for _, address := range listOf(*to) {
 		if !strings.HasPrefix(address, "@") && !known[address] {
 			return refusal.Invalid("escalate_to", fmt.Sprintf("No application of the owner sends to the room %s: create one for it first.", address))
 		}

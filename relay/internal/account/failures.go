@@ -18,20 +18,20 @@ const (
 	fromFailures = 60     // …of any name from one address
 	provenFor    = 30 * 24 * time.Hour
 
-	// WrongTokens is how many wrong tokens an address may send a minute.
-	WrongTokens = 60
+	// wrongTokens is the number of wrong tokens that an address may send per minute.
+	wrongTokens = 60
 )
 
-// Counter counts for several relays together.
-type Counter interface {
+// counter counts for several relays together.
+type counter interface {
 	Count(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error)
 	Look(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error)
 	GiveBack(ctx context.Context, key string, n int) error
 }
 
-// Failures limits failed attempts per name and per address.
-type Failures struct {
-	shared Counter // nil with a single relay
+// failures limits failed attempts per name and per address.
+type failures struct {
+	shared counter // nil with a single relay
 
 	mu     sync.Mutex
 	failed buckets
@@ -40,9 +40,9 @@ type Failures struct {
 	slowed buckets              // addresses of wrong tokens that were reported
 }
 
-// NewFailures makes the counters. shared is nil with a single relay.
-func NewFailures(shared Counter) *Failures {
-	return &Failures{shared: shared, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}, slowed: buckets{}}
+// newFailures makes the counters. shared is nil with a single relay.
+func newFailures(shared counter) *failures {
+	return &failures{shared: shared, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}, slowed: buckets{}}
 }
 
 // count is a counter of failed attempts and its limit per minute.
@@ -53,7 +53,7 @@ type count struct {
 
 // counts returns the counters of a failed attempt, narrowest first. For an address that recently sent the right
 // password, failures from other addresses don't count: otherwise a few addresses could lock a user out.
-func (f *Failures) counts(name, address string) []count {
+func (f *failures) counts(name, address string) []count {
 	all := []count{{pair(name, address), pairFailures}, {"from " + request.Network(address), fromFailures}, {"name " + folded(name), nameFailures}}
 	if f.Proven(name, address) {
 		return all[:2]
@@ -62,7 +62,7 @@ func (f *Failures) counts(name, address string) []count {
 }
 
 // Proven reports whether a name's right password recently came from an address.
-func (f *Failures) Proven(name, address string) bool {
+func (f *failures) Proven(name, address string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, ok := f.proven[pair(name, address)]
@@ -85,7 +85,7 @@ func folded(name string) string {
 }
 
 // Blocked returns how long to wait because of earlier failures; 0 if an attempt is allowed now.
-func (f *Failures) Blocked(name, address string) time.Duration {
+func (f *failures) Blocked(name, address string) time.Duration {
 	now := time.Now()
 	for _, c := range f.counts(name, address) {
 		if wait := f.peek(c.key, now, c.limit); wait > 0 {
@@ -97,7 +97,7 @@ func (f *Failures) Blocked(name, address string) time.Duration {
 
 // Attempt takes one from each counter. If one is used up, it takes nothing and returns how long to wait: a single
 // address can neither use up a name for everybody nor evict the counters of others.
-func (f *Failures) Attempt(name, address string) time.Duration {
+func (f *failures) Attempt(name, address string) time.Duration {
 	if wait := f.Blocked(name, address); wait > 0 {
 		return wait
 	}
@@ -111,7 +111,7 @@ func (f *Failures) Attempt(name, address string) time.Duration {
 }
 
 // take takes one from a counter. While a shared database is unavailable, each relay counts alone.
-func (f *Failures) take(key string, now time.Time, limit int) time.Duration {
+func (f *failures) take(key string, now time.Time, limit int) time.Duration {
 	if f.shared != nil {
 		if wait, err := f.shared.Count(context.Background(), key, 1, limit, limit); err == nil {
 			return wait
@@ -121,7 +121,7 @@ func (f *Failures) take(key string, now time.Time, limit int) time.Duration {
 }
 
 // peek returns how long to wait for one of a counter, without taking it.
-func (f *Failures) peek(key string, now time.Time, limit int) time.Duration {
+func (f *failures) peek(key string, now time.Time, limit int) time.Duration {
 	if f.shared != nil {
 		if wait, err := f.shared.Look(context.Background(), key, 1, limit, limit); err == nil {
 			return wait
@@ -137,7 +137,7 @@ func (f *Failures) peek(key string, now time.Time, limit int) time.Duration {
 }
 
 // Succeeded records that the right password came from an address.
-func (f *Failures) Succeeded(name, address string) {
+func (f *failures) Succeeded(name, address string) {
 	f.Forgive(name, address)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *Failures) Succeeded(name, address string) {
 }
 
 // Forgive undoes an attempt that was no failure.
-func (f *Failures) Forgive(name, address string) {
+func (f *failures) Forgive(name, address string) {
 	for _, c := range f.counts(name, address) {
 		if f.shared == nil || f.shared.GiveBack(context.Background(), c.key, 1) != nil {
 			f.bucket(c.key).GiveBack()
@@ -158,7 +158,7 @@ func (f *Failures) Forgive(name, address string) {
 	}
 }
 
-func (f *Failures) bucket(key string) *request.Bucket {
+func (f *failures) bucket(key string) *request.Bucket {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed.at(key)
@@ -166,7 +166,7 @@ func (f *Failures) bucket(key string) *request.Bucket {
 
 // WrongToken counts a wrong application token from an address and returns how long the address must wait. first is
 // true at most once a minute, when the limit is reached.
-func (f *Failures) WrongToken(address string) (wait time.Duration, first bool) {
+func (f *failures) WrongToken(address string) (wait time.Duration, first bool) {
 	wait = f.takeToken(request.Network(address))
 	if wait == 0 {
 		return 0, false
@@ -177,16 +177,16 @@ func (f *Failures) WrongToken(address string) (wait time.Duration, first bool) {
 	return wait, f.slowed.at(request.Network(address)).Take(now, 1, 1) == 0
 }
 
-func (f *Failures) takeToken(network string) time.Duration {
+func (f *failures) takeToken(network string) time.Duration {
 	if f.shared != nil {
-		if wait, err := f.shared.Count(context.Background(), "token "+network, 1, WrongTokens, WrongTokens); err == nil {
+		if wait, err := f.shared.Count(context.Background(), "token "+network, 1, wrongTokens, wrongTokens); err == nil {
 			return wait
 		}
 	}
 	f.mu.Lock()
 	b := f.tokens.at(network)
 	f.mu.Unlock()
-	return b.Take(time.Now(), WrongTokens, WrongTokens)
+	return b.Take(time.Now(), wrongTokens, wrongTokens)
 }
 
 // buckets are counters by key.

@@ -45,14 +45,14 @@ func parse(hash string) (h argonHash, err error) {
 	return h, nil
 }
 
-// Usable reports whether a hash can be verified.
-func Usable(hash string) bool {
+// usable reports whether a hash can be verified.
+func usable(hash string) bool {
 	_, err := parse(hash)
 	return err == nil
 }
 
-// Foreign reports whether a hash has other parameters than new ones.
-func (h *Hasher) Foreign(hash string) bool {
+// foreign reports whether a hash has other parameters than new ones.
+func (h *hasher) foreign(hash string) bool {
 	p, err := parse(hash)
 	return err == nil && (p.memory != h.memory || p.time != argonTime || p.threads != argonThreads)
 }

@@ -23,7 +23,7 @@ func TestUsable(t *testing.T) {
 		"$2a$10$abcdefghijklmnopqrstuv":                                            false,
 		"":                                                                         false,
 	} {
-		if got := Usable(hash); got != want {
+		if got := usable(hash); got != want {
 			t.Errorf("%s: %v, want %v", hash, got, want)
 		}
 	}

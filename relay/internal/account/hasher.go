@@ -36,8 +36,8 @@ const (
 	maxRemember = 1000
 )
 
-// Hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
-type Hasher struct {
+// hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
+type hasher struct {
 	memory int             // KiB, of new hashes
 	slots  *request.Places // by turns: one for an address, however many wait there
 	rest   *time.Timer     // returns argon2's memory after a while without logins
@@ -49,14 +49,14 @@ type Hasher struct {
 	reserve places
 }
 
-// Caller is whose password is verified.
-type Caller struct {
+// caller identifies the login whose password is verified.
+type caller struct {
 	Address string
 	Proven  bool // the right password came from there before: strangers don't take its place
 }
 
 // turn returns the queue of the caller: a proven caller doesn't wait for strangers at the same address.
-func (c Caller) turn() string { return fmt.Sprint(request.Network(c.Address), " ", c.Proven) }
+func (c caller) turn() string { return fmt.Sprint(request.Network(c.Address), " ", c.Proven) }
 
 // places counts callers by address.
 type places struct {
@@ -88,9 +88,9 @@ type credential struct {
 	until time.Time
 }
 
-// NewHasher makes a hasher. A new hash takes memory KiB; 0 means 19 MiB.
-func NewHasher(memory int) *Hasher {
-	h := &Hasher{
+// newHasher makes a hasher. A new hash takes memory KiB; 0 means 19 MiB.
+func newHasher(memory int) *hasher {
+	h := &hasher{
 		memory: cmp.Or(memory, argonMemory),
 		slots:  request.NewPlaces(argonAtOnce, 1), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
 	}
@@ -100,7 +100,7 @@ func NewHasher(memory int) *Hasher {
 }
 
 // Unusable returns a hash that no password has. Verifying against it takes the usual time.
-func (h *Hasher) Unusable() string {
+func (h *hasher) Unusable() string {
 	salt, key := make([]byte, argonSalt), make([]byte, argonKey)
 	_, _ = rand.Read(salt) // never fails
 	_, _ = rand.Read(key)
@@ -108,23 +108,23 @@ func (h *Hasher) Unusable() string {
 }
 
 // Hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key. The caller must have logged in.
-func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+func (h *hasher) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	_, _ = rand.Read(salt) // never fails
-	key, err := h.derive(ctx, Caller{Proven: true}, password, salt, argonTime, uint32(h.memory), argonThreads, argonKey)
+	key, err := h.derive(ctx, caller{Proven: true}, password, salt, argonTime, uint32(h.memory), argonThreads, argonKey)
 	if err != nil {
 		return "", err
 	}
 	return h.encode(salt, key), nil
 }
 
-func (h *Hasher) encode(salt, key []byte) string {
+func (h *hasher) encode(salt, key []byte) string {
 	enc := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.memory, argonTime, argonThreads, enc(salt), enc(key))
 }
 
 // Verify reports whether a password has this hash.
-func (h *Hasher) Verify(ctx context.Context, from Caller, password, hash string) (bool, error) {
+func (h *hasher) Verify(ctx context.Context, from caller, password, hash string) (bool, error) {
 	parsed, err := parse(hash)
 	if err != nil {
 		return false, err
@@ -134,7 +134,7 @@ func (h *Hasher) Verify(ctx context.Context, from Caller, password, hash string)
 }
 
 // enter takes a place for a caller; leave gives it back. ok is false if there is none.
-func (h *Hasher) enter(from Caller) (leave func(), ok bool) {
+func (h *hasher) enter(from caller) (leave func(), ok bool) {
 	address := request.Network(from.Address)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +152,7 @@ func (h *Hasher) enter(from Caller) (leave func(), ok bool) {
 }
 
 // derive runs argon2id once a slot is free.
-func (h *Hasher) derive(ctx context.Context, from Caller, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
+func (h *hasher) derive(ctx context.Context, from caller, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
 	leave, ok := h.enter(from)
 	if !ok {
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
@@ -170,7 +170,7 @@ func (h *Hasher) derive(ctx context.Context, from Caller, password string, salt 
 }
 
 // mark returns the key of a remembered credential: a keyed hash.
-func (h *Hasher) mark(name, password string) [sha256.Size]byte {
+func (h *hasher) mark(name, password string) [sha256.Size]byte {
 	sum := hmac.New(sha256.New, h.secret[:])
 	fmt.Fprintf(sum, "%d:%s%s", len(name), name, password)
 	return [sha256.Size]byte(sum.Sum(nil))
@@ -178,7 +178,7 @@ func (h *Hasher) mark(name, password string) [sha256.Size]byte {
 
 // Recall returns the user of a name and password that were verified recently, and the hash that they had then. The caller
 // must compare it with the present one.
-func (h *Hasher) Recall(name, password string) (user int64, hash string, ok bool) {
+func (h *hasher) Recall(name, password string) (user int64, hash string, ok bool) {
 	mark := h.mark(name, password)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,7 +191,7 @@ func (h *Hasher) Recall(name, password string) (user int64, hash string, ok bool
 }
 
 // Remember keeps a name and password that were verified, for a minute.
-func (h *Hasher) Remember(name, password string, user int64, hash string) {
+func (h *hasher) Remember(name, password string, user int64, hash string) {
 	mark := h.mark(name, password)
 	h.mu.Lock()
 	defer h.mu.Unlock()

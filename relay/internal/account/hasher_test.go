@@ -11,12 +11,12 @@ import (
 // Logins that would wait for too many others are turned away. Some addresses can neither take the places of others, nor those of a
 // caller who proved to be somebody.
 func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
-	h := NewHasher(0)
+	h := newHasher(0)
 	defer h.rest.Stop()
 	var leave []func()
 	flood := func(address string, proven bool) (taken int) {
 		for range 2 * argonWaiting {
-			if l, ok := h.enter(Caller{address, proven}); ok {
+			if l, ok := h.enter(caller{address, proven}); ok {
 				leave = append(leave, l)
 				taken++
 			}
@@ -31,21 +31,21 @@ func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
 	if n := flood("2001:db8:0:1::ffff", false); n != 0 {
 		t.Errorf("the same network takes %d more places", n)
 	}
-	verify := func(from Caller) error {
+	verify := func(from caller) error {
 		_, err := h.Verify(t.Context(), from, "password", h.Unusable())
 		return err
 	}
-	if err := verify(Caller{Address: "192.0.2.1"}); err != nil {
+	if err := verify(caller{Address: "192.0.2.1"}); err != nil {
 		t.Errorf("another address: %v", err)
 	}
 	for i := range 100 {
 		flood(fmt.Sprintf("198.51.100.%d", i), false)
 	}
-	if err := verify(Caller{Address: "192.0.2.1"}); refusal.KindOf(err) != refusal.KindUnavailable {
+	if err := verify(caller{Address: "192.0.2.1"}); refusal.KindOf(err) != refusal.KindUnavailable {
 		t.Errorf("with all places taken: %v", err)
 	}
 	for _, address := range []string{"192.0.2.1", "198.51.100.1", ""} {
-		if err := verify(Caller{address, true}); err != nil {
+		if err := verify(caller{address, true}); err != nil {
 			t.Errorf("somebody who was right before, at %q: %v", address, err)
 		}
 	}
@@ -58,14 +58,14 @@ func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
 	if h.waiting.all+h.reserve.all+len(h.waiting.at)+len(h.reserve.at) != 0 {
 		t.Errorf("places are still taken: %+v, %+v", h.waiting, h.reserve)
 	}
-	if ok, err := h.Verify(t.Context(), Caller{}, "password", h.Unusable()); ok || err != nil {
+	if ok, err := h.Verify(t.Context(), caller{}, "password", h.Unusable()); ok || err != nil {
 		t.Errorf("an unusable hash: %v, %v", ok, err)
 	}
 	hash, err := h.Hash(t.Context(), "password")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := h.Verify(t.Context(), Caller{}, "password", hash); !ok || err != nil {
+	if ok, err := h.Verify(t.Context(), caller{}, "password", hash); !ok || err != nil {
 		t.Errorf("its own hash: %v, %v", ok, err)
 	}
 }
@@ -73,14 +73,14 @@ func TestVerify_TooManyAtOnce_IsUnavailable(t *testing.T) {
 // An address has one turn at a time, so that a login waits for one of each other address at most, however many wait there.
 func TestVerify_TakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHasher(64)
+		h := newHasher(64)
 		defer h.rest.Stop()
-		guesser := Caller{Address: "192.0.2.1"}
+		guesser := caller{Address: "192.0.2.1"}
 		release, err := h.slots.Take(t.Context(), guesser.turn()) // as if a hash took its time
 		if err != nil {
 			t.Fatal(err)
 		}
-		verify := func(from Caller) {
+		verify := func(from caller) {
 			if _, err := h.Verify(t.Context(), from, "password", h.Unusable()); err != nil {
 				t.Error(err)
 			}
@@ -88,8 +88,8 @@ func TestVerify_TakesTurns(t *testing.T) {
 		done := make(chan struct{})
 		go func() { verify(guesser); close(done) }()
 		synctest.Wait()
-		verify(Caller{Address: "192.0.2.2"})
-		verify(Caller{Address: "192.0.2.1", Proven: true})
+		verify(caller{Address: "192.0.2.2"})
+		verify(caller{Address: "192.0.2.1", Proven: true})
 		select {
 		case <-done:
 			t.Error("an address has two turns")

@@ -126,7 +126,7 @@ func (im *importer) user(u store.PushBitsUser) error {
 // complete sets the password hash and Matrix ID of a user and returns a remark about what is lost.
 func (im *importer) complete(row *store.User, u store.PushBitsUser) (remark string) {
 	row.PasswordHash, remark = u.PasswordHash, "with the password"
-	if !Usable(u.PasswordHash) {
+	if !usable(u.PasswordHash) {
 		row.PasswordHash, remark = im.s.passwords.Unusable(), "without a password: its hash cannot be used, set a new one"
 	}
 	if err := im.s.setUser(context.Background(), row, UserInput{MatrixID: &u.MatrixID}); err != nil {
@@ -179,7 +179,7 @@ func (im *importer) place(row *store.Application, a store.PushBitsApplication) (
 		remark += ", to " + im.admin.Name
 	}
 	row.OwnerID = owner
-	name, err := CheckName(a.Name)
+	name, err := checkName(a.Name)
 	if err != nil {
 		name = "imported"
 	}
@@ -205,7 +205,7 @@ func (im *importer) free(owner int64, name string) (string, error) {
 		if taken, err := im.tx.HasApplication(owner, try); err != nil || !taken {
 			return try, err
 		}
-		try = post.Clean(name[:min(len(name), MaxName-10)]) + " " + strconv.Itoa(n)
+		try = post.Clean(name[:min(len(name), maxName-10)]) + " " + strconv.Itoa(n)
 	}
 }
 

@@ -8,7 +8,7 @@ func (a Application) Unheard() bool {
 	}
 	owner := a.OwnerMatrixID != "" && !a.OwnerAbsent
 	switch a.Mention {
-	case MentionAuto, "room":
+	case mentionAuto, "room":
 		return !a.RoomNotifies && !owner
 	case "owner":
 		return !owner

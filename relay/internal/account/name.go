@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// MaxName is the length of the longest name, in bytes.
-	MaxName     = 128
+	// maxName is the length of the longest name, in bytes.
+	maxName     = 128
 	maxRoom     = 255
 	maxMatrixID = 255
 )
 
-// CheckName returns a name without surrounding white space.
-func CheckName(name string) (string, error) {
+// checkName returns a name without surrounding white space.
+func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
-	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(MaxName)+" bytes, none of them a control character.")
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(maxName)+" bytes, none of them a control character.")
 	}
 	return post.Clean(name), nil
 }
@@ -46,5 +46,5 @@ func CheckAddress(address string) error {
 // matrixID is the form of a Matrix ID. Historical ones may have any printable character in the local part.
 var matrixID = regexp.MustCompile(`^@[^:\s\p{C}]*:[^\s\p{C}]+$`)
 
-// IsMatrixID reports whether a text has the form of a Matrix ID.
-func IsMatrixID(s string) bool { return len(s) <= maxMatrixID && matrixID.MatchString(s) }
+// isMatrixID reports whether a text has the form of a Matrix ID.
+func isMatrixID(s string) bool { return len(s) <= maxMatrixID && matrixID.MatchString(s) }

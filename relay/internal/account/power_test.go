@@ -167,7 +167,7 @@ func TestImport_Mention(t *testing.T) {
 	}
 	a := apps[0]
 	a.RoomCheckedAt = time.Now()
-	if a.Mention != account.MentionAuto || !a.Unheard() {
+	if a.Mention != "auto" || !a.Unheard() {
 		t.Errorf("mentions %q, unheard %v: its owner has no Matrix ID and the bot may not notify the room", a.Mention, a.Unheard())
 	}
 }

@@ -82,8 +82,8 @@ func TestRight_NoWayAround(t *testing.T) {
 	}
 }
 
-// An owner who did not follow into the room that took the place of another loses the right: sync tells of nobody who is
-// not there.
+// An owner who didn't join the replacement of an upgraded room loses the right: sync reports no membership for
+// somebody who never joined.
 func TestRight_LostWithAnUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan matrix.Event)

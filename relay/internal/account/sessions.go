@@ -20,7 +20,7 @@ const SessionFor = 7 * 24 * time.Hour
 // Authenticate checks a name and password and returns the user. Failures are limited per name and per address; after
 // too many, even the right password is refused.
 func (s *Accounts) Authenticate(ctx context.Context, name, given, address string) (Principal, error) {
-	name = name[:min(len(name), MaxName+1)] // no name is so long
+	name = name[:min(len(name), maxName+1)] // no name is so long
 	if wait := s.failures.Blocked(name, address); wait > 0 {
 		return Principal{}, s.tooManyFailures(wait)
 	}
@@ -40,7 +40,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	if len(given) > maxPassword {
 		given = ""
 	}
-	good, err := s.passwords.Verify(ctx, Caller{Address: address, Proven: s.failures.Proven(name, address)}, given, hash)
+	good, err := s.passwords.Verify(ctx, caller{Address: address, Proven: s.failures.Proven(name, address)}, given, hash)
 	if err != nil { // the password was not checked
 		s.failures.Forgive(name, address)
 		return Principal{}, err
@@ -50,7 +50,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 		return Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The name or the password is wrong."}
 	}
 	s.failures.Succeeded(name, address)
-	if s.passwords.Foreign(u.PasswordHash) {
+	if s.passwords.foreign(u.PasswordHash) {
 		u.PasswordHash = s.rehash(ctx, u, given)
 	}
 	s.passwords.Remember(name, given, u.ID, u.PasswordHash)
@@ -67,7 +67,7 @@ func (s *Accounts) tooManyFailures(wait time.Duration) error {
 func (s *Accounts) WrongToken(address string) time.Duration {
 	wait, first := s.failures.WrongToken(address)
 	if first {
-		s.log.Warn("many wrong tokens from one address", zap.String("address", request.Network(address)), zap.Int("a_minute", WrongTokens))
+		s.log.Warn("many wrong tokens from one address", zap.String("address", request.Network(address)), zap.Int("a_minute", wrongTokens))
 	}
 	return wait
 }

@@ -21,7 +21,7 @@ const (
 	maxEscalation  = 100
 )
 
-// ApplicationInput holds what may be set on an application; nil fields keep their value, or take the default on
+// ApplicationInput holds the settings of an application; nil fields keep their value, or take the default on
 // creation.
 type ApplicationInput struct {
 	Name                *string          `json:"name"`
@@ -131,7 +131,7 @@ func choiceOf[T ~string](name string, v request.Value) (*T, error) {
 func newRow(owner int64) store.Application {
 	now := time.Now().UnixMilli()
 	return store.Application{
-		OwnerID: owner, PriorityScale: string(post.ScaleAuto), DefaultFormat: string(post.FormatAuto), ShowSender: string(post.ShowAuto), Mention: MentionAuto,
+		OwnerID: owner, PriorityScale: string(post.ScaleAuto), DefaultFormat: string(post.FormatAuto), ShowSender: string(post.ShowAuto), Mention: mentionAuto,
 		Lifecycle: string(post.LifecycleEdit),
 		CreatedAt: now, TokenCreatedAt: now,
 	}
@@ -140,7 +140,7 @@ func newRow(owner int64) store.Application {
 // Apply checks the input and sets it, without what only the accounts know: owner, room and secret.
 func (in ApplicationInput) Apply(row *store.Application) error {
 	if in.Name != nil {
-		name, err := CheckName(*in.Name)
+		name, err := checkName(*in.Name)
 		if err != nil {
 			return err
 		}
@@ -211,13 +211,13 @@ func setEscalation(row *store.Application, in ApplicationInput) error {
 	if err != nil || in.EscalateTo == nil {
 		return err
 	}
-	targets := ListOf(*in.EscalateTo)
+	targets := listOf(*in.EscalateTo)
 	if len(targets) > maxMentions {
 		return refusal.Invalid("escalate_to", fmt.Sprintf("Reminders can turn to at most %d people and rooms.", maxMentions))
 	}
 	for _, to := range targets {
 		room := strings.HasPrefix(to, "!") || strings.HasPrefix(to, "#")
-		if room && CheckAddress(to) != nil || !room && !IsMatrixID(to) {
+		if room && CheckAddress(to) != nil || !room && !isMatrixID(to) {
 			return refusal.Invalid("escalate_to", "The choices are Matrix IDs such as @name:server, and rooms of your applications, by !id or #alias:server.")
 		}
 	}
@@ -225,8 +225,8 @@ func setEscalation(row *store.Application, in ApplicationInput) error {
 	return nil
 }
 
-// ListOf splits a list of people and rooms.
-func ListOf(text string) []string {
+// listOf splits a list of people and rooms.
+func listOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 

@@ -150,7 +150,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash st
 	return showUser(row), nil
 }
 
-// Stamp returns a text that changes when this relay learns of a user's new name, password or rights; "" without the user.
+// Stamp returns a text that changes with a user's name, password or rights, as this relay knows them; "" if there is no such user.
 func (s *Accounts) Stamp(id int64) string {
 	u, ok := s.cache.user(id)
 	if !ok {
@@ -194,7 +194,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 // setUser checks the input and applies it.
 func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) error {
 	if in.Name != nil {
-		name, err := CheckName(*in.Name)
+		name, err := checkName(*in.Name)
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		row.Name = name
 	}
 	if in.MatrixID != nil {
-		if *in.MatrixID != "" && !IsMatrixID(*in.MatrixID) {
+		if *in.MatrixID != "" && !isMatrixID(*in.MatrixID) {
 			return refusal.Invalid("matrix_id", "A Matrix ID looks like @name:server.")
 		}
 		row.MatrixID = *in.MatrixID
@@ -271,7 +271,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	same := false
 	if there {
 		var err error
-		if same, err = s.passwords.Verify(ctx, Caller{Proven: true}, want.Password, row.PasswordHash); err != nil {
+		if same, err = s.passwords.Verify(ctx, caller{Proven: true}, want.Password, row.PasswordHash); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,8 @@ func MarkupOf(f post.Format) (template.Markup, string) {
 	return template.Markdown, ""
 }
 
-// MentionAuto mentions the owner from priority 1 on and the room as well from 2 on.
-const MentionAuto = "auto"
+// mentionAuto mentions the owner from priority 1 on and the room as well from 2 on.
+const mentionAuto = "auto"
 
 const maxMentions = 20
 
@@ -39,17 +39,17 @@ func setMention(row *store.Application, whom *string) (err error) {
 func checkMention(whom string) (string, error) {
 	whom = strings.TrimSpace(whom)
 	if whom == "" {
-		return MentionAuto, nil
+		return mentionAuto, nil
 	}
-	if slices.Contains([]string{MentionAuto, "room", "owner", "none"}, whom) {
+	if slices.Contains([]string{mentionAuto, "room", "owner", "none"}, whom) {
 		return whom, nil
 	}
-	ids := ListOf(whom)
+	ids := listOf(whom)
 	if len(ids) > maxMentions {
 		return "", refusal.Invalid("mention", fmt.Sprintf("At most %d people can be mentioned.", maxMentions))
 	}
 	for _, id := range ids {
-		if !IsMatrixID(id) {
+		if !isMatrixID(id) {
 			return "", refusal.Invalid("mention", "mention must be auto, room, owner, none, or Matrix IDs such as @name:server.")
 		}
 	}

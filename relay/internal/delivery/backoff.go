@@ -10,9 +10,9 @@ const (
 	longestDelay = 5 * time.Minute
 )
 
-// Backoff returns how long to wait after the nth failed attempt: full jitter over an interval that doubles from one
+// backoff returns how long to wait after the nth failed attempt: full jitter over an interval that doubles from one
 // second to five minutes. A part of the first delay is always waited, so that a fault is never hammered.
-func Backoff(attempt int) time.Duration {
+func backoff(attempt int) time.Duration {
 	ceiling := longestDelay
 	if attempt < 10 {
 		ceiling = min(longestDelay, firstDelay<<max(0, attempt-1))

@@ -50,8 +50,8 @@ type Delivery struct {
 	running bool
 
 	slots    chan struct{}
-	pause    *Pause
-	rate     *Rate
+	pause    *pause
+	rate     *rate
 	stopping chan struct{}
 	stale    chan struct{} // something has changed in a room
 	synced   atomic.Bool   // an answer of sync was handled
@@ -66,7 +66,7 @@ type Delivery struct {
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
 		o: o, store: o.Store, sender: fence(o.Sender, o.Valid), log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
-		slots: make(chan struct{}, o.Parallel), pause: NewPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &Rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
+		slots: make(chan struct{}, o.Parallel), pause: newPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	rooms, err := o.Store.Rooms(ctx)

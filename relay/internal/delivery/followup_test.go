@@ -11,7 +11,7 @@ func TestFollowUpIsTriedForHalfAnHour(t *testing.T) {
 	var total time.Duration
 	for range rounds {
 		for n := 1; n < followUpTries; n++ {
-			total += Backoff(n)
+			total += backoff(n)
 		}
 	}
 	if mean := total / rounds; mean < 25*time.Minute || mean > 35*time.Minute {

@@ -100,7 +100,7 @@ func (d *Delivery) failed(q *queue, e *post.Entry, err error) {
 		if !f.Alone {
 			d.pause.Failed(q.id, f.Sentence())
 		}
-		d.unanswered(q, e, f, Backoff(e.Attempts+1))
+		d.unanswered(q, e, f, backoff(e.Attempts+1))
 	case matrix.ClassAway:
 		d.pause.Begin(f.Class, f.Sentence())
 		d.unanswered(q, e, f, 0)

@@ -20,9 +20,9 @@ const (
 	awayRooms    = 3                // rooms in a row that fail before the homeserver counts as away
 )
 
-// Pause holds back all sending while the homeserver is away or the session is over. It begins paused: nothing is
+// pause holds back all sending while the homeserver is away or the session is over. It begins paused: nothing is
 // sent before the homeserver has answered once.
-type Pause struct {
+type pause struct {
 	ask  func(context.Context) error
 	log  *zap.Logger
 	kick chan struct{} // look now
@@ -41,16 +41,16 @@ type Pause struct {
 	troubled atomic.Bool        // one of the two ends at the next success
 }
 
-// NewPause returns a pause that ends when probe succeeds. Errors of probe must be [*matrix.SendError]s.
-func NewPause(probe func(context.Context) error, log *zap.Logger) *Pause {
-	return &Pause{
+// newPause returns a pause that ends when probe succeeds. Errors of probe must be [*matrix.SendError]s.
+func newPause(probe func(context.Context) error, log *zap.Logger) *pause {
+	return &pause{
 		ask: probe, log: log, kick: make(chan struct{}, 1), paused: true, class: matrix.ClassAway, since: time.Now(),
 		reason: "The homeserver has not answered yet.", opened: make(chan struct{}), trouble: map[int64]struct{}{},
 	}
 }
 
 // Pass blocks while sending is paused. It returns false if stopping is closed.
-func (p *Pause) Pass(stopping <-chan struct{}) bool {
+func (p *pause) Pass(stopping <-chan struct{}) bool {
 	p.mu.Lock()
 	paused, opened := p.paused, p.opened
 	p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *Pause) Pass(stopping <-chan struct{}) bool {
 }
 
 // Begin pauses sending for a reason; the probing begins.
-func (p *Pause) Begin(class matrix.Class, reason string) {
+func (p *pause) Begin(class matrix.Class, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.class, p.reason = class, reason
@@ -80,14 +80,14 @@ func (p *Pause) Begin(class matrix.Class, reason string) {
 }
 
 // Look makes the probing goroutine probe now.
-func (p *Pause) Look() {
+func (p *pause) Look() {
 	p.mu.Lock()
 	p.failures, p.flaps = 0, 0
 	p.mu.Unlock()
 	p.wake()
 }
 
-func (p *Pause) wake() {
+func (p *pause) wake() {
 	select {
 	case p.kick <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (p *Pause) wake() {
 }
 
 // State returns why sending is paused and since when; "" if it is not.
-func (p *Pause) State() (reason string, since time.Time) {
+func (p *pause) State() (reason string, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.paused {
@@ -105,14 +105,14 @@ func (p *Pause) State() (reason string, since time.Time) {
 }
 
 // Closed reports whether sending is paused.
-func (p *Pause) Closed() bool {
+func (p *pause) Closed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.paused
 }
 
 // Suspect records that sync fails, and makes Run probe whether sending still works.
-func (p *Pause) Suspect(reason string) {
+func (p *pause) Suspect(reason string) {
 	p.mu.Lock()
 	p.doubt = reason
 	p.mu.Unlock()
@@ -120,14 +120,14 @@ func (p *Pause) Suspect(reason string) {
 }
 
 // Trust ends a suspicion.
-func (p *Pause) Trust() {
+func (p *pause) Trust() {
 	p.mu.Lock()
 	p.doubt = ""
 	p.mu.Unlock()
 }
 
 // Doubtful returns why it is doubted that the homeserver is there, "" if it is not.
-func (p *Pause) Doubtful() string {
+func (p *pause) Doubtful() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.doubt
@@ -135,7 +135,7 @@ func (p *Pause) Doubtful() string {
 
 // verify asks whether the homeserver responds while sync fails. If it does not, sending pauses before a message
 // has to find out.
-func (p *Pause) verify(ctx context.Context) {
+func (p *pause) verify(ctx context.Context) {
 	if p.Closed() || p.Doubtful() == "" {
 		return
 	}
@@ -154,7 +154,7 @@ func (p *Pause) verify(ctx context.Context) {
 
 // Failed counts a room that could not be reached. If room after room fails with no success between them, it is the
 // homeserver that is away.
-func (p *Pause) Failed(room int64, reason string) {
+func (p *pause) Failed(room int64, reason string) {
 	p.mu.Lock()
 	p.trouble[room] = struct{}{}
 	p.troubled.Store(true)
@@ -166,7 +166,7 @@ func (p *Pause) Failed(room int64, reason string) {
 }
 
 // Succeeded records that the homeserver works.
-func (p *Pause) Succeeded() {
+func (p *pause) Succeeded() {
 	if !p.troubled.Load() {
 		return
 	}
@@ -179,7 +179,7 @@ func (p *Pause) Succeeded() {
 
 // Run probes while sending is paused and ends the pause when the homeserver answers: before is called before each end and
 // after behind it.
-func (p *Pause) Run(stopping <-chan struct{}, before, after func()) {
+func (p *pause) Run(stopping <-chan struct{}, before, after func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -206,7 +206,7 @@ func (p *Pause) Run(stopping <-chan struct{}, before, after func()) {
 
 // next returns whether sending is paused, and how long to wait before the next probe: not at all at first, and longer
 // with each failure and each opening that brought no success.
-func (p *Pause) next() (time.Duration, bool) {
+func (p *pause) next() (time.Duration, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.failures + p.flaps
@@ -222,7 +222,7 @@ func (p *Pause) next() (time.Duration, bool) {
 }
 
 // probe asks whether the homeserver responds, and ends the pause if so.
-func (p *Pause) probe(ctx context.Context, before func()) (opened bool) {
+func (p *pause) probe(ctx context.Context, before func()) (opened bool) {
 	if err := p.ask(ctx); err != nil {
 		if ctx.Err() == nil {
 			p.note(err)
@@ -247,7 +247,7 @@ func (p *Pause) probe(ctx context.Context, before func()) (opened bool) {
 }
 
 // note keeps the reason that a probe failed for.
-func (p *Pause) note(err error) {
+func (p *pause) note(err error) {
 	class, reason := matrix.ClassAway, "The homeserver does not answer."
 	var e *matrix.SendError
 	if errors.As(err, &e) {

@@ -16,7 +16,7 @@ import (
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Pointer[matrix.SendError]
-		p := NewPause(func(context.Context) error {
+		p := newPause(func(context.Context) error {
 			if err := away.Load(); err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func TestPause(t *testing.T) {
 // A 429 of a second room without a success between is one of the account: all rooms wait.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r Rate
+		var r rate
 		stopping := make(chan struct{})
 		took := func() time.Duration {
 			began := time.Now()

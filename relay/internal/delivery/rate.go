@@ -12,10 +12,10 @@ const (
 	longestHold = 5 * time.Minute       // that one room's 429 may hold back the others
 )
 
-// Rate spreads attempts over time while the homeserver limits the account's rate. A 429 concerns the room it was
+// rate spreads attempts over time while the homeserver limits the account's rate. A 429 concerns the room it was
 // given for; when a second room gets one with no success in between, it is the account that is limited, and all
 // rooms wait.
-type Rate struct {
+type rate struct {
 	limited atomic.Bool
 
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ type Rate struct {
 const limitShown = 30 * time.Second
 
 // Interval returns how long the homeserver makes the relay wait for a message now, 0 if it doesn't.
-func (p *Rate) Interval() time.Duration {
+func (p *rate) Interval() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refusedAt.IsZero() || time.Since(p.refusedAt) > p.wait429+limitShown {
@@ -42,7 +42,7 @@ func (p *Rate) Interval() time.Duration {
 }
 
 // Wait blocks until an attempt may begin. It returns false if stopping is closed first.
-func (p *Rate) Wait(stopping <-chan struct{}) bool {
+func (p *rate) Wait(stopping <-chan struct{}) bool {
 	for p.limited.Load() {
 		d := p.reserve()
 		if d <= 0 {
@@ -60,7 +60,7 @@ func (p *Rate) Wait(stopping <-chan struct{}) bool {
 }
 
 // reserve returns how long to wait before asking again; 0 gives the turn.
-func (p *Rate) reserve() time.Duration {
+func (p *rate) reserve() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -76,7 +76,7 @@ func (p *Rate) reserve() time.Duration {
 }
 
 // Refused notes a 429 with the time it asked for.
-func (p *Rate) Refused(room int64, wait time.Duration) {
+func (p *rate) Refused(room int64, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.good = 0
@@ -92,7 +92,7 @@ func (p *Rate) Refused(room int64, wait time.Duration) {
 }
 
 // Succeeded records that an event was taken.
-func (p *Rate) Succeeded() {
+func (p *rate) Succeeded() {
 	if !p.limited.Load() {
 		return
 	}
