@@ -19,7 +19,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// Host is a name that leads to this machine for the authority.
+// Host is a name that resolves to this machine for the authority.
 const Host = "service.example.org"
 
 // Authority is a Pebble that runs until the test ends.
@@ -29,8 +29,8 @@ type Authority struct {
 	Roots     *x509.CertPool // what it signs certificates with
 }
 
-// Start runs an authority that proves names at the address of the server under test, whatever the port, and whose certificates are
-// valid that long.
+// Start runs an authority that sends its challenges to the address of the server under test, whatever its port. Its certificates are
+// valid for the given time.
 func Start(t testing.TB, server string, life time.Duration) *Authority {
 	t.Helper()
 	_, portText, err := net.SplitHostPort(server)
@@ -78,7 +78,7 @@ func Start(t testing.TB, server string, life time.Duration) *Authority {
 	return a
 }
 
-// fetch gets what a server with that certificate has at a URL.
+// fetch returns the content of a URL from a server with the given certificate.
 func fetch(t testing.TB, cert []byte, url string) []byte {
 	t.Helper()
 	trusted := x509.NewCertPool()

@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 )
 
-// Info describes the build of a binary. Fields that nothing tells are "unknown".
+// Info describes the build of a binary. Missing fields are "unknown".
 type Info struct {
 	// Name is the service: registry or relay.
 	Name string `json:"name"`

@@ -15,10 +15,10 @@ import (
 type Configuration struct {
 	// Service is the program's name.
 	Service string
-	// Variable is the environment variable that names the file where --config does not, and Path the file that is read
-	// where neither does, if it is there.
+	// Variable is the environment variable that names the file without --config, and Path the file that is read
+	// without either, if it exists.
 	Variable, Path string
-	// Load reads the configuration as the service would, from the file that --config names; "" is for none.
+	// Load reads the configuration as the service would, from the file that --config names, "" without one.
 	// cfg points to it; the report is never nil.
 	Load func(file string) (cfg any, report *config.Report, err error)
 	// Check, if not nil, checks what the settings name, such as files, before a

@@ -9,8 +9,8 @@ import (
 
 const configFlag = "config"
 
-// ConfigFlag adds --config, which names the configuration file, to a command. Where it isn't given, the variable names the
-// file, or it is the one at path.
+// ConfigFlag adds --config, which names the configuration file, to a command. Without the flag, the variable names the file, or
+// it is the one at path.
 func ConfigFlag(cmd *cobra.Command, variable, path string) {
 	cmd.Flags().VarP(new(fileName), configFlag, "c", "configuration file (default: $"+variable+", or "+path+" if it is there)")
 }

@@ -29,7 +29,7 @@ func JSONFlag(cmd *cobra.Command, asJSON *bool) {
 }
 
 // Confirm returns nil if --yes is set or the person at the terminal answers the question with yes. Without a terminal it
-// asks nobody: the error is one of usage.
+// returns a usage error.
 func Confirm(cmd *cobra.Command, question string) error {
 	if yes, err := cmd.Flags().GetBool(yesFlag); err != nil || yes {
 		return err

@@ -19,7 +19,7 @@ func Add(root *cobra.Command, title string, commands ...*cobra.Command) {
 // helpWidth is the length of a line of help.
 const helpWidth = 90
 
-// wrapHelp breaks the lines of the help of a command and of those below it.
+// wrapHelp wraps the help of a command and its subcommands.
 func wrapHelp(cmd *cobra.Command) {
 	cmd.Long = wrap(cmd.Long)
 	for _, sub := range cmd.Commands() {

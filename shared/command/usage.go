@@ -13,8 +13,8 @@ import (
 	"slipway/shared/config"
 )
 
-// checkUsage makes wrong arguments and flags of a command, and of those below it, errors of usage that say how it is called.
-// A command that only holds others refuses an unknown one: cobra would show its help and exit with 0.
+// checkUsage turns wrong arguments and flags of a command and its subcommands into usage errors that show the correct call.
+// A command group refuses an unknown subcommand: cobra would show its help and exit with 0.
 func checkUsage(cmd *cobra.Command) {
 	switch {
 	case cmd.HasSubCommands() && !cmd.Runnable():
@@ -61,7 +61,7 @@ func meant(suggestions []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(suggestions, " or "))
 }
 
-// named names the argument that is missing or one too many, in place of a number.
+// named names the missing or superfluous argument, in place of a number.
 func named(cmd *cobra.Command, args []string, err error) error {
 	if cmd.HasSubCommands() || cmd.Name() == "help" {
 		return err
@@ -81,7 +81,7 @@ func named(cmd *cobra.Command, args []string, err error) error {
 	return err
 }
 
-// together refuses flags that are missing or exclude each other. cobra's own check comes later, with other words.
+// together refuses missing and mutually exclusive flags. cobra's own check runs later, with other messages.
 func together(cmd *cobra.Command) error {
 	var missing []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -99,8 +99,8 @@ func together(cmd *cobra.Command) error {
 	}
 }
 
-// explained names the reason that the value of a flag cannot be read, without pflag's words around it, and suggests a name
-// for an unknown flag.
+// explained returns the reason why the value of a flag is invalid, without pflag's prefix, and suggests a name for an unknown
+// flag.
 func explained(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {

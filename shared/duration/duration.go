@@ -1,4 +1,4 @@
-// Package duration reads and writes durations as people do, in days too.
+// Package duration parses and formats durations, with days.
 package duration
 
 import (
@@ -12,7 +12,7 @@ import (
 // Day is 24 hours.
 const Day = 24 * time.Hour
 
-// Parse reads a duration such as 10s, 1h30m, 7d or 1d12h. A day is 24 hours. The error is a sentence about the text.
+// Parse parses a duration such as 10s, 1h30m, 7d or 1d12h. A day is 24 hours. The error is a sentence about the text.
 func Parse(text string) (time.Duration, error) {
 	days, rest, found := strings.Cut(text, "d")
 	if !found {
@@ -38,7 +38,7 @@ func invalid(text string) error {
 	return fmt.Errorf("%q is not a duration such as 10s, 5m, 12h or 7d", text)
 }
 
-// Format writes a duration without the zeros that Duration.String puts at the end: 24h.
+// Format formats a duration without the trailing zeros of Duration.String: 24h.
 func Format(d time.Duration) string {
 	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }

@@ -15,7 +15,7 @@ func (e *explained) Error() string { return e.text + ": " + e.cause.Error() }
 
 func (e *explained) Unwrap() error { return e.cause }
 
-// shown returns the text of the page for a failed check.
+// shown returns the text of the health page for a failed check.
 func shown(err error) string {
 	var e *explained
 	if errors.As(err, &e) {

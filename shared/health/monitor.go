@@ -22,7 +22,7 @@ type Check struct {
 	Interval time.Duration // between the starts of two runs; 0 is DefaultInterval
 	// Relaxed is the interval while the check succeeds, unless Trouble receives; 0 is Interval.
 	Relaxed time.Duration
-	// Trouble asks for a run that is not earlier than Interval after the last; nil = no requests.
+	// Trouble requests a run, at least Interval after the last; nil = no requests.
 	Trouble <-chan struct{}
 
 	Timeout time.Duration // a run that takes longer has failed; 0 is DefaultTimeout

@@ -15,21 +15,21 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 )
 
-// ACME has certificates made by an authority that speaks ACME (RFC 8555), such as Let's Encrypt, and renewed when two thirds of
-// their life are over. The authority connects to port 443 of each host, which has to lead to the server (RFC 8737, tls-alpn-01).
+// ACME configures certificates from an authority that implements ACME (RFC 8555), such as Let's Encrypt. A certificate is renewed
+// after two thirds of its lifetime. The authority must reach the server at port 443 of each host (RFC 8737, tls-alpn-01).
 type ACME struct {
 	Hosts     []string       // at least one; a client that asks for another host gets no certificate
-	Email     string         // where the authority writes to; "" is nowhere
+	Email     string         // contact address for the authority; may be ""
 	Directory string         // URL of the authority; "" is Let's Encrypt
 	Cache     autocert.Cache // keeps the account and the certificates; servers behind one name share it
 }
 
-// issuer hands out certificates of an authority.
+// issuer obtains certificates from an ACME authority and serves them to TLS clients.
 type issuer struct {
 	manager *autocert.Manager
 	hosts   []string
 	log     *zap.Logger
-	expiry  atomic.Int64 // of the certificate that was handed out last, in seconds since 1970
+	expiry  atomic.Int64 // of the certificate served last, in Unix seconds
 
 	mu       sync.Mutex
 	failed   string // the last failure, so that it is logged once in a while
@@ -48,7 +48,7 @@ func newIssuer(a ACME, log *zap.Logger) *issuer {
 	}
 }
 
-// certificate is a GetCertificate of TLS. Clients that name no host get the certificate of the first.
+// certificate implements the GetCertificate of a [tls.Config]. A client that sends no server name gets the certificate of the first host.
 func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	asked := *hello
 	asked.ServerName = cmp.Or(strings.ToLower(strings.TrimSuffix(hello.ServerName, ".")), i.hosts[0])
@@ -66,7 +66,7 @@ func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return c, nil
 }
 
-// report logs why there is no certificate.
+// report logs a failure to get a certificate.
 func (i *issuer) report(host string, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -77,7 +77,7 @@ func (i *issuer) report(host string, err error) {
 	i.log.Error("cannot get a certificate; the authority must reach this server at port 443 of the host", zap.String("host", host), zap.Error(err))
 }
 
-// obtain gets the certificates that are missing before the first client asks.
+// obtain requests the missing certificates, so that the first client needn't wait.
 func (i *issuer) obtain() {
 	for _, host := range i.hosts {
 		_, _ = i.certificate(&tls.ClientHelloInfo{ // logged
@@ -87,12 +87,12 @@ func (i *issuer) obtain() {
 	}
 }
 
-// challenge is the TLS configuration for the authority, which has no client certificate.
+// challenge returns the TLS configuration for the authority's challenge, which requires no client certificate.
 func (i *issuer) challenge() *tls.Config {
 	return &tls.Config{GetCertificate: i.certificate, NextProtos: []string{acme.ALPNProto}, MinVersion: tls.VersionTLS12}
 }
 
-// isChallenge reports whether the authority asks.
+// isChallenge reports whether hello is the challenge of an authority (RFC 8737 section 3).
 func isChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
 }

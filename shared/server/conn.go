@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// slice is the number of bytes of an answer that a client has to take in the time of
-// Options.StallTimeout, at least; otherwise it is cut off.
+// slice is the number of bytes of an answer that a client must accept within
+// Options.StallTimeout; otherwise it is disconnected.
 const slice = 256 << 10
 
-// listener hands out connections whose writes have deadlines, and no more of them
-// at once than allowed.
+// listener accepts connections, bounds their number, and sets deadlines for their
+// writes.
 type listener struct {
 	net.Listener
 	pace  pace

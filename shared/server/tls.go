@@ -74,8 +74,8 @@ func (t TLS) applyClientAuth(config *tls.Config) error {
 	return nil
 }
 
-// CertificateExpiry returns when the certificate that clients get expires; the zero time without TLS, and until an authority has
-// made the first.
+// CertificateExpiry returns the expiry of the certificate that clients get; the zero time without TLS and before an ACME authority has
+// issued the first.
 func (s *Server) CertificateExpiry() time.Time {
 	switch {
 	case s.files == nil:
@@ -89,8 +89,8 @@ func (s *Server) CertificateExpiry() time.Time {
 	return s.files.Get().Certificates[0].Leaf.NotAfter
 }
 
-// Certificate returns the certificate for a client of another server of this process, whose name is the same. The server must
-// have TLS.
+// Certificate returns the certificate for a client of another server of this process with the same name. The server must use
+// TLS.
 func (s *Server) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if s.issuer != nil {
 		return s.issuer.certificate(hello)

@@ -85,10 +85,10 @@ func ParseHop(s string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// Forwarded reads what a reverse proxy says of the client's side: the first
-// element of Forwarded (RFC 7239) or, only without that header, of
-// X-Forwarded-Proto and X-Forwarded-Host. Values that could not stand in a URL
-// are passed over.
+// Forwarded returns the scheme and host that the client used, as a reverse proxy
+// reports them: the first element of Forwarded (RFC 7239) or, without that header,
+// of X-Forwarded-Proto and X-Forwarded-Host. Values that aren't valid in a URL are
+// ignored.
 func Forwarded(h http.Header) (scheme, host string) {
 	if values := h["Forwarded"]; len(values) > 0 {
 		scheme, host = parseForwarded(values[0])
@@ -159,8 +159,8 @@ func firstElement(s string) string {
 	return strings.TrimSpace(first)
 }
 
-// validHost accepts host names, addresses and ports, and nothing that would
-// end the host's part of a URL.
+// validHost reports whether s consists of characters of host names, addresses and
+// ports, none of which ends the host in a URL.
 func validHost(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -171,8 +171,8 @@ func validHost(s string) bool {
 	return s != ""
 }
 
-// forwardedFor lists what the elements of a Forwarded header say in "for"; nothing
-// if it does not follow the grammar.
+// forwardedFor returns the "for" parameters of a Forwarded header; nil if the header
+// is malformed.
 func forwardedFor(s string) (hops []string) {
 	for s != "" {
 		key, rest, ok := strings.Cut(s, "=")

@@ -8,8 +8,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// retryEvents is the time that a client is asked to wait while events cannot be queued,
-// in seconds.
+// retryEvents is the Retry-After while events can't be queued, in seconds.
 const retryEvents = "10"
 
 // readyToCommit refuses a change whose sender has lost the right to it since the request

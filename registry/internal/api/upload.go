@@ -195,9 +195,9 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	return up, a.misplaced(w, r, err)
 }
 
-// misplaced returns err. If the request doesn't continue where the upload ends, the answer names that offset.
+// misplaced returns err. If the request doesn't continue at the end of the upload, the answer names that offset.
 func (a *API) misplaced(w http.ResponseWriter, r *request, err error) error {
-	if err != nil && code(err) == oci.CodeRangeInvalid {
+	if code(err) == oci.CodeRangeInvalid {
 		if err := a.currentPoint(w, r); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (a *API) misplaced(w http.ResponseWriter, r *request, err error) error {
 	return err
 }
 
-// currentPoint sets the headers that say where an upload continues.
+// currentPoint sets the headers with the offset at which an upload continues.
 func (a *API) currentPoint(w http.ResponseWriter, r *request) error {
 	st, err := a.repository(r).UploadStatus(r.Context(), r.last)
 	if err != nil {
@@ -309,9 +309,8 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	return nil
 }
 
-// body is a request's body on its way into an upload. It remembers whether
-// reading failed, which is the client's doing and not the storage's, and gives
-// no more than a chunk's range allows.
+// body reads a request's body for an upload, up to the end of the chunk's range. It
+// records read errors, which are the client's and not the storage's.
 type body struct {
 	r    io.Reader
 	left int64 // of the range; -1 without one
@@ -335,7 +334,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// more reports whether the body goes on behind the chunk's range.
+// more reports whether the body is longer than the chunk's range.
 func (b *body) more() bool {
 	if b.left != 0 {
 		return false
@@ -344,13 +343,13 @@ func (b *body) more() bool {
 	return n > 0
 }
 
-// readOnTime is the time for which a client that has lost its upload to another request, or
-// sends what does not belong there, may go on sending before it is answered.
+// readOnTime is the longest time that the rest of a body is read and discarded after the upload was
+// taken over by another request or the body was refused.
 const readOnTime = time.Second
 
-// readOn reads the rest of a body for nothing, within bounds, so that the answer
-// arrives: a client that sends all before it reads gets a reset instead if the
-// connection is closed over bytes on their way.
+// readOn discards the rest of a body, within bounds, so that the answer arrives: a
+// client that reads only after it has sent everything would get a connection reset
+// instead.
 func readOn(w http.ResponseWriter, r *request) {
 	if r.ContentLength == 0 || r.Header.Get("Expect") != "" {
 		return
@@ -359,9 +358,8 @@ func readOn(w http.ResponseWriter, r *request) {
 	_, _ = io.CopyN(io.Discard, r.Body, maxUnread) // the answer is the same whatever comes
 }
 
-// interruptWhenTaken ends the reading of a body soon after another request has taken
-// the upload over: the connection it comes from is probably dead. stop ends
-// the watch.
+// interruptWhenTaken stops reading the body soon after another request has taken the
+// upload over: the old connection is probably dead. The caller must call stop.
 func interruptWhenTaken(w http.ResponseWriter, up *registry.Upload) (stop func()) {
 	done := make(chan struct{})
 	cancel := context.AfterFunc(up.Taken(), func() {

@@ -40,7 +40,7 @@ func openAzure(ctx context.Context, a *config.Azure, log *zap.Logger, userAgent 
 	return bucket, nil
 }
 
-// azureToken is the source of tokens: an application's secret, or what the
+// azureToken returns the source of tokens: an application's secret, or what the
 // environment offers.
 func azureToken(a *config.Azure, o azcore.ClientOptions) (azcore.TokenCredential, error) {
 	c := a.Credentials

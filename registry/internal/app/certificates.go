@@ -13,14 +13,14 @@ import (
 	"slipway/shared/server"
 )
 
-// maxCertificate bounds what is read of an account or a chain of certificates with its key.
+// maxCertificate is the largest account or certificate chain with its key that is read, in bytes.
 const maxCertificate = 1 << 20
 
-// certificateStore keeps an ACME account and its certificates, with their keys, in the storage, where all replicas find them. It is
-// an autocert.Cache.
+// certificateStore is an autocert.Cache in the storage, which all replicas share. It holds the ACME account and the certificates with
+// their keys.
 type certificateStore struct{ store storage.Store }
 
-// key returns where something is kept: the names are those of hosts, some with "+" and a kind, which a key can't hold.
+// key returns the storage key for a name of the cache: a host, perhaps with "+" and a kind, and keys don't allow "+".
 func (c certificateStore) key(name string) string {
 	return layout.Certificates + "/" + strings.ReplaceAll(name, "+", "_")
 }
@@ -48,7 +48,7 @@ func (c certificateStore) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// acmeOptions returns where certificates come from; nil if that is files.
+// acmeOptions returns the configuration of the ACME authority; nil without one.
 func acmeOptions(l config.LetsEncrypt, store storage.Store) *server.ACME {
 	if !l.Enabled() {
 		return nil

@@ -22,7 +22,7 @@ const (
 	bucketWriteCheck = 20 * time.Minute
 )
 
-// trouble asks the checks of the storage for a run after an operation has failed.
+// trouble requests a run of the storage checks after an operation has failed.
 type trouble struct{ read, write chan struct{} }
 
 func newTrouble() trouble { return trouble{make(chan struct{}, 1), make(chan struct{}, 1)} }

@@ -160,7 +160,7 @@ func placesIn(root string) []string {
 	return places
 }
 
-// maxChildren bounds the directories of blobs and of repositories that are looked at.
+// maxChildren bounds the directories of blobs and of repositories that are checked.
 const maxChildren = 16
 
 func firstChildren(dir string) []string {

@@ -1,6 +1,6 @@
-// Package audit writes who did what, a line of JSON for each act, to a file or standard
-// output. A request waits for it within bounds, and lines that are lost
-// are counted in the log itself.
+// Package audit writes the audit log, one line of JSON per action, to a file or standard
+// output. A request waits a bounded time for its line; lost lines are counted in the log
+// itself.
 package audit
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	queueLength = 4096
 
-	// maxWait is the longest time that an act waits for room in the queue before its line is lost.
+	// maxWait is the longest time that an action waits for room in the queue before its line is lost.
 	maxWait = 2 * time.Second
 )
 

@@ -49,7 +49,7 @@ func (f *File) open() error {
 	return nil
 }
 
-// maxTries bounds the attempts to open a file that comes and goes, as in a rotation.
+// maxTries bounds the attempts to open a file that is being rotated.
 const maxTries = 10
 
 // openLike opens the file, or makes one like its directory. It follows only links that may be

@@ -109,7 +109,7 @@ func gone(account *robot.Account, why string) error {
 	return fmt.Errorf("%w: %s %s", errMakerGone, account.CreatedBy, why)
 }
 
-// empower gives who the ID and the rights of its account, bounded by those of its maker, who must
+// empower sets the ID and the rights of a robot from its account, bounded by those of its maker, who must
 // still exist. depth counts the robots that the account has made, directly or not.
 func (l *Logins) empower(ctx context.Context, who *access.Caller, account *robot.Account, depth int) error {
 	who.Own, who.ID = account.Own, account.Tenure

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// orphanInterval is the time between two searches for the makers of robots. Those that are missing twice have
-	// vanished: a program may have been writing the password file.
+	// orphanInterval is the time between two checks for robots whose maker is gone. A maker counts as gone if two
+	// checks in a row miss it: the password file may be incomplete while a program writes it.
 	orphanInterval = time.Second
 
 	// settle is the time after a change of the password file in which a removed user may still create robots, in a

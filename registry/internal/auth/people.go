@@ -35,7 +35,7 @@ func (l *Logins) loginByToken(ctx context.Context, c credentials) (p proven, err
 	return proven{caller: who, stamp: tokenStamp + token.ID}, err
 }
 
-// useToken gives who what a token of theirs allows now.
+// useToken sets the rights that the caller's personal access token allows now.
 func (l *Logins) useToken(ctx context.Context, who *access.Caller, id string) error {
 	token, err := l.People.Current(ctx, who.String(), id)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	// taken for an access token.
 	refreshAudience = "/refresh"
 
-	// workloadRefresh is the time for which a pipeline can continue after its OIDC token has expired.
+	// workloadRefresh is the time for which a pipeline may refresh its login after its OIDC token has expired.
 	workloadRefresh = time.Hour
 )
 

@@ -7,7 +7,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Access holds the rules of rights. Once it is there, nothing is allowed that no
+// Access holds the rules of rights. With it, nothing is allowed that no
 // rule allows.
 type Access struct {
 	File   string              `key:"file" doc:"File of groups and rules, reloaded on change; a broken edit keeps the previous rules."`

@@ -6,7 +6,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Auth selects the logins; without it everybody may do everything.
+// Auth selects the authentication; without it everybody may do everything.
 type Auth struct {
 	HTPasswd *HTPasswd      `key:"htpasswd"`
 	OIDC     *OIDC          `key:"oidc"`

@@ -11,8 +11,8 @@ const Prefix = "REGISTRY"
 // PathVariable names the configuration file when no argument does.
 const PathVariable = "REGISTRY_CONFIGURATION_PATH"
 
-// DefaultPath is the configuration file when neither an argument nor the variable names one, if it is there. It is where
-// distribution's image has it.
+// DefaultPath is the configuration file that is read, if it exists, when neither an argument nor the variable names one. It is the
+// path in distribution's image.
 const DefaultPath = "/etc/distribution/config.yml"
 
 // Config is the whole configuration.

@@ -14,8 +14,8 @@ import (
 var ErrNothing = errors.New("no configuration: name a file with --config or $" + PathVariable +
 	" (there is none at " + DefaultPath + "), or a storage in the environment, such as REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/var/lib/registry")
 
-// Load reads the file and lays environ over it. When file is empty, it is the one that
-// REGISTRY_CONFIGURATION_PATH names, or [DefaultPath] if it is there. Without any file the
+// Load reads the file and applies environ to it. When file is empty, it is the one that
+// REGISTRY_CONFIGURATION_PATH names, or [DefaultPath] if it exists. Without any file the
 // environment must name a storage. The report is never nil.
 func Load(file string, environ []string) (*Config, *config.Report, error) {
 	cfg, report, err := Read(file, environ)

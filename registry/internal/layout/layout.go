@@ -206,22 +206,22 @@ func SHA256(key string) string {
 	return ""
 }
 
-// MaxLink is more than any link file holds.
+// MaxLink is an upper bound for the size of a link file, in bytes.
 const MaxLink = 256
 
-// What is wrong with a link file. Distribution 2.8 writes links in place, so a
-// crash leaves empty ones; people who edit them leave others.
+// Errors of a damaged link file. Distribution 2.8 writes links in place, so a crash
+// leaves empty ones; manual edits leave others.
 var (
 	ErrEmptyLink = errors.New("the link file is empty")
 	ErrBadLink   = errors.New("the link file holds no digest")
 )
 
-// Link is the content of a link to d: the digest and nothing else. Readers of
-// both lines of distribution stumble over a newline.
+// Link returns the content of a link to d: the digest and nothing else. Both lines of
+// distribution fail to read a link that ends with a newline.
 func Link(d oci.Digest) []byte { return []byte(d) }
 
-// ParseLink reads the content of a link file. White space at its end is
-// forgiven. Errors are ErrEmptyLink or ErrBadLink.
+// ParseLink parses the content of a link file, ignoring trailing white space. The
+// error is ErrEmptyLink or ErrBadLink.
 func ParseLink(b []byte) (oci.Digest, error) {
 	b = bytes.TrimRight(b, " \t\r\n")
 	if len(b) == 0 {
@@ -234,8 +234,8 @@ func ParseLink(b []byte) (oci.Digest, error) {
 	return d, nil
 }
 
-// NewUploadID returns a random UUID (RFC 9562, version 4), which nobody can
-// guess: a caller that knows the id of an upload and may push can add to it.
+// NewUploadID returns a random UUID (RFC 9562, version 4). It must be hard to guess: a
+// caller who may push and knows the ID of an upload can append to it.
 func NewUploadID() string {
 	var u [16]byte
 	rand.Read(u[:]) //nolint:errcheck // never fails, by its documentation
@@ -251,9 +251,8 @@ func NewUploadID() string {
 	return string(b)
 }
 
-// ValidUploadID reports whether s has the form of a UUID in lower case, the only
-// one that this registry and both lines of distribution make. Such a string is
-// safe in a path.
+// ValidUploadID reports whether s has the form of a lower-case UUID, as this registry
+// and both lines of distribution generate it. Such a string is safe in a path.
 func ValidUploadID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -271,13 +270,13 @@ func ValidUploadID(s string) bool {
 	return true
 }
 
-// StartedAt is the content of an upload's startedat: RFC 3339, UTC, in seconds.
+// StartedAt returns the content of an upload's startedat file: RFC 3339, UTC, in seconds.
 func StartedAt(t time.Time) []byte {
 	return t.UTC().AppendFormat(make([]byte, 0, len(time.RFC3339)), time.RFC3339)
 }
 
-// ParseStartedAt reads the content of a startedat. White space around it is
-// forgiven.
+// ParseStartedAt parses the content of a startedat file, ignoring white space around
+// it.
 func ParseStartedAt(b []byte) (time.Time, error) {
 	return time.Parse(time.RFC3339, string(bytes.TrimSpace(b)))
 }

@@ -226,8 +226,8 @@ func invalid(format string, args ...any) *Error {
 	return Explain(CodeManifestInvalid, fmt.Sprintf(format, args...))
 }
 
-// References is everything that stored content of a manifest, of whatever kind
-// and by whomever written, may need.
+// References holds all content that a stored manifest may need, whatever its type and
+// the program that wrote it.
 type References struct {
 	Needed    []Digest // blobs and manifests
 	Elsewhere []Digest // layers that lie elsewhere by design, though perhaps here too
@@ -248,9 +248,9 @@ type allReferences struct {
 	} `json:"fsLayers"`
 }
 
-// ReadReferences reads them. It errs on the side of more references: a document
-// that is both an index and a manifest needs what either needs. Digests that
-// are none are left out. The error is an *Error with CodeManifestInvalid.
+// ReadReferences returns the references of a manifest. It errs on the side of more: a
+// document that is both an index and a manifest needs the content of either. Invalid
+// digests are left out. The error is an *Error with CodeManifestInvalid.
 func ReadReferences(body []byte) (*References, error) {
 	if _, err := shape(body); err != nil {
 		return nil, err
@@ -336,9 +336,8 @@ func shape(body []byte) (keys []string, err error) {
 // fields are the keys that the registry reads.
 var fields = []string{"schemaVersion", "mediaType", "artifactType", "config", "layers", "fsLayers", "manifests", "subject", "annotations", "signatures"}
 
-// checkKeys refuses keys that one reader could take for another: encoding/json
-// folds the case of keys and takes the last of several, other readers of the
-// same bytes don't.
+// checkKeys refuses ambiguous keys: encoding/json folds the case of keys and takes the
+// last of duplicates, and other parsers of the same bytes don't.
 func checkKeys(keys []string) error {
 	seen := make(map[string]bool, len(fields))
 	for _, key := range keys {
@@ -352,7 +351,7 @@ func checkKeys(keys []string) error {
 	return nil
 }
 
-// stringEnd is the index behind the string that begins at start.
+// stringEnd returns the index after the string that begins at start.
 func stringEnd(body []byte, start int) int {
 	for i := start + 1; i < len(body); i++ {
 		switch body[i] {
@@ -418,8 +417,8 @@ func isDocker(mediaType string) bool {
 	return mediaType == MediaTypeDockerManifest || mediaType == MediaTypeDockerList
 }
 
-// NonDistributable reports whether a layer of the type may lie elsewhere, at its
-// descriptor's URLs.
+// NonDistributable reports whether a layer of the type may be stored elsewhere, at the
+// URLs of its descriptor.
 func NonDistributable(mediaType string) bool {
 	return mediaType == MediaTypeDockerForeignLayer || strings.HasPrefix(mediaType, mediaTypeNonDistributable)
 }

@@ -38,7 +38,7 @@ func ParseItem(s string) (item Item, err error) {
 	return item, nil
 }
 
-// Report counts the content that was carried.
+// Report counts the content that was exported or imported.
 type Report struct {
 	Tags      int      `json:"tags"`
 	Manifests int      `json:"manifests"`

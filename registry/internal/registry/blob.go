@@ -245,8 +245,8 @@ type seenBytes struct {
 	at   time.Time
 }
 
-// checkBytes returns ErrDamaged for an empty object that should hold something: a crash of another
-// program leaves these. Only verify finds other damage.
+// checkBytes returns ErrDamaged for an empty object that shouldn't be empty, as a crash of another program
+// leaves it. Only verify finds other damage.
 func checkBytes(d oci.Digest, info storage.Info) error {
 	if info.Size == 0 && !d.Empty() {
 		return ErrDamaged

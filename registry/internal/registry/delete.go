@@ -22,7 +22,7 @@ import (
 // Where deletions can be undone, their record is written before anything goes, unless the storage is full.
 
 const (
-	// tagsAtOnce is the number of tags that are deleted in one step: others wait for it.
+	// tagsAtOnce is the number of tags that are deleted in one step, which blocks other changes.
 	tagsAtOnce = 128
 	// versionPause is the granularity of the store's clock: a tag that was just written has no
 	// version within it.

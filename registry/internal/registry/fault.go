@@ -9,8 +9,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// ErrDamaged is inside the error of a read of a manifest whose bytes are not those of its digest, and of an
-// empty blob that should hold something. Such content is never served; a push of the same digest repairs it.
+// ErrDamaged is wrapped by the error for a manifest whose bytes don't have its digest, and for a blob that is
+// empty and shouldn't be. Such content is never served; a push of the same digest repairs it.
 var ErrDamaged = errors.New("the stored content is damaged")
 
 // ErrManifestTooLarge is inside the MANIFEST_INVALID error of a manifest over
@@ -69,7 +69,7 @@ func NotStored(err error) *oci.Error {
 	return nil
 }
 
-// retryStorage is the time that a client waits after an answer that the storage doesn't respond.
+// retryStorage is the Retry-After if the storage doesn't respond.
 const retryStorage = 5 * time.Second
 
 func faultText(err error) string {

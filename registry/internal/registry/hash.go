@@ -46,8 +46,7 @@ func (u *Upload) snapshot() []byte {
 	return append([]byte(u.alg+":"), state...)
 }
 
-// verify returns nil if the bytes are those of the digest. It reads again what was not hashed as it came
-// in.
+// verify returns nil if the bytes have the digest. It reads the bytes that were not hashed on arrival.
 func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 	if u.alg != d.Algorithm() {
 		u.rewind(d.Algorithm())

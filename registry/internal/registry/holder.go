@@ -23,7 +23,7 @@ type UploadPoint struct {
 	Algorithm oci.Algorithm
 }
 
-// UploadStatus describes an upload under way.
+// UploadStatus describes an upload in progress.
 type UploadStatus struct {
 	Size      int64
 	StartedAt time.Time
@@ -63,8 +63,8 @@ func (r Repository) startUpload(ctx context.Context, alg oci.Algorithm, single b
 }
 
 // ResumeUpload takes an upload over. A request that still holds it fails from then on
-// with ErrUploadTaken; one that is committing is waited for. BLOB_UPLOAD_UNKNOWN;
-// RANGE_INVALID if the upload does not end at the offset: then nobody is disturbed.
+// with ErrUploadTaken, but a commit in progress is waited for. BLOB_UPLOAD_UNKNOWN;
+// RANGE_INVALID, without an effect on the holder, if the upload doesn't end at the offset.
 func (r Repository) ResumeUpload(ctx context.Context, id string, at UploadPoint) (*Upload, error) {
 	if err := r.writable(); err != nil {
 		return nil, err
@@ -213,8 +213,8 @@ func (h *holders) size(key string) int64 {
 // holderKey names an upload among those of all repositories.
 func holderKey(name oci.Name, id string) string { return string(name) + "@" + id }
 
-// give gives the upload up for another request that continues at that point. It waits for writes and
-// commits under way.
+// give yields the upload to another request that continues at that point. It waits for writes and
+// commits in progress.
 func (u *Upload) give(ctx context.Context, at UploadPoint) error {
 	err := u.lock(ctx)
 	if errors.Is(err, storage.ErrUploadTaken) {

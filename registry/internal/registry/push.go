@@ -134,8 +134,8 @@ func allTags(tag oci.Tag, more []oci.Tag) []oci.Tag {
 // refers to. Its subject need not exist (distribution-spec "Pushing Manifests
 // with Subject").
 //
-// A wrong size is no new claim of a manifest that the repository holds, so it is accepted if
-// stored reports that.
+// A wrong size is accepted if stored reports that the repository already holds the manifest: it isn't a new
+// claim.
 func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored func() bool) error {
 	type reference struct {
 		*oci.Descriptor
@@ -232,8 +232,8 @@ func (r Repository) checkChild(ctx context.Context, d *oci.Descriptor) error {
 	return r.checkManifest(ctx, d)
 }
 
-// checkManifest looks for a manifest of the size that the index says. What the
-// manifest itself needs is kept as long as its link.
+// checkManifest looks for a manifest of the size that the index gives. The content
+// that the manifest needs is kept as long as its link.
 func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error {
 	err := r.revision(ctx, d.Digest)
 	if absent(err) && !oci.IsManifest(d.MediaType) {

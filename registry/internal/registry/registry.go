@@ -7,7 +7,7 @@
 //
 // Registry makes repositories, and Repository has a method for each thing that a client does.
 // What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.
-// What is complete without rules is in packages of its own: tags, referrers.
+// Parts that need no rules are packages of their own: tags, referrers.
 //
 // Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
 // with CodeUnknown or CodeUnavailable whose Message names the kind, without a
@@ -137,5 +137,5 @@ func (r *Registry) Check(ctx context.Context, write bool) error {
 	return fault(storage.Check(ctx, r.store, layout.Own+"/check", write && !r.opts.ReadOnly))
 }
 
-// CountQuotas counts again what quotas bound, such as after a collection. Failures are logged.
+// CountQuotas recounts the bytes that quotas bound, such as after a collection. Failures are logged.
 func (r *Registry) CountQuotas(ctx context.Context) { r.opts.Quota.Count(ctx) }

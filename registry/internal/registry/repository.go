@@ -116,8 +116,8 @@ func (r Repository) hold(upload string, bytes int64) *quota.Hold {
 	return r.reg.opts.Quota.Hold(r.name, upload, bytes)
 }
 
-// charge takes the size bytes of what is about to be linked at key, unless the repository has
-// them already. The caller must keep the hold if the error is nil.
+// charge takes size bytes for the link that is about to be written at key, unless the repository
+// has the link already. The caller must keep the hold if the error is nil.
 func (r Repository) charge(ctx context.Context, key string, size int64) (*quota.Hold, error) {
 	h := r.hold("", 0)
 	if h == nil {
@@ -143,7 +143,7 @@ var errOvertaken = errors.New("it was changed concurrently")
 
 // try calls f with the repository in an attempt, and again if the attempt expired before its writes took
 // effect or before the answer: an object may have been written with a date that is too old by then.
-// Beyond maxAttempts the client is asked to try again.
+// After maxAttempts the error asks the client to try again.
 func (r Repository) try(ctx context.Context, f func(Repository) error) (err error) {
 	for range maxAttempts {
 		r.attempt = r.reg.store.Begin()
@@ -169,13 +169,13 @@ func (r Repository) advertise(ctx context.Context, f func(Repository) error) err
 	return r.try(ctx, f)
 }
 
-// rely describes the object at key. In an attempt it is kept for as long as the attempt needs it.
+// rely describes the object at key. In an attempt, a collection keeps the object until the attempt has ended.
 func (r Repository) rely(ctx context.Context, key string) (storage.Info, error) {
 	return storage.Rely(ctx, r.reg.store, r.attempt, key)
 }
 
-// apply makes the changes durable, though the client may hang up meanwhile. In an attempt they may rely
-// on what rely has found.
+// apply makes the changes durable, even if the client hangs up. In an attempt they may rely on the objects
+// that rely returned.
 func (r Repository) apply(ctx context.Context, stages ...storage.Stage) error {
 	if err := r.attempt.Denied(); err != nil {
 		return err
@@ -188,8 +188,8 @@ func (r Repository) apply(ctx context.Context, stages ...storage.Stage) error {
 // applyTimeout bounds a change that continues after its client has hung up.
 const applyTimeout = 10 * time.Minute
 
-// detach returns the context of a change that is not left half done when the client
-// hangs up. A deadline of ctx still applies.
+// detach returns the context of a change that completes even if the client hangs up. A
+// deadline of ctx still applies.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := applyTimeout
 	if at, ok := ctx.Deadline(); ok {

@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// UnfinishedUpload describes an upload that was begun and not ended.
+// UnfinishedUpload describes an upload that was neither committed nor canceled.
 type UnfinishedUpload struct {
 	Repository oci.Name  `json:"repository"`
 	ID         string    `json:"id"`
@@ -26,8 +26,8 @@ type UnfinishedUpload struct {
 	empty bool // it has no objects: directories that were left, or it is just begun, or ended
 }
 
-// Uploads yields the unfinished uploads of all repositories. What cannot be read is
-// an error, and the listing continues.
+// Uploads yields the unfinished uploads of all repositories. It yields an error for each
+// that can't be read and continues.
 func (r *Registry) Uploads(ctx context.Context) iter.Seq2[UnfinishedUpload, error] {
 	return func(yield func(UnfinishedUpload, error) bool) {
 		for u, err := range r.allUploads(ctx) {
@@ -38,7 +38,7 @@ func (r *Registry) Uploads(ctx context.Context) iter.Seq2[UnfinishedUpload, erro
 	}
 }
 
-// allUploads is Uploads with those that are empty.
+// allUploads is like Uploads but includes empty ones.
 func (r *Registry) allUploads(ctx context.Context) iter.Seq2[UnfinishedUpload, error] {
 	return func(yield func(UnfinishedUpload, error) bool) {
 		for name, err := range tree.Repositories(ctx, r.store) {
@@ -109,8 +109,8 @@ type PurgeReport struct {
 	Errors int // uploads and repositories that could not be read or removed
 }
 
-// PurgeUploads removes unfinished uploads, and counts again what quotas bound. What cannot be read is
-// logged, counted and skipped; the error is that of ctx.
+// PurgeUploads removes unfinished uploads, and recounts the bytes that quotas bound. Uploads that can't be read
+// are logged, counted and skipped; the error is that of ctx.
 func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (report PurgeReport, err error) {
 	if !opts.DryRun {
 		if err := r.writable(); err != nil {

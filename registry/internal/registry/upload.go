@@ -67,10 +67,10 @@ func (u *Upload) Size() int64 { return u.size }
 // StartedAt returns the time at which the upload was begun, in seconds.
 func (u *Upload) StartedAt() time.Time { return u.startedAt }
 
-// Algorithm returns that of the running hash.
+// Algorithm returns the algorithm of the running hash.
 func (u *Upload) Algorithm() oci.Algorithm { return u.alg }
 
-// Taken ends when another request has taken the upload over.
+// Taken returns a context that is done once another request has taken the upload over.
 func (u *Upload) Taken() context.Context { return u.taken }
 
 // Expect announces the digest and the remaining size (negative: unknown).
@@ -83,7 +83,7 @@ func (u *Upload) Expect(d oci.Digest, size int64) {
 	u.hint.Final, u.hint.Size = layout.BlobData(d), size
 }
 
-// ErrSource is inside the error of an Append whose src has failed.
+// ErrSource is wrapped by the error of an Append whose src has failed.
 var ErrSource = errors.New("receiving the upload")
 
 // Append stores what src gives until it ends, and returns how much that was: size bytes,
@@ -152,8 +152,8 @@ func (u *Upload) receive(ctx context.Context, src io.Reader) (int64, error) {
 	}
 }
 
-// fill reads enough to be worth a write: a connection gives its bytes in small
-// pieces.
+// fill reads until the buffer is worth a write: a connection delivers its bytes in
+// small pieces.
 func fill(buf []byte, src io.Reader) (n int, err error) {
 	for n < worthWriting && err == nil {
 		var m int
@@ -199,8 +199,8 @@ func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
 	return n, err
 }
 
-// resumed makes sure that there is something to write to: the first request of a push
-// often brings no bytes, and a failed commit closes the store's upload.
+// resumed opens the store's upload if it isn't open: the first request of a push often
+// has no body, and a failed commit closes it.
 func (u *Upload) resumed(ctx context.Context) (err error) {
 	if u.w != nil {
 		return nil
@@ -256,8 +256,8 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.size}, nil
 }
 
-// seal takes the turn until finish, if the bytes are those of the digest. On DIGEST_INVALID the upload
-// stays as it is.
+// seal takes the turn until finish if the bytes have the digest. On DIGEST_INVALID the upload is
+// unchanged.
 func (u *Upload) seal(ctx context.Context, d oci.Digest) error {
 	if u.done {
 		return uploadUnknown()
@@ -294,8 +294,8 @@ func (u *Upload) finish(ctx context.Context, failed error) error {
 	return failed
 }
 
-// drop takes back what this request brought: a full storage keeps only what was
-// acknowledged. Finding no room to do so changes nothing.
+// drop truncates the upload to the bytes before this request: a full storage keeps
+// only what was acknowledged. A failure is ignored.
 func (u *Upload) drop() {
 	w := u.w
 	u.w = nil
@@ -308,7 +308,7 @@ func (u *Upload) drop() {
 	}
 }
 
-// clear removes what is left beside the bytes after a commit. The purge removes what stays.
+// clear removes the upload's other objects after a commit. The purge removes those it leaves.
 func (u *Upload) clear(ctx context.Context) {
 	var err error
 	switch {
@@ -324,8 +324,8 @@ func (u *Upload) clear(ctx context.Context) {
 	}
 }
 
-// clearAll deletes all objects of the upload; for distribution, which has directories in
-// directories, durably, as that leaves no empty ones.
+// clearAll deletes all objects of the upload durably, which leaves no empty directories
+// for distribution to find.
 func (u *Upload) clearAll(ctx context.Context) error {
 	keys, err := u.repo.reg.store.Keys(ctx, layout.Upload(u.repo.name, u.id))
 	if err != nil || len(keys) == 0 {
@@ -386,7 +386,7 @@ func (u *Upload) Close() error {
 	return fault(err)
 }
 
-// suspend leaves the upload with its running hash to the next request.
+// suspend stores the upload and its running hash for the next request.
 func (u *Upload) suspend() error {
 	if u.w == nil {
 		return nil

@@ -47,7 +47,7 @@ type device struct {
 }
 
 const (
-	// maxPatience suffices for a homeserver under load, which may hand out an event before the key that was sent ahead of it.
+	// maxPatience suffices for a homeserver under load, which may deliver an event before the key that was sent ahead of it.
 	maxPatience = 20 * time.Second
 
 	// keyComesWithin is the age of an event at which its key has come, or was sent to other devices only.
@@ -155,7 +155,7 @@ func (d *device) load(ctx context.Context, fresh bool) error {
 	return d.machine.ShareKeys(ctx, 0)
 }
 
-// sync takes the keys that were sent to the device, and accepts invitations. It waits that long for anything new.
+// sync stores the keys that were sent to the device and accepts invitations. It blocks up to wait for new events.
 func (d *device) sync(ctx context.Context, wait time.Duration) error {
 	since, err := d.store.GetNextBatch(ctx)
 	if err != nil {

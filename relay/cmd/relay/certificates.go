@@ -8,8 +8,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// certificates keeps an ACME account and its certificates, with their keys, in the database, where all relays find them. It is an
-// autocert.Cache.
+// certificates is an autocert.Cache in the database, which all relays share. It holds the ACME account and the certificates with their
+// keys.
 type certificates struct{ store *store.Store }
 
 const certificateKey = "acme:"
@@ -23,7 +23,7 @@ func (c certificates) Get(ctx context.Context, name string) ([]byte, error) {
 	return []byte(text), err
 }
 
-// Put implements autocert.Cache. All that is kept is PEM, and so is text.
+// Put implements autocert.Cache. The values are PEM, so the column is text.
 func (c certificates) Put(ctx context.Context, name string, data []byte) error {
 	return c.store.Update(ctx, func(tx *store.Tx) error { return tx.SetSetting(certificateKey+name, string(data)) })
 }

@@ -267,7 +267,7 @@ func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string) 
 	return nil
 }
 
-// changeAll changes what the filter selects, once it is confirmed. dry only lists it.
+// changeAll changes the messages that the filter selects, after a confirmation. With dry it only lists them.
 func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilter, dry bool) error {
 	q, err := f.query(cmd.Context(), r)
 	if err != nil {

@@ -169,7 +169,7 @@ func serveUnready(ctx context.Context, cfg *config.Config, log *zap.Logger, reas
 	}, nil
 }
 
-// listenMain binds the main address. Without a place for certificates, none come from an authority: it serves plain HTTP then.
+// listenMain binds the main address. If kept is nil, the ACME authority isn't used and the server speaks plain HTTP.
 func listenMain(cfg *config.Config, log *zap.Logger, handler http.Handler, kept autocert.Cache) (*server.Server, error) {
 	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: handler, Log: log, StallTimeout: stallTimeout, MinRate: minRate}
 	switch a := cfg.HTTP.ACME; {

@@ -198,7 +198,7 @@ func newPassword(cmd *cobra.Command, stdin bool) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), err
 }
 
-// showPassword prints a generated password; "" is for none.
+// showPassword prints a generated password; it does nothing for "".
 func showPassword(out io.Writer, password string) error {
 	if password == "" {
 		return nil

@@ -71,7 +71,7 @@ func (a *API) updateClient(w http.ResponseWriter, r *http.Request, v account.Pri
 	return answer(w, showClient(c, ""), err)
 }
 
-// logOutClient deletes the client that asks.
+// logOutClient deletes the client whose token the request has.
 func (a *API) logOutClient(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if v.ClientID == 0 {
 		return refusal.Forbidden("Only a client logs out.")

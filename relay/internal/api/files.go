@@ -128,8 +128,8 @@ func (r *receiver) accept(app *account.App) error {
 	return nil
 }
 
-// authenticate finds the application by the token of a request, which is the one that is read or the part of it that came before a
-// file, and stores the files that wait for it.
+// authenticate finds the application by the token in the fields that were read so far, and stores the files that were read before
+// it.
 func (r *receiver) authenticate(in *protocol.Request, err error) error {
 	var app *account.App
 	if err == nil {

@@ -104,8 +104,8 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 	return app, b.release, nil
 }
 
-// sender returns the application of a request: the token's, or the one that a user or a client of Gotify names. It is nil while only the
-// body, which isn't read yet, can name one.
+// sender returns the application of a request: the token's, or the one that a user or a client of Gotify names. It is nil if only the
+// body can name one and hasn't been read.
 func (a *API) sender(p protocol.Protocol, in *protocol.Request) (*account.App, error) {
 	if p.Application == nil || !a.mayNameApplication(in) {
 		return a.service.Sender(in.Context(), in.Token)
@@ -136,7 +136,7 @@ func (a *API) mayNameApplication(in *protocol.Request) bool {
 	return refusal.KindOf(err) == refusal.KindUnauthorized
 }
 
-// owner returns the user who sends for one of the own applications. A password doesn't stay as the request's token.
+// owner returns the user who sends for one of their own applications. It removes a password from the request's token.
 func (a *API) owner(in *protocol.Request) (account.Principal, error) {
 	name, password, basic := in.BasicAuth()
 	if account.IsClientToken(in.Token) {

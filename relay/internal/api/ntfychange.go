@@ -14,7 +14,7 @@ type ntfyChange struct {
 	after       int64 // the ID of a message, perhaps the edit that acknowledges, which subscribers get before
 }
 
-// maxChanges is how many changes wait for one subscriber. Further ones are lost to it, as to one that is away.
+// maxChanges bounds the changes that wait for one subscriber, which misses further ones as if it were disconnected.
 const maxChanges = 64
 
 // ntfyChanges passes changes to the subscribers at this relay.
@@ -53,5 +53,5 @@ func (c *ntfyChanges) publish(change ntfyChange) {
 	}
 }
 
-// reads returns the application that the reader reads.
+// reads returns the application whose messages the reader may read.
 func (r *ntfyReader) reads() int64 { return cmp.Or(r.application, r.v.ApplicationID) }

@@ -21,8 +21,8 @@ const (
 	maxOnceKey = 255              // bytes of an Idempotency-Key
 )
 
-// onceAnswers keeps answers that hold a secret, in memory, so that a client whose connection broke can ask for them again
-// under the same Idempotency-Key.
+// onceAnswers keeps answers that hold a secret in memory, so that a client whose connection broke can get them again with
+// the same Idempotency-Key.
 type onceAnswers struct {
 	mu    sync.Mutex
 	byKey map[string]*onceAnswer
@@ -40,7 +40,7 @@ type onceAnswer struct {
 	answer []byte
 }
 
-// of returns the answer of a user's key, which may have to be made; an error if too many are kept.
+// of returns the answer for a user's key, empty if the request is the first; an error if too many are kept.
 func (o *onceAnswers) of(user int64, key string, now time.Time) (*onceAnswer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *API) once(h userHandler) userHandler {
 	}
 }
 
-// keptAnswer passes an answer on and keeps it.
+// keptAnswer is a ResponseWriter that also keeps the answer.
 type keptAnswer struct {
 	http.ResponseWriter
 	status int

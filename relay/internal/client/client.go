@@ -1,4 +1,4 @@
-// Package client calls the API of a relay that runs, or of one in this process, and makes what a new relay needs: secrets, accounts at
+// Package client calls the API of a running relay, or of one in this process, and creates what a new relay needs: secrets, accounts at
 // its homeserver, an application.
 package client
 

@@ -27,9 +27,9 @@ func LocalURL(cfg *config.Config) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// LocalTransport trusts the one certificate that the configuration names: its
-// name is that of the service, not of this machine. One that an authority makes
-// has to be valid for that name.
+// LocalTransport trusts the one certificate that the configuration names: it names
+// the service, not this machine. A certificate by an ACME authority must be valid for
+// the name.
 func LocalTransport(cfg *config.Config) (*http.Transport, error) {
 	t := &http.Transport{}
 	switch {

@@ -65,7 +65,7 @@ func (s *Secrets) Path(name string) string { return filepath.Join(s.dir, name) }
 // Get returns a secret, or "" if it does not exist.
 func (s *Secrets) Get(name string) (string, error) { return ReadSecret(s.dir, name) }
 
-// ReadSecret is Get for a folder that is not open.
+// ReadSecret is like Get for a folder that isn't open.
 func ReadSecret(dir, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

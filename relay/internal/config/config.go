@@ -50,10 +50,10 @@ type HTTP struct {
 	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time for open requests when stopping."`
 }
 
-// TLS reports whether the relay speaks TLS.
+// TLS reports whether the relay serves TLS.
 func (h *HTTP) TLS() bool { return h.CertFile != "" || h.ACME.Enabled() }
 
-// ACME gets the certificate from an authority, in place of certfile and keyfile.
+// ACME configures certificates from an ACME authority, in place of certfile and keyfile.
 type ACME struct {
 	Hosts        []string `key:"hosts" doc:"Names to get certificates for from Let's Encrypt, which connects to port 443 of each. The database keeps them."`
 	Email        string   `key:"email" doc:"Where the authority writes to."`

@@ -1,4 +1,4 @@
-// Package lease lets several relays share a database: a lease decides which of them delivers, and each announces to the others what it
+// Package lease lets several relays share a database: the holder of the lease delivers, and each relay announces to the others what it
 // has changed.
 package lease
 

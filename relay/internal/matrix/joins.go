@@ -39,7 +39,7 @@ type joinOptions struct {
 	Ready func() bool
 }
 
-// joinList holds the rooms to join. They are stored, because sync shows an invitation once, and joined independently of sync, because a join may
+// joinList holds the rooms to join. They are stored, because sync reports an invitation once, and joined independently of sync, because a join may
 // take a minute. It is safe for concurrent use.
 type joinList struct {
 	o    joinOptions

@@ -129,7 +129,7 @@ func TestEncryptedRoomGetsNoPlaintext(t *testing.T) {
 	_, err = w.send(between, "t2", "in the open")
 	w.must(err)
 	seal(between)
-	w.eventually("sync tells of it", w.heard.has("encrypted "+between))
+	w.eventually("sync reports it", w.heard.has("encrypted "+between))
 	_, err = w.send(between, "t3", "secret two")
 	w.wantClass(err, ClassEncrypted)
 

@@ -12,7 +12,7 @@ const (
 	MaxExpire = 3 * time.Hour
 )
 
-// AckReaction is what acknowledges an alert.
+// AckReaction is the reaction that acknowledges an alert.
 const AckReaction = "✅"
 
 // Acknowledges reports whether a reaction acknowledges an alert. Clients may add a variation selector.

@@ -74,7 +74,7 @@ type Decision struct {
 	Note   string // a line about the state above the text; "" for none
 }
 
-// TakeReport applies a report to an alert at a time. The alert is the last one of its key, or zero. shown reports whether its message
+// TakeReport applies a report to an alert at the given time. The alert is the last one of its key, or zero. shown reports whether its message
 // is in the room or on its way there. Nothing is taken to have happened after at: a clock may be wrong, the sender's or, before it was
 // set back, the relay's.
 func TakeReport(a Alert, shown bool, r Report, lifecycle Lifecycle, at int64) (Alert, Decision) {
@@ -148,7 +148,7 @@ func note(a Alert, r Report, at int64) string {
 	return strings.Join(parts, " ")
 }
 
-// FormatDuration writes a length of time as people say it.
+// FormatDuration formats a duration for people.
 func FormatDuration(d time.Duration) string {
 	switch {
 	case d < time.Minute:

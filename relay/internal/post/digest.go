@@ -13,7 +13,7 @@ const (
 	maxLine    = 200 // bytes
 )
 
-// Digest is what is known of an application's latest messages. Times are Unix milliseconds.
+// Digest holds the state of the digest of an application's latest messages. Times are Unix milliseconds.
 type Digest struct {
 	ApplicationID int64
 	BeganAt       int64  // of the window, with a message that was sent
@@ -23,7 +23,7 @@ type Digest struct {
 	Priority      int    // the highest of them
 }
 
-// Collect applies a message to a digest. window is in milliseconds. If the message is collected, it is not sent by itself.
+// Collect applies a message to a digest. window is in milliseconds. A collected message isn't sent on its own.
 func Collect(f Digest, window, at int64, title, body string, priority int) (next Digest, collected bool) {
 	if at < f.BeganAt || at >= f.BeganAt+window {
 		return Digest{ApplicationID: f.ApplicationID, BeganAt: at}, false
@@ -45,7 +45,7 @@ func Collect(f Digest, window, at int64, title, body string, priority int) (next
 	return f, true
 }
 
-// Withdrawn returns the digest without what its message says: somebody has withdrawn that.
+// Withdrawn returns the digest after its message was withdrawn.
 func (f Digest) Withdrawn() Digest { return Digest{ApplicationID: f.ApplicationID, BeganAt: f.BeganAt} }
 
 // DigestsSeveral reports whether a message of this title collects more than one: Message has made the title, or the application, which can

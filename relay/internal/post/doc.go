@@ -1,4 +1,4 @@
-// Package post holds the nouns of the relay and its decisions about messages: what facts mean for an entry of the outbox ([Step]), what
-// a report does with an alert ([TakeReport]), which messages a digest collects ([Collect]), and when an application is quiet. It is
-// pure: it knows no database, no network and no clock.
+// Package post defines the types of the relay and its decisions about messages: the effect of a fact on an entry of the outbox ([Step]),
+// the effect of a report on an alert ([TakeReport]), the messages that a digest collects ([Collect]), and quiet hours. It is pure: it uses
+// no database, no network and no clock.
 package post

@@ -25,17 +25,17 @@ type Draft struct {
 	EventAt time.Time     // when it happened, if the sender says so
 }
 
-// Change is what a request does with the message that was accepted under its key.
+// Change is the effect of a request on the message that was accepted under its key.
 type Change int
 
-// The changes. What Update and Resolve do depends on the life cycle that the application has, see [TakeReport].
+// The changes. The effect of Update and Resolve depends on the application's alert settings, see [TakeReport].
 const (
 	Create  Change = iota // leaves that message and makes another
 	Update                // reports the present state of its subject
 	Resolve               // reports that its subject is over
 )
 
-// Accepted is a message that is durably in the outbox, as it was stored: without the outcome, unless Replay.
+// Accepted is a message that is durably in the outbox, as it was stored: without the outcome, unless it is a replay.
 type Accepted struct {
 	View
 	Replay   bool // the idempotency key was known: this is the first answer again, with the present state

@@ -1,9 +1,9 @@
 package post
 
-// Kind is what an entry does in its room. The numbers are stored.
+// Kind is the effect of an entry in its room. The numbers are stored.
 type Kind int
 
-// The kinds. All but Message have a target.
+// The kinds. All but KindMessage have a target.
 const (
 	KindMessage   Kind = 0 // sends a message
 	KindRedaction Kind = 1 // removes an event of its target
@@ -18,8 +18,8 @@ const (
 // Completes reports whether an entry of the kind sends the rest of its target.
 func (k Kind) Completes() bool { return k == KindFile || k == KindPart || k == KindMedia }
 
-// Content is what an entry says. Each entry has its own. Hashes of its JSON are stored, for idempotency keys: a new field needs omitempty,
-// or all of them change.
+// Content is the text and the attachments of an entry. The hash of its JSON is stored for idempotency keys, so a new field needs
+// omitempty.
 type Content struct {
 	Title       string `json:",omitempty" written:"insert,edit"`
 	Body        string `json:",omitempty" written:"insert,edit"`
@@ -29,19 +29,20 @@ type Content struct {
 	GotifyScale int    `json:",omitempty" written:"insert,edit"` // the priority as it was sent on Gotify's scale, plus one; 0 if it came on another scale
 	Mentions    string `json:",omitempty" written:"insert,edit"` // recipients of mentions, overriding Origin.Choice unless empty
 	Note        string `json:",omitempty" written:"insert,edit"` // a line of the relay's own above the body
-	Attachments string `json:",omitempty" written:"insert,edit"` // JSON of []Attachment; a Media has one
+	Attachments string `json:",omitempty" written:"insert,edit"` // JSON of []Attachment; a KindMedia entry has one
 }
 
 // Rendered is the content type of a Part: its body is the JSON of an event's content.
 const Rendered = "application/json"
 
-// SourceRelay is the source of what the relay itself has to say of an application.
+// SourceRelay is the source of messages by the relay itself about an application.
 const SourceRelay = "relay"
 
 // SourceDigest is the source of a message that collects others.
 const SourceDigest = "digest"
 
-// Origin is where an entry comes from. Follow-ups have their target's; a reminder has a source and a time of its own, and may go to another room.
+// Origin describes the request that an entry comes from. A follow-up has the origin of its target; a reminder has its own source and time,
+// and may go to another room.
 type Origin struct {
 	Room          int64  `written:"insert"` // rooms.id
 	ApplicationID int64  `written:"insert"`
@@ -117,12 +118,12 @@ func (e *Entry) AsFile(queuedAt int64) Entry {
 	return f
 }
 
-// Size returns about how many bytes of memory an entry takes.
+// Size returns the approximate size of an entry in memory, in bytes.
 func (e *Entry) Size() int {
 	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Attachments) + len(e.Wire) + len(e.Plain)
 }
 
-// Size is how large the event of a message is rendered.
+// Size selects the form in which a message is rendered, the whole text or less.
 type Size int
 
 // The sizes, each of which is tried after the homeserver has refused the one before.
@@ -132,7 +133,7 @@ const (
 	SizeNotice      // says only that a file has the text
 )
 
-// Version is what a save compares: an entry that has another one was changed by somebody else.
+// Version detects concurrent changes: a save fails if the stored entry has another version.
 type Version struct {
 	State     State
 	Attempts  int
@@ -152,8 +153,8 @@ func (e *Entry) EditTo(c Content, queuedAt int64) Entry {
 // Delayed reports whether an entry waits for its time.
 func (e *Entry) Delayed() bool { return e.State == StateQueued && e.NextAt != 0 }
 
-// Replaceable reports whether the content of an entry that waits may still be replaced: no copy of it can be in the room, except by
-// an attempt under way, which [Sent] tells of.
+// Replaceable reports whether the content of a waiting entry may still be replaced: no copy of it is in the room, unless an attempt
+// in progress sends one, which [Sent] reports.
 func (e *Entry) Replaceable() bool {
 	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == KindMessage || e.Kind == KindEdit)
 }

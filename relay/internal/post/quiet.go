@@ -10,7 +10,7 @@ import (
 
 const day = 24 * 60 // minutes
 
-// QuietHours are the same hours of each day in a time zone. The zero value has none.
+// QuietHours is a daily interval in a time zone. The zero value has no quiet hours.
 type QuietHours struct {
 	from, to int // minutes since midnight; to is less than from where the hours pass midnight
 	zone     *time.Location
@@ -18,7 +18,7 @@ type QuietHours struct {
 
 var errForm = errors.New("quiet hours are two times of day such as 22:00-07:00")
 
-// ParseQuietHours reads hours such as 22:00-07:00, and the IANA name of a time zone, where "" is UTC. The hours "" are none.
+// ParseQuietHours parses hours such as 22:00-07:00, "" for none, and the IANA name of a time zone, "" for UTC.
 func ParseQuietHours(hours, zone string) (h QuietHours, err error) {
 	if strings.EqualFold(zone, "local") { // the server's, which users don't know
 		return h, errZone(zone)

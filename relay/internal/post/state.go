@@ -5,7 +5,7 @@ import "strings"
 // State is the delivery state of an entry. SQL and JSON use its text.
 type State string
 
-// The states. Queued, RetryWait and Blocked are on their way; the others are final.
+// The states. Queued, RetryWait and Blocked are pending; the others are final.
 const (
 	StateQueued    State = "queued"     // waits for its turn
 	StateRetryWait State = "retry_wait" // an attempt failed, the next one has its time
@@ -16,25 +16,25 @@ const (
 	StateCancelled State = "cancelled"
 	StateRedacted  State = "redacted" // was sent, then removed from the room
 
-	// StateForgotten is only ever an answer to a repeated request: the message was final and was removed with the
+	// StateForgotten only occurs in the answer to a repeated request: the message was final and was removed with the
 	// history, so its outcome is no longer known.
 	StateForgotten State = "forgotten"
 )
 
-// set is a set of states, or several.
+// set is a set of states, or a union of sets.
 type set int
 
 const (
-	isPending       set = 1 << iota // it will still move by itself
+	isPending       set = 1 << iota // the relay still works on it
 	isTroubled                      // it needs a person's decision
 	isWithdrawn                     // it was withdrawn and is not in its room
-	isDelivered                     // it was in its room, and perhaps still is
-	isEditable                      // it is in its room, or on its way there
-	isRedeliverable                 // a person may have it delivered again
+	isDelivered                     // it reached its room
+	isEditable                      // it is in its room or pending
+	isRedeliverable                 // it may be delivered again on request
 	isCancellable                   // withdrawing it makes it cancelled; one that was sent is removed from its room
 )
 
-// states are the states that a message can have: the sets that each belongs to, and for people what it means and what comes next.
+// states describes each state of a message: the sets that it belongs to, and its explanation for people.
 var states = []struct {
 	state State
 	sets  set
@@ -92,7 +92,7 @@ func (s State) Note() string {
 	return ""
 }
 
-// Pending reports whether a message in this state will still move by itself. The other states are final.
+// Pending reports whether the relay still works on a message in this state. The other states are final.
 func (s State) Pending() bool { return s.in(isPending) }
 
 // Troubled reports whether a message in this state needs a person's decision.
@@ -101,13 +101,13 @@ func (s State) Troubled() bool { return s.in(isTroubled) }
 // Withdrawn reports whether a message in this state was withdrawn and is not in its room.
 func (s State) Withdrawn() bool { return s.in(isWithdrawn) }
 
-// Delivered reports whether a message in this state was in its room, and perhaps still is.
+// Delivered reports whether a message in this state reached its room. It may have been removed since.
 func (s State) Delivered() bool { return s.in(isDelivered) }
 
-// Editable reports whether a message in this state is in its room, or on its way there.
+// Editable reports whether a message in this state is in its room or pending.
 func (s State) Editable() bool { return s.in(isEditable) }
 
-// Redeliverable reports whether a person may have a message in this state delivered again.
+// Redeliverable reports whether a message in this state may be delivered again on request.
 func (s State) Redeliverable() bool { return s.in(isRedeliverable) }
 
 // Cancellable reports whether a message in this state becomes cancelled when it is withdrawn. One that was sent is removed from its room.
@@ -133,5 +133,5 @@ func list(states []State, word string) string {
 	return text.String()
 }
 
-// InDoubt is the error of a message that was withdrawn after an attempt without an answer, until its room has been asked.
+// InDoubt is the error of a message that was withdrawn after an attempt without an answer, until the room shows whether it arrived.
 const InDoubt = "It was withdrawn after an attempt whose answer was lost: it may be in the room."

@@ -22,8 +22,8 @@ func Clean(s string) string {
 
 const shortestToken = 8 // an imported one that is shorter may be a word
 
-// HideToken returns a text without a token: the readers of a message may not send one. Characters that nobody sees
-// don't keep it apart: in a text that they do, none is left.
+// HideToken returns a text without a token: a reader of a message may not be allowed to send one. It also finds a token
+// that invisible characters split, and then removes all of them from the text.
 func HideToken(text, token string) string {
 	token = strings.TrimSpace(token) // security.checktoken may take white space around it
 	if len(token) < shortestToken {
@@ -45,7 +45,7 @@ func HideToken(text, token string) string {
 	return text
 }
 
-// markupBetween matches what rendering may take out from between two parts of a word.
+// markupBetween matches text that rendering may remove between two parts of a word.
 var markupBetween = regexp.MustCompile(`<[^<>]*>|&[A-Za-z0-9]+;|[^A-Za-z0-9]+`)
 
 // MayJoin reports whether rendering a text's markup could make a token appear.

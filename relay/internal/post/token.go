@@ -12,11 +12,11 @@ const (
 	StrictLength = 15 // the one form that clients which check it accept
 )
 
-// mayHoldToken matches what is long enough for a token.
+// mayHoldToken matches words that are long enough for a token.
 var mayHoldToken = regexp.MustCompile(`[A-Za-z0-9]{15,}`)
 
-// HideHashed returns a text without the tokens of these hashes, if the relay made them. It finds them at the beginning and at the end of a
-// word only, so each word takes four hashes at most.
+// HideHashed returns a text without the tokens that have these hashes, if the relay generated them. It finds a token only at the beginning
+// or the end of a word, so a word costs at most four hashes.
 func HideHashed(text string, hashes ...[]byte) string {
 	if len(hashes) == 0 {
 		return text

@@ -23,7 +23,7 @@ func (v View) SentAt() time.Time {
 // Files returns the attachments.
 func (c Content) Files() []Attachment { return DecodeAttachments(c.Attachments) }
 
-// Time returns a stored time in UTC; 0 is the zero time.
+// Time converts a stored time to UTC; 0 is the zero time.
 func Time(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}

@@ -26,7 +26,7 @@ func GotifyPriority(given *int) *int {
 	return &p
 }
 
-// gotifyScale returns what is stored of a priority on Gotify's scale.
+// gotifyScale returns the stored form of a priority on Gotify's scale.
 func gotifyScale(p *int) int {
 	if p == nil {
 		return 0
@@ -34,7 +34,7 @@ func gotifyScale(p *int) int {
 	return min(max(*p, 0), 10) + 1
 }
 
-// notificationLinks returns the address that a notification opens and that of its picture, as Gotify's extras have them.
+// notificationLinks returns the URL that a notification opens and the URL of its picture, from Gotify's extras.
 func notificationLinks(extras string) (addresses []string) {
 	var in struct {
 		Notification struct {

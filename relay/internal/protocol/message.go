@@ -50,7 +50,7 @@ func submissionOf(r *Request) (*submission, error) {
 	return s, nil
 }
 
-// set takes a field. Fields that Gotify's clients send along (id, date) and unknown ones are ignored.
+// set stores a field. Unknown fields and those that Gotify's clients also send (id, date) are ignored.
 func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	if _, isFile := v.File(); isFile {
 		return nil // it is one of the request's files
@@ -95,7 +95,7 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	return err
 }
 
-// priorityIn reads a priority: a number, or a word.
+// priorityIn parses a priority: a number or a word.
 func priorityIn(name string, v request.Value) (p *int, worded bool, err error) {
 	if text, err := v.Text(name); err == nil && text != nil {
 		if p, ok := post.ParsePriority(*text); ok {

@@ -10,8 +10,8 @@ import (
 	"slipway/relay/internal/request"
 )
 
-// Native is the relay's own API, and that of Gotify and PushBits, whose clients look the same: POST /message, and PUT /message/{id}, which
-// replaces a message. With the token in the body priorities are −2 to 2, else 0 to 10, unless the application says so. Text is plain where
+// Native is the relay's own API, and the API of Gotify and PushBits, whose requests look the same: POST /message, and PUT /message/{id},
+// which replaces a message. With the token in the body priorities are −2 to 2, else 0 to 10, unless the application says so. Text is plain where
 // the token is in X-Gotify-Key or in ?token=, else Markdown.
 func Native() Protocol {
 	return Protocol{
@@ -55,10 +55,10 @@ func applicationOf(r *Request) int64 {
 	return s.application
 }
 
-// gotifySource is the source of messages whose token is where clients of Gotify have it.
+// gotifySource is the source of messages whose token is where Gotify's clients send it.
 const gotifySource = "gotify"
 
-// parseMessage reads a message. Where its token is decides its scale and format unless the application or the message names them.
+// parseMessage reads a message. The place of the token selects its priority scale and format, unless the application or the message does.
 func parseMessage(r *Request, app App) (Batch, error) {
 	s, err := submissionOf(r)
 	if err != nil {

@@ -64,7 +64,7 @@ func NtfyNumber(id string) int64 {
 	return int64(n) //nolint:gosec // 63 bits
 }
 
-// NtfySequenceOf returns the sequence by which subscribers know a message.
+// NtfySequenceOf returns the sequence of a message for subscribers.
 func NtfySequenceOf(m post.View) string {
 	if ntfySequence.MatchString(m.Key) && NtfyNumber(m.Key) != m.ID {
 		return m.Key

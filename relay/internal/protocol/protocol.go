@@ -1,4 +1,4 @@
-// Package protocol reads what senders post and makes messages of it. Each protocol has a file of its own, with its
+// Package protocol converts requests of senders to messages. Each protocol has a file of its own, with its
 // credential, its shapes and its errors; all share the path of a message from there on.
 package protocol
 
@@ -18,7 +18,7 @@ type Protocol struct {
 	// was none and BodyToken is set, once more with the body.
 	Token     func(*Request) (string, error)
 	BodyToken bool
-	// Application returns the application that a user or a client of Gotify sends for, 0 if the request names none. It is called before
+	// Application returns the ID of the application that a user or a client of Gotify sends for, 0 if the request names none. It is called before
 	// the body is read and once more after it. nil means that only applications send.
 	Application func(*Request) int64
 	// Files means that the files of a multipart form, and those in base64 in JSON, are stored and become the request's Files.

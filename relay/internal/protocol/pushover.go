@@ -153,7 +153,7 @@ const receiptLength = 30
 // receiptOf returns Pushover's name of a message whose acknowledgement can be asked for.
 func receiptOf(id int64) string { return fmt.Sprintf("r%0*d", receiptLength-1, id) }
 
-// showReceipt adds what Pushover tells of a message with reminders.
+// showReceipt adds the fields of Pushover's receipt of a message with reminders.
 func showReceipt(out map[string]any, a *post.Alert, now time.Time) {
 	flag := map[bool]int{true: 1}
 	out["acknowledged"], out["acknowledged_at"] = flag[a.AcknowledgedAt != 0], a.AcknowledgedAt/1000

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Unescape returns JSON with characters in place of those escapes that they don't need: a search in its text finds them. The result is
-// not longer.
+// Unescape returns JSON with characters in place of unnecessary escapes, so that a text search finds them. The result isn't longer than
+// the input.
 func Unescape(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(`\u`)) {
 		return raw
@@ -29,7 +29,7 @@ func Unescape(raw []byte) []byte {
 	return out
 }
 
-// escaped returns the character of an escape that it doesn't need, and the escape's length, 0 for any other.
+// escaped returns the character of an unnecessary escape and the escape's length; the length is 0 for anything else.
 func escaped(raw []byte) (r rune, n int) {
 	r, n = unit(raw), 6
 	if utf16.IsSurrogate(r) {

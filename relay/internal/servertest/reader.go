@@ -34,7 +34,7 @@ type Reader struct {
 	since  string
 }
 
-// NewReader logs a person in with a new device, which follows its rooms until the test ends.
+// NewReader logs a person in with a new device, which syncs until the test ends.
 func NewReader(t testing.TB, homeserver, user, password string) *Reader {
 	t.Helper()
 	client, err := mautrix.NewClient(homeserver, "", "")

@@ -1,4 +1,4 @@
-// Package servertest runs what tests need beside the relay: a Synapse homeserver, PostgreSQL, a proxy that injects faults, and a
+// Package servertest starts the servers that tests of the relay need: a Synapse homeserver, PostgreSQL, a proxy that injects faults, and a
 // Matrix client that reads encrypted rooms.
 package servertest
 
@@ -51,7 +51,7 @@ type Synapse struct {
 	base   *url.URL
 }
 
-// StartSynapse runs a homeserver and returns when it answers. End it with Stop.
+// StartSynapse starts a homeserver and returns once it answers. The caller must call Stop.
 func StartSynapse(ctx context.Context, o SynapseOptions) (*Synapse, error) {
 	if o.Python == "" {
 		python, err := Python()

@@ -25,7 +25,7 @@ type Page struct {
 	Next     int64 // Before of the next page, 0 at the end
 }
 
-// hideTokens removes the tokens of the application from all that people see: senders put theirs into titles, and into the addresses that they show.
+// hideTokens removes the tokens of the application from everything that people see: senders put theirs into titles and URLs.
 func hideTokens(app *account.App, d *post.Draft) {
 	for _, text := range []*string{&d.Title, &d.Body, &d.Note, &d.Thread, &d.Key} {
 		*text = app.HideTokens(*text, d.Token)
@@ -36,7 +36,7 @@ func hideTokens(app *account.App, d *post.Draft) {
 	}
 }
 
-// hideJoined makes plain text of a body whose markup joins the parts of the request's own token.
+// hideJoined converts a body to plain text if rendering its markup would join the parts of the request's token.
 func hideJoined(c *post.Content, token string) {
 	if !post.MayJoin(c.Body, token) {
 		return

@@ -16,7 +16,7 @@ type Inbox struct {
 	hub      hub
 }
 
-// newInbox returns the readers of a store. Streams get nothing before [Inbox.Follow] runs.
+// newInbox returns the inbox of a store. Streams get nothing before [Inbox.Follow] runs.
 func newInbox(s *store.Store, a *account.Accounts) *Inbox {
 	return &Inbox{store: s, accounts: a, hub: hub{moved: make(chan struct{})}}
 }

@@ -19,7 +19,7 @@ const (
 	maxMediaType = 127
 )
 
-// detectMedia returns the media type of a file by its beginning, and the size of a picture.
+// detectMedia returns the media type of a file from its first bytes, and the size of a picture.
 func detectMedia(start []byte) (mediaType string, width, height int) {
 	mediaType, _, _ = mime.ParseMediaType(http.DetectContentType(start))
 	if strings.HasPrefix(mediaType, "image/") {
@@ -57,7 +57,7 @@ func fileName(name, mediaType string) string {
 
 const unknownType = "application/octet-stream"
 
-// mediaTypeOf returns the media type that a sender gives a file, without parameters, or the one that its name stands for.
+// mediaTypeOf returns the media type of a file as its sender gives it, without parameters, or else by its name.
 func mediaTypeOf(given, name string) string {
 	t := clean(given)
 	if byName := mime.TypeByExtension(path.Ext(name)); t == unknownType && byName != "" {

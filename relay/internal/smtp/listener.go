@@ -47,7 +47,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// take registers a connection, in place of another if there are too many. It returns nil if none may be closed.
+// take registers a connection and closes another if there are too many. It returns nil if none may be closed.
 func (l *listener) take(c net.Conn) net.Conn {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	key := request.Network(host)

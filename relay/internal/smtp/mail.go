@@ -72,7 +72,7 @@ func readMail(from io.Reader, maxText int, file FileFunc) (m Mail, err error) {
 	return m, nil
 }
 
-// raw remembers an error of reading.
+// raw records a read error.
 type raw struct {
 	from io.Reader
 	err  error

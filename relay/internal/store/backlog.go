@@ -2,14 +2,14 @@ package store
 
 import "context"
 
-// Backlog is what waits for one room.
+// Backlog counts the entries that wait for one room.
 type Backlog struct {
 	Room    int64
 	Waiting int64
 	Oldest  int64 // when the first of them that isn't delayed was queued; 0 without any
 }
 
-// Backlogs returns for each room with something on its way how much it is.
+// Backlogs returns the backlog of each room with pending entries.
 func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	var all []Backlog
 	err := s.rows.WithContext(ctx).Raw(`SELECT b.room, b.waiting,
@@ -22,14 +22,14 @@ func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	return byRoom, err
 }
 
-// Waiting returns how many entries are on their way: a count of the last second, and what this relay has accepted since.
+// Waiting returns the number of pending entries: a count of the last second, plus the entries that this relay has accepted since.
 func (s *Store) Waiting(ctx context.Context) (int64, error) {
 	return s.feed.depth.get(func() (n int64, err error) {
 		return n, s.read.QueryRowContext(ctx, `SELECT count(*) FROM outbox `+s.d.use("outbox_pending")+` WHERE final_at = 0`).Scan(&n)
 	})
 }
 
-// Oldest returns when the oldest entry that is on its way was queued, of those that come next in their rooms; 0 without any.
+// Oldest returns the time at which the oldest pending entry was queued, of those that come next in their rooms; 0 without any.
 // It reads one entry per room, however many wait.
 func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT coalesce(min(x.oldest), 0) FROM (SELECT

@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/post"
 )
 
-// collect stores a message, or adds it to the one that collects others. The room is locked, so other relays wait.
+// collect stores a message or adds it to the digest. It locks the room, so other relays wait.
 func (tx *Tx) collect(a *Accept) error {
 	e := &a.Entry
 	f := post.Digest{}
@@ -47,7 +47,7 @@ func (tx *Tx) collect(a *Accept) error {
 	return tx.saveDigest(f)
 }
 
-// collector returns the message that collects others, and whether it is in the room or on its way there.
+// collector returns the message of the digest, and whether it is in the room or pending.
 func (tx *Tx) collector(id, room int64) (t post.Entry, shown bool, err error) {
 	if id == 0 {
 		return t, false, nil

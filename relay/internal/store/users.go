@@ -26,7 +26,7 @@ func (tx *Tx) EndSessions(user int64) error {
 	return tx.db.Where("user_id = ?", user).Delete(&Session{}).Error
 }
 
-// TakeRoom counts a room that is made for a user. Each takes a share of a day, in milliseconds; if too little of the day is left, TakeRoom
+// TakeRoom counts a room that is created for a user. Each takes a share of a day, in milliseconds; if too little of the day is left, TakeRoom
 // returns how many milliseconds to wait.
 func (tx *Tx) TakeRoom(user, now, share int64) (wait int64, err error) {
 	const day = 24 * 60 * 60 * 1000

@@ -45,7 +45,7 @@ func messagesFilterOf(q url.Values) (f messagesFilter) {
 	return f
 }
 
-// rules converts the filter for service. An invalid day doesn't restrict.
+// rules converts the filter for service. An invalid day is ignored.
 func (f messagesFilter) rules() service.Filter {
 	out := service.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
 	out.Since, _ = time.Parse(time.DateOnly, f.From)

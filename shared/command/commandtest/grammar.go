@@ -14,19 +14,19 @@ import (
 	"slipway/shared/command"
 )
 
-// verbs are the last words of commands that manage a noun, and acts those that do something else with it.
+// verbs are the last words of commands that manage a noun; acts are the last words of other commands on it.
 var (
 	verbs = []string{"create", "list", "show", "set", "delete"}
 	acts  = []string{"check", "reference", "schema", "explain", "plan", "apply", "sync", "withdraw", "redeliver", "pushbits"}
 )
 
-// Exceptions are commands that a rule of the grammar spares, by the rule.
+// Exceptions lists the commands that are exempt from a rule of the grammar.
 type Exceptions struct {
-	// Config need no configuration.
+	// Config commands need no configuration.
 	Config []string
-	// Data print nothing that a program would read, except for a sentence.
+	// Data commands print nothing that a program would read, except for a sentence.
 	Data []string
-	// File have a file as an argument that isn't the configuration.
+	// File commands have an argument that is a file other than the configuration.
 	File []string
 }
 
@@ -104,7 +104,7 @@ func flags(t *testing.T, name string, cmd *cobra.Command, spared Exceptions) {
 
 var word = regexp.MustCompile(`[A-Z][A-Z-]+`)
 
-// arguments checks that a file is no configuration, which --config names, but where distribution has it so.
+// arguments checks that no argument is the configuration file, which --config names, except in distribution's commands.
 func arguments(t *testing.T, name string, cmd *cobra.Command, spared Exceptions) {
 	t.Helper()
 	known := []string{"NAME", "ID", "USER", "REPOSITORY", "TAG", "DIGEST", "IMAGE", "WHO", "RIGHT", "ENDPOINT", "MESSAGE", "SOURCE", "TARGET", "DATABASE", "FILE"}

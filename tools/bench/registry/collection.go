@@ -25,7 +25,7 @@ func (c Collection) String() string {
 		c.Quiet, c.Runs, c.Collecting, c.Collecting/c.Quiet)
 }
 
-// collectedImages is the number of images that lie there: half of them are garbage at the
+// collectedImages is the number of images in the storage: half of them are garbage at the
 // first run, and the others are checked in each.
 const collectedImages = 1000
 

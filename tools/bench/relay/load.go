@@ -38,7 +38,7 @@ func (l Load) due(n int) time.Duration {
 	return time.Duration(float64(n) / l.Rate * float64(time.Second))
 }
 
-// sent counts the messages that were offered and taken.
+// sent counts the messages that were offered and accepted.
 type sent struct {
 	at      map[string]time.Time // when each accepted message was posted
 	answers []time.Duration

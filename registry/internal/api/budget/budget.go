@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// patience is the longest time that a request waits for memory that others use.
+// patience is the longest time that a request waits for memory.
 const patience = 5 * time.Second
 
 // Budget bounds the bytes of large bodies. A client has a share, so that one that is slow

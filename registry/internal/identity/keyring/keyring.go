@@ -92,8 +92,8 @@ func (r *Ring) Watch(ctx context.Context) {
 	})
 }
 
-// ask reads the keys again for one that this process doesn't know, as another one has replaced them all. It does
-// nothing if that was done a moment ago: anybody can name a key that doesn't exist.
+// ask reads the keys again because of an unknown key: another process may have replaced them all. It does nothing
+// if they were read a moment ago, because anybody can send the ID of a key that doesn't exist.
 func (r *Ring) ask() {
 	r.asking.Lock()
 	defer r.asking.Unlock()
@@ -184,7 +184,7 @@ func (r *Ring) current() *view {
 // Trusted returns the keys that verify tokens.
 func (r *Ring) Trusted() *token.Keys { return r.current().trusted }
 
-// Renewed returns the keys that verify tokens after one of another key has come. It may read the storage.
+// Renewed returns the keys that verify tokens after a token with an unknown key. It may read the storage.
 func (r *Ring) Renewed() *token.Keys {
 	r.ask()
 	return r.Trusted()

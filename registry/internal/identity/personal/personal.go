@@ -75,7 +75,7 @@ type record struct {
 	Hash  string `json:"hash"` // of the secret, which is random: SHA-256 is enough
 }
 
-// Person holds what the identity provider said of a person at the last login.
+// Person holds the claims of the identity provider about a person at the last login.
 type Person struct {
 	Owner  string   `json:"owner"`
 	ID     string   `json:"id,omitempty"` // another one's if the name was given to somebody else

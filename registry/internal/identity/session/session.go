@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// Lifetime is the time for which a session lasts.
+	// Lifetime is the duration of a session.
 	Lifetime = 12 * time.Hour
 
-	// Fresh is the time for which a session that has not ended isn't looked up again: one that was ended at
+	// Fresh is the time for which a valid session isn't looked up again: one that was ended at
 	// another replica ends here that much later.
 	Fresh = 2 * time.Second
 
@@ -41,7 +41,7 @@ type Sessions struct {
 	known *cache.Cache[string, seen]
 }
 
-// seen records the last look at a session.
+// seen records the last lookup of a session.
 type seen struct {
 	ended bool
 	at    time.Time

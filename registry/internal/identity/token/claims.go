@@ -80,7 +80,7 @@ type Timestamp float64
 // At is t as a claim.
 func At(t time.Time) Timestamp { return Timestamp(t.Unix()) }
 
-// MarshalJSON writes whole seconds in digits, which readers of integers take: the encoder of
+// MarshalJSON writes whole seconds as digits, which decoders of integers accept: the encoder of
 // tokens would write an exponent.
 func (t Timestamp) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t), 'f', -1, 64), nil

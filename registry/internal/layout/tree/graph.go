@@ -91,7 +91,7 @@ func (g *Graph) Add(d oci.Digest, n *Node) {
 // Closure returns the roots, what they need to any depth, and what refers to any of these manifests.
 func (g *Graph) Closure(roots []oci.Digest) map[oci.Digest]bool { return g.closure(roots, false) }
 
-// Component is Closure with the subjects of the manifests that it has.
+// Component is like Closure but also follows the subjects of the manifests.
 func (g *Graph) Component(roots []oci.Digest) map[oci.Digest]bool { return g.closure(roots, true) }
 
 func (g *Graph) closure(roots []oci.Digest, subjects bool) map[oci.Digest]bool {

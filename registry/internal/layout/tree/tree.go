@@ -1,5 +1,5 @@
-// Package tree reads the tree on the storage: from one end to the other for collection, retention,
-// verification and usage, and by name, with a cache of listings, for the rules. It changes nothing.
+// Package tree reads the tree on the storage: in full for collection, retention, verification and usage,
+// and by name, with a cache of listings, for the rules. It changes nothing.
 package tree
 
 import (

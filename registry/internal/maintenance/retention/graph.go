@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// graph is the manifests of one repository, by the part of their digests that companions name, too.
+// graph holds the manifests of one repository, also by the part of their digests that the tags of companions contain.
 type graph struct {
 	*tree.Graph
 	begins map[string]oci.Digest
@@ -43,7 +43,7 @@ func (g *graph) untagged(verdicts []*Verdict) []oci.Digest {
 	return rest
 }
 
-// begin returns as much of a digest as has room in a tag.
+// begin returns the longest prefix of a digest that fits into a tag.
 func begin(d oci.Digest) string {
 	hex := d.Hex()
 	return string(d.Algorithm()) + ":" + hex[:min(len(hex), 64)]

@@ -42,7 +42,7 @@ func (p *planner) weigh(ctx context.Context) error {
 	return nil
 }
 
-// size returns that of the stored blob.
+// size returns the size of the stored blob.
 func (p *planner) size(ctx context.Context, d oci.Digest, known int64) (int64, error) {
 	if known >= 0 {
 		return known, nil
@@ -89,7 +89,7 @@ func (p *planner) claimLayers(ctx context.Context, name oci.Name) error {
 	return nil
 }
 
-// keep takes a blob that something needs out of those that may be freed.
+// keep removes a blob that is still needed from those that may be freed.
 func (p *planner) keep(ctx context.Context, d oci.Digest) error {
 	known, ok := p.freed[d]
 	if !ok {

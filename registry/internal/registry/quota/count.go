@@ -102,7 +102,7 @@ func (c *counter) end(h *Hold, n int64) {
 	delete(c.holds, h)
 }
 
-// know makes sure that there is a count: the last one of any process, or its own.
+// know ensures that there is a count: the last one of any process, or a new one.
 func (c *counter) know(ctx context.Context) error {
 	if c.counted() {
 		return nil
@@ -134,7 +134,7 @@ func (c *counter) counted() bool {
 	return !c.last.Counted.IsZero()
 }
 
-// count counts the storage, or waits for the count under way.
+// count counts the storage, or waits for the count in progress.
 func (c *counter) count(ctx context.Context) error {
 	select {
 	case r := <-c.flight.DoChan("", func() (any, error) { return nil, c.recount() }):
@@ -144,9 +144,9 @@ func (c *counter) count(ctx context.Context) error {
 	}
 }
 
-// recount takes what this process holds from its holds and the rest from the storage, and adds
-// what it takes meanwhile, some of it twice. It misses an upload whose bytes it looks for just as they become a blob. The
-// next count corrects both.
+// recount adds the bytes of this process's holds to those in the storage, and the bytes taken during the
+// count, some of them twice. It misses an upload that becomes a blob at the moment it is listed. The next
+// count corrects both.
 func (c *counter) recount() error {
 	ctx, cancel := context.WithTimeout(c.ctx, countTimeout)
 	defer cancel()
@@ -182,7 +182,7 @@ func (c *counter) recount() error {
 	return nil
 }
 
-// walk returns the bytes that the storage has under the prefix, except those of the given
+// walk returns the number of bytes in the storage under the prefix, without those of the given
 // uploads.
 func (c *counter) walk(ctx context.Context, except map[string]bool) (int64, error) {
 	var total atomic.Int64
@@ -205,8 +205,8 @@ func (c *counter) walk(ctx context.Context, except map[string]bool) (int64, erro
 	return total.Load(), err
 }
 
-// each calls visit with the key of everything that counts. The uploads come first, because
-// they turn into linked blobs.
+// each calls visit with the key of each object that counts. Uploads come first, because
+// they become linked blobs.
 func (c *counter) each(ctx context.Context, visit func(key string)) error {
 	for name, err := range tree.Below(ctx, c.store, c.Prefix) {
 		if err != nil {

@@ -120,7 +120,7 @@ type listed struct {
 	history []string     // keys
 }
 
-// digest returns the digest that the link holds, if the listing determines it.
+// digest returns the digest in the link, if it follows from the listing.
 func (t *listed) digest() (d oci.Digest, sure bool) {
 	if t.link.MD5 == "" || t.link.Version == "" {
 		return "", false

@@ -262,7 +262,7 @@ func (e *forgeEvent) actionRun(event string) notice {
 	return n
 }
 
-// check tells of checks that fail, except those of GitHub Actions, which are runs of workflows.
+// check returns the notice of a failed check, except those of GitHub Actions, which are reported as workflow runs.
 func (e *forgeEvent) check() notice {
 	c := e.CheckRun
 	if e.Action != "completed" || c.App.Slug == "github-actions" {
@@ -279,7 +279,7 @@ func (e *forgeEvent) check() notice {
 	}
 }
 
-// status tells of commits whose status is bad.
+// status returns the notice of a commit status that is a failure or an error.
 func (e *forgeEvent) status() notice {
 	if e.State != "failure" && e.State != "error" {
 		return notice{}

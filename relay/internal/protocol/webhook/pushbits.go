@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/request"
 )
 
-// PushBits is POST /alert, where PushBits takes the webhooks of Alertmanager and Grafana: a report of each alert that
+// PushBits is POST /alert, the endpoint of PushBits for webhooks of Alertmanager and Grafana: a report of each alert that
 // starts, changes or ends. PushBits' POST /message is the protocol of [protocol.Native].
 func PushBits() protocol.Protocol {
 	return protocol.Protocol{
