@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/bytesize"
 )
 
 // Each of two servers on one storage fills a quota to the last byte and no further by its own count. What does not
@@ -29,7 +30,7 @@ func TestQuota(t *testing.T) {
 	blob := func(i, size int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%09d\n", i), size/10) }
 	wantDenied := func(size int, resp *http.Response, body []byte) {
 		t.Helper()
-		sentence := fmt.Sprintf("the quota of team does not allow %d bytes more", size)
+		sentence := "the quota of team does not allow " + bytesize.Text(int64(size)) + " more"
 		if resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), `"DENIED"`) || !strings.Contains(string(body), sentence) {
 			t.Errorf("got %s %s, want DENIED and %q", resp.Status, body, sentence)
 		}

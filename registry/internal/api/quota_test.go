@@ -30,7 +30,7 @@ func TestQuota_Answers(t *testing.T) {
 	}
 	for what, refused := range map[string]answer{"push": push("team/a", large), "mount": mount("team/b", large, "elsewhere")} {
 		refused.wantError(t, 403, oci.CodeDenied)
-		if !strings.Contains(string(refused.body), "the quota of team does not allow 131 bytes more: 60 of 130 bytes are used") {
+		if !strings.Contains(string(refused.body), "the quota of team does not allow 131 B more: 60 B of 130 B are used") {
 			t.Errorf("%s: %s", what, refused.body)
 		}
 	}

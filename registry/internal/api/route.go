@@ -352,7 +352,7 @@ func (a *API) notFound(w http.ResponseWriter, r *request) error {
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *request) error {
 	w.Header().Set("Allow", r.row.endpoint.allowed())
 	if r.Method != http.MethodOptions {
-		return oci.NewError(oci.CodeUnsupported, nil)
+		return oci.Explain(oci.CodeUnsupported, "this path does not support the method "+r.Method)
 	}
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusOK)

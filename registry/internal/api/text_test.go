@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
 )
 
 // What a client reads names what it has sent, and what was expected.
@@ -23,4 +25,7 @@ func TestErrors_SayWhatIsWrong(t *testing.T) {
 	want(s.do("PUT", at, nil), oci.CodeDigestInvalid, 400, "the parameter digest is missing")
 	body := []byte(`{"schemaVersion":2}`)
 	want(s.do("PUT", "/v2/a/manifests/"+asked, body, "Content-Type", oci.MediaTypeManifest), oci.CodeDigestInvalid, 400, "the manifest has the digest "+string(digestOf(body))+", not "+asked)
+	large := bytes.Repeat([]byte(" "), registry.DefaultMaxManifestSize+1)
+	want(s.do("PUT", "/v2/a/manifests/v1", large, "Content-Type", oci.MediaTypeManifest), oci.CodeManifestInvalid, 413, "manifest is larger than")
+	want(s.do("POST", "/v2/a/tags/list", nil), oci.CodeUnsupported, 405, "this path does not support the method POST")
 }

@@ -55,7 +55,7 @@ func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 		return err
 	}
 	if got := u.alg.Digest(u.hash.Sum(nil)); got != d {
-		return oci.Explain(oci.CodeDigestInvalid, fmt.Sprintf("the content has the digest %s, not %s", got, d))
+		return oci.Explain(oci.CodeDigestInvalid, fmt.Sprintf("the content has the digest %s, not %s: it changed or was damaged on its way; push it again", got, d))
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func (u *Upload) takeOver(ctx context.Context) error {
 }
 
 func wrongOffset(size, offset int64) error {
-	return oci.Explain(oci.CodeRangeInvalid, fmt.Sprintf("the upload has %d bytes; it does not continue at byte %d", size, offset))
+	return oci.Explain(oci.CodeRangeInvalid, fmt.Sprintf("the upload has %d bytes: continue at byte %d, not %d", size, size, offset))
 }
 
 // holders maps each upload to the request of this process that holds it, so that a new

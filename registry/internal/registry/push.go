@@ -107,14 +107,14 @@ func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) 
 	if int64(len(body)) > r.maxManifestSize {
 		return "", &oci.Error{
 			Code: oci.CodeManifestInvalid, Err: ErrManifestTooLarge,
-			Detail: fmt.Sprintf("the manifest is larger than %d bytes", r.maxManifestSize),
+			Message: fmt.Sprintf("the manifest is larger than %d bytes", r.maxManifestSize),
 		}
 	}
 	if want == "" {
 		return oci.SHA256.FromBytes(body), nil
 	}
 	if got := want.Algorithm().FromBytes(body); got != want {
-		return "", oci.Explain(oci.CodeDigestInvalid, fmt.Sprintf("the manifest has the digest %s, not %s", got, want))
+		return "", oci.Explain(oci.CodeDigestInvalid, fmt.Sprintf("the manifest has the digest %s, not %s: push what has that digest", got, want))
 	}
 	return want, nil
 }

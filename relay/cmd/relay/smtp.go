@@ -26,6 +26,6 @@ func listenSMTP(ctx context.Context, cfg *config.Config, log *zap.Logger, p *par
 	if err != nil {
 		return nil, server.ExplainListen(err, "smtp.listenaddress", address)
 	}
-	log.Info("smtp server started", zap.Stringer("address", s.Addr()))
+	log.Info("SMTP server started", zap.Stringer("address", s.Addr()))
 	return func() error { return s.Close(cfg.HTTP.DrainTimeout) }, nil
 }

@@ -106,9 +106,9 @@ const RetryAfter = 5 * time.Second
 // Unreadable returns the refusal for a failed read of the database.
 func Unreadable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Kind: KindUnavailable, Message: "The database did not answer in time.", RetryAfter: RetryAfter, Err: err}
+		return &Error{Kind: KindUnavailable, Message: "The database did not answer in time: try again later.", RetryAfter: RetryAfter, Err: err}
 	}
-	return &Error{Kind: KindUnavailable, Message: "The database cannot be read.", RetryAfter: RetryAfter, Err: err}
+	return &Error{Kind: KindUnavailable, Message: "The database cannot be read: try again later. The relay's log has the cause.", RetryAfter: RetryAfter, Err: err}
 }
 
 // Unwritable returns the refusal for a failed write to the database, or err itself if it is a refusal.
@@ -117,5 +117,5 @@ func Unwritable(err error) error {
 	if err == nil || errors.As(err, &e) {
 		return err
 	}
-	return &Error{Kind: KindUnavailable, Message: "The change could not be stored.", RetryAfter: RetryAfter, Err: err}
+	return &Error{Kind: KindUnavailable, Message: "The change could not be stored: try again later. The relay's log has the cause.", RetryAfter: RetryAfter, Err: err}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
+	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
@@ -79,8 +80,8 @@ func (c *counter) charge(h *Hold, n int64) (stale bool, err error) {
 	if c.last.Bytes+n > c.Limit {
 		age, pause := time.Since(c.last.Counted), max(c.pause, pauseTimes*c.last.Took)
 		return age > pause || age < -pause, &oci.Error{Code: oci.CodeDenied, Err: ErrExceeded, Message: fmt.Sprintf(
-			"the quota of %s does not allow %d bytes more: %d of %d bytes are used; delete what is not needed and let the garbage collection free it",
-			c.Prefix, n, c.last.Bytes, c.Limit,
+			"the quota of %s does not allow %s more: %s of %s are used; delete what is not needed and let the garbage collection free it",
+			c.Prefix, bytesize.Text(n), bytesize.Text(c.last.Bytes), bytesize.Text(c.Limit),
 		)}
 	}
 	c.last.Bytes, c.added, c.holds[h] = c.last.Bytes+n, c.added+n, c.holds[h]+n
