@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/shared/programtest"
 )
@@ -24,7 +25,7 @@ func testEventsOfDistribution(t *testing.T, program string, deletesTags bool) {
 	s := newSite(t)
 	s.start()
 	a := s.application("registry", "")
-	addr := s.registry(programtest.Tool(t, program), a.token)
+	addr := s.registry(programtest.Tool(t, program), a.token, "")
 	layer := filepath.Join(s.dir, "layer.tar")
 	s.must(os.WriteFile(layer, layerOf(t, 3_000_000), 0o600))
 	s.crane("append", "-f", layer, "-t", addr+"/team/hello:1")
@@ -57,8 +58,75 @@ func testEventsOfDistribution(t *testing.T, program string, deletesTags bool) {
 	}
 }
 
-// registry runs a registry that notifies the site's relay, and returns its address.
-func (s *site) registry(binary, token string) string {
+// A night of pushes to Slipway's registry is one message per repository in the room that `relay setup` has made.
+func TestSetup_QuietRegistry(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, homeserver)
+	g.setup(0, nil, "--reset-passwords")
+	g.serve()
+	addr := g.registry(registryBinary(t), g.secret("relay_token"), "secret_file: "+filepath.Join(g.secrets, "hook_secret"))
+	put := func(url, kind, body string) {
+		req, err := http.NewRequestWithContext(g.ctx, http.MethodPut, url, strings.NewReader(body))
+		g.must(err)
+		req.Header.Set("Content-Type", kind)
+		resp, err := g.http.Do(req)
+		g.must(err)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusCreated {
+			t.Fatalf("PUT %s: %s", url, resp.Status)
+		}
+	}
+	const pushes = 300
+	repositories := []string{"team/api", "team/web", "tools"}
+	for i := range pushes {
+		put(fmt.Sprintf("http://%s/v2/%s/manifests/%d", addr, repositories[i%3], i), "application/vnd.oci.image.index.v1+json",
+			fmt.Sprintf(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[],"annotations":{"build":"%d"}}`, i))
+	}
+	person, err := g.hs.Login(g.ctx, g.person, g.secret("person_password"))
+	g.must(err)
+	var joined struct {
+		Rooms []string `json:"joined_rooms"`
+	}
+	g.must(person.Call(g.ctx, "GET", "/_matrix/client/v3/joined_rooms", nil, &joined))
+	messages, last := 0, map[string]string{}
+	read := func() bool {
+		events, err := person.Messages(g.ctx, joined.Rooms[0], "m.room.message")
+		g.must(err)
+		messages = 0
+		clear(last)
+		for _, e := range events {
+			body, edit := strings.CutPrefix(e.Field("body"), "* ")
+			if !edit {
+				messages++
+			}
+			name, _, _ := strings.Cut(body, ":")
+			last[name] = body
+		}
+		return strings.Count(fmt.Sprint(last), ": 100 messages\n\nThe last 10:\n") == 3
+	}
+	g.within(2*time.Minute, "all pushes are counted", read)
+	if messages != 3 || len(last) != 3 {
+		t.Errorf("%d messages: %q", messages, last)
+	}
+	if line := regexp.MustCompile(`\ntools:299 pushed: sha256:[0-9a-f]{12}, for several platforms, pushed to ` + regexp.QuoteMeta(addr) + "$"); !line.MatchString(last["tools"]) {
+		t.Errorf("%q", last["tools"])
+	}
+}
+
+// registryBinary is the registry that SLIPWAY_E2E_REGISTRY names, or one that it builds.
+func registryBinary(t *testing.T) string {
+	if path := os.Getenv("SLIPWAY_E2E_REGISTRY"); path != "" {
+		return path
+	}
+	path := filepath.Join(t.TempDir(), "registry")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "slipway/registry/cmd/registry").CombinedOutput(); err != nil {
+		t.Fatalf("build the registry: %v\n%s", err, out)
+	}
+	return path
+}
+
+// registry runs a registry that notifies the site's relay, and returns its address. more are settings of the endpoint.
+func (s *site) registry(binary, token, more string) string {
 	s.Helper()
 	addr, file := programtest.FreeAddr(s.T), filepath.Join(s.dir, "registry.yml")
 	s.must(os.WriteFile(file, fmt.Appendf(nil, `version: 0.1
@@ -67,8 +135,8 @@ http: {addr: %q, secret: shared-by-all-replicas}
 notifications:
   events: {includereferences: true}
   endpoints:
-    - {name: relay, url: "%s/hook/registry", headers: {Authorization: [Bearer %s]}, timeout: 5s, threshold: 3, backoff: 1s}
-`, filepath.Join(s.dir, "registry"), addr, s.url, token), 0o600))
+    - {name: relay, url: "%s/hook/registry", headers: {Authorization: [Bearer %s]}, timeout: 5s, threshold: 3, backoff: 1s, %s}
+`, filepath.Join(s.dir, "registry"), addr, s.url, token, more), 0o600))
 	cmd := exec.CommandContext(s.ctx, binary, "serve", file)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log

@@ -12,6 +12,7 @@ type Draft struct {
 	Files          []Attachment // stored already, but in no content
 
 	Thread  string        // the conversation that it belongs to; "" for none
+	Topic   string        // what it is about, such as a repository, if a digest of the application shall collect it only with others about that; "" for all
 	Group   string        // the group of alerts that it belongs to, in letters and digits; "" for none
 	Crowd   Crowd         // its part in a group of many alerts
 	Key     string        // names what it is about, such as an alert; "" for nothing that changes

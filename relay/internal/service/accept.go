@@ -91,7 +91,8 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 			stored[i].Group = r.Group
 		}
 		if row.Digest > 0 && collects(stored[i]) {
-			stored[i].Window = row.Digest
+			_, text := format.Body(e.ContentType, e.Body)
+			stored[i].Window, stored[i].Topic, stored[i].Line = row.Digest, r.Topic, post.DigestLine(e.Title, text)
 		}
 		if isQuiet(row, &e) {
 			stored[i].Entry.Mentions = format.Nobody

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
@@ -128,6 +129,42 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 		}
 		r.Withdraw(digest.ID)
 		r.Await(digest.ID, post.StateRedacted)
+	})
+}
+
+// A topic has a message of its own, which the first one becomes. Markup is not shown in it.
+func TestFlood_Topics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		window := 10 * time.Minute
+		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		r.Start()
+		push := func(topic, body string) post.Accepted {
+			return r.Send(post.Draft{Token: app.Token, Topic: topic, Content: post.Content{Body: body, ContentType: format.HTML}})
+		}
+		first := push("a", "<b>a1</b>")
+		r.Await(first.ID, post.StateSent)
+		push("b", "<b>b1</b>")
+		if again := push("a", "<b>a2</b>"); again.ID != first.ID {
+			t.Errorf("the second of a is message %d", again.ID)
+		}
+		r.Drained()
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "a1|b1|* a: 2 messages\n\na1\na2" {
+			t.Errorf("%q", got)
+		}
+		if _, err := r.Cancel(t.Context(), account.Principal{ApplicationID: app.Application.ID}, first.ID); refusal.KindOf(err) != refusal.KindConflict {
+			t.Errorf("the application withdraws both: %v", err)
+		}
+		r.Withdraw(first.ID)
+		if next := push("a", "a3"); next.ID == first.ID {
+			t.Error("it goes to the withdrawn message")
+		}
+		time.Sleep(window)
+		push("a", "a4")
+		r.Drained()
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); !strings.HasSuffix(got, "|a3|a4") {
+			t.Errorf("%q", got)
+		}
 	})
 }
 

@@ -27,7 +27,7 @@ type Page struct {
 
 // hideTokens removes the tokens of the application from everything that people see: senders put theirs into titles and URLs.
 func hideTokens(app *account.App, d *post.Draft) {
-	for _, text := range []*string{&d.Title, &d.Body, &d.Note, &d.Thread, &d.Key} {
+	for _, text := range []*string{&d.Title, &d.Body, &d.Note, &d.Thread, &d.Key, &d.Topic} {
 		*text = app.HideTokens(*text, d.Token)
 	}
 	d.Extras = app.HideTokens(string(request.Unescape([]byte(d.Extras))), d.Token)

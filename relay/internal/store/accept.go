@@ -26,7 +26,9 @@ type Accept struct {
 	CrowdKey  string         // of the alert that stands for the group
 	Group     string         // of alerts that share a thread as long as one of them is open; "" for none
 
-	Window int64 // in milliseconds: within it the message is collected with others; 0 means it is sent
+	Window int64  // in milliseconds: within it the message is collected with others; 0 means it is sent
+	Topic  string // of the digest that may collect it; "" for the one of the application
+	Line   string // that stands for it in a digest
 
 	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored

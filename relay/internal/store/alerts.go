@@ -194,7 +194,7 @@ func (tx *Tx) alertAt(message int64) (a post.Alert, t post.Entry, err error) {
 }
 
 // saveAlert stores an alert.
-func (tx *Tx) saveAlert(a *post.Alert) error { return tx.upsert("alerts", "message_id", a) }
+func (tx *Tx) saveAlert(a *post.Alert) error { return tx.upsert("alerts", a, "message_id") }
 
 // closeAlert records that nobody hears of an alert any more: its message is withdrawn.
 func (tx *Tx) closeAlert(message, at int64) error {

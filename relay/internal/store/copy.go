@@ -22,7 +22,7 @@ const (
 // copied are the tables, each after those that its rows refer to.
 var copied = []string{
 	"users", "rooms", "applications", "application_images", "sessions", "clients", "hidden_messages", "hidden_through", "outbox", "alerts", "payloads",
-	"floods", "attachments", "attachment_chunks", "idempotency", "stats", "pending_joins", "crypto", "settings",
+	"digests", "attachments", "attachment_chunks", "idempotency", "stats", "pending_joins", "crypto", "settings",
 }
 
 // Copy copies everything to an empty database in one transaction: a copy that is interrupted leaves the target empty. No relay may

@@ -11,10 +11,10 @@ import (
 func (tx *Tx) collect(a *Accept) error {
 	e := &a.Entry
 	f := post.Digest{}
-	if err := tx.db.Clauses(forUpdate).Table("floods").Where("application_id = ?", e.ApplicationID).Take(&f).Error; err != nil && !IsMissing(err) {
+	if err := tx.db.Clauses(forUpdate).Table("digests").Where("application_id = ? AND topic = ?", e.ApplicationID, a.Topic).Take(&f).Error; err != nil && !IsMissing(err) {
 		return err
 	}
-	f.ApplicationID = e.ApplicationID
+	f.ApplicationID, f.Topic = e.ApplicationID, a.Topic
 	t, shown, err := tx.collector(f.MessageID, e.Room)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (tx *Tx) collect(a *Accept) error {
 	} else if gone {
 		f = f.Withdrawn()
 	}
-	f, collected := post.Collect(f, a.Window, e.AcceptedAt, e.Title, e.Body, e.Priority)
+	f, collected := post.Collect(f, a.Window, e.AcceptedAt, a.Line, e.Priority)
 	if collected {
 		title, body := f.Message()
 		e.Content = post.Content{Title: title, Body: body, ContentType: format.Plain, Priority: f.Priority}
@@ -35,13 +35,14 @@ func (tx *Tx) collect(a *Accept) error {
 			return tx.saveDigest(f)
 		}
 	}
-	if collected {
+	collects := collected || f.Topic != ""
+	if collects {
 		e.Source = post.SourceDigest
 	}
 	if err := tx.sql.insertEntries(tx.ctx, e); err != nil {
 		return err
 	}
-	if collected {
+	if collects {
 		f.MessageID = e.ID
 	}
 	return tx.saveDigest(f)
@@ -62,7 +63,9 @@ func (tx *Tx) collector(id, room int64) (t post.Entry, shown bool, err error) {
 	return t, shown, err
 }
 
-func (tx *Tx) saveDigest(f post.Digest) error { return tx.upsert("floods", "application_id", &f) }
+func (tx *Tx) saveDigest(f post.Digest) error {
+	return tx.upsert("digests", &f, "application_id", "topic")
+}
 
 // CollectsSeveral reports whether a message collects more than one other.
 func (tx *Tx) CollectsSeveral(id int64) (bool, error) {

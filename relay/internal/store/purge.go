@@ -48,7 +48,7 @@ func (tx *Tx) purge(ids []int64) error {
 	return errors.Join(
 		tx.exec(`DELETE FROM alerts WHERE message_id IN ?`, ids),
 		tx.exec(`DELETE FROM attachments WHERE message_id > 0 AND message_id IN ?`, ids),
-		tx.exec(`DELETE FROM floods WHERE message_id > 0 AND message_id IN ?`, ids),
+		tx.exec(`DELETE FROM digests WHERE message_id > 0 AND message_id IN ?`, ids),
 		tx.exec(`DELETE FROM outbox WHERE target > 0 AND target IN ?`, ids),
 		tx.exec(`DELETE FROM outbox WHERE id IN ?`, ids),
 		tx.exec(`DELETE FROM hidden_messages WHERE message_id IN ?`, ids),

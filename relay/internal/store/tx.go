@@ -25,8 +25,12 @@ func (tx *Tx) execCount(text string, args ...any) (int64, error) {
 }
 
 // upsert stores a row of a table, in place of the one that has its key.
-func (tx *Tx) upsert(table, key string, row any) error {
-	return tx.db.Table(table).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true}).Create(row).Error
+func (tx *Tx) upsert(table string, row any, key ...string) error {
+	columns := make([]clause.Column, len(key))
+	for i, name := range key {
+		columns[i].Name = name
+	}
+	return tx.db.Table(table).Clauses(clause.OnConflict{Columns: columns, UpdateAll: true}).Create(row).Error
 }
 
 // changed records that the entries of a room have changed; room 0 stands for all rooms.

@@ -155,7 +155,8 @@ func (e *registryEvent) draft(raw []byte) post.Draft {
 	} else {
 		parts = append(parts, e.size())
 	}
-	title := format.Line(e.Target.Repository, 255)
+	repository := format.Line(e.Target.Repository, 255)
+	title := repository
 	if e.Target.Tag != "" {
 		title += ":" + format.Line(e.Target.Tag, 128)
 	}
@@ -167,7 +168,7 @@ func (e *registryEvent) draft(raw []byte) post.Draft {
 		done += " " + where + " " + format.Code(format.Line(e.Request.Host, 255))
 	}
 	d := html(title, format.Inline(", ", append(parts, done)...), priority)
-	d.IdempotencyKey = deliveryKey("registry", e.ID, raw)
+	d.IdempotencyKey, d.Topic = deliveryKey("registry", e.ID, raw), repository
 	return d
 }
 

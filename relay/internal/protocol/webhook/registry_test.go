@@ -45,7 +45,7 @@ func TestRegistryReadsDistributionsPush(t *testing.T) {
 		t.Fatal(b.Drafts, b.Ignored, err)
 	}
 	want := post.Draft{
-		IdempotencyKey: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Content: post.Content{Title: "team/app:1 pushed", Body: "<code>sha256:8e1c7573a3a2</code>, 3.2 MB, pushed by <code>alice</code> to <code>localhost:5000</code>", ContentType: "text/html"}, Priority: new(int),
+		IdempotencyKey: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Topic: "team/app", Content: post.Content{Title: "team/app:1 pushed", Body: "<code>sha256:8e1c7573a3a2</code>, 3.2 MB, pushed by <code>alice</code> to <code>localhost:5000</code>", ContentType: "text/html"}, Priority: new(int),
 	}
 	if !reflect.DeepEqual(b.Drafts[0], want) {
 		t.Errorf("%+v\nwant %+v", b.Drafts[0], want)
@@ -93,7 +93,7 @@ const deletedRepository = `{"events":[{"id":"8a5b3c","timestamp":"2026-11-28T07:
 
 func TestRegistryReportsADeletedRepository(t *testing.T) {
 	want := post.Draft{
-		IdempotencyKey: "registry:8a5b3c", Content: post.Content{Title: "web/old deleted", Body: "deleted by <code>ada</code> from <code>registry.example.org</code>", ContentType: "text/html"}, Priority: new(int),
+		IdempotencyKey: "registry:8a5b3c", Topic: "web/old", Content: post.Content{Title: "web/old deleted", Body: "deleted by <code>ada</code> from <code>registry.example.org</code>", ContentType: "text/html"}, Priority: new(int),
 	}
 	for version, fields := range map[string]string{"v1": "", "v2": `"mediaType":"","digest":"","size":0,`} {
 		b, err := parseEnvelope([]byte(strings.Replace(deletedRepository, "%s", fields, 1)))

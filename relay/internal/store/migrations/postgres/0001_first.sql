@@ -215,14 +215,16 @@ CREATE TABLE payloads (
     data           BYTEA NOT NULL -- encrypted
 );
 
--- The latest messages of an application, see post.Digest.
-CREATE TABLE floods (
-    application_id BIGINT  PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+-- The latest messages of an application, or of a topic in it, see post.Digest.
+CREATE TABLE digests (
+    application_id BIGINT  NOT NULL REFERENCES applications (id) ON DELETE CASCADE,
+    topic          TEXT    NOT NULL DEFAULT '',
     began_at       BIGINT  NOT NULL,
     message_id     BIGINT  NOT NULL DEFAULT 0, -- the message that collects the others
     times          BIGINT  NOT NULL DEFAULT 0,
     lines          TEXT    NOT NULL DEFAULT '',
-    priority       BIGINT  NOT NULL DEFAULT 0
+    priority       BIGINT  NOT NULL DEFAULT 0,
+    PRIMARY KEY (application_id, topic)
 );
 
 CREATE TABLE idempotency (

@@ -217,14 +217,16 @@ CREATE TABLE payloads (
     data           BLOB NOT NULL -- encrypted
 );
 
--- The latest messages of an application, see post.Digest.
-CREATE TABLE floods (
-    application_id INTEGER PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+-- The latest messages of an application, or of a topic in it, see post.Digest.
+CREATE TABLE digests (
+    application_id INTEGER NOT NULL REFERENCES applications (id) ON DELETE CASCADE,
+    topic          TEXT    NOT NULL DEFAULT '',
     began_at       INTEGER NOT NULL,
     message_id     INTEGER NOT NULL DEFAULT 0, -- the message that collects the others
     times          INTEGER NOT NULL DEFAULT 0,
     lines          TEXT    NOT NULL DEFAULT '',
-    priority       INTEGER NOT NULL DEFAULT 0
+    priority       INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (application_id, topic)
 );
 
 CREATE TABLE idempotency (
