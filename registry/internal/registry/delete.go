@@ -129,10 +129,10 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	}
 	dangling := undo.recording(func(ctx context.Context) (pointers, error) {
 		at, err := pointing(ctx)
-		if err == nil {
-			err = r.revision(ctx, d)
+		if err != nil || len(at) == 0 {
+			return nil, err
 		}
-		if err == nil { // it was pushed again
+		if err = r.revision(ctx, d); err == nil { // it was pushed again
 			return nil, nil
 		}
 		return at, unlessAbsent(err)

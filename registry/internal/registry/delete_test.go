@@ -198,12 +198,12 @@ func TestDeletedManifestIsPushedAgain(t *testing.T) {
 			m, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
 			check(t, err)
 			pushed := false
-			deleting := &missing{both: s, key: layout.RevisionLink("a", d), then: func() {
+			after := &afterDeletion{both: s, key: layout.RevisionLink("a", d), then: func() {
 				pushed = true
 				_, err := repo.PutManifest(t.Context(), tagged("late"), m.MediaType, m.Bytes, nil)
 				check(t, err)
 			}}
-			_, err = newRegistry(deleting, Options{DeleteEnabled: true}).Repository("a").DeleteManifest(t.Context(), d)
+			_, err = newRegistry(after, Options{DeleteEnabled: true}).Repository("a").DeleteManifest(t.Context(), d)
 			check(t, err)
 			if _, err := s.Stat(t.Context(), layout.TagCurrent("a", "late")); err != nil || !pushed {
 				t.Errorf("pushed %v: the tag: %v", pushed, err)
@@ -212,20 +212,21 @@ func TestDeletedManifestIsPushedAgain(t *testing.T) {
 	}
 }
 
-// missing is a store that calls then once it has found nothing at key.
-type missing struct {
+// afterDeletion is a store that calls then once it has deleted the object at key.
+type afterDeletion struct {
 	both
 	key  string
 	then func()
 }
 
-func (s *missing) Stat(ctx context.Context, key string) (storage.Info, error) {
-	info, err := s.both.Stat(ctx, key)
-	if then := s.then; key == s.key && absent(err) && then != nil {
+func (s *afterDeletion) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	err := s.both.Apply(ctx, a, stages...)
+	deletes := func(c storage.Change) bool { return c.Key == s.key && c.Delete }
+	if then := s.then; then != nil && slices.ContainsFunc(slices.Concat(stages...), deletes) {
 		s.then = nil
 		then()
 	}
-	return info, err
+	return err
 }
 
 // stalling is a store whose looks at tags wait while it is told to.

@@ -63,8 +63,9 @@ type Store interface {
 	// Apply makes the changes durable and visible: when it returns nil they outlive
 	// a power loss, unless they are Ephemeral. All changes of one stage are durable
 	// before the first change of the next becomes visible. Of a stage, the first change
-	// becomes visible first and the others in any order, each whole or not at all. After an
-	// error any prefix of the stages may have taken effect, and some changes of the next.
+	// becomes visible first and the others in any order, each whole or not at all; a stage of
+	// unconditional deletions has no order. After an error any prefix of the stages may have
+	// taken effect, and some changes of the next.
 	//
 	// The changes may rely on what Rely has returned for the attempt, and on earlier changes
 	// of this call. ErrExpired if the attempt is over, ErrConflict if a condition doesn't

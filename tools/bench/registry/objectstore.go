@@ -25,6 +25,7 @@ const (
 	storeLayers    = 10
 	storeLayerSize = 1 << 20
 	storeClients   = 16
+	storeDeletions = 10          // of each client
 	storeKey       = "benchmark" // and its secret
 	storeBucket    = "registry"
 )
@@ -44,7 +45,7 @@ type Timed struct {
 	Memory     float64 // bytes at most so far
 }
 
-// OnObjectStore measures pushes and pulls on a bucket of a MinIO whose answers come 20 ms later,
+// OnObjectStore measures pushes, pulls and deletions on a bucket of a MinIO whose answers come 20 ms later,
 // for the peers that know object stores.
 func (o Options) OnObjectStore(ctx context.Context) ([]Timed, error) {
 	m, err := o.startMinIO(ctx)
@@ -102,6 +103,17 @@ func (o Options) timeOn(ctx context.Context, peer Peer, dir, endpoint string) (t
 		work(fmt.Sprintf("push of %d layers, %d clients", storeLayers, clients), func() error { return eachImage(images, (*storeImage).push) })
 		work(fmt.Sprintf("pull of %d layers, %d clients", storeLayers, clients), func() error { return eachImage(images, (*storeImage).pull) })
 	}
+	images := make([]*storeImage, storeClients)
+	for i := range images {
+		images[i] = newStoreImage(ctx, s.addr, fmt.Sprintf("%s/deleted-%d", strings.ReplaceAll(peer.Name, " ", ""), i))
+		defer images[i].close()
+	}
+	if err == nil {
+		err = eachImage(images, (*storeImage).pushMany)
+	}
+	work(fmt.Sprintf("deletion of %d manifests, %d clients", storeClients*storeDeletions, storeClients), func() error {
+		return eachImage(images, (*storeImage).deleteMany)
+	})
 	return times, err
 }
 
@@ -178,6 +190,32 @@ func (i *storeImage) pull() error {
 	for _, d := range i.blobs {
 		if _, size, err := i.do(http.MethodGet, i.url(i.repo, "blobs/"+d), "", nil, http.StatusOK); err != nil || size != storeLayerSize {
 			return unexpected(fmt.Sprintf("%d bytes of a layer", size), err)
+		}
+	}
+	return nil
+}
+
+// pushMany pushes small images, each with a tag.
+func (i *storeImage) pushMany() error {
+	for n := range int64(storeDeletions) {
+		blob, err := i.pushBlob(i.repo, n, smallBlob)
+		if err != nil {
+			return err
+		}
+		manifest := manifestOf(blob, smallBlob, blob, smallBlob)
+		if err := i.pushManifest(i.repo, fmt.Sprint("v", n), manifest); err != nil {
+			return err
+		}
+		i.blobs = append(i.blobs, digestOf(manifest))
+	}
+	return nil
+}
+
+// deleteMany deletes them by digest.
+func (i *storeImage) deleteMany() error {
+	for _, d := range i.blobs {
+		if _, _, err := i.do(http.MethodDelete, i.url(i.repo, "manifests/"+d), "", nil, http.StatusAccepted); err != nil {
+			return err
 		}
 	}
 	return nil

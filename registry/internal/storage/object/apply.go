@@ -38,11 +38,14 @@ func (s *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage
 	return nil
 }
 
-// applyStage makes the first change, and then the others in parallel.
+// applyStage makes the first change, and then the others in parallel; deletions alone go in one request.
 func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storage.Stage) error {
 	before, err := s.deadline(ctx, a, written(stage)...)
 	if err != nil {
 		return at(stage[0].Key, err)
+	}
+	if single, together := s.split(stage); len(single) == 0 {
+		return at(stage[0].Key, s.deleteMany(ctx, together, &WriteOptions{Before: before}))
 	}
 	first, others := stage[0], stage[1:]
 	begun := time.Now()
