@@ -16,7 +16,6 @@ import (
 // newImportCommand returns the `registry import` command.
 func newImportCommand() *cobra.Command {
 	var o ocilayout.ImportOptions
-	var tag string
 	var asJSON, spread bool
 	cmd := &cobra.Command{
 		Use:   "import SOURCE REPOSITORY[:TAG]",
@@ -24,21 +23,14 @@ func newImportCommand() *cobra.Command {
 		Long: "Imports an OCI layout, a directory or a tar file, into the repository. The rules of pushes apply: an import can't move " +
 			"an immutable tag. Stored blobs are not copied again. A registry may serve meanwhile.\n\n" +
 			"A layout of several repositories is refused unless --merge or --spread is set, because equal tags would replace each other. " +
-			"A layout that names no tag needs TAG.",
+			"A layout that names no tag needs TAG, which is for its only image.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			item, err := ocilayout.ParseItem(args[1])
 			if err == nil && item.Ref.Digest != "" {
 				err = fmt.Errorf("%s: import takes a tag, not a digest", args[1])
 			}
-			o.Tag = item.Ref.Tag
-			if err == nil && tag != "" {
-				if o.Tag != "" {
-					return command.Usage(errors.New("--tag: the repository has a tag already"))
-				}
-				o.Tag, err = oci.ParseTag(tag)
-			}
-			if err == nil && o.Tag != "" && spread {
+			if o.Tag = item.Ref.Tag; err == nil && o.Tag != "" && spread {
 				err = errors.New("a tag is for one image; --spread takes several")
 			}
 			if err != nil {
@@ -63,7 +55,6 @@ func newImportCommand() *cobra.Command {
 	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&o.Merge, "merge", false, "import a layout of several repositories into the one repository")
 	cmd.Flags().BoolVar(&spread, "spread", false, "import each image into a repository of its own: REPOSITORY/NAME, where NAME is as in the layout, without the host")
-	cmd.Flags().StringVar(&tag, "tag", "", "tag of the only image of the layout, instead of the names in it")
 	cmd.Flags().BoolVar(&o.Untagged, "untagged", false, "import a layout that names no tag; its images can be pulled by digest")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"slipway/registry/internal/oci"
@@ -38,62 +39,54 @@ func ParseItem(s string) (item Item, err error) {
 	return item, nil
 }
 
-// Report counts the content that was exported or imported.
-type Report struct {
-	Tags      int      `json:"tags"`
-	Manifests int      `json:"manifests"`
-	Blobs     int      `json:"blobs"`
-	Bytes     int64    `json:"bytes"`
-	Notes     []string `json:"notes,omitempty"` // what was left out, by right
-}
-
 // Export reads repositories through puller and writes the items with all that they refer to and all that refers to
 // them into a new layout. Each blob is checked against its digest. Tags
 // are the names of entries; with several repositories, "repository:tag" is.
 func Export(ctx context.Context, puller func(oci.Name) registry.Puller, items []Item, path string) (Report, error) {
-	t, err := create(path)
+	w, err := create(path)
 	if err != nil {
 		return Report{}, err
 	}
-	e := &export{ctx: ctx, puller: puller, target: t, written: map[oci.Digest]bool{}, walked: map[walked]bool{}, entered: map[oci.Digest]bool{}}
-	for _, item := range items {
-		e.several = e.several || item.Name != items[0].Name
+	e := &exporter{writer: w, written: map[oci.Digest]bool{}}
+	e.several = slices.ContainsFunc(items, func(i Item) bool { return i.Name != items[0].Name })
+	if err := e.run(ctx, puller, items); err != nil {
+		return e.report, errors.Join(err, w.discard())
 	}
-	if err := e.run(items); err != nil {
-		return e.report, errors.Join(err, t.discard())
-	}
-	return e.report, t.finish()
+	return e.report, w.finish()
 }
 
-type export struct {
-	ctx     context.Context
-	puller  func(oci.Name) registry.Puller
-	target  target
-	several bool // repositories
-	index   index
-	wrapped []*wrapper
-	report  Report
-
-	written map[oci.Digest]bool
-	walked  map[walked]bool
-	entered map[oci.Digest]bool // in the index, without a name
+// exporter is a layout as a target.
+type exporter struct {
+	writer    writer
+	several   bool // repositories
+	index     index
+	referrers []oci.Descriptor
+	wrapped   []*wrapper
+	report    Report
+	written   map[oci.Digest]bool
 }
 
-type walked struct {
-	name   oci.Name
-	digest oci.Digest
-}
-
-func (e *export) run(items []Item) error {
-	if err := e.target.put(versionFile, int64(len(version)), strings.NewReader(version)); err != nil {
+func (e *exporter) run(ctx context.Context, puller func(oci.Name) registry.Puller, items []Item) error {
+	if err := e.writer.put(versionFile, int64(len(version)), strings.NewReader(version)); err != nil {
 		return err
 	}
+	copiers := map[oci.Name]*copier{}
 	for _, item := range items {
-		if err := e.item(item); err != nil {
-			return err
+		c := copiers[item.Name]
+		if c == nil {
+			c = &copier{from: pulled{puller(item.Name)}, to: e, report: &e.report, copied: map[oci.Digest]bool{}}
+			copiers[item.Name] = c
+		}
+		if err := e.item(ctx, c, puller(item.Name), item); err != nil {
+			return fmt.Errorf("%s: %w", item.Name, err)
 		}
 	}
-	if err := e.wrappers(); err != nil {
+	for _, d := range e.referrers {
+		if !slices.ContainsFunc(e.index.Manifests, func(other oci.Descriptor) bool { return other.Digest == d.Digest }) {
+			e.index.Manifests = append(e.index.Manifests, d)
+		}
+	}
+	if err := e.wrappers(ctx); err != nil {
 		return err
 	}
 	e.index.SchemaVersion, e.index.MediaType = 2, oci.MediaTypeIndex
@@ -101,53 +94,54 @@ func (e *export) run(items []Item) error {
 	if err != nil {
 		return err
 	}
-	return e.target.put(indexFile, int64(len(content)), bytes.NewReader(content))
+	return e.writer.put(indexFile, int64(len(content)), bytes.NewReader(content))
 }
 
-func (e *export) item(item Item) error {
-	repo := e.puller(item.Name)
-	if item.Ref != (oci.Reference{}) {
-		return e.root(repo, item.Ref)
+func (e *exporter) item(ctx context.Context, c *copier, repo registry.Puller, item Item) error {
+	refs, all := []oci.Reference{item.Ref}, item.Ref == (oci.Reference{})
+	if all {
+		tags, _, err := repo.Tags(ctx, -1, "")
+		if err != nil {
+			return err
+		}
+		refs = nil
+		for _, tag := range tags {
+			refs = append(refs, oci.Reference{Tag: oci.Tag(tag)})
+		}
 	}
-	tags, _, err := repo.Tags(e.ctx, -1, "")
-	if err != nil {
-		return fmt.Errorf("%s: %w", item.Name, err)
-	}
-	for _, tag := range tags {
-		ref := oci.Reference{Tag: oci.Tag(tag)}
-		if _, err := repo.Manifest(e.ctx, ref); oci.HasCode(err, oci.CodeManifestUnknown) {
-			e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s:%s leads to a manifest that is not there", repo.Name(), tag))
+	for _, ref := range refs {
+		m, err := repo.Manifest(ctx, ref)
+		if all && oci.HasCode(err, oci.CodeManifestUnknown) {
+			e.report.note("%s:%s leads to a manifest that is not there", item.Name, ref)
 			continue
 		}
-		if err := e.root(repo, ref); err != nil {
-			return err
+		if err == nil {
+			err = e.root(ctx, c, Item{item.Name, ref}, m)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", ref, err)
 		}
 	}
 	return nil
 }
 
 // root writes what a tag or digest names and enters it into the index.
-func (e *export) root(repo registry.Puller, ref oci.Reference) error {
-	m, err := repo.Manifest(e.ctx, ref)
-	if err != nil {
-		return fmt.Errorf("%s:%s: %w", repo.Name(), ref, err)
-	}
-	if err := e.manifest(repo, m); err != nil {
+func (e *exporter) root(ctx context.Context, c *copier, item Item, m *registry.Manifest) error {
+	if _, err := c.manifest(ctx, &m.Descriptor, nil, 0); err != nil {
 		return err
 	}
 	entry := m.Descriptor
 	entry.Annotations = map[string]string{}
-	if ref.Tag != "" {
-		e.report.Tags++
-		entry.Annotations[refName] = string(ref.Tag)
-		if e.several {
-			entry.Annotations[refName] = string(repo.Name()) + ":" + string(ref.Tag)
-		}
-	}
-	e.index.Manifests = append(e.index.Manifests, entry)
-	if ref.Tag == "" {
+	if item.Ref.Tag == "" {
+		e.index.Manifests = append(e.index.Manifests, entry)
 		return nil
 	}
+	e.report.Tags++
+	entry.Annotations[refName] = string(item.Ref.Tag)
+	if e.several {
+		entry.Annotations[refName] = string(item.Name) + ":" + string(item.Ref.Tag)
+	}
+	e.index.Manifests = append(e.index.Manifests, entry)
 	w, err := wrap(entry, m)
 	if w != nil {
 		e.wrapped = append(e.wrapped, w)
@@ -155,150 +149,30 @@ func (e *export) root(repo registry.Puller, ref oci.Reference) error {
 	return err
 }
 
-// manifest writes a manifest, what it refers to, and what refers to it.
-func (e *export) manifest(repo registry.Puller, m *registry.Manifest) error {
-	at := walked{repo.Name(), m.Digest}
-	if e.walked[at] {
-		return nil
-	}
-	e.walked[at] = true
-	parsed, err := oci.ReadManifest(m.Bytes)
-	if err != nil {
-		return err
-	}
-	if parsed.Config != nil {
-		if err := e.blob(repo, parsed.Config); err != nil {
-			return err
-		}
-	}
-	for i := range parsed.Layers {
-		if err := e.layer(repo, &parsed.Layers[i]); err != nil {
-			return err
-		}
-	}
-	for i := range parsed.Manifests {
-		if err := e.child(repo, m.Digest, &parsed.Manifests[i]); err != nil {
-			return err
-		}
-	}
-	if !e.written[m.Digest] {
-		e.report.Manifests++
-	}
-	if err := e.write(m.Digest, m.Size, bytes.NewReader(m.Bytes)); err != nil {
-		return err
-	}
-	return e.referrers(repo, m.Digest)
-}
+func (e *exporter) hasBlob(_ context.Context, d oci.Digest) (bool, error) { return e.written[d], nil }
 
-// child writes what an index lists: manifests, or blobs, as the caches of BuildKit
-// do. The repository need not have all of it.
-func (e *export) child(repo registry.Puller, by oci.Digest, d *oci.Descriptor) error {
-	if !e.isDigest(repo, d) {
-		return nil
+// putManifest implements target. What has a subject gets an entry, as nothing else leads to it.
+func (e *exporter) putManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, _ []oci.Tag) error {
+	if m.Subject != nil {
+		entry := m.Descriptor(d, int64(len(body)))
+		entry.Annotations = maps.Clone(entry.Annotations)
+		delete(entry.Annotations, refName)
+		delete(entry.Annotations, imageName)
+		e.referrers = append(e.referrers, entry)
 	}
-	m, err := repo.Manifest(e.ctx, oci.Reference{Digest: d.Digest})
-	absent := oci.HasCode(err, oci.CodeManifestUnknown)
-	if absent && !oci.IsManifest(d.MediaType) {
-		err = e.blob(repo, d)
-		if absent = oci.HasCode(err, oci.CodeBlobUnknown); !absent {
-			return err
-		}
-	}
-	if absent {
-		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: %s lists %s, which is not there", repo.Name(), by, d.Digest))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return e.manifest(repo, m)
-}
-
-// layer writes a layer, unless it is stored elsewhere by design.
-func (e *export) layer(repo registry.Puller, d *oci.Descriptor) error {
-	if oci.IsManifest(d.MediaType) {
-		return e.child(repo, "a manifest", d)
-	}
-	err := e.blob(repo, d)
-	if oci.HasCode(err, oci.CodeBlobUnknown) && oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
-		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: layer %s lies elsewhere", repo.Name(), d.Digest))
-		return nil
-	}
+	_, err := e.putBlob(ctx, d, int64(len(body)), bytes.NewReader(body))
 	return err
 }
 
-// isDigest notes what distribution has stored without looking at it.
-func (e *export) isDigest(repo registry.Puller, d *oci.Descriptor) bool {
-	_, err := oci.ParseDigest(string(d.Digest))
-	if err != nil {
-		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: %.80q is no digest", repo.Name(), d.Digest))
-	}
-	return err == nil
-}
-
-func (e *export) blob(repo registry.Puller, d *oci.Descriptor) error {
-	if e.written[d.Digest] || !e.isDigest(repo, d) {
-		return nil
-	}
-	b, err := repo.OpenBlob(e.ctx, d.Digest)
-	if err != nil {
-		return fmt.Errorf("%s: %w", repo.Name(), err)
-	}
-	defer b.Close() //nolint:errcheck // it was only read
-	return e.write(d.Digest, b.Size(), b)
-}
-
-// referrers writes what has the manifest as its subject.
-func (e *export) referrers(repo registry.Puller, subject oci.Digest) error {
-	for after := ""; ; {
-		list, page, err := repo.Referrers(e.ctx, subject, "", after, 0)
-		if err != nil {
-			return err
-		}
-		for i := range list {
-			if err := e.referrer(repo, &list[i]); err != nil {
-				return err
-			}
-		}
-		if page.Next == "" {
-			return nil
-		}
-		after = page.Next
-	}
-}
-
-func (e *export) referrer(repo registry.Puller, d *oci.Descriptor) error {
-	m, err := repo.Manifest(e.ctx, oci.Reference{Digest: d.Digest})
-	if err != nil {
-		return err
-	}
-	if err := e.manifest(repo, m); err != nil {
-		return err
-	}
-	if !e.entered[d.Digest] {
-		e.entered[d.Digest] = true
-		entry := *d
-		entry.Annotations = maps.Clone(d.Annotations)
-		delete(entry.Annotations, refName)
-		delete(entry.Annotations, imageName)
-		e.index.Manifests = append(e.index.Manifests, entry)
-	}
-	return nil
-}
-
-// write writes bytes once, and fails if they are not those of the digest.
-func (e *export) write(d oci.Digest, size int64, content io.Reader) error {
+func (e *exporter) putBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (int64, error) {
 	if e.written[d] {
-		return nil
+		return size, nil
 	}
-	h := d.Algorithm().New()
-	if err := e.target.put(blobFile(d), size, &checked{e.ctx, content, h, d}); err != nil {
-		return fmt.Errorf("%s: %w", d, err)
+	if err := e.writer.put(blobFile(d), size, &checked{ctx, content, d.Algorithm().New(), d}); err != nil {
+		return 0, err
 	}
 	e.written[d] = true
-	e.report.Blobs++
-	e.report.Bytes += size
-	return nil
+	return size, nil
 }
 
 // checked ends in an error if what was read is not that of the digest.

@@ -2,6 +2,7 @@ package ocilayout
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 
@@ -50,12 +51,12 @@ func wrap(entry oci.Descriptor, m *registry.Manifest) (*wrapper, error) {
 
 // wrappers enters the wrappers into the index. With one entry alone nobody needs
 // a name, and crane takes no second one.
-func (e *export) wrappers() error {
+func (e *exporter) wrappers(ctx context.Context) error {
 	if len(e.index.Manifests) < 2 {
 		return nil
 	}
 	for _, w := range e.wrapped {
-		if err := e.write(w.entry.Digest, w.entry.Size, bytes.NewReader(w.body)); err != nil {
+		if _, err := e.putBlob(ctx, w.entry.Digest, w.entry.Size, bytes.NewReader(w.body)); err != nil {
 			return err
 		}
 		e.index.Manifests = append(e.index.Manifests, w.entry)

@@ -34,7 +34,7 @@ func TestDockerTypes(t *testing.T) {
 	s, err := open(path)
 	check(t, err)
 	defer s.Close()
-	content, err := read(s, indexFile)
+	content, err := s.read(indexFile)
 	check(t, err)
 	var x index
 	check(t, json.Unmarshal(content, &x))
@@ -45,7 +45,7 @@ func TestDockerTypes(t *testing.T) {
 		}
 	}
 	for name, variant := range map[string]string{"v1": "", "list": "v7"} {
-		body, err := readManifest(s, byName[name])
+		body, err := s.manifest(t.Context(), byName[name])
 		check(t, err)
 		var w struct {
 			Manifests []struct {
@@ -76,9 +76,9 @@ func TestOneDockerImage(t *testing.T) {
 	s, err := open(path)
 	check(t, err)
 	defer s.Close()
-	x, err := readIndex(s)
+	entries, err := s.entries()
 	check(t, err)
-	if len(x.Manifests) != 1 {
-		t.Errorf("the layout has the entries %v", x.Manifests)
+	if len(entries) != 1 {
+		t.Errorf("the layout has the entries %v", entries)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// target is a layout being written. The index comes last, so that what was
+// writer writes the files of a layout. The index comes last, so that what was
 // broken off is none.
-type target interface {
+type writer interface {
 	put(name string, size int64, content io.Reader) error
 	finish() error
 	discard() error
@@ -22,7 +22,7 @@ type target interface {
 
 // create makes a directory, or a tar file if the path says so. Neither may hold
 // a layout already, nor a directory other files.
-func create(path string) (target, error) {
+func create(path string) (writer, error) {
 	if strings.HasSuffix(path, ".tar") {
 		return createTar(path)
 	}
@@ -53,7 +53,7 @@ func onlyLayout(path string) error {
 	return nil
 }
 
-// directory is a target.
+// directory is a writer.
 type directory string
 
 func (d directory) put(name string, _ int64, content io.Reader) error {
@@ -76,14 +76,14 @@ func (d directory) put(name string, _ int64, content io.Reader) error {
 func (d directory) finish() error  { return nil }
 func (d directory) discard() error { return nil } // the content is harmless, and may be the user's
 
-// tarFile is a target that has another name until it is finished.
+// tarFile is a writer that has another name until it is finished.
 type tarFile struct {
 	path string
 	file *os.File
 	tar  *tar.Writer
 }
 
-func createTar(path string) (target, error) {
+func createTar(path string) (writer, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 	}

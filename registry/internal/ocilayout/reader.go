@@ -1,0 +1,132 @@
+package ocilayout
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"slipway/registry/internal/oci"
+)
+
+// reader is a layout as a source. It opens only files whose names this package makes, and none
+// outside the layout.
+type reader struct {
+	open func(name string) (io.ReadCloser, error) // fs.ErrNotExist
+	io.Closer
+}
+
+// open opens a directory or a tar file.
+func open(path string) (*reader, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return openTar(path)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{func(name string) (io.ReadCloser, error) { return root.Open(name) }, root}, nil
+}
+
+func openTar(file string) (*reader, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	members, err := scan(f)
+	if err != nil {
+		f.Close()
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(members) > 0 {
+			return nil, fmt.Errorf("%s: the archive is truncated: %w", file, err)
+		}
+		return nil, fmt.Errorf("%s: %w: %w (a compressed one has to be unpacked first)", file, ErrNotLayout, err)
+	}
+	return &reader{func(name string) (io.ReadCloser, error) {
+		m, ok := members[name]
+		if !ok {
+			return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		}
+		return io.NopCloser(io.NewSectionReader(m, 0, m.Size())), nil
+	}, f}, nil
+}
+
+// scan returns the regular files of a tar file.
+func scan(f *os.File) (map[string]*io.SectionReader, error) {
+	members := map[string]*io.SectionReader{}
+	for r := tar.NewReader(f); ; { // seeks over what it need not read
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return members, nil
+		}
+		if err != nil {
+			return members, err
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		at, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil, err
+		}
+		members[path.Clean(h.Name)] = io.NewSectionReader(f, at, h.Size)
+	}
+}
+
+// entries returns those of the index, without the wrappers that an export added.
+func (r *reader) entries() ([]oci.Descriptor, error) {
+	if _, err := r.read(versionFile); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotLayout, err)
+	}
+	content, err := r.read(indexFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotLayout, err)
+	}
+	var x index
+	if err := json.Unmarshal(content, &x); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotLayout, indexFile, err)
+	}
+	return slices.DeleteFunc(x.Manifests, func(d oci.Descriptor) bool { return d.Annotations[wraps] != "" }), nil
+}
+
+// read reads a small file.
+func (r *reader) read(name string) ([]byte, error) {
+	f, err := r.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err == nil && len(content) > maxManifest {
+		err = fmt.Errorf("%s is larger than any manifest", name)
+	}
+	return content, err
+}
+
+func (r *reader) manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
+	if _, err := oci.ParseDigest(string(d)); err != nil {
+		return nil, err
+	}
+	content, err := r.read(blobFile(d))
+	if err == nil && d.Algorithm().FromBytes(content) != d {
+		err = fmt.Errorf("%s: %w", d, errDamaged)
+	}
+	return content, errors.Join(err, ctx.Err())
+}
+
+func (r *reader) blob(_ context.Context, d oci.Digest) (io.ReadCloser, int64, error) {
+	f, err := r.open(blobFile(d))
+	return f, -1, err
+}
+
+// referrers returns none: they have entries of their own.
+func (r *reader) referrers(context.Context, oci.Digest) ([]oci.Descriptor, error) { return nil, nil }
