@@ -98,6 +98,10 @@ var examples = command.Examples{
 		"relay user delete anna --yes",
 		"relay user delete bob --yes",
 	},
+	"apply": {
+		"relay apply /etc/relay/applications.yml --dry-run",
+		"relay apply /etc/relay/applications.yml --yes --json",
+	},
 	"messages list": {
 		"relay messages list --state blocked,dead --since 7d",
 		"relay messages list --app backup --search failed -n 5",

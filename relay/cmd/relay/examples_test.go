@@ -43,6 +43,9 @@ func TestExamples(t *testing.T) {
 	if err := os.WriteFile(file, []byte(here), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join("etc", "relay", "applications.yml"), []byte("applications: [{name: backup, digest: 10m}, {name: web}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range []string{"app create backup", "app create nightly", "user create anna", "user create bob"} {
 		if code := run(t.Context(), append(strings.Fields(args), "--config", file), strings.NewReader(""), io.Discard, os.Stderr); code != 0 {
 			t.Fatalf("relay %s: %d", args, code)
@@ -60,7 +63,7 @@ func TestGrammar(t *testing.T) {
 			"serve", "setup", "config check", "config show", "config reference", "config schema", "migrate", "backup",
 			"app secret delete", "app delete", "user delete", "messages withdraw", "messages redeliver",
 		},
-		File: []string{"backup"},
+		File: []string{"apply", "backup"},
 	})
 }
 

@@ -25,7 +25,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Accept messages over HTTP and deliver them to Matrix rooms", stdin, stdout, stderr)
 	command.Add(root, "Serve", newServeCommand(), newSetupCommand(), newConfigCommand(), newHealthCommand(), newDoctorCommand())
 	command.Add(root, "Messages", newSendCommand(), newMessagesCommand())
-	command.Add(root, "Applications and users", newAppCommand(), newUserCommand())
+	command.Add(root, "Applications and users", newAppCommand(), newUserCommand(), newApplyCommand())
 	command.Add(root, "Database and keys", newBackupCommand(), newMigrateCommand(), newImportCommand(), newRecoveryKeyCommand())
 	command.Add(root, "About the program", command.Version(built()), command.Manual(built()))
 	examples.Set(root)

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/client"
+	"slipway/shared/command"
+	"slipway/shared/plural"
+)
+
+// newApplyCommand makes `relay apply`.
+func newApplyCommand() *cobra.Command {
+	var dry, others, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Bring users and applications to what a file says",
+		Long: "Shows what it would create and change so that users, applications, their rooms, templates and other settings are as the YAML file FILE says, asks, and does it. " +
+			"A second run changes nothing. Settings that the file doesn't name stay as they are, and so do users and applications that it doesn't name, except with --delete-others. " +
+			"The token of a new application is written to its token-file, with mode 0600.",
+		Args: cobra.ExactArgs(1),
+	}
+	command.DryRunFlag(cmd, &dry)
+	command.YesFlag(cmd)
+	command.JSONFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&others, "delete-others", false, "delete users and applications that the file's lists don't name")
+	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
+		f, err := readApplyFile(args[0])
+		if err != nil {
+			return err
+		}
+		p := &applyPlan{remote: r, file: f, Changes: []*applyChange{}}
+		if err := p.make(cmd.Context(), others); err != nil {
+			return err
+		}
+		if err := p.run(cmd, dry, asJSON); err != nil {
+			return err
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), p)
+		}
+		return nil
+	})
+}
+
+// applyPlan lists the changes that are still needed, in the order in which they are made.
+type applyPlan struct {
+	*remote `json:"-"`
+	file    *applyFile
+	users   map[string]int64 // IDs by name in lower case
+
+	Changes []*applyChange `json:"changes"`
+	Applied bool           `json:"applied"`
+}
+
+// applyChange creates, changes or deletes a user or an application.
+type applyChange struct {
+	Action string   `json:"action"` // create, change or delete
+	Noun   string   `json:"noun"`
+	Name   string   `json:"name"`
+	Fields []string `json:"fields,omitempty"` // such as "digest: none → 10m"
+
+	path  string         // of what exists
+	in    map[string]any // of the request
+	want  *wanted        // nil for a deletion
+	token bool           // write a new token
+}
+
+// existing is a user or an application of the relay, with the fields of the API.
+type existing map[string]any
+
+func (e existing) text(field string) string { s, _ := e[field].(string); return s }
+func (e existing) id() int64                { n, _ := e["id"].(float64); return int64(n) }
+
+// make compares the file with the relay.
+func (p *applyPlan) make(ctx context.Context, deleteOthers bool) (err error) {
+	found := map[string][]existing{}
+	for _, noun := range []string{"user", "application"} {
+		var all []existing
+		if _, err := p.Do(ctx, http.MethodGet, "/"+noun, nil, &all); err != nil {
+			return err
+		}
+		found[noun] = all
+	}
+	p.users = map[string]int64{}
+	for _, u := range found["user"] {
+		p.users[strings.ToLower(u.text("name"))] = u.id()
+	}
+	var errs []error
+	for _, w := range p.file.users {
+		errs = append(errs, p.compare(w, found["user"]))
+	}
+	for _, w := range p.file.applications {
+		errs = append(errs, p.compare(w, found["application"]))
+	}
+	if err := errors.Join(errs...); err != nil || !deleteOthers {
+		return command.Usage(err)
+	}
+	p.deleteOthers("application", p.file.applications, found["application"])
+	p.deleteOthers("user", p.file.users, found["user"])
+	return nil
+}
+
+// compare adds the change that w needs, if any.
+func (p *applyPlan) compare(w *wanted, all []existing) error {
+	now, err := p.find(w, all)
+	if err != nil {
+		return err
+	}
+	c := &applyChange{Action: "change", Noun: w.noun, Name: w.name, in: map[string]any{}, want: w}
+	if now == nil {
+		c.Action, c.in["name"] = "create", w.name
+	} else {
+		c.path = "/" + w.noun + "/" + strconv.FormatInt(now.id(), 10)
+	}
+	for _, field := range w.order {
+		was, want := any(nil), w.fields[field]
+		if now != nil {
+			if was = now[field]; same(field, was, want) {
+				continue
+			}
+		}
+		c.set(field, was, want)
+	}
+	if w.owner != "" && (now == nil || !strings.EqualFold(now.text("owner"), w.owner)) {
+		if !p.knows(w.owner) {
+			return p.file.wrong(w.line, "application %q: there is no user %q, and the file makes none", w.name, w.owner)
+		}
+		c.Fields = append(c.Fields, "owner: "+w.owner)
+	}
+	if err := p.compareSecrets(c, now); err != nil {
+		return err
+	}
+	if now == nil || len(c.Fields) > 0 {
+		p.Changes = append(p.Changes, c)
+	}
+	return nil
+}
+
+// find returns what exists of a name. An owner that the file names decides between applications of one name.
+func (p *applyPlan) find(w *wanted, all []existing) (existing, error) {
+	var named []existing
+	for _, one := range all {
+		if one.text("name") == w.name || w.noun == "user" && strings.EqualFold(one.text("name"), w.name) {
+			if w.owner != "" && strings.EqualFold(one.text("owner"), w.owner) {
+				return one, nil
+			}
+			named = append(named, one)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return nil, nil //nolint:nilnil // none is no error
+	case 1:
+		return named[0], nil
+	}
+	return nil, p.file.wrong(w.line, "there are %d applications %q: name the owner", len(named), w.name)
+}
+
+func (p *applyPlan) knows(user string) bool {
+	for _, w := range p.file.users {
+		if strings.EqualFold(w.name, user) {
+			return true
+		}
+	}
+	return p.users[strings.ToLower(user)] != 0
+}
+
+// compareSecrets plans what the files of secrets need. Those of what exists are not compared, because the relay doesn't show them.
+func (p *applyPlan) compareSecrets(c *applyChange, now existing) error {
+	w := c.want
+	if file := w.files["token-file"]; file != "" {
+		_, err := os.Stat(file)
+		if c.token = now == nil || errors.Is(err, fs.ErrNotExist); c.token {
+			c.Fields = append(c.Fields, "token: a new one goes to "+file)
+		} else if err != nil {
+			return p.file.wrong(w.line, "%s", err)
+		}
+	}
+	for key, field := range map[string]string{"password-file": "password", "hook-secret-file": "hook_secret"} {
+		file := w.files[key]
+		if has, _ := now["has_hook_secret"].(bool); file == "" || has || now != nil && w.noun == "user" {
+			continue
+		}
+		secret, err := client.ReadSecret(filepath.Dir(file), filepath.Base(file))
+		if err != nil {
+			return p.file.wrong(w.line, "%s", err)
+		}
+		c.Fields = append(c.Fields, flagName(field)+": from "+file)
+		if c.in[field] = secret; secret == "" {
+			c.in[field] = nil // made when the change is
+		}
+	}
+	if now == nil && w.noun == "user" && w.files["password-file"] == "" {
+		return p.file.wrong(w.line, "user %q does not exist yet: name its password-file", w.name)
+	}
+	return nil
+}
+
+// same reports whether a field has the value that is wanted, in any spelling.
+func same(field string, was, want any) bool {
+	if field == "matrix_id" || field == "is_admin" {
+		return was == want
+	}
+	before, err := settingOf(field, was)
+	after, err2 := settingOf(field, want)
+	return err == nil && err2 == nil && reflect.DeepEqual(before, after)
+}
+
+func (c *applyChange) set(field string, was, want any) {
+	text := map[string]string{"matrix_id": "matrix-id", "is_admin": "admin"}[field]
+	if text == "" {
+		text = flagName(field)
+	}
+	if text += ": "; c.path != "" {
+		text += shortly(was) + " → "
+	}
+	c.Fields, c.in[field] = append(c.Fields, text+shortly(want)), want
+}
+
+// shortly returns a value as one line.
+func shortly(value any) string {
+	text := strings.Join(strings.Fields(fmt.Sprint(value)), " ")
+	if text == "" {
+		return "none"
+	}
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+// deleteOthers plans to delete what a list doesn't name, except for the administrator of the configuration.
+func (p *applyPlan) deleteOthers(noun string, list []*wanted, all []existing) {
+	if !p.file.lists[noun+"s"] {
+		return
+	}
+	keep := map[int64]bool{}
+	for _, w := range list {
+		if one, err := p.find(w, all); err == nil && one != nil {
+			keep[one.id()] = true
+		}
+	}
+	for _, one := range all {
+		if keep[one.id()] || noun == "user" && strings.EqualFold(one.text("name"), p.Name) {
+			continue
+		}
+		p.Changes = append(p.Changes, &applyChange{Action: "delete", Noun: noun, Name: one.text("name"), path: "/" + noun + "/" + strconv.FormatInt(one.id(), 10)})
+	}
+}
+
+// run shows the plan, asks, and makes the changes.
+func (p *applyPlan) run(cmd *cobra.Command, dry, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		out = io.Discard
+	}
+	if len(p.Changes) == 0 {
+		fmt.Fprintln(out, "nothing to do")
+		return nil
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(out, "%s %s %s\n", c.Action, c.Noun, c.Name)
+		for _, field := range c.Fields {
+			fmt.Fprintf(out, "    %s\n", field)
+		}
+	}
+	if dry {
+		fmt.Fprintf(out, "%s would be made; nothing was changed\n", plural.Of(len(p.Changes), "change"))
+		return nil
+	}
+	if err := command.Confirm(cmd, "Make "+plural.Of(len(p.Changes), "change")+"?"); err != nil {
+		return err
+	}
+	for i, c := range p.Changes {
+		if err := p.change(cmd.Context(), c); err != nil {
+			return fmt.Errorf("%s %s %s: %w (%d of %d changes are made; run the command again)", c.Action, c.Noun, c.Name, err, i, len(p.Changes))
+		}
+	}
+	p.Applied = true
+	fmt.Fprintf(out, "%s made\n", plural.Of(len(p.Changes), "change"))
+	return nil
+}
+
+// tokenGrace is how long the token that a new one replaces stays valid.
+const tokenGrace = time.Hour
+
+func (p *applyPlan) change(ctx context.Context, c *applyChange) error {
+	if c.Action == "delete" {
+		_, err := p.Do(ctx, http.MethodDelete, c.path, nil, nil)
+		return err
+	}
+	for key, field := range map[string]string{"password-file": "password", "hook-secret-file": "hook_secret"} {
+		if secret, planned := c.in[field]; planned && secret == nil {
+			made := rand.Text()
+			if err := writeSecret(c.want.files[key], made); err != nil { // first: a lost one can't be read back
+				return err
+			}
+			c.in[field] = made
+		}
+	}
+	if owner := c.want.owner; owner != "" {
+		c.in["owner_id"] = p.users[strings.ToLower(owner)]
+	}
+	method, path := http.MethodPut, c.path
+	if c.Action == "create" {
+		method, path = http.MethodPost, "/"+c.Noun
+	}
+	var answer application
+	if len(c.in) > 0 {
+		if _, err := p.Do(ctx, method, path, c.in, &answer); err != nil {
+			return err
+		}
+	}
+	if c.Noun == "user" {
+		p.users[strings.ToLower(c.Name)] = answer.ID
+	}
+	if !c.token {
+		return nil
+	}
+	if answer.Token == "" {
+		if _, err := p.Do(ctx, http.MethodPost, c.path+"/token", map[string]any{"grace": tokenGrace.String()}, &answer); err != nil {
+			return err
+		}
+	}
+	return writeSecret(c.want.files["token-file"], answer.Token)
+}
+
+// writeSecret writes a file of mode 0600, atomically and durably.
+func writeSecret(path, secret string) error {
+	dir, err := client.OpenSecrets(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Put(filepath.Base(path), secret), dir.Close())
+}
