@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"slipway/relay/internal/format"
 )
 
 // The bounds of reminders, which are Pushover's.
@@ -48,6 +50,25 @@ type Reminder struct {
 	To      string // a Matrix ID or a room that it turns to; "" for those whom the message mentions
 	Text    string
 	Expired bool // nobody has acknowledged the alert: the message says so
+}
+
+// Entry returns the entry of a reminder of message m: a reply in its thread that turns to somebody, or to those whom m mentions.
+func (r Reminder) Entry(m *Entry, at int64) Entry {
+	e := m.Follow(KindReply, at)
+	e.Place, e.Source, e.AcceptedAt = 0, SourceReminder, at
+	e.Content = Content{Body: r.Text, ContentType: format.Plain, Priority: m.Priority}
+	if strings.HasPrefix(r.To, "@") {
+		e.Mentions, e.Body = r.To, r.To+": "+r.Text
+	}
+	return e
+}
+
+// CopyTo returns the entry of a reminder as a copy of message m in another room.
+func (r Reminder) CopyTo(room int64, m *Entry, at int64) Entry {
+	e := r.Entry(m, at)
+	e.Room, e.Content, e.Thread = room, m.Content, ""
+	e.Note, e.Attachments = r.Text, ""
+	return e
 }
 
 // Remind decides on an alert whose time of the next reminder has come. gone reports that its message is not in the room and won't

@@ -42,6 +42,27 @@ type Alert struct {
 	AcknowledgedBy string // a Matrix ID, or a name
 }
 
+// Open reports whether there is an alert that isn't over.
+func (a *Alert) Open() bool { return a.MessageID != 0 && a.ClosedAt == 0 }
+
+// Reschedule gives delayed message t of the alert the content, the room and the time of message e, a later report of it. e becomes t.
+func (a *Alert) Reschedule(t, e *Entry, r Report) {
+	t.Revise(e.Content, e.AcceptedAt)
+	t.Room, t.QueuedAt, t.NextAt = e.Room, e.QueuedAt, e.NextAt
+	e.ID, a.MessageID = t.ID, t.ID
+	a.BeganAt, a.ChangedAt, a.ClosedAt, a.Times = e.QueuedAt, e.AcceptedAt, 0, 1
+	a.Priority, a.Said = e.Priority, r.Digest
+}
+
+// AlertOf returns the alert that message m of an application would have begun. ok is false if none can be about it: it is the relay's, or a
+// digest, which others are in too.
+func AlertOf(m *Entry, application int64) (a Alert, ok bool) {
+	if m.Kind != KindMessage || m.ApplicationID != application || m.Source == SourceRelay || m.Source == SourceDigest {
+		return a, false
+	}
+	return Alert{MessageID: m.ID, BeganAt: m.AcceptedAt, Times: 1, Priority: m.Priority}, true
+}
+
 // Report is a sender's statement about an alert.
 type Report struct {
 	Resolves bool   // it is over

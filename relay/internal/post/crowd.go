@@ -13,6 +13,18 @@ const (
 	CrowdWholeIfOpen       // of few: it goes on with the message of the group
 )
 
+// Skips reports whether a report in the group has no message and no edit: the message of the group has its words, or isn't needed. open
+// reports whether the alert is, group whether that of the group is, which matters for CrowdOneOfFew only.
+func (c Crowd) Skips(open, group bool) bool {
+	switch c {
+	case CrowdOneOfMany, CrowdWholeIfOpen:
+		return !open
+	case CrowdOneOfFew:
+		return !open && group
+	}
+	return false
+}
+
 // CrowdKey names the alert of a group; "" if the group has no name.
 func CrowdKey(group string) string {
 	if group == "" {
@@ -20,3 +32,6 @@ func CrowdKey(group string) string {
 	}
 	return "group:" + group
 }
+
+// GroupThread returns the beginning of the names of a group's threads. Each goes on with the time at which it began.
+func GroupThread(group string) string { return "group:" + group + ":" }

@@ -38,6 +38,9 @@ const Rendered = "application/json"
 // SourceRelay is the source of messages by the relay itself about an application.
 const SourceRelay = "relay"
 
+// SourceReminder is the source of reminders, which are replies.
+const SourceReminder = "reminder"
+
 // SourceDigest is the source of a message that collects others.
 const SourceDigest = "digest"
 

@@ -86,14 +86,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 			return nil, err
 		}
 		hideJoined(&e.Content, r.Token)
-		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Report: reportOf(r, &e), Lifecycle: post.Lifecycle(row.Lifecycle), Names: r.Names, Crowd: r.Crowd, CrowdKey: post.CrowdKey(r.Group)}
-		if row.GroupThreads && r.Thread == "" {
-			stored[i].Group = r.Group
-		}
-		if row.Digest > 0 && collects(stored[i]) {
-			_, text := format.Body(e.ContentType, e.Body)
-			stored[i].Window, stored[i].Topic, stored[i].Line = row.Digest, r.Topic, post.DigestLine(e.Title, text)
-		}
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Relate: relate(row, r, &e)}
 		if isQuiet(row, &e) {
 			stored[i].Entry.Mentions = format.Nobody
 		}

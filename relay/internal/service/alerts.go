@@ -108,7 +108,7 @@ func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64)
 		by = app.Row().Name
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		changed, err := tx.Acknowledge(id, by, time.Now().UnixMilli())
+		changed, err := acknowledge(tx, id, by)
 		if err == nil && !changed {
 			err = refusal.Conflict("", "The message has no open alert, or the alert is already acknowledged.")
 		}
@@ -129,7 +129,7 @@ func (s *Intake) StopReminding(ctx context.Context, v account.Principal, id int6
 	case a == nil:
 		return refusal.NotFound("message")
 	}
-	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.StopReminding(id, time.Now().UnixMilli()) }); err != nil {
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return stopReminding(tx, id) }); err != nil {
 		return refusal.Unwritable(err)
 	}
 	return nil

@@ -3,6 +3,9 @@ package service
 import (
 	"context"
 	"time"
+
+	"slipway/relay/internal/post"
+	"slipway/relay/internal/store"
 )
 
 // Term is term, for a test.
@@ -18,4 +21,11 @@ func (s *Service) MaySend() bool { return s.lease.Valid() }
 func (s *Service) WatchOnce(ctx context.Context, blind time.Duration) error {
 	w := &watcher{s: s, looked: time.Now().Add(-blind), late: map[int64]int64{}}
 	return w.look(ctx)
+}
+
+// StoreEdit stores an edit without asking first whether its message may be edited. It reports whether that was withdrawn.
+func (s *Service) StoreEdit(ctx context.Context, e post.Entry) (gone bool, err error) {
+	a := &store.Accept{Entry: e, Relate: edit}
+	err = s.store.Accept(ctx, a)
+	return a.Gone, err
 }

@@ -163,10 +163,10 @@ func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (pos
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		if v.ApplicationID != 0 {
-			switch several, err := tx.CollectsSeveral(id); {
+			switch m, err := tx.Entry(id); {
 			case err != nil:
 				return err
-			case several:
+			case m.Source == post.SourceDigest && post.DigestsSeveral(m.Title):
 				return errDigest
 			}
 		}

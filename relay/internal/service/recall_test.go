@@ -86,3 +86,31 @@ func TestRedeliverBringsTheNextAttemptForward(t *testing.T) {
 		})
 	}
 }
+
+// What was withdrawn, or is gone, is not edited, whatever the intake has seen of it a moment before.
+func TestEdit_WithdrawnMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		id := r.Post(app.Token, "secret")
+		m := r.Await(id, post.StateSent)
+		edit := post.Entry{Kind: post.KindEdit, Origin: m.Origin, QueuedAt: m.QueuedAt, Content: post.Content{Body: "another"}}
+		edit.Target = id
+		if gone, err := r.StoreEdit(ctx, edit); err != nil || gone {
+			t.Errorf("before: gone is %v, %v", gone, err)
+		}
+		r.Drained()
+		r.Withdraw(id)
+		for _, target := range []int64{id, id + 1000} {
+			edit.Target = target
+			if gone, err := r.StoreEdit(ctx, edit); err != nil || !gone {
+				t.Errorf("an edit of %d: gone is %v, %v", target, gone, err)
+			}
+		}
+		r.Drained()
+		if got := r.HS.Bodies("!a:hs"); slices.Contains(got, "another") {
+			t.Errorf("the room has %q", got)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,7 +25,7 @@ func (s *Service) remind(ctx context.Context) {
 		every = remindEvery
 	}
 	for {
-		delayed, err := whenDue(ctx, s.store.NextDelayed, s.store.ReleaseDelayed)
+		delayed, err := whenDue(ctx, s.store.NextDelayed, s.releaseDelayed)
 		reminder, err2 := whenDue(ctx, s.store.NextReminder, s.remindNow)
 		wait := min(every, reminder, delayed)
 		if err = errors.Join(err, err2); err != nil && ctx.Err() == nil && !failing {
@@ -80,7 +81,146 @@ func (s *Service) remindNow(ctx context.Context, now int64) error {
 			}
 		}
 	}
-	return s.store.Remind(ctx, now)
+	return s.store.Lead(ctx, func(tx *store.Tx) error {
+		due, err := tx.DueAlerts(now)
+		for _, id := range due {
+			err = errors.Join(err, addReminder(tx, id, now))
+		}
+		return err
+	})
+}
+
+// addReminder adds the reminder of an alert, and stores the time of the next one.
+func addReminder(tx *store.Tx, message, now int64) error {
+	a, m, err := tx.AlertOf(message)
+	if err != nil {
+		return err
+	}
+	shown, err := shown(tx, &m, m.Room)
+	if err != nil {
+		return err
+	}
+	waiting, err := tx.Reminders(message)
+	if err != nil {
+		return err
+	}
+	app, err := tx.Application(m.ApplicationID)
+	if err != nil {
+		return err
+	}
+	may, err := tx.MaySend(app.ID, m.Room)
+	if err != nil {
+		return err
+	}
+	escalation := post.Escalation{After: app.EscalateAfter, To: strings.Fields(app.EscalateTo)}
+	a, r := post.Remind(a, !shown || !may, m.State.Pending() || len(waiting) > 0, escalation, now)
+	switch {
+	case r.Send:
+		err = insertReminder(tx, r, &m, &app, now)
+	case r.Expired:
+		err = annotate(tx, &m, a.Unacknowledged(), now)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.SaveAlert(a)
+}
+
+// insertReminder adds a reminder: a reply in the thread of a message, or a copy of it in another room.
+func insertReminder(tx *store.Tx, r post.Reminder, m *post.Entry, app *store.Application, now int64) error {
+	e := r.Entry(m, now)
+	if r.To != "" && !strings.HasPrefix(r.To, "@") {
+		room, err := tx.RoomOf(app.OwnerID, r.To)
+		if err != nil {
+			return err
+		}
+		may, err := tx.MaySend(app.ID, room)
+		if err != nil {
+			return err
+		}
+		if may && room != m.Room {
+			e = r.CopyTo(room, m, now)
+		}
+	}
+	return tx.Insert(&e)
+}
+
+// annotate gives a message another note.
+func annotate(tx *store.Tx, m *post.Entry, note string, now int64) error {
+	if m.Note == note {
+		return nil
+	}
+	followUps, err := tx.FollowUps(m.ID)
+	if err != nil {
+		return err
+	}
+	e, a := post.Annotate(m, note, followUps, now)
+	return saveAmendment(tx, a, &e)
+}
+
+// releaseDelayed makes delayed entries that are due ordinary ones, and gives up those whose application may not send to their room any
+// more.
+func (s *Service) releaseDelayed(ctx context.Context, now int64) error {
+	return s.store.Lead(ctx, func(tx *store.Tx) error {
+		due, err := tx.DueDelayed(now)
+		for _, id := range due {
+			err = errors.Join(err, release(tx, id, now))
+		}
+		return err
+	})
+}
+
+func release(tx *store.Tx, id, now int64) error {
+	e, err := tx.Entry(id)
+	if err != nil {
+		return err
+	}
+	may, err := tx.MaySend(e.ApplicationID, e.Room)
+	if err != nil {
+		return err
+	}
+	fact := post.Fact(post.Due{})
+	if !may {
+		fact = post.Barred{}
+	}
+	_, err = tx.Step(e, fact, now)
+	return err
+}
+
+// acknowledge records that by acknowledged the alert of a message and withdraws its waiting reminders. It reports whether
+// the alert was open and not yet acknowledged.
+func acknowledge(tx *store.Tx, message int64, by string) (changed bool, err error) {
+	now := time.Now().UnixMilli()
+	a, m, err := tx.AlertOf(message)
+	if store.IsMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if a, changed = post.Acknowledge(a, by, now); !changed {
+		return false, nil
+	}
+	return true, errors.Join(annotate(tx, &m, a.Standing(), now), withdrawReminders(tx, message, now), tx.SaveAlert(a))
+}
+
+// stopReminding ends the reminders of a message that nobody has acknowledged.
+func stopReminding(tx *store.Tx, message int64) error {
+	now := time.Now().UnixMilli()
+	a, _, err := tx.AlertOf(message)
+	if err != nil {
+		return err
+	}
+	return errors.Join(withdrawReminders(tx, message, now), tx.SaveAlert(post.StopReminders(a, now)))
+}
+
+func withdrawReminders(tx *store.Tx, message, now int64) error {
+	waiting, err := tx.Reminders(message)
+	for _, r := range waiting {
+		_, failed := tx.Step(r, post.Needless{}, now)
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // acknowledged records that a member of a room has acknowledged an alert.
@@ -96,7 +236,7 @@ func (s *Service) acknowledged(ctx context.Context, e matrix.Reaction) error {
 		return err
 	}
 	return s.store.Lead(ctx, func(tx *store.Tx) error {
-		_, err := tx.Acknowledge(id, post.Clean(e.Sender), time.Now().UnixMilli())
+		_, err := acknowledge(tx, id, post.Clean(e.Sender))
 		return err
 	})
 }

@@ -19,23 +19,15 @@ type Accept struct {
 	Entry post.Entry // gets its id
 	Key   *Key       // nil without one
 
-	Report    *post.Report   // what the message says of the alert that has the entry's key; nil if it is about none
-	Lifecycle post.Lifecycle // of the application
-	Names     int64          // the message that the entry's key is the number of; 0 for none
-	Crowd     post.Crowd     // the part in a group of many alerts
-	CrowdKey  string         // of the alert that stands for the group
-	Group     string         // of alerts that share a thread as long as one of them is open; "" for none
-
-	Window int64  // in milliseconds: within it the message is collected with others; 0 means it is sent
-	Topic  string // of the digest that may collect it; "" for the one of the application
-	Line   string // that stands for it in a digest
+	// Relate stores a message that may concern an earlier one, in place of inserting Entry; nil inserts it. It runs in the transaction,
+	// perhaps more than once, and sets Replay, Gone or Skipped if it stores no message.
+	Relate func(tx *Tx, a *Accept) error
 
 	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored
 	Gone     bool // the message to edit was withdrawn: nothing was stored
-	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
-	Altered  bool // it changes another entry
 	Skipped  bool // the message of its group says it
+	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
 
 	given *post.Entry // Entry as it came
 }
@@ -59,12 +51,12 @@ func (s *Store) Accept(ctx context.Context, messages ...*Accept) error {
 }
 
 // storeAccepted gives the messages their ids and writes them.
-func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
+func (tx *Tx) storeAccepted(requests []*request) error {
 	var fresh []*Accept
 	for _, r := range requests {
 		for _, a := range r.accept {
 			a.begin()
-			if err := w.takeKey(ctx, a); err != nil {
+			if err := tx.takeKey(a); err != nil {
 				return err
 			}
 			if a.stored() {
@@ -75,34 +67,34 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	if len(fresh) > 0 {
 		fresh[0].Batch = len(fresh)
 	}
-	if err := w.insertFresh(ctx, fresh); err != nil {
+	if err := tx.insertFresh(fresh); err != nil {
 		return err
 	}
 	for _, a := range fresh {
 		if a.Key == nil {
 			continue
 		}
-		if _, err := w.sql.nameKey.ExecContext(ctx, a.Entry.MessageID(), a.Entry.ApplicationID, a.Key.Key); err != nil {
+		if _, err := tx.sql.nameKey.ExecContext(tx.ctx, a.Entry.MessageID(), a.Entry.ApplicationID, a.Key.Key); err != nil {
 			return err
 		}
 	}
-	return w.nameReplays(ctx, requests)
+	return tx.nameReplays(requests)
 }
 
 // begin resets the outcome of an attempt that failed.
 func (a *Accept) begin() {
 	if a.given != nil {
 		a.Entry = *a.given
-	} else if a.related() {
+	} else if a.Relate != nil {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Gone, a.Batch, a.Altered, a.Skipped, a.Entry.State = false, false, false, 0, false, false, post.StateQueued
+	a.Replay, a.Conflict, a.Gone, a.Skipped, a.Batch, a.Entry.State = false, false, false, false, 0, post.StateQueued
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
 // reader of a room never sees a message before an earlier one.
-func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
+func (tx *Tx) insertFresh(all []*Accept) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -110,37 +102,37 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 	for i, a := range all {
 		rooms[i] = a.Entry.Room
 	}
-	if err := w.d.lock(ctx, w.sql.conn, "rooms", rooms); err != nil {
+	if err := tx.sql.d.lock(tx.ctx, tx.sql.conn, "rooms", rooms); err != nil {
 		return err
 	}
 	var entries []*post.Entry
 	for _, a := range all {
-		if !a.related() {
+		if a.Relate == nil {
 			entries = append(entries, &a.Entry)
 			continue
 		}
-		if err := w.sql.insertEntries(ctx, entries...); err != nil { // one of them may be the target
+		if err := tx.sql.insertEntries(tx.ctx, entries...); err != nil { // one of them may be the target
 			return err
 		}
 		entries = nil
-		if err := (&Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}).relate(a); err != nil {
+		if err := a.Relate(tx, a); err != nil {
 			return err
 		}
 	}
-	if err := w.sql.insertEntries(ctx, entries...); err != nil {
+	if err := tx.sql.insertEntries(tx.ctx, entries...); err != nil {
 		return err
 	}
-	return w.keepAttachments(ctx, all)
+	return tx.keepAttachments(all)
 }
 
 // nameReplays gives the id to repetitions that arrived together with the first request: it had none when its key was taken.
-func (w *writer) nameReplays(ctx context.Context, requests []*request) error {
+func (tx *Tx) nameReplays(requests []*request) error {
 	for _, r := range requests {
 		for _, a := range r.accept {
 			if a.stored() || a.Gone || a.Skipped || a.Entry.ID != 0 {
 				continue
 			}
-			if _, err := w.readKey(ctx, a); err != nil {
+			if _, err := tx.readKey(a); err != nil {
 				return err
 			}
 		}
@@ -149,28 +141,28 @@ func (w *writer) nameReplays(ctx context.Context, requests []*request) error {
 }
 
 // takeKey takes a message's key, or answers from what the key stands for already.
-func (w *writer) takeKey(ctx context.Context, a *Accept) error {
+func (tx *Tx) takeKey(a *Accept) error {
 	if a.Key == nil {
 		return nil
 	}
 	e := &a.Entry
-	r, err := w.sql.takeKey.ExecContext(ctx, e.ApplicationID, a.Key.Key, a.Key.Hash, e.Priority, e.AcceptedAt)
+	r, err := tx.sql.takeKey.ExecContext(tx.ctx, e.ApplicationID, a.Key.Key, a.Key.Hash, e.Priority, e.AcceptedAt)
 	if err != nil {
 		return err
 	}
 	if n, err := r.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	hash, err := w.readKey(ctx, a)
+	hash, err := tx.readKey(a)
 	a.Replay = bytes.Equal(hash, a.Key.Hash)
 	a.Conflict = !a.Replay
 	return err
 }
 
 // readKey takes over what is stored of the first request under a key, and returns the hash of that.
-func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error) {
+func (tx *Tx) readKey(a *Accept) (hash []byte, err error) {
 	e := &a.Entry
-	err = w.sql.key.QueryRowContext(ctx, e.ApplicationID, a.Key.Key).Scan(&hash, &e.ID, &e.Priority, &e.AcceptedAt)
+	err = tx.sql.key.QueryRowContext(tx.ctx, e.ApplicationID, a.Key.Key).Scan(&hash, &e.ID, &e.Priority, &e.AcceptedAt)
 	return hash, err
 }
 

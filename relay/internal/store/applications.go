@@ -7,6 +7,11 @@ func (s *Store) Applications(ctx context.Context) (all []Application, err error)
 	return all, s.rows.WithContext(ctx).Where("deleted_at = 0").Order("id").Find(&all).Error
 }
 
+// Application returns an application; one without ID if there is none.
+func (tx *Tx) Application(id int64) (a Application, err error) {
+	return a, tx.db.Where("id = ?", id).Limit(1).Find(&a).Error
+}
+
 // CreateApplication stores an application, which gets its id.
 func (tx *Tx) CreateApplication(a *Application) error {
 	return tx.accounts().Create(a).Error

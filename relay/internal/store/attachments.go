@@ -54,7 +54,7 @@ func (s *Store) DropAttachments(ctx context.Context, ids []int64) error {
 }
 
 // keepAttachments makes the attachments of messages theirs.
-func (w *writer) keepAttachments(ctx context.Context, all []*Accept) error {
+func (tx *Tx) keepAttachments(all []*Accept) error {
 	for _, a := range all {
 		if a.Entry.Attachments == "" || !a.stored() { // an alert's report that says nothing new
 			continue
@@ -63,7 +63,7 @@ func (w *writer) keepAttachments(ctx context.Context, all []*Accept) error {
 		for _, file := range post.DecodeAttachments(a.Entry.Attachments) {
 			ids = append(ids, file.ID)
 		}
-		if err := w.rows.WithContext(ctx).Exec(`UPDATE attachments SET message_id = ? WHERE message_id = 0 AND id IN ?`, a.Entry.MessageID(), ids).Error; err != nil {
+		if err := tx.exec(`UPDATE attachments SET message_id = ? WHERE message_id = 0 AND id IN ?`, a.Entry.MessageID(), ids); err != nil {
 			return err
 		}
 	}

@@ -19,8 +19,14 @@ type Tx struct {
 	w       *writer
 	changes []Change
 	final   []int64 // messages that are final now
+	counts  counts  // what happened to messages
+	timed   bool    // what waits for a time may be due earlier
 
 	revision int64 // of users and applications that it has written; 0 if they are unchanged
+}
+
+func (w *writer) newTx(ctx context.Context) *Tx {
+	return &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w, counts: counts{}}
 }
 
 // batch is what goes into one commit.
@@ -30,7 +36,7 @@ type batch struct {
 	number   int64 // of the last outcome
 	settles  bool  // it holds what results must come before
 	failed   bool  // the outcomes could not be stored and are put back
-	txs      []*Tx // of the changes
+	txs      []*Tx // of the entries, and of each change
 }
 
 // add takes a request in, unless it was taken back.
@@ -134,11 +140,12 @@ func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 }
 
 func (w *writer) store(ctx context.Context, b *batch) error {
-	b.txs = b.txs[:0]
-	if err := w.storeOutcomes(ctx, b.outcomes); err != nil {
+	tx := w.newTx(ctx)
+	b.txs = append(b.txs[:0], tx)
+	if err := tx.storeOutcomes(b.outcomes); err != nil {
 		return errors.Join(errOutcomes, err)
 	}
-	if err := w.storeAccepted(ctx, b.requests); err != nil {
+	if err := tx.storeAccepted(b.requests); err != nil {
 		return fmt.Errorf("store messages: %w", err)
 	}
 	for _, r := range b.requests {
@@ -157,8 +164,7 @@ func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
-	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}
-	revision := w.revision
+	tx, revision := w.newTx(ctx), w.revision
 	if r.err = run(r.change, tx); r.err == nil {
 		b.txs = append(b.txs, tx)
 	} else {

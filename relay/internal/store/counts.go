@@ -38,16 +38,28 @@ func (b *batch) counts() counts {
 			}
 		}
 	}
-	for _, o := range b.outcomes {
-		switch e := &o.Entry; {
-		case !o.counts:
-		case e.State == post.StateSent:
-			c.at(e.ApplicationID, o.At).sent++
-		case e.State == post.StateDead:
-			c.at(e.ApplicationID, o.At).dead++
+	for _, tx := range b.txs {
+		for k, n := range tx.counts {
+			if c[k] == nil {
+				c[k] = &count{}
+			}
+			c[k].sent, c[k].dead = c[k].sent+n.sent, c[k].dead+n.dead
 		}
 	}
 	return c
+}
+
+// count counts a message that became sent or dead, if the effects of that ask for it.
+func (tx *Tx) count(e *post.Entry, effects []post.Effect, at int64) {
+	if !slices.Contains(effects, post.Effect(post.Count{})) {
+		return
+	}
+	switch e.State {
+	case post.StateSent:
+		tx.counts.at(e.ApplicationID, at).sent++
+	case post.StateDead:
+		tx.counts.at(e.ApplicationID, at).dead++
+	}
 }
 
 var (

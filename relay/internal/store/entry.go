@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -85,15 +86,41 @@ var (
 	outcomeText = `UPDATE outbox SET ` + stepColumns.assignments() + ` WHERE id = ? AND state = ? AND attempts = ? AND revised_at = ?`
 )
 
-// loadEntry returns an entry and keeps others from changing it until the transaction ends.
-func (tx *Tx) loadEntry(id int64) (e post.Entry, err error) {
+// Entry returns an entry and keeps others from changing it until the transaction ends. If there is none, [IsMissing] is true for the error.
+func (tx *Tx) Entry(id int64) (e post.Entry, err error) {
 	return e, tx.db.Clauses(forUpdate).Table("outbox").Where("id = ?", id).Take(&e).Error
 }
 
 // forUpdate keeps other relays from changing the rows of a query until the transaction ends. With SQLite there are none.
 var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
-// followUps returns the entries that have a message as their target.
-func (tx *Tx) followUps(id int64) (all []post.Entry, err error) {
+// FollowUps returns the entries that have a message as their target, in order.
+func (tx *Tx) FollowUps(id int64) (all []post.Entry, err error) {
 	return all, tx.db.Table("outbox").Where("target > 0 AND target = ?", id).Order("id").Find(&all).Error
+}
+
+// Removing reports whether the event of a message was or will be removed from its room.
+func (tx *Tx) Removing(message int64) (yes bool, err error) {
+	return yes, tx.db.Raw(`SELECT EXISTS (SELECT 1 FROM outbox WHERE target = ? AND target > 0 AND kind = ?)`, message, post.KindRedaction).Scan(&yes).Error
+}
+
+// Insert stores new entries, which get their IDs.
+func (tx *Tx) Insert(entries ...*post.Entry) error {
+	for _, e := range entries {
+		tx.changed(e.Room, Added)
+		tx.timed = tx.timed || e.NextAt != 0
+	}
+	return tx.sql.insertEntries(tx.ctx, entries...)
+}
+
+// SaveContent stores the content of an entry.
+func (tx *Tx) SaveContent(e *post.Entry) error {
+	tx.changed(e.Room, Altered)
+	return tx.exec(contentText, append(editColumns.of(e), e.ID)...)
+}
+
+// Reschedule stores the content, the room and the time of a delayed entry.
+func (tx *Tx) Reschedule(e *post.Entry) error {
+	tx.timed = true
+	return errors.Join(tx.SaveContent(e), tx.exec(`UPDATE outbox SET room = ?, queued_at = ?, next_at = ? WHERE id = ?`, e.Room, e.QueuedAt, e.NextAt, e.ID))
 }

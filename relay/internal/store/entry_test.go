@@ -58,7 +58,7 @@ func fillColumns(t *testing.T, e *post.Entry, all entryColumns, except ...string
 func load(t *testing.T, s *Store, id int64) (e post.Entry) {
 	t.Helper()
 	update(t, s, func(tx *Tx) (err error) {
-		e, err = tx.loadEntry(id)
+		e, err = tx.Entry(id)
 		return err
 	})
 	return e

@@ -33,21 +33,17 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 		if err != nil {
 			return err
 		}
-		n := counts{}
 		for _, e := range all {
-			effects, err := tx.step(e, post.Expired{Reason: reason}, now)
+			now, err := tx.Step(e, post.Expired{Reason: reason}, now)
 			if err != nil {
 				return err
 			}
 			entries++
-			if counted(effects) {
+			if now.Kind == post.KindMessage && now.State == post.StateDead {
 				dead++
-				n.at(e.ApplicationID, now).dead++
-				tx.final = append(tx.final, e.ID)
 			}
 		}
-		tx.changed(room, Altered)
-		return tx.sql.storeCounts(tx.ctx, n)
+		return nil
 	})
 	return entries, dead, err
 }

@@ -146,18 +146,14 @@ func (f *feed) complain(err error) {
 func (f *feed) announce(b *batch) {
 	var changes []Change
 	var final []int64
-	timed := len(b.txs) > 0
+	timed := false
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if !a.stored() {
 				continue
 			}
-			timed = timed || a.Entry.NextAt != 0 || a.Report != nil
-			c := Change{Room: a.Entry.Room}
-			if a.Altered {
-				c.Kind = Altered
-			}
-			changes = append(changes, c)
+			timed = timed || a.Entry.NextAt != 0
+			changes = append(changes, Change{Room: a.Entry.Room})
 			f.depth.add(1)
 			f.depthBy.add(a.Entry.ApplicationID, 1)
 		}
@@ -165,6 +161,7 @@ func (f *feed) announce(b *batch) {
 	for _, tx := range b.txs {
 		changes = append(changes, tx.changes...)
 		final = append(final, tx.final...)
+		timed = timed || tx.timed
 	}
 	for _, o := range b.outcomes {
 		if o.dropped || o.Spreads() { // where it was dropped a removal may have been added

@@ -35,21 +35,19 @@ func (s *Store) leadSince(ctx context.Context, epoch int64, change func(tx *Tx) 
 }
 
 // storeOutcomes writes results, unless they were found out under a lease that another relay has now.
-func (w *writer) storeOutcomes(ctx context.Context, all []*Outcome) error {
-	held := true
-	if w.member.Shared() && len(all) > 0 {
+func (tx *Tx) storeOutcomes(all []*Outcome) error {
+	held, member := true, tx.w.member
+	if member.Shared() && len(all) > 0 {
 		var err error
-		if held, err = lease.Fence(ctx, w.sql.conn, w.member.Epoch()); err != nil {
+		if held, err = lease.Fence(tx.ctx, tx.sql.conn, member.Epoch()); err != nil {
 			return err
 		}
 	}
 	ours := make([]*Outcome, 0, len(all))
 	for _, o := range all {
-		if o.dropped = !held || w.member.Shared() && o.epoch != w.member.Epoch(); o.dropped {
-			o.counts = false
-		} else {
+		if o.dropped = !held || member.Shared() && o.epoch != member.Epoch(); !o.dropped {
 			ours = append(ours, o)
 		}
 	}
-	return w.storeEach(ctx, ours)
+	return tx.storeEach(ours)
 }

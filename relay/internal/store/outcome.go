@@ -21,7 +21,6 @@ type Outcome struct {
 
 	epoch   int64 // of the lease under which it was found out
 	dropped bool  // the entry is gone or was changed by somebody else
-	counts  bool  // a message became sent or dead
 }
 
 // NewOutcome takes the step that a fact means for an entry.
@@ -51,7 +50,7 @@ func (s *Store) Committed() int64 { return s.w.committed.Load() }
 func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{settle: true}) }
 
 // storeEach writes results in their order, those of messages that were sent together.
-func (w *writer) storeEach(ctx context.Context, all []*Outcome) error {
+func (tx *Tx) storeEach(all []*Outcome) error {
 	for len(all) > 0 {
 		n := slices.IndexFunc(all, func(o *Outcome) bool { return !o.plain() })
 		if n < 0 {
@@ -59,9 +58,9 @@ func (w *writer) storeEach(ctx context.Context, all []*Outcome) error {
 		}
 		var err error
 		if n > 0 {
-			err = w.storeSent(ctx, all[:n])
+			err = tx.storeSent(all[:n])
 		} else {
-			n, err = 1, w.storeOutcome(ctx, all[0])
+			n, err = 1, tx.storeOutcome(all[0])
 		}
 		if err != nil {
 			return err
@@ -105,25 +104,26 @@ var sentText = many{
 }
 
 // storeSent writes results that are plain. One whose entry was changed meanwhile is stored by itself.
-func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
+func (tx *Tx) storeSent(all []*Outcome) error {
 	rows, stored := make([][]any, len(all)), make(map[int64]bool, len(all))
 	for i, o := range all {
-		o.dropped, o.counts = false, counted(o.Effects)
+		o.dropped = false
 		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, post.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts, o.Was.RevisedAt, o.Entry.Root} // PostgreSQL takes no NUL
 	}
-	err := w.sql.query(ctx, w.sql.sent, rows, func(r *sql.Rows) error {
+	err := tx.sql.query(tx.ctx, tx.sql.sent, rows, func(r *sql.Rows) error {
 		var id int64
 		err := r.Scan(&id)
 		stored[id] = true
 		return err
 	})
-	if err != nil || len(stored) == len(all) {
+	if err != nil {
 		return err
 	}
 	for _, o := range all {
 		if stored[o.Entry.ID] {
 			delete(stored, o.Entry.ID) // a second result of the same entry finds it final
-		} else if err := w.storeOutcome(ctx, o); err != nil {
+			tx.count(&o.Entry, o.Effects, o.At)
+		} else if err := tx.storeOutcome(o); err != nil {
 			return err
 		}
 	}
@@ -131,11 +131,10 @@ func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
 }
 
 // storeOutcome saves what a step made of an entry. If somebody has changed the entry meanwhile, the step is taken again.
-func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
-	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}
-	o.dropped, o.counts = false, counted(o.Effects)
+func (tx *Tx) storeOutcome(o *Outcome) error {
+	o.dropped = false
 	if o.Entry.Target > 0 { // its message may be withdrawn elsewhere at this moment, with all that follows it
-		if err := w.d.lock(ctx, w.sql.conn, "outbox", []int64{o.Entry.Target}); err != nil {
+		if err := tx.sql.d.lock(tx.ctx, tx.sql.conn, "outbox", []int64{o.Entry.Target}); err != nil {
 			return err
 		}
 	}
@@ -144,39 +143,35 @@ func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
 		return err
 	}
 	if saved {
+		tx.count(&o.Entry, o.Effects, o.At)
 		return tx.spread(&o.Entry, o.Others, o.Effects, o.At)
 	}
-	o.dropped, o.counts = true, false
-	now, err := tx.loadEntry(o.Entry.ID)
+	o.dropped = true
+	now, err := tx.Entry(o.Entry.ID)
 	if IsMissing(err) || err == nil && now.Version() == o.Entry.Version() { // the answer to an earlier commit was lost
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	effects, err := tx.step(now, o.Fact, o.At)
-	o.counts = counted(effects)
+	_, err = tx.Step(now, o.Fact, o.At)
 	return err
 }
 
-// counted reports whether the effects ask for counting.
-func counted(effects []post.Effect) bool {
-	for _, e := range effects {
-		if _, ok := e.(post.Count); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// step takes a step with an entry that was loaded in the transaction. It has no effects if the entry was changed since.
-func (tx *Tx) step(e post.Entry, f post.Fact, at int64) ([]post.Effect, error) {
+// Step takes a step with an entry that was loaded in the transaction, and returns what it made of that. It has no effects if the entry
+// was changed since.
+func (tx *Tx) Step(e post.Entry, f post.Fact, at int64) (post.Entry, error) {
 	was := e.Version()
-	e, others, effects := post.Step(e, f, at)
-	if saved, err := tx.saveEntry(&e, was); !saved || err != nil {
-		return nil, err
+	now, others, effects := post.Step(e, f, at)
+	if saved, err := tx.saveEntry(&now, was); !saved || err != nil {
+		return e, err
 	}
-	return effects, tx.spread(&e, others, effects, at)
+	tx.changed(now.Room, Altered)
+	if !now.State.Pending() {
+		tx.final = append(tx.final, now.MessageID())
+	}
+	tx.count(&now, effects, at)
+	return now, tx.spread(&now, others, effects, at)
 }
 
 // spread saves what a step made besides its entry.
@@ -209,16 +204,16 @@ func (tx *Tx) spread(e *post.Entry, others []post.Entry, effects []post.Effect, 
 
 // tell applies a fact that comes from a follow-up to a message, unless that is gone.
 func (tx *Tx) tell(id int64, f post.Fact, at int64) error {
-	target, err := tx.loadEntry(id)
+	target, err := tx.Entry(id)
 	if IsMissing(err) {
 		return nil
 	}
 	if refused, ok := f.(post.PartRefused); ok && err == nil {
-		refused.FollowUps, err = tx.followUps(id)
+		refused.FollowUps, err = tx.FollowUps(id)
 		f = refused
 	}
 	if err == nil {
-		_, err = tx.step(target, f, at)
+		_, err = tx.Step(target, f, at)
 	}
 	return err
 }

@@ -29,8 +29,8 @@ func (s *Store) MaySend(ctx context.Context, application, room int64) (bool, err
 	return maySend(s.rows.WithContext(ctx), application, room)
 }
 
-// maySend is [Store.MaySend] within a transaction.
-func (tx *Tx) maySend(application, room int64) (bool, error) {
+// MaySend is [Store.MaySend] within a transaction.
+func (tx *Tx) MaySend(application, room int64) (bool, error) {
 	return maySend(tx.db, application, room)
 }
 

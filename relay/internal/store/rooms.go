@@ -65,6 +65,12 @@ func (tx *Tx) RoomAt(address string) (Room, error) {
 	return r, err
 }
 
+// RoomOf returns the ID of a room with an address or an ID at the homeserver that applications of an owner send to; 0 if there is none.
+func (tx *Tx) RoomOf(owner int64, address string) (room int64, err error) {
+	return room, tx.db.Raw(`SELECT r.id FROM rooms r JOIN applications b ON b.room_id = r.id WHERE b.owner_id = ? AND b.deleted_at = 0 AND (r.address = ? OR r.room_id = ?)
+		ORDER BY r.id LIMIT 1`, owner, address, address).Scan(&room).Error
+}
+
 // RoomsToMake returns the rooms that the bot is to make and an application needs.
 func (s *Store) RoomsToMake(ctx context.Context) (all []Room, err error) {
 	return all, s.rows.WithContext(ctx).Where("room_id = '' AND address LIKE ? AND id IN (SELECT room_id FROM applications WHERE deleted_at = 0)", roomToMake+"%").

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+
+	"slipway/relay/internal/post"
+)
+
+// ThreadRoot returns the event that begins a thread in a room; "" if there is none. It is taken from the newest message of the thread
+// with an id below before that was sent after a time, or from the message before itself if that is a reply.
+func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string, room, before, after int64) (eventID string, err error) {
+	err = s.queryRow(ctx, `SELECT coalesce((SELECT CASE WHEN root <> '' THEN root ELSE event_id END FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
+		AND kind`+isMessage+` AND room = ? AND (id < ? OR id = ? AND root <> '') AND state = `+isSent+` AND final_at > ? ORDER BY id DESC LIMIT 1), '')`,
+		application, thread, room, before, before, after).Scan(&eventID)
+	return eventID, err
+}
+
+// LatestInThread returns the newest event before an entry that is in its thread, or that answers the same message; "" if none was sent
+// after a time.
+func (s *Store) LatestInThread(ctx context.Context, e *post.Entry, after int64) (eventID string, err error) {
+	const rest = ` AND room = ? AND id < ? AND event_id <> '' AND final_at > ? ORDER BY id DESC LIMIT 1), '')`
+	if e.Thread == "" {
+		err = s.queryRow(ctx, `SELECT coalesce((SELECT event_id FROM outbox WHERE target = ? AND target > 0 AND kind = `+number(post.KindReply)+` AND state = `+isSent+rest,
+			e.Target, e.Room, e.ID, after).Scan(&eventID)
+		return eventID, err
+	}
+	err = s.queryRow(ctx, `SELECT coalesce((SELECT event_id FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
+		AND kind`+among(post.KindMessage, post.KindReply)+` AND state = `+isSent+rest, e.ApplicationID, e.Thread, e.Room, e.ID, after).Scan(&eventID)
+	return eventID, err
+}
+
+// GroupThread returns the thread in the room of e whose name begins with prefix and of whose alerts one is open, or was closed since;
+// "" if there is none.
+func (tx *Tx) GroupThread(e *post.Entry, prefix string, since int64) (thread string, err error) {
+	return thread, tx.db.Raw(`SELECT o.thread FROM alerts a JOIN outbox o ON o.id = a.message_id WHERE a.application_id = ? AND o.room = ? AND o.thread LIKE ?
+		AND (a.closed_at = 0 OR a.closed_at >= ?) ORDER BY a.message_id DESC LIMIT 1`, e.ApplicationID, e.Room, prefix+"%", since).Scan(&thread).Error
+}
+
+// History returns what followed a message in its room: edits and replies, in order.
+func (s *Store) History(ctx context.Context, message int64, limit int) (all []post.Entry, err error) {
+	return all, s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []post.Kind{post.KindEdit, post.KindReply}).
+		Order("id").Limit(limit).Find(&all).Error
+}
