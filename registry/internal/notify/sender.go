@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"slipway/registry/internal/retryafter"
 )
 
 // Limits of an answer, in bytes and characters, and of its Retry-After.
@@ -108,7 +110,7 @@ func (s *sender) send(ctx context.Context, body []byte) (status int, err error) 
 		}
 	}
 	return resp.StatusCode, &failure{
-		reason: reasonStatus, status: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+		reason: reasonStatus, status: resp.StatusCode, retryAfter: retryafter.Wait(resp.Header, time.Now(), maxRetryAfter),
 		text: "answered " + statusText(resp.StatusCode) + excerpt(answer),
 	}
 }
@@ -180,15 +182,4 @@ func excerpt(answer []byte) string {
 		return ""
 	}
 	return fmt.Sprintf(": %.*q", maxExcerpt, strings.Join(words, " "))
-}
-
-// retryAfter reads seconds or a date (RFC 9110, 10.2.3); 0 if it is neither.
-func retryAfter(value string, now time.Time) time.Duration {
-	var wait time.Duration
-	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-		wait = time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }

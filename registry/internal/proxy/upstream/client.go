@@ -245,38 +245,21 @@ func (c *Client) at(path string) *url.URL {
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
+	var resp *http.Response
+	var err error
 	if c.opts.Credentials == nil {
-		return c.pingAnonymously(ctx)
+		resp, err = c.send(ctx, http.MethodGet, c.at(""), nil, "") //nolint:bodyclose // drain closes it
+	} else {
+		resp, err = c.ask(ctx, http.MethodGet, "", c.at(""), nil) //nolint:bodyclose // drain closes it
 	}
-	resp, err := c.ask(ctx, http.MethodGet, "", c.at(""), nil) //nolint:bodyclose // drain closes it
-	var e *Error
-	switch {
-	case err == nil:
-		drain(resp.Body)
-		return nil
-	case errors.As(err, &e) && e.Reason == Denied && e.Status == http.StatusUnauthorized:
-		return nil // the token server accepted the login; the registry wants a token for a repository
-	default:
-		return err
-	}
-}
-
-// pingAnonymously takes any answer about a login for a sign of life.
-func (c *Client) pingAnonymously(ctx context.Context) error {
-	req, err := c.request(ctx, http.MethodGet, c.at(""))
-	if err != nil {
-		return err
-	}
-	resp, err := c.http.Do(req) //nolint:bodyclose // drain or refused closes it
-	if err != nil {
-		return unreachable(ctx, err)
-	}
-	c.noteLimit(resp.Header)
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusUnauthorized {
+	if err == nil {
 		drain(resp.Body)
 		return nil
 	}
-	return c.refused(resp)
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason == Denied && e.Status == http.StatusUnauthorized {
+		return nil // it asks for a login, or the token server took it and the registry wants a token for a repository
+	}
+	return err
 }
 
 // drain reads the rest of a small body, so that its connection can be used again.

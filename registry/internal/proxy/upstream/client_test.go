@@ -446,18 +446,6 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for s, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-5": 0, "x": 0, "99999999999": maxRetryAfter,
-		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
-	} {
-		if got := retryAfter(s, now); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
-	}
-}
-
 func FuzzParseParameters(f *testing.F) {
 	f.Add(`realm="https://auth.docker.io/token",service="registry.docker.io",scope="a:b,c"`)
 	f.Add(`a=b, c="d\"e"`)

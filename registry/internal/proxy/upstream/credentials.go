@@ -28,13 +28,8 @@ func Password(username, password string) Credentials {
 	if username == "" {
 		return nil
 	}
-	return fixed{username, password}
+	return PasswordFile(username, password, func() (string, error) { return "", nil })
 }
-
-type fixed login
-
-func (f fixed) Login(context.Context) (string, string, error) { return f.username, f.password, nil }
-func (f fixed) Refused()                                      {}
 
 // PasswordFile returns a login whose password read reads each time, since files of secrets are
 // replaced while a registry runs. If read fails or the file is empty, as while it is being

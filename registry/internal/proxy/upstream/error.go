@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/retryafter"
 )
 
 // Reason classifies a failure of an upstream. It is a closed set, fit for a metric's label.
@@ -114,24 +114,13 @@ func (c *Client) refused(resp *http.Response) *Error {
 	case resp.StatusCode >= http.StatusInternalServerError:
 		e.Reason = Fault
 	}
-	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	e.RetryAfter = retryafter.Wait(resp.Header, time.Now(), maxRetryAfter)
 	e.Err = errors.New(detail(resp))
 	return e
 }
 
 // maxRetryAfter bounds the time that an upstream may ask for.
 const maxRetryAfter = 6 * time.Hour
-
-// retryAfter parses seconds or a date. It returns 0 for anything else.
-func retryAfter(s string, now time.Time) time.Duration {
-	var wait time.Duration
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		wait = time.Duration(min(n, int64(maxRetryAfter/time.Second))) * time.Second
-	} else if at, err := http.ParseTime(s); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
-}
 
 // detail is the first error of the body in one line for the log, or the status.
 func detail(resp *http.Response) string {

@@ -11,10 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"slipway/registry/internal/retryafter"
 	"slipway/registry/internal/storage/object"
 )
 
@@ -57,7 +57,7 @@ func Failed(ctx context.Context, err error) error {
 // Status describes what an answer means that the store may give differently another time;
 // nil if it would not. err is its cause.
 func Status(resp *http.Response, err error) error {
-	t := &object.Trouble{Err: err, After: retryAfter(resp.Header)}
+	t := &object.Trouble{Err: err, After: retryafter.Wait(resp.Header, time.Now(), time.Hour)}
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout:
 		t.Effect = object.Refused
@@ -70,14 +70,6 @@ func Status(resp *http.Response, err error) error {
 		return nil
 	}
 	return t
-}
-
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
 type expireKey struct{}
