@@ -68,7 +68,7 @@ func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSet
 func logIn(ctx context.Context, cfg *config.Config, p *parts, botPassword string) error {
 	err := p.bot.Probe(ctx)
 	var failed *matrix.SendError
-	if errors.As(err, &failed) && failed.Code == "M_FORBIDDEN" {
+	if errors.As(err, &failed) && failed.Code == "M_FORBIDDEN" && failed.Setting == "" {
 		return client.Refused(cfg.Matrix.Username, botPassword)
 	}
 	if err != nil {

@@ -223,11 +223,7 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 	}
 	switch failed.Class {
 	case matrix.ClassLocked:
-		remedy := "Correct matrix.username and matrix.password, or the account,"
-		if failed.Setting != "" {
-			remedy = "Set " + failed.Setting + " to a valid one"
-		}
-		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. %s and start the relay again.", reason, remedy)}, false
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. %s", reason, failed.Remedy())}, false
 	case matrix.ClassRelogin:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s.", reason)}, false
 	case matrix.ClassWait:

@@ -205,7 +205,7 @@ func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 	if standing.replacedBy != "" {
 		return out, c.moved(ctx, out.RoomID, standing.replacedBy)
 	}
-	if a := standing.rules; a != nil && a.Algorithm != "" && a.Algorithm != id.AlgorithmMegolmV1 {
+	if a := standing.rules; a != nil && a.Algorithm != id.AlgorithmMegolmV1 {
 		return out, &SendError{Class: ClassBlock, Reason: "the room is encrypted in a way that the relay does not know: " + line(string(a.Algorithm))}
 	}
 	d, err := c.crypt.current(s)

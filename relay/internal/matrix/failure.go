@@ -79,6 +79,17 @@ func (e *SendError) Sentence() string {
 	return "The homeserver answered: " + string(e.Class) + "."
 }
 
+// Remedy returns what a person must do about a failure of [ClassLocked], as a sentence. It is "" for other classes.
+func (e *SendError) Remedy() string {
+	switch {
+	case e.Class != ClassLocked:
+		return ""
+	case e.Setting != "":
+		return "Set " + e.Setting + " to a valid one and start the relay again."
+	}
+	return "Correct matrix.username and matrix.password, or the account, and start the relay again."
+}
+
 // hasClass reports whether err is a failure of one of the classes.
 func hasClass(err error, classes ...Class) bool {
 	var failed *SendError

@@ -110,8 +110,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}
 	begin, before := time.Now(), c.rooms.update(roomID, func(*room) {}).replacedBy
 	var encryption json.RawMessage
-	encrypted, err := c.roomState(ctx, roomID, "m.room.encryption", "", &encryption)
-	if err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.encryption", "", &encryption); err != nil {
 		return room{}, c.notIn(err)
 	}
 	var tombstone event.TombstoneEventContent
@@ -119,10 +118,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 		return room{}, c.notIn(err)
 	}
 	return c.rooms.update(roomID, func(k *room) {
-		// Before the bot has joined, Dendrite may answer with another event's content.
-		if rules := encryptionRules(encryption); encrypted && rules.Algorithm != "" {
-			k.encrypted, k.rules = true, &rules
-		}
+		k.encrypt(encryption)
 		k.checked = begin
 		if k.replacedBy == before { // sync has shown no newer one
 			k.replacedBy = tombstone.ReplacementRoom.String()
@@ -130,10 +126,23 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}), nil
 }
 
-// encryptionRules decodes m.room.encryption. Malformed fields have their defaults.
-func encryptionRules(content json.RawMessage) (rules event.EncryptionEventContent) {
-	_ = json.Unmarshal(content, &rules)
-	return rules
+// encryptionRules decodes m.room.encryption. Malformed fields have their defaults, but without an algorithm it returns nil: clients
+// ignore such an event, and Dendrite may answer with another event's content before the bot has joined.
+func encryptionRules(content json.RawMessage) *event.EncryptionEventContent {
+	var rules event.EncryptionEventContent
+	if _ = json.Unmarshal(content, &rules); rules.Algorithm == "" {
+		return nil
+	}
+	return &rules
+}
+
+// encrypt marks the room as encrypted, and reports it, if content is that of m.room.encryption.
+func (k *room) encrypt(content json.RawMessage) bool {
+	rules := encryptionRules(content)
+	if rules != nil {
+		k.encrypted, k.rules = true, rules
+	}
+	return rules != nil
 }
 
 // notIn returns the error of a refused state read: the bot is not in the room.
@@ -306,7 +315,7 @@ func (c *Client) JoinedRooms(ctx context.Context) ([]RoomInfo, error) {
 				case "m.room.canonical_alias":
 					info.Alias = field(&e.Content, "alias")
 				case "m.room.encryption":
-					info.Encrypted = true
+					info.Encrypted = info.Encrypted || encryptionRules(e.Content.VeryRaw) != nil
 				}
 			}
 		}

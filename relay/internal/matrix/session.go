@@ -160,11 +160,7 @@ func (c *Client) loginFailed(err error) error {
 	c.login.failures++
 	c.login.next = time.Now().Add(loginWait(failed, c.login.failures))
 	if first {
-		class := string(failed.Class)
-		if failed.Reason == wrongPassword {
-			class = "password"
-		}
-		c.log.Warn("the bot cannot log in", zap.String("class", class), zap.String("reason", failed.Error()))
+		c.log.Warn("the bot cannot log in", zap.String("class", string(failed.Class)), zap.String("reason", failed.Error()), zap.String("remedy", failed.Remedy()))
 	}
 	return failed
 }
@@ -249,14 +245,15 @@ func (c *Client) saveSession(ctx context.Context, kept storedSession) error {
 // openToken uses the configured access token, which cannot be renewed.
 func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
 	s, err := c.check(ctx, c.options.AccessToken)
-	if hasClass(err, ClassRelogin) {
+	switch {
+	case hasClass(err, ClassRelogin):
 		return nil, c.needsToken(err, "the configured access token has ended or is wrong")
-	}
-	if err != nil {
+	case hasClass(err, ClassLocked):
+		return nil, c.needsToken(err, reasonOf(err))
+	case err != nil:
 		return nil, err
-	}
-	if !c.isAccount(s.UserID) {
-		return nil, &SendError{Class: ClassLocked, Reason: "the access token is of " + s.UserID + ", not of the configured user"}
+	case !c.isAccount(s.UserID):
+		return nil, &SendError{Class: ClassLocked, Reason: "the access token is of " + s.UserID + ", not of the configured user", Setting: settingToken}
 	}
 	now := s.storedSession
 	now.Token = ""
@@ -313,14 +310,16 @@ func (c *Client) loginRefused(ctx context.Context, err error) error {
 		return err
 	}
 	switch {
-	case failed.Code == "M_FORBIDDEN", failed.Code == "M_INVALID_USERNAME":
-		return reclassify(err, ClassLocked, wrongPassword)
+	case failed.Class == ClassLocked:
+		return c.withAnswer(err)
 	case !hasClass(err, ClassBlock, ClassDead, ClassRelogin) && failed.Code != "M_UNRECOGNIZED":
 		return err
 	case c.withoutPasswords(ctx):
 		return c.needsToken(err, "the homeserver has no login with a password")
 	case failed.Code == "M_UNRECOGNIZED":
 		return err
+	case failed.Code == "M_FORBIDDEN", failed.Code == "M_INVALID_USERNAME":
+		return c.withAnswer(reclassify(err, ClassLocked, wrongPassword))
 	}
 	return c.withAnswer(reclassify(err, ClassLocked, "the homeserver refuses the login"))
 }
@@ -337,12 +336,14 @@ func (c *Client) withoutPasswords(ctx context.Context) bool {
 	return err == nil && !offered.HasFlow(mautrix.AuthTypePassword)
 }
 
+const settingToken = "matrix.accesstoken"
+
 // needsToken returns a failure that another access token ends.
 func (c *Client) needsToken(err error, reason string) error {
 	err = reclassify(err, ClassLocked, reason)
 	var failed *SendError
 	if errors.As(err, &failed) {
-		failed.Setting = "matrix.accesstoken"
+		failed.Setting = settingToken
 	}
 	return c.withAnswer(err)
 }

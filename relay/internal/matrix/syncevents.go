@@ -134,8 +134,11 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 	}
 	switch e.Type.Type {
 	case "m.room.encryption":
-		rules := encryptionRules(e.Content.VeryRaw)
-		c.rooms.update(roomID, func(k *room) { k.encrypted, k.rules = true, &rules })
+		encrypted := false
+		c.rooms.update(roomID, func(k *room) { encrypted = k.encrypt(e.Content.VeryRaw) })
+		if !encrypted {
+			return nil
+		}
 		return []Event{Encrypted{roomID}}
 	case "m.room.name":
 		return []Event{Named{roomID, line(field(&e.Content, "name"))}}
