@@ -36,7 +36,12 @@ func (a *API) ntfyRows() []*row {
 			&row{method: options, path: prefix + "/" + topics + "/{rest:.+}", who: anybody, handle: allowPages},
 		)
 	}
-	rows = append(rows, &row{method: options, path: "/", who: anybody, handle: allowPages}, &row{method: options, path: "/ntfy", who: anybody, handle: allowPages})
+	rows = append(
+		rows,
+		&row{method: get, path: "/", who: anybody, match: hasBearer, handle: refusePage},
+		&row{method: options, path: "/", who: anybody, handle: allowPages},
+		&row{method: options, path: "/ntfy", who: anybody, handle: allowPages},
+	)
 	for _, r := range rows {
 		r.fail = protocol.FailNtfy
 	}

@@ -28,6 +28,15 @@ func (a *API) unlessRedirected(h userHandler) userHandler {
 	}
 }
 
+// hasBearer reports whether a request comes from a program: browsers show the pages with a cookie.
+func hasBearer(r *http.Request) bool {
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer")
+}
+
+// refusePage refuses a program what would be a page: ntfy's clients post to its path, and take the answer 200 for that of their message.
+func refusePage(http.ResponseWriter, *http.Request) error { return errRedirected }
+
 // messageFields are parameters of messages, which no list has.
 var messageFields = []string{"message", "title", "priority"}
 

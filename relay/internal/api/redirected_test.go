@@ -28,3 +28,13 @@ func TestRedirectedPostIsRefused(t *testing.T) {
 	w.want("a client", w.gotify(admin).ask("GET", "/message", ""), 200)
 	w.want("a wrong token", w.ask("GET", "/message?token=Awrong", ""), 401)
 }
+
+// ntfy's clients post JSON to the root, where a GET shows the pages, and to a topic.
+func TestRedirectedPostIsRefused_Ntfy(t *testing.T) {
+	w, token := newNtfyWorld(t)
+	for _, scheme := range []string{"Bearer", "bearer"} {
+		w.want("JSON", w.ask("GET", "/", "", "Authorization: "+scheme+" "+token), 403)
+	}
+	w.want("a topic", w.ask("GET", "/"+token, "", "Authorization: Bearer "+token), 405)
+	w.want("a browser behind a proxy with a login", w.ask("GET", "/", "", basicHeader("proxy", "p")), 405) // without pages
+}

@@ -249,7 +249,7 @@ func (a *Accounts) takenPerson(ctx context.Context, name, password string) error
 		}
 	}
 	s, err := a.Homeserver.login(ctx, name, password)
-	if hasStatus(err, http.StatusForbidden) {
+	if loginRefused(err) {
 		a.Say("account %s: already exists with a password of its own", a.Person)
 		return a.Secrets.remove(PersonPassword + candidate)
 	}
@@ -272,10 +272,12 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 		return nil
 	}
 	membership, err := a.Homeserver.membership(ctx, a.token, room, a.Person)
-	if errors.Is(err, mautrix.MNotFound) {
+	switch {
+	case errors.Is(err, mautrix.MNotFound):
 		return ErrNoRoom
-	}
-	if err != nil {
+	case errors.Is(err, mautrix.MUnrecognized): // Dendrite doesn't tell; another join changes nothing
+		membership = event.MembershipInvite
+	case err != nil:
 		return fmt.Errorf("read the members of the room %s: %w", room, err)
 	}
 	if membership != event.MembershipInvite {
@@ -290,7 +292,7 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 	if password != "" {
 		s, err = a.Homeserver.login(ctx, name, password)
 	}
-	if password == "" || hasStatus(err, http.StatusForbidden) {
+	if password == "" || loginRefused(err) {
 		a.Say("room %s: %s is invited; accept it in a Matrix client", room, a.Person)
 		return nil
 	}
@@ -298,8 +300,12 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 		return err
 	}
 	_, err = a.Homeserver.client(s.AccessToken).Client.JoinRoom(ctx, room, nil)
-	if err == nil {
+	switch {
+	case err == nil:
 		a.Say("room %s: %s has joined", room, a.Person)
+	case errors.Is(err, mautrix.MForbidden): // it left
+		a.Say("room %s: %s is not invited", room, a.Person)
+		err = nil
 	}
 	return errors.Join(err, a.Homeserver.logout(ctx, s.AccessToken))
 }
@@ -313,6 +319,11 @@ func Refused(account, file string) error {
 func hasStatus(err error, status int) bool {
 	var refused mautrix.HTTPError
 	return errors.As(err, &refused) && refused.IsStatus(status)
+}
+
+// loginRefused reports whether the homeserver refuses a login: the password is wrong, or it has no login with a password.
+func loginRefused(err error) bool {
+	return hasStatus(err, http.StatusForbidden) || hasStatus(err, http.StatusBadRequest) || errors.Is(err, mautrix.MUnrecognized)
 }
 
 // registrationRefused explains the homeserver's refusals to its operator.

@@ -16,7 +16,7 @@ import (
 // forges' older senders post.
 func HookBody(r *Request) ([]byte, error) {
 	if request.IsJSON(r.Body) {
-		return r.Body, nil
+		return payloadOf(r.Body), nil
 	}
 	if field, found := strings.CutPrefix(string(r.Body), "payload="); found { // its end may be unescaped
 		if payload, err := url.QueryUnescape(field); err == nil && json.Valid([]byte(payload)) {
@@ -37,6 +37,24 @@ func HookBody(r *Request) ([]byte, error) {
 		return nil, refusal.Invalid("payload", "The field payload is not a valid form value.")
 	}
 	return body, nil
+}
+
+// payloadOf returns the JSON in the only field of an object if that is payload, an object or its text; else the object itself.
+func payloadOf(object []byte) []byte {
+	var fields map[string]json.RawMessage
+	if !bytes.Contains(object, []byte(`"payload"`)) || json.Unmarshal(object, &fields) != nil || len(fields) != 1 || !request.IsJSON(inText(fields["payload"])) {
+		return object
+	}
+	return inText(fields["payload"])
+}
+
+// inText returns what a JSON string contains, and any other value as it is.
+func inText(value json.RawMessage) []byte {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return value
+	}
+	return []byte(text)
 }
 
 // DecodeHook reads the JSON object of a webhook into v. A field of another type than v's is left out: senders change

@@ -103,6 +103,8 @@ func TestSlack_Payload(t *testing.T) {
 		"application/x-www-form-urlencoded":                "username=bot&payload=" + url.QueryEscape(json),
 		"application/x-www-form-urlencoded; charset=utf-8": "payload=" + url.QueryEscape(json) + "&channel=x",
 		"text/plain":                      "payload=" + json,
+		"application/json":                `{"payload":` + json + `}`,
+		"application/json; charset=utf-8": `{"payload":"{\"text\":\"a & b\"}"}`,
 		"multipart/form-data; boundary=x": "--x\r\nContent-Disposition: form-data; name=\"payload\"\r\n\r\n" + json + "\r\n--x--\r\n",
 	} {
 		b, err := submit(t, Slack(), "/hook/slack/"+token, body, "Content-Type: "+contentType)

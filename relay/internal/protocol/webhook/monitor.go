@@ -105,7 +105,7 @@ func webLink(target string) string {
 // {"name": $NAME_JSON, "status": "$STATUS", "code": "$CODE", "now": "$NOW", "tags": "$TAGS"}. Other bodies are shown as
 // [Generic] shows them.
 func Healthchecks() protocol.Protocol {
-	p := protocol.Protocol{Name: "healthchecks", Routes: hook("healthchecks"), Token: protocol.Token, Events: true, Reply: reply, Fail: failLater}
+	p := protocol.Protocol{Name: "healthchecks", Routes: withMethod(hook("healthchecks"), http.MethodPut), Token: protocol.Token, Events: true, Reply: reply, Fail: failLater}
 	p.Parse = func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) {
 		var in struct {
 			Name   string `json:"name"`

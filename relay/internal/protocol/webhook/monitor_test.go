@@ -33,7 +33,7 @@ func TestUptimeKuma(t *testing.T) {
 			t.Errorf("GET %s: %+v, %v", query, b.Drafts, err)
 		}
 	}
-	for _, p := range []protocol.Protocol{Servarr(), Grafana(), Generic()} { // Sonarr, among others, may use PUT
+	for _, p := range []protocol.Protocol{Servarr(), Healthchecks(), Grafana(), Generic()} { // their webhooks may use PUT
 		if !slices.ContainsFunc(p.Routes, func(r protocol.Route) bool {
 			return r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/{token}")
 		}) {
