@@ -145,7 +145,11 @@ func TestAlerts(t *testing.T) {
 // settled reports whether a message and what followed it are sent.
 func (s *site) settled(id int64) bool {
 	m := s.message(id)
-	history, _ := m["history"].([]any)
+	status, out := s.ask(http.MethodGet, fmt.Sprintf("/message/%d/history", id), nil)
+	if status != http.StatusOK {
+		s.Fatalf("history: %d %v", status, out)
+	}
+	history, _ := out["history"].([]any)
 	return m.text("status") == "sent" && !slices.ContainsFunc(history, func(e any) bool { return object(e.(map[string]any)).text("status") != "sent" })
 }
 

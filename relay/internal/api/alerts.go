@@ -30,8 +30,21 @@ func showAlert(a *post.Alert) *alertState {
 	}
 }
 
+// alertList is a page of the alerts that aren't over, newest first.
+type alertList struct {
+	Alerts []delivery `json:"alerts"`
+	Paging paging     `json:"paging"`
+}
+
+// changeList is a page of what followed a message in its room, newest first.
+type changeList struct {
+	History []change `json:"history"`
+	Paging  paging   `json:"paging"`
+}
+
 // change is the JSON of an edit of a message, or of a reply to it.
 type change struct {
+	ID      int64      `json:"id"`
 	Kind    string     `json:"kind"` // edit or reply
 	Title   string     `json:"title"`
 	Message string     `json:"message"`
@@ -46,20 +59,32 @@ func showChange(e post.Entry) change {
 	if e.Kind == post.KindReply {
 		kind = "reply"
 	}
-	return change{kind, e.Title, e.Body, e.Note, post.Time(e.QueuedAt), e.State, textOrNull(e.EventID)}
+	return change{e.ID, kind, e.Title, e.Body, e.Note, post.Time(e.QueuedAt), e.State, textOrNull(e.EventID)}
 }
-
-const maxOpenAlerts = 500
 
 // listAlerts lists the alerts that aren't over.
 func (a *API) listAlerts(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	all, err := a.service.OpenAlerts(r.Context(), v, maxOpenAlerts)
+	before, limit, err := pageOf(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	all, next, err := a.service.OpenAlerts(r.Context(), v, before, limit)
 	list := shown(all, func(open service.OpenAlert) delivery {
 		d := showMessage(open.Message)
 		d.Alert = showAlert(&open.Alert)
 		return d
 	})
-	return answer(w, map[string][]delivery{"alerts": list}, err)
+	return answer(w, alertList{list, pagingOf(r, len(list), limit, next)}, err)
+}
+
+// listHistory lists the edits of a message and the replies to it.
+func (a *API) listHistory(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	before, limit, err := pageOf(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	all, next, err := a.service.History(r.Context(), v, idOf(r), before, limit)
+	return answer(w, changeList{shown(all, showChange), pagingOf(r, len(all), limit, next)}, err)
 }
 
 func (a *API) acknowledgeMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +37,7 @@ type delivery struct {
 	Events      int        `json:"events,omitempty"`  // in the answer for a single message only: the message is sent as
 	File        bool       `json:"file,omitempty"`    // …and its full text follows
 
-	Alert   *alertState `json:"alert,omitempty"`   // in the answer for a single message, and in the list of alerts
-	History []change    `json:"history,omitempty"` // in the answer for a single message only
+	Alert *alertState `json:"alert,omitempty"` // in the answer for a single message, and in the list of alerts
 }
 
 func showMessage(m post.View) delivery {
@@ -93,9 +93,7 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Princ
 	if state != nil {
 		out.Alert = showAlert(state)
 	}
-	history, err := a.service.History(r.Context(), v, m.ID)
-	out.History = shown(history, showChange)
-	return answer(w, out, err)
+	return answer(w, out, nil)
 }
 
 func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -144,6 +142,39 @@ type paging struct {
 	Next  *string `json:"next"`
 }
 
+// pagingOf describes a page of a list that goes on below the ID next; 0 at the end.
+func pagingOf(r *http.Request, size, limit int, next int64) paging {
+	p := paging{Size: size, Limit: limit, Since: next}
+	if next != 0 {
+		q := r.URL.Query()
+		q.Del("token")
+		if _, numeric := strconv.ParseInt(q.Get("since"), 10, 64); numeric == nil {
+			q.Del("since")
+		}
+		q.Set("before", strconv.FormatInt(next, 10))
+		address := r.URL.Path + "?" + q.Encode()
+		p.Next = &address
+	}
+	return p
+}
+
+// pageOf reads which page of a list without filters is asked for.
+func pageOf(q url.Values) (before int64, limit int, err error) {
+	var f service.Filter
+	f.Limit = defaultPage
+	for _, name := range []string{"before", "limit"} {
+		if text := q.Get(name); text != "" {
+			if err := setFilter(&f, name, text); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	return f.Before, f.Limit, nil
+}
+
+// defaultPage is the number of entries of a page, unless the request says.
+const defaultPage = 50
+
 func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	filter, err := filterOf(r)
 	if err != nil {
@@ -153,22 +184,13 @@ func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 	if err != nil {
 		return err
 	}
-	list := messageList{Messages: shown(page.Messages, showMessage), Paging: paging{Size: len(page.Messages), Limit: filter.Limit, Since: page.Next}}
-	if page.Next != 0 {
-		q := r.URL.Query()
-		q.Del("token")
-		q.Del("since")
-		q.Set("before", strconv.FormatInt(page.Next, 10))
-		next := "/message?" + q.Encode()
-		list.Paging.Next = &next
-	}
-	return answer(w, list, nil)
+	return answer(w, messageList{shown(page.Messages, showMessage), pagingOf(r, len(page.Messages), filter.Limit, page.Next)}, nil)
 }
 
 // filterOf reads the query of a list. ?since= is Gotify's word for ?before=
 // when it is a number.
 func filterOf(r *http.Request) (f service.Filter, err error) {
-	f.Limit = 50
+	f.Limit = defaultPage
 	for name, values := range r.URL.Query() {
 		for _, text := range values {
 			if text == "" {
@@ -195,7 +217,7 @@ func setFilter(f *service.Filter, name, text string) (err error) {
 	case "limit":
 		f.Limit, err = strconv.Atoi(text)
 		if f.Limit < 1 || f.Limit > service.MaxPage {
-			return refusal.Invalid(name, fmt.Sprintf("A page has 1 to %d messages.", service.MaxPage))
+			return refusal.Invalid(name, fmt.Sprintf("A page has 1 to %d entries.", service.MaxPage))
 		}
 	case "since":
 		if n, numeric := strconv.ParseInt(text, 10, 64); numeric == nil {

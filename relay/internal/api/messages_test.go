@@ -72,6 +72,10 @@ func TestMessageList(t *testing.T) {
 			t.Errorf("%d messages on all pages, want 5", seen)
 		}
 	}
+	next := w.ask("GET", "/message?limit=2&since=2020-01-01T00:00:00Z", "", key).fields["paging"].(map[string]any)["next"]
+	if next, _ := next.(string); !strings.Contains(next, "since=2020-01-01") {
+		t.Errorf("the next page %q isn't of the same time", next)
+	}
 	for _, bad := range []string{"state=lost", "limit=0", "limit=1000", "limit=x", "before=x", "since=yesterday", "nonsense=1"} {
 		w.want(bad, w.ask("GET", "/message?"+bad, "", key), 400)
 	}

@@ -128,7 +128,7 @@ func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 // Fields of answers about messages are documented, also those that most answers leave out because they are empty.
 func TestDocument_HasTheFieldsOfMessages(t *testing.T) {
 	d := readDocument(t)
-	for name, answer := range map[string]any{"MessageList": messageList{}, "Accepted": protocol.Message{}} {
+	for name, answer := range map[string]any{"MessageList": messageList{}, "AlertList": alertList{}, "ChangeList": changeList{}, "Accepted": protocol.Message{}} {
 		d.wantFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
 	}
 }
@@ -231,12 +231,16 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/message/{id}", "99", "", "", key, 404},
 		{"POST", "/message", "", "", `{"message":"m","key":"k"}`, key, 200},
 		{"GET", "/alert", "", "", "", key, 403},
-		{"GET", "/alert", "", "", "", admin, 200},
+		{"GET", "/alert", "", "?limit=1", "", admin, 200},
+		{"GET", "/alert", "", "?before=x", "", admin, 400},
 		{"POST", "/message/{id}/acknowledge", "1", "", "", key, 409},
 		{"POST", "/message/{id}/acknowledge", "98", "", "", key, 404},
 		{"POST", "/message/{id}/acknowledge", "3", "", "", key, 200},
 		{"GET", "/message/{id}", "3", "", "", key, 200},
 		{"PUT", "/message/{id}", "1", "", `{"message":"n"}`, key, 200},
+		{"GET", "/message/{id}/history", "1", "", "", key, 200},
+		{"GET", "/message/{id}/history", "1", "?limit=0", "", key, 400},
+		{"GET", "/message/{id}/history", "99", "", "", key, 404},
 		{"PUT", "/message/{id}", "99", "", `{"message":"n"}`, key, 404},
 		{"PUT", "/message/{id}", "1", "", `{"message":""}`, key, 400},
 		{"POST", "/message/{id}/redeliver", "1", "", "", key, 409},

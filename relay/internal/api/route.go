@@ -78,6 +78,7 @@ func (a *API) routes() []*row {
 		{method: del, path: "/message", who: readers, handle: a.forReader(a.hideMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
 		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.byClient(a.hideMessage, a.forViewer(a.deleteMessage))},
+		{method: get, path: "/message/{id:[0-9]+}/history", who: viewers, handle: a.forViewer(a.listHistory)},
 		{method: post, path: "/message/{id:[0-9]+}/acknowledge", who: viewers, handle: a.forViewer(a.acknowledgeMessage)},
 		{method: get, path: "/alert", who: viewers, handle: a.forViewer(a.unlessRedirected(a.listAlerts))},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},

@@ -85,7 +85,7 @@ func TestDelayed_WithKey(t *testing.T) {
 		}
 		open := func(what string, n int) {
 			t.Helper()
-			if all, err := r.OpenAlerts(ctx, v, 10); err != nil || len(all) != n {
+			if all, _, err := r.OpenAlerts(ctx, v, 0, 10); err != nil || len(all) != n {
 				t.Errorf("%s: %d open alerts, %v, want %d", what, len(all), err, n)
 			}
 		}

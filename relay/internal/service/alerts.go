@@ -57,20 +57,25 @@ type OpenAlert struct {
 // Since returns when the alert began.
 func (a OpenAlert) Since() time.Time { return post.Time(a.BeganAt) }
 
-// OpenAlerts lists the alerts that v may see and that aren't over, newest first, at most limit.
-func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int) ([]OpenAlert, error) {
+// OpenAlerts lists the alerts that v may see and that aren't over, newest first, at most limit. Their messages have IDs below before, unless
+// it is 0; next is the before of the next page, 0 at the end.
+func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, before int64, limit int) (all []OpenAlert, next int64, err error) {
 	owner := v.UserID
 	if v.Admin || v.ApplicationID != 0 {
 		owner = 0
 	}
 	if v.UserID == 0 && v.ApplicationID == 0 {
-		return nil, refusal.Forbidden("Log in first.")
+		return nil, 0, refusal.Forbidden("Log in first.")
 	}
-	found, err := s.store.OpenAlerts(ctx, owner, v.ApplicationID, limit)
+	found, err := s.store.OpenAlerts(ctx, owner, v.ApplicationID, before, limit+1)
 	if err != nil {
-		return nil, refusal.Unreadable(err)
+		return nil, 0, refusal.Unreadable(err)
 	}
-	all := make([]OpenAlert, 0, len(found))
+	if len(found) > limit {
+		found = found[:limit]
+		next = found[limit-1].MessageID
+	}
+	all = make([]OpenAlert, 0, len(found))
 	for _, a := range found {
 		m, err := s.Message(ctx, v, a.MessageID)
 		if err != nil { // removed meanwhile
@@ -78,22 +83,23 @@ func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, limit int)
 		}
 		all = append(all, OpenAlert{Alert: a, Message: m})
 	}
-	return all, nil
+	return all, next, nil
 }
 
-// maxHistory is how many edits and replies the history of a message shows.
-const maxHistory = 200
-
-// History returns the edits of a message that v may see and the replies to it, in order.
-func (s *Intake) History(ctx context.Context, v account.Principal, id int64) ([]post.Entry, error) {
+// History lists the edits of a message that v may see and the replies to it, newest first, at most limit. Their IDs are below before, unless
+// it is 0; next is the before of the next page, 0 at the end.
+func (s *Intake) History(ctx context.Context, v account.Principal, id, before int64, limit int) (all []post.Entry, next int64, err error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	all, err := s.store.History(ctx, id, maxHistory)
-	if err != nil {
-		return nil, refusal.Unreadable(err)
+	if all, err = s.store.History(ctx, id, before, limit+1); err != nil {
+		return nil, 0, refusal.Unreadable(err)
 	}
-	return all, nil
+	if len(all) > limit {
+		all = all[:limit]
+		next = all[limit-1].ID
+	}
+	return all, next, nil
 }
 
 // Acknowledge records that v acknowledged the alert of a message. It is a conflict if the message is not an alert, or if

@@ -57,10 +57,14 @@ func (s *Store) AlertNamed(ctx context.Context, application int64, key string) (
 }
 
 // OpenAlerts returns the alerts that are not over, newest first, without those of delayed messages, of an owner's applications or, at 0, of all.
-func (s *Store) OpenAlerts(ctx context.Context, owner, application int64, limit int) (all []post.Alert, err error) {
+// Their messages have IDs below before, unless it is 0.
+func (s *Store) OpenAlerts(ctx context.Context, owner, application, before int64, limit int) (all []post.Alert, err error) {
 	q := s.rows.WithContext(ctx).Table("alerts").Where("closed_at = 0 AND application_id IN (SELECT id FROM applications WHERE deleted_at = 0 AND (owner_id = ? OR ? = 0))", owner, owner)
 	if application != 0 {
 		q = q.Where("application_id = ?", application)
+	}
+	if before != 0 {
+		q = q.Where("message_id < ?", before)
 	}
 	q = q.Where(`NOT EXISTS (SELECT 1 FROM outbox o WHERE o.id = alerts.message_id AND o.next_at > 0 AND o.state = ` + isQueued + `)`)
 	return all, q.Order("message_id DESC").Limit(limit).Find(&all).Error

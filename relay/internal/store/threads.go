@@ -36,8 +36,11 @@ func (tx *Tx) GroupThread(e *post.Entry, prefix string, since int64) (thread str
 		AND (a.closed_at = 0 OR a.closed_at >= ?) ORDER BY a.message_id DESC LIMIT 1`, e.ApplicationID, e.Room, prefix+"%", since).Scan(&thread).Error
 }
 
-// History returns what followed a message in its room: edits and replies, in order.
-func (s *Store) History(ctx context.Context, message int64, limit int) (all []post.Entry, err error) {
-	return all, s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []post.Kind{post.KindEdit, post.KindReply}).
-		Order("id").Limit(limit).Find(&all).Error
+// History returns what followed a message in its room, edits and replies, newest first. Their IDs are below before, unless it is 0.
+func (s *Store) History(ctx context.Context, message, before int64, limit int) (all []post.Entry, err error) {
+	q := s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []post.Kind{post.KindEdit, post.KindReply})
+	if before != 0 {
+		q = q.Where("id < ?", before)
+	}
+	return all, q.Order("id DESC").Limit(limit).Find(&all).Error
 }

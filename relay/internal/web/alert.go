@@ -2,10 +2,12 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/service"
 )
 
 // event is an edit of a message, or a reply to it.
@@ -18,10 +20,10 @@ type event struct {
 	Text  string // the beginning of it, as readers see it
 }
 
-// history returns what followed a message in its room.
+// history returns the latest edits of a message and replies to it, in order.
 func (web *Web) history(v *sessionRequest, id int64) (events []event, err error) {
-	all, err := web.service.History(v.ctx(), v.Principal, id)
-	for _, e := range all {
+	all, _, err := web.service.History(v.ctx(), v.Principal, id, 0, service.MaxPage)
+	for _, e := range slices.Backward(all) {
 		what := "Edited"
 		if e.Kind == post.KindReply {
 			what = "Replied"

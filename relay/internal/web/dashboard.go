@@ -62,7 +62,7 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 			p.Held = append(p.Held, r)
 		}
 	}
-	if p.Alerts, err = web.service.OpenAlerts(v.ctx(), v.Principal, shownAlerts); err != nil {
+	if p.Alerts, _, err = web.service.OpenAlerts(v.ctx(), v.Principal, 0, shownAlerts); err != nil {
 		return err
 	}
 	troubled, err := web.service.Messages(v.ctx(), v.Principal, service.Filter{
