@@ -144,7 +144,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks, Stopping: ctx.Done(),
-		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Origins: origins,
+		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Origins: origins, PublicURL: cfg.HTTP.PublicURL,
 		Inbound: []protocol.Protocol{
 			protocol.Native(),
 			webhook.PushBits(),

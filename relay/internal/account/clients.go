@@ -24,7 +24,20 @@ type Client struct {
 	ID        int64
 	Name      string
 	CreatedAt time.Time
-	LastUsed  time.Time // zero if it was never used
+	LastUsed  time.Time     // zero if it was never used
+	IdleLimit time.Duration // time without use after which it is deleted; 0 means never
+}
+
+// Expires returns when c will be deleted if it is not used before, zero for never.
+func (c Client) Expires() time.Time {
+	if c.IdleLimit == 0 {
+		return time.Time{}
+	}
+	last := c.CreatedAt
+	if c.LastUsed.After(last) {
+		last = c.LastUsed
+	}
+	return last.Add(c.IdleLimit)
 }
 
 // IssuedClient is a client with its new token. The token is shown once; only its hash is stored.
@@ -40,7 +53,7 @@ type client struct {
 }
 
 func showClient(r store.Client) Client {
-	return Client{ID: r.ID, Name: r.Name, CreatedAt: post.Time(r.CreatedAt), LastUsed: post.Time(r.LastUsed)}
+	return Client{ID: r.ID, Name: r.Name, CreatedAt: post.Time(r.CreatedAt), LastUsed: post.Time(r.LastUsed), IdleLimit: time.Duration(r.IdleLimit) * time.Millisecond}
 }
 
 // Clients lists the clients of the user v.
@@ -61,8 +74,8 @@ func (s *Accounts) Clients(ctx context.Context, v Principal) ([]Client, error) {
 
 var errUsersOnly = refusal.Forbidden("Only users have clients.")
 
-// CreateClient makes a client of the user v.
-func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (IssuedClient, error) {
+// CreateClient makes a client of the user v. It is deleted after idle without use, unless that is 0.
+func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string, idle time.Duration) (IssuedClient, error) {
 	if v.UserID == 0 || v.ClientID != 0 {
 		return IssuedClient{}, refusal.Forbidden("Only users who log in with their password make clients.")
 	}
@@ -80,7 +93,7 @@ func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (
 	if s.cache.clientsOf(v.UserID) >= maxClients {
 		return IssuedClient{}, refusal.Conflict("", "A user may have "+strconv.Itoa(maxClients)+" clients: delete some first.")
 	}
-	row := store.Client{UserID: v.UserID, Name: name, TokenHash: hash[:], CreatedAt: time.Now().UnixMilli()}
+	row := store.Client{UserID: v.UserID, Name: name, TokenHash: hash[:], CreatedAt: time.Now().UnixMilli(), IdleLimit: idle.Milliseconds()}
 	if err := s.update(ctx, func(tx *store.Tx) error { row.ID = 0; return tx.CreateClient(&row) }); err != nil {
 		return IssuedClient{}, refusal.Unwritable(err)
 	}
@@ -88,8 +101,8 @@ func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string) (
 	return IssuedClient{showClient(row), token}, nil
 }
 
-// RenameClient gives a client of v another name. A client may rename itself only.
-func (s *Accounts) RenameClient(ctx context.Context, v Principal, id int64, name string) (Client, error) {
+// UpdateClient changes the name of a client of v, and its idle limit unless idle is nil. A client may change itself only.
+func (s *Accounts) UpdateClient(ctx context.Context, v Principal, id int64, name string, idle *time.Duration) (Client, error) {
 	name, err := checkName(name)
 	if err != nil {
 		return Client{}, err
@@ -100,11 +113,14 @@ func (s *Accounts) RenameClient(ctx context.Context, v Principal, id int64, name
 	if c == nil {
 		return Client{}, refusal.NotFound("client")
 	}
-	if err := s.update(ctx, func(tx *store.Tx) error { return tx.RenameClient(id, name) }); err != nil {
-		return Client{}, refusal.Unwritable(err)
-	}
 	row := c.row
 	row.Name = name
+	if idle != nil {
+		row.IdleLimit = idle.Milliseconds()
+	}
+	if err := s.update(ctx, func(tx *store.Tx) error { return tx.UpdateClient(&row) }); err != nil {
+		return Client{}, refusal.Unwritable(err)
+	}
 	s.cache.putClient(row)
 	return showClient(row), nil
 }
@@ -117,11 +133,36 @@ func (s *Accounts) DeleteClient(ctx context.Context, v Principal, id int64) erro
 	if c == nil {
 		return refusal.NotFound("client")
 	}
-	if err := s.update(ctx, func(tx *store.Tx) error { return tx.DeleteClient(id) }); err != nil {
+	return s.removeClient(ctx, c)
+}
+
+// removeClient deletes a client. The caller must hold s.edit.
+func (s *Accounts) removeClient(ctx context.Context, c *client) error {
+	if err := s.update(ctx, func(tx *store.Tx) error { return tx.DeleteClient(c.row.ID) }); err != nil {
 		return refusal.Unwritable(err)
 	}
 	s.cache.dropClient(c)
 	s.store.Nudge()
+	return nil
+}
+
+// DeleteIdleClients removes the clients that have not been used within their idle limits.
+func (s *Accounts) DeleteIdleClients(ctx context.Context, now time.Time) error {
+	idle, err := s.store.IdleClients(ctx, now.UnixMilli(), usedEvery.Milliseconds())
+	if err != nil {
+		return err
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	for _, row := range idle {
+		c := s.cache.client(Principal{UserID: row.UserID}, row.ID)
+		if c == nil { // deleted meanwhile
+			continue
+		}
+		if err := s.removeClient(ctx, c); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

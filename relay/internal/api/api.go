@@ -51,6 +51,7 @@ type Options struct {
 	MaxWait        time.Duration   // longest ?wait=; 0 means 30 s
 	TrustedProxies []netip.Prefix  // proxies whose X-Forwarded-For is trusted
 	Origins        request.Origins // sites whose pages may send state-changing requests
+	PublicURL      string          // makes cookies secure if it begins with https
 }
 
 // API answers requests. It is safe for concurrent use.

@@ -118,11 +118,14 @@ func (a *API) forReader(h userHandler) handler {
 	}))
 }
 
-// byClient admits clients by their token. Another handler takes all other requests: some paths have one meaning for Gotify's
+// byClient admits clients by their token, or by the cookie of a login. Another handler takes all other requests: some paths have one meaning for Gotify's
 // clients, and another for users and applications.
 func (a *API) byClient(h userHandler, other handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		token, err := protocol.TokenOf(r)
+		token, cookie, err := a.clientToken(r)
+		if cookie && err != nil {
+			return err
+		}
 		if err != nil || !account.IsClientToken(token) {
 			return other(w, r) // which complains of two tokens if it takes tokens
 		}

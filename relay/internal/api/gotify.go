@@ -147,7 +147,7 @@ func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account
 	apps, err := a.service.Applications(r.Context(), v)
 	list := shown(apps, func(app account.Application) gotifyApplication {
 		out := gotifyApplication{
-			ID: app.ID, Name: app.Name, Description: app.Description, Image: "static/defaultapp.png", CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(post.Millis(app.LastUsed)),
+			ID: app.ID, Name: app.Name, Description: app.Description, Image: defaultImagePath[1:], CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(post.Millis(app.LastUsed)),
 			DefaultPriority: gotifyPriorities[app.DefaultPriority-post.MinPriority],
 		}
 		if app.HasImage {
@@ -156,12 +156,6 @@ func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account
 		return out
 	})
 	return answer(w, list, err)
-}
-
-// getCurrentUser answers with the user as Gotify's clients read it.
-func (a *API) getCurrentUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	u, err := a.service.User(r.Context(), v, v.UserID)
-	return answer(w, map[string]any{"id": u.ID, "name": u.Name, "admin": u.Admin}, err)
 }
 
 // getGotifyInfo tells Gotify's clients how to log in: with a name and a password.

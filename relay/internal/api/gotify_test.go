@@ -260,7 +260,9 @@ func TestGotifyImage(t *testing.T) {
 		}
 		return "/" + list[0].Image
 	}
-	w.want("none", w.ask("GET", image(), ""), 404)
+	if r := w.ask("GET", image(), ""); r.status != 200 || r.header.Get("Content-Type") != "image/png" {
+		t.Errorf("none: %d, %q", r.status, r.body)
+	}
 	w.want("set", w.manage("POST", fmt.Sprintf("/application/%d/image", a.Application.ID), onePixel), 200)
 	if r := w.ask("GET", image(), ""); r.status != 200 || r.body != onePixel || r.header.Get("Content-Type") != "image/gif" {
 		t.Errorf("%d, %q", r.status, r.body)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed"
 	"mime"
 	"net/http"
 
@@ -28,6 +29,17 @@ func (a *API) getNamedImage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	showImage(w, data, mediaType)
+	return nil
+}
+
+const defaultImagePath = "/static/defaultapp.png"
+
+//go:embed defaultapp.png
+var defaultImage []byte
+
+// getDefaultImage answers with the picture of applications that have none, at the path that Gotify's clients expect.
+func (a *API) getDefaultImage(w http.ResponseWriter, _ *http.Request) error {
+	showImage(w, defaultImage, "image/png")
 	return nil
 }
 

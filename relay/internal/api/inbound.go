@@ -93,6 +93,9 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 		if !known {
 			in.Token, err = p.Token(in)
 		}
+		if in.Token == "" && err == nil && p.Application != nil {
+			in.Token, _, err = a.clientToken(in.Request)
+		}
 		if err == nil {
 			app, err = a.sender(p, in)
 		}

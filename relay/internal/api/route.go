@@ -107,10 +107,12 @@ func (a *API) routes() []*row {
 		{method: post, path: "/client", who: users, handle: a.forUser(a.once(a.createClient))},
 		{method: put, path: "/client/{id:[0-9]+}", who: readers, handle: a.forReader(a.updateClient)},
 		{method: del, path: "/client/{id:[0-9]+}", who: readers, handle: a.forReader(a.deleteClient)},
+		{method: post, path: "/auth/local/login", who: anybody, handle: a.logInClient},
 		{method: post, path: "/auth/logout", who: readers, handle: a.forReader(a.logOutClient)},
 		{method: get, path: "/current/user", who: readers, handle: a.forReader(a.getCurrentUser)},
 		{method: get, path: "/stream", who: readers, handle: a.forReader(a.streamMessages)},
 		{method: get, path: "/image/{name}", who: anybody, handle: a.getNamedImage},
+		{method: get, path: defaultImagePath, who: anybody, handle: a.getDefaultImage},
 		{method: get, path: "/gotifyinfo", who: anybody, handle: a.getGotifyInfo},
 
 		{method: get, path: "/user", who: users, handle: a.forUser(a.listUsers)},

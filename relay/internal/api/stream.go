@@ -13,7 +13,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/post"
-	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/service"
 )
@@ -112,7 +111,7 @@ func (a *API) hold(ctx context.Context, v account.Principal) (release func(), er
 
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
 func (a *API) authenticator(r *http.Request, v account.Principal) func(context.Context) error {
-	token, _ := protocol.TokenOf(r)
+	token, _, _ := a.clientToken(r)
 	var checked time.Time
 	stamp := a.service.Stamp(v.UserID) // before the first check, which is of this or a later state
 	return func(ctx context.Context) (err error) {
@@ -146,8 +145,9 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 	}
 	defer release()
 	authenticate := a.authenticator(r, v)
-	// A browser adds passwords to requests of other sites, but no tokens.
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: v.ClientID != 0})
+	// A browser adds passwords and cookies to requests of other sites, but no tokens.
+	_, cookie, _ := a.clientToken(r)
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: v.ClientID != 0 && !cookie})
 	if err != nil {
 		return nil //nolint:nilerr // Accept has answered
 	}

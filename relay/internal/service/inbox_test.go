@@ -134,7 +134,7 @@ func TestClient_OfAnotherRelay(t *testing.T) {
 	r := relaytest.NewSharedRig(t)
 	r.Start()
 	s := another(t, r)
-	c, err := r.CreateClient(t.Context(), r.Admin, "phone")
+	c, err := r.CreateClient(t.Context(), r.Admin, "phone", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

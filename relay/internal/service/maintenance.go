@@ -43,6 +43,7 @@ func (s *Service) maintainOnce(ctx context.Context, d *delivery.Delivery) {
 		{"expire messages", func() error { return d.Expire(ctx) }},
 		{"remove old messages", func() error { return s.removeOld(ctx, now) }},
 		{"remove deleted applications", func() error { return s.purgeApplications(ctx) }},
+		{"remove idle clients", func() error { return s.DeleteIdleClients(ctx, now) }},
 		{"remove old keys, sessions and attachments", func() error {
 			return s.store.Tidy(ctx, now.UnixMilli(), now.Add(-keysKept).UnixMilli(), now.Add(-hoursKept).Unix()/3600)
 		}},

@@ -16,14 +16,20 @@ func (tx *Tx) CreateClient(c *Client) error {
 	return tx.accounts().Create(c).Error
 }
 
-// RenameClient gives a client another name.
-func (tx *Tx) RenameClient(id int64, name string) error {
-	return tx.accounts().Model(&Client{}).Where("id = ?", id).Update("name", name).Error
+// UpdateClient changes a client's name and idle limit.
+func (tx *Tx) UpdateClient(c *Client) error {
+	return tx.accounts().Model(c).Select("name", "idle_limit").Updates(c).Error
 }
 
 // DeleteClient removes a client.
 func (tx *Tx) DeleteClient(id int64) error {
 	return tx.accounts().Delete(&Client{}, id).Error
+}
+
+// IdleClients returns the clients that have not been used for longer than their idle limits and slack, both in milliseconds.
+func (s *Store) IdleClients(ctx context.Context, now, slack int64) (all []Client, err error) {
+	q := s.rows.WithContext(ctx).Where("idle_limit > 0 AND created_at + idle_limit < ? AND last_used + idle_limit < ?", now-slack, now-slack)
+	return all, q.Find(&all).Error
 }
 
 // ClientUsed records when a client was last used.

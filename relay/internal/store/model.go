@@ -91,6 +91,7 @@ type Client struct {
 	TokenHash []byte
 	CreatedAt int64 `gorm:"autoCreateTime:false"`
 	LastUsed  int64
+	IdleLimit int64 // milliseconds without use after which the client is deleted; 0: never
 }
 
 // Setting is a row of settings.

@@ -15,7 +15,7 @@ type clientPage struct {
 
 // postClient makes a client and shows its token, once.
 func (web *Web) postClient(w http.ResponseWriter, v *sessionRequest) error {
-	c, err := web.service.CreateClient(v.ctx(), v.Principal, v.PostForm.Get("name"))
+	c, err := web.service.CreateClient(v.ctx(), v.Principal, v.PostForm.Get("name"), 0)
 	if err != nil {
 		return web.showAccount(w, v, err)
 	}
@@ -23,7 +23,7 @@ func (web *Web) postClient(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) postRenameClient(w http.ResponseWriter, v *sessionRequest) error {
-	if _, err := web.service.RenameClient(v.ctx(), v.Principal, idOf(v), v.PostForm.Get("name")); err != nil {
+	if _, err := web.service.UpdateClient(v.ctx(), v.Principal, idOf(v), v.PostForm.Get("name"), nil); err != nil {
 		return web.showAccount(w, v, err)
 	}
 	return back(w, v, "/ui/account", "saved")

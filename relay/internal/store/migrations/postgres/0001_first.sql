@@ -106,7 +106,8 @@ CREATE TABLE clients (
     name       TEXT    NOT NULL,
     token_hash BYTEA    NOT NULL,
     created_at BIGINT NOT NULL,
-    last_used  BIGINT NOT NULL DEFAULT 0
+    last_used  BIGINT NOT NULL DEFAULT 0,
+    idle_limit BIGINT NOT NULL DEFAULT 0 -- milliseconds without use after which the client is deleted; 0: never
 );
 CREATE UNIQUE INDEX clients_token ON clients (token_hash);
 CREATE INDEX clients_user ON clients (user_id);

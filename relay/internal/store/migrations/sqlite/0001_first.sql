@@ -106,7 +106,8 @@ CREATE TABLE clients (
     name       TEXT    NOT NULL,
     token_hash BLOB    NOT NULL,
     created_at INTEGER NOT NULL,
-    last_used  INTEGER NOT NULL DEFAULT 0
+    last_used  INTEGER NOT NULL DEFAULT 0,
+    idle_limit INTEGER NOT NULL DEFAULT 0 -- milliseconds without use after which the client is deleted; 0: never
 );
 CREATE UNIQUE INDEX clients_token ON clients (token_hash);
 CREATE INDEX clients_user ON clients (user_id);
