@@ -3,11 +3,14 @@ package harness
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"slipway/registry/internal/storage/azure"
+	"slipway/registry/internal/storage/gcs/gcstest"
 	"slipway/shared/programtest"
 )
 
@@ -25,8 +28,8 @@ func StartAzurite(t *testing.T) string {
 	host, port, _ := net.SplitHostPort(addr)
 	programtest.Start(t, exec.Command(programtest.Tool(t, "azurite-blob"), "--blobHost", host, "--blobPort", port,
 		"--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"), "http://"+addr+"/")
-	url := "http://" + addr + "/" + AzureAccount
-	b, err := azure.New(azure.Options{Account: AzureAccount, Key: AzureKey, ServiceURL: url, Container: "registry"})
+	service := "http://" + addr + "/" + AzureAccount
+	b, err := azure.New(azure.Options{Account: AzureAccount, Key: AzureKey, ServiceURL: service, Container: "registry"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +37,7 @@ func StartAzurite(t *testing.T) string {
 	if err := b.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return url
+	return service
 }
 
 // StartOnStore serves an object store with the registry under test.
@@ -62,13 +65,16 @@ func AzureEnv(url string) []string {
 	}
 }
 
-// StartGCS returns the address of a Google Cloud Storage with an empty bucket registry.
+// StartGCS returns the address of a Google Cloud Storage with an empty bucket registry, which honors preconditions.
 func StartGCS(t *testing.T) string {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
 	host, port, _ := net.SplitHostPort(addr)
 	programtest.Start(t, exec.Command(programtest.Tool(t, "fake-gcs-server"), "-scheme", "http", "-host", host, "-port", port,
 		"-backend", "memory", "-public-host", addr, "-external-url", "http://"+addr, "-log-level", "error"), "http://"+addr+"/storage/v1/b")
+	front := httptest.NewServer(gcstest.New(&url.URL{Scheme: "http", Host: addr}))
+	t.Cleanup(front.Close)
+	addr = strings.TrimPrefix(front.URL, "http://")
 	resp, body := Fetch(t, http.MethodPost, "http://"+addr+"/storage/v1/b", http.Header{"Content-Type": {"application/json"}}, strings.NewReader(`{"name": "registry"}`))
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("making the bucket: %d %s", resp.StatusCode, body)

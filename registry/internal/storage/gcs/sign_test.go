@@ -291,7 +291,7 @@ func TestFailures(t *testing.T) {
 
 // More than 32 parts are joined in steps, and what lies between is removed.
 func TestComposeMany(t *testing.T) {
-	b := newBucket(t)
+	b := newBucket(t, nil)
 	var sources []object.Source
 	var want strings.Builder
 	for i := range 70 {

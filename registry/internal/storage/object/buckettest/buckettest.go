@@ -20,11 +20,10 @@ import (
 
 // Options describes what the server gets wrong that the driver is tested on.
 type Options struct {
-	Client               *http.Client // for signed URLs; nil = the default
-	FailsOnMissingSource bool         // of Compose, with an error of the server
-	MixesPages           bool         // a delimited listing of several pages is not in order
-	Unsigned             bool         // the bucket has no key to sign URLs with
-	KeepsDates           bool         // of objects that are touched
+	Client     *http.Client // for signed URLs; nil = the default
+	MixesPages bool         // a delimited listing of several pages is not in order
+	Unsigned   bool         // the bucket has no key to sign URLs with
+	KeepsDates bool         // of objects that are touched
 }
 
 // Run runs the suite on a bucket whose keys below its prefix nobody else has.
@@ -254,9 +253,6 @@ func (s *suite) compose(t *testing.T) {
 	}
 	if got, _ := s.get(t, "d/whole", 0, -1); got != "c" {
 		t.Errorf("got %d bytes", len(got))
-	}
-	if s.o.FailsOnMissingSource {
-		return
 	}
 	missing := []object.Source{{Key: s.prefix + "d/nothing", Size: 1}}
 	if _, err := s.b.Compose(t.Context(), s.prefix+"d/other", missing, object.PutOptions{}); !errors.Is(err, storage.ErrNotExist) {
