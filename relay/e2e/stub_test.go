@@ -19,11 +19,14 @@ type stub struct {
 	url   string
 	mu    sync.Mutex
 	rooms map[string][]string // bodies by room
+	all   map[string][]string // events by room
 	seen  map[string]string   // event ids by room and transaction
+
+	events int
 }
 
 func newStub(t *testing.T) *stub {
-	s := &stub{rooms: map[string][]string{}, seen: map[string]string{}}
+	s := &stub{rooms: map[string][]string{}, all: map[string][]string{}, seen: map[string]string{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.CloseClientConnections)
 	t.Cleanup(server.Close)
@@ -41,7 +44,23 @@ func (s *stub) bodies(room string) []string {
 func (s *stub) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.seen)
+	return s.events
+}
+
+// forget is a restart of a homeserver that keeps its transactions in memory.
+func (s *stub) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.seen)
+}
+
+// history returns the newest events of a room, newest first.
+func (s *stub) history(room string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page := slices.Clone(s.all[room][max(0, len(s.all[room])-100):])
+	slices.Reverse(page)
+	return strings.Join(page, ",")
 }
 
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +69,10 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case strings.Contains(path, "/send/"):
-		fmt.Fprintf(w, `{"event_id":%q}`, s.send(strings.Split(path, "/"), body))
+		sender := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		fmt.Fprintf(w, `{"event_id":%q}`, s.send(strings.Split(path, "/"), sender, body))
+	case strings.HasSuffix(path, "/messages"):
+		fmt.Fprintf(w, `{"chunk":[%s]}`, s.history(strings.Split(path, "/")[1]))
 	case path == "login":
 		io.WriteString(w, `{"user_id":"`+s.user(body)+`","device_id":"D","access_token":"`+s.user(body)+`"}`)
 	case path == "account/whoami":
@@ -88,7 +110,7 @@ func (s *stub) create() string {
 }
 
 // send takes rooms/{room}/send/{type}/{txn}.
-func (s *stub) send(path []string, body []byte) string {
+func (s *stub) send(path []string, sender string, body []byte) string {
 	var content struct{ Body string }
 	_ = json.Unmarshal(body, &content) // a broken body would show as an empty one
 	s.mu.Lock()
@@ -97,8 +119,11 @@ func (s *stub) send(path []string, body []byte) string {
 	if id, ok := s.seen[key]; ok {
 		return id
 	}
-	id := fmt.Sprintf("$%d", len(s.seen))
+	id := fmt.Sprintf("$%d", s.events)
+	s.events++
 	s.seen[key] = id
 	s.rooms[room] = append(s.rooms[room], content.Body)
+	event := fmt.Sprintf(`{"event_id":%q,"sender":%q,"type":%q,"origin_server_ts":%d,"content":%s}`, id, sender, path[3], time.Now().UnixMilli(), body)
+	s.all[room] = append(s.all[room], event)
 	return id
 }

@@ -115,7 +115,7 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
 			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting, MaxAttachments: int64(cfg.Limits.Attachments),
 		},
-		Delivery:        service.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
+		Delivery:        service.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge, SearchFirst: cfg.Delivery.SearchFirst},
 		Retention:       cfg.History.Retention,
 		MaxApplications: cfg.Limits.Applications,
 		Admin:           account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},

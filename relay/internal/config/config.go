@@ -144,6 +144,8 @@ type Formatting struct {
 type Delivery struct {
 	Parallel int           `key:"parallel" doc:"Rooms that are sent to at the same time."`
 	MaxAge   time.Duration `key:"maxage" doc:"How long delivery is tried before a message is given up."`
+
+	SearchFirst bool `key:"searchfirst" doc:"Search a room's history before a message whose answer was lost is sent again. For homeservers that forget transaction IDs when they restart, such as Dendrite."`
 }
 
 // Limits bound what is taken in.

@@ -32,6 +32,9 @@ type Options struct {
 	Metrics  *Metrics
 	Parallel int           // rooms sent to at the same time
 	MaxAge   time.Duration // give up on a message after that
+	// SearchFirst means that the homeserver may forget transactions at any time: a room's history is searched before an event
+	// that may be in it is sent again.
+	SearchFirst bool
 	// Valid reports whether this relay may still send; nil means always. It is called before each request that sends.
 	Valid func() bool
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	// A homeserver remembers a transaction for a day at most (Synapse: 24 hours); past this age of the
-	// first attempt the room's history is asked instead.
+	// first attempt the room's history is asked instead, or always with Options.SearchFirst.
 	repeatWithin = 23 * time.Hour
 	findMargin   = 10 * time.Minute // clocks differ: history is read back to this long before the acceptance
 )
@@ -29,7 +29,7 @@ func (d *Delivery) doubtful(e *post.Entry, device string) bool {
 	if e.FirstAttemptAt == 0 {
 		return false
 	}
-	return e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
+	return d.o.SearchFirst || e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
 }
 
 // find searches for an event of ours. It returns the event's id, or "" if it certainly was not sent.

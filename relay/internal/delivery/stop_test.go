@@ -10,6 +10,7 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 func TestGracefulStop(t *testing.T) {
@@ -76,19 +77,25 @@ func TestKilled(t *testing.T) {
 		findable bool
 		want     post.State
 		events   int
+
+		forgets, search bool // the homeserver forgets transactions; Options.SearchFirst
 	}{
-		{"before the event arrived", false, time.Minute, "DEV", true, post.StateSent, 1},
-		{"after the event arrived", true, time.Minute, "DEV", true, post.StateSent, 1},
-		{"arrived, down for days", true, 48 * time.Hour, "DEV", true, post.StateSent, 1},
-		{"not arrived, down for days", false, 48 * time.Hour, "DEV", true, post.StateSent, 1},
-		{"arrived, new device", true, time.Minute, "NEW", true, post.StateSent, 1},
-		{"not arrived, new device", false, time.Minute, "NEW", true, post.StateSent, 1},
-		{"not arrived, new device, history cut", false, time.Minute, "NEW", false, post.StateAmbiguous, 0},
+		{"before the event arrived", false, time.Minute, "DEV", true, post.StateSent, 1, false, false},
+		{"after the event arrived", true, time.Minute, "DEV", true, post.StateSent, 1, false, false},
+		{"arrived, down for days", true, 48 * time.Hour, "DEV", true, post.StateSent, 1, false, false},
+		{"not arrived, down for days", false, 48 * time.Hour, "DEV", true, post.StateSent, 1, false, false},
+		{"arrived, new device", true, time.Minute, "NEW", true, post.StateSent, 1, false, false},
+		{"not arrived, new device", false, time.Minute, "NEW", true, post.StateSent, 1, false, false},
+		{"not arrived, new device, history cut", false, time.Minute, "NEW", false, post.StateAmbiguous, 0, false, false},
+		{"arrived, forgotten", true, time.Minute, "DEV", true, post.StateSent, 2, true, false},
+		{"arrived, forgotten, searched", true, time.Minute, "DEV", true, post.StateSent, 1, true, true},
+		{"not arrived, forgotten, searched", false, time.Minute, "DEV", true, post.StateSent, 1, true, true},
+		{"not arrived, forgotten, history cut", false, time.Minute, "DEV", false, post.StateAmbiguous, 0, true, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := relaytest.NewRig(t)
+				r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.SearchFirst = test.search })
 				r.HS.Findable = test.findable
 				reached := make(chan struct{}, 1)
 				r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
@@ -109,7 +116,7 @@ func TestKilled(t *testing.T) {
 					clear(r.HS.Txns)
 					clear(r.HS.Events)
 				}
-				if test.down > 24*time.Hour {
+				if test.forgets || test.down > 24*time.Hour {
 					clear(r.HS.Txns) // forgotten
 				}
 				time.Sleep(test.down)

@@ -81,6 +81,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 type Patience struct {
 	Parallel int           // rooms sent to at the same time; 0 means 64
 	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
+
+	SearchFirst bool // the homeserver may forget transactions at any time
 }
 
 // Service is the relay. It is safe for concurrent use. Errors that a client may read are [*refusal.Error]. What senders,
@@ -151,7 +153,7 @@ func (s *Service) begin(ctx context.Context, valid func() bool) error {
 	}
 	d, err := delivery.New(ctx, delivery.Options{
 		Store: s.store, Sender: o.Sender, Encrypt: o.Encrypt, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery, Valid: valid,
-		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour),
+		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour), SearchFirst: o.Delivery.SearchFirst,
 	})
 	if err != nil {
 		return err
