@@ -132,12 +132,12 @@ func TestFlood_OneOfSeveral(t *testing.T) {
 	})
 }
 
-// A topic has a message of its own, which the first one becomes. Markup is not shown in it.
+// Of the messages with a topic, such as a repository, the first collects the others, as plain text. Those without one are sent.
 func TestFlood_Topics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		window := 10 * time.Minute
-		app := quietened(t, r, account.ApplicationInput{Digest: &window})
+		app := quietened(t, r, account.ApplicationInput{RegistryDigest: &window})
 		r.Start()
 		push := func(topic, body string) post.Accepted {
 			return r.Send(post.Draft{Token: app.Token, Topic: topic, Content: post.Content{Body: body, ContentType: format.HTML}})
@@ -148,8 +148,11 @@ func TestFlood_Topics(t *testing.T) {
 		if again := push("a", "<b>a2</b>"); again.ID != first.ID {
 			t.Errorf("the second of a is message %d", again.ID)
 		}
+		for range 2 {
+			send(t, r, app.Token, "no topic", 0)
+		}
 		r.Drained()
-		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "a1|b1|* a: 2 messages\n\na1\na2" {
+		if got := strings.Join(r.HS.Bodies("!a:hs"), "|"); got != "a1|b1|* a: 2 messages\n\na1\na2|no topic|no topic" {
 			t.Errorf("%q", got)
 		}
 		if _, err := r.Cancel(t.Context(), account.Principal{ApplicationID: app.Application.ID}, first.ID); refusal.KindOf(err) != refusal.KindConflict {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -19,12 +20,16 @@ func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx,
 		}
 		return report{*about, post.Lifecycle(app.Lifecycle), r.Names, r.Crowd, post.CrowdKey(r.Group), group}.store
 	}
+	window := app.Digest
+	if r.Topic != "" {
+		window = cmp.Or(app.RegistryDigest, window)
+	}
 	switch {
 	case e.Kind == post.KindEdit:
 		return edit
-	case app.Digest > 0 && collects(e):
+	case window > 0 && collects(e):
 		_, text := format.Body(e.ContentType, e.Body)
-		return collect(app.Digest, r.Topic, post.DigestLine(e.Title, text))
+		return collect(window, r.Topic, post.DigestLine(e.Title, text))
 	}
 	return nil
 }
