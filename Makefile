@@ -104,8 +104,9 @@ lint-all:
 	@actionlint
 	@tools/prose
 
-docs: ## docs/configuration and the charts' schemas, from the settings' own descriptions
+docs: ## docs/configuration, docs/reference and the charts' schemas, from what settings and commands say of themselves
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; \
+	  go run ./$$s/cmd/$$s manual >docs/reference/$$s-commands.md.new && mv docs/reference/$$s-commands.md.new docs/reference/$$s-commands.md; \
 	  go run ./$$s/cmd/$$s config schema | go run ./tools/valuesschema deploy/charts/$$s/values.schema.json; done
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark

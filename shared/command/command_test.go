@@ -73,6 +73,8 @@ func TestRun(t *testing.T) {
 		{"carry --help", 0, "Examples:\n  boat carry stone\n  boat carry --far stone\n", ""},
 		{"config --help", 0, "Examples:\n  boat config check -c boat.yml\n  boat config show -c boat.yml\n", ""},
 		{"manual " + pages, 0, "", ""},
+		{"manual", 0, "\n## boat config check\n", ""},
+		{"manual", 0, "```sh\nboat carry stone\nboat carry --far stone\n```\n", ""},
 		{"--version", 0, "boat slipway/boat v1.2.3\n", ""},
 		{"version", 0, "boat slipway/boat v1.2.3\ncommit abc of today", ""},
 		{"version --json", 0, `"version": "v1.2.3"`, ""},

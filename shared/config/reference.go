@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,33 +132,55 @@ func scalarText(v reflect.Value) string {
 }
 
 // Reference writes introduction, and then every setting of target, a pointer to
-// a struct that holds the defaults, as Markdown: a list for each section and one for the keys without
-// a section. An entry has a key, its default or else its kind unless that is string, and its meaning. Keys with
-// the same text share an entry. Keys without effect are listed at the end.
+// a struct that holds the defaults, as Markdown: a heading, the YAML with the defaults, and a list for each section, and one list for the
+// keys without a section. An entry has an anchor, a key, its default or else its kind unless that is string, and its meaning. Keys without
+// effect are listed at the end.
 func Reference(w io.Writer, introduction string, target any) error {
 	v := reflect.ValueOf(target).Elem()
 	var out, alone strings.Builder
 	out.WriteString(introduction)
 	var ineffective []string
 	for _, f := range schemaOf(v.Type()).children {
-		part, entries := &alone, entryList{}
-		if f.kind == section {
-			part = &out
-			fmt.Fprintf(part, "\n## %s\n\n", f.name)
-			if doc := f.tag.Get("doc"); doc != "" {
-				fmt.Fprintf(part, "%s\n\n", markdown(doc))
-			}
-		}
+		var parts []*part
 		for _, leaf := range f.leaves(fieldOf(v, f)) {
 			if leaf.field.kind == dead {
 				ineffective = append(ineffective, leaf.Path)
-			} else {
-				entries.add(leaf.Path, leaf.entry())
+				continue
 			}
+			name := leaf.section()
+			i := slices.IndexFunc(parts, func(p *part) bool { return p.name == name })
+			switch {
+			case i < 0 && name == f.name: // its own keys precede those of sections in it
+				i, parts = 0, slices.Insert(parts, 0, &part{name: name})
+			case i < 0:
+				i, parts = len(parts), append(parts, &part{name: name})
+			}
+			parts[i].leaves = append(parts[i].leaves, leaf)
 		}
-		entries.writeTo(part)
-		if chosen := f.choices(); f.kind == section && len(chosen) > 0 {
-			fmt.Fprintf(part, "\nOptional: %s.\n", code(chosen...))
+		if f.kind != section {
+			for _, p := range parts {
+				p.writeList(&alone)
+			}
+			continue
+		}
+		fmt.Fprintf(&out, "\n## %s\n\n", f.name)
+		if doc := f.tag.Get("doc"); doc != "" {
+			fmt.Fprintf(&out, "%s\n\n", markdown(doc))
+		}
+		for i, p := range parts {
+			if p.name != f.name {
+				if i > 0 {
+					out.WriteString("\n")
+				}
+				fmt.Fprintf(&out, "### %s\n\n", markdown(p.name))
+			}
+			if text := p.yaml(); text != "" {
+				fmt.Fprintf(&out, "<!-- not checked: defaults, of which some exclude others -->\n```yaml\n%s```\n\n", text)
+			}
+			p.writeList(&out)
+		}
+		if chosen := f.choices(); len(chosen) > 0 {
+			fmt.Fprintf(&out, "\nOptional: %s.\n", code(chosen...))
 		}
 	}
 	if alone.Len() > 0 {
@@ -170,6 +193,81 @@ func Reference(w io.Writer, introduction string, target any) error {
 	return err
 }
 
+// part is a section's own keys, without those of sections in it.
+type part struct {
+	name   string // path of the section
+	leaves []Leaf
+}
+
+// section returns the path of the section that has the key.
+func (l Leaf) section() string {
+	i := strings.LastIndexByte(l.Path, '.')
+	return l.Path[:max(i, 0)]
+}
+
+// writeList writes an entry for each key.
+func (p *part) writeList(out *strings.Builder) {
+	for _, l := range p.leaves {
+		fmt.Fprintf(out, "- <a id=\"%s\"></a>%s%s\n", anchor(l.Path), code(l.Path), l.entry())
+	}
+}
+
+// anchor makes an identifier of a key.
+func anchor(key string) string { return strings.NewReplacer("[]", "", "<", "", ">", "").Replace(key) }
+
+// yaml returns the part of a configuration with the keys and their defaults, empty if none has one. Keys without a default are comments.
+func (p *part) yaml() string {
+	var out strings.Builder
+	indent, dash := "", ""
+	for name := range strings.SplitSeq(p.name, ".") {
+		name, isList := strings.CutSuffix(name, "[]")
+		if name == "" || strings.HasPrefix(name, "<") {
+			return ""
+		}
+		fmt.Fprintf(&out, "%s%s%s:\n", indent, dash, name)
+		if indent += strings.Repeat(" ", len(dash)) + "  "; isList {
+			dash = "- "
+		} else {
+			dash = ""
+		}
+	}
+	known := false
+	for _, l := range p.leaves {
+		key := l.Path[strings.LastIndexByte(l.Path, '.')+1:]
+		value, ok := l.yaml()
+		switch {
+		case l.field.kind == refused || strings.HasPrefix(key, "<"):
+			continue
+		case ok:
+			fmt.Fprintf(&out, "%s%s%s: %s\n", indent, dash, key, value)
+			if dash != "" {
+				indent, dash = indent+"  ", ""
+			}
+			known = true
+		default:
+			fmt.Fprintf(&out, "%s# %s:\n", indent, key)
+		}
+	}
+	if !known {
+		return ""
+	}
+	return out.String()
+}
+
+// yaml returns the default as it is written in a file, and whether there is one.
+func (l Leaf) yaml() (string, bool) {
+	switch {
+	case l.Default == "":
+		return "", false
+	case strings.HasPrefix(l.Type, "list of "):
+		return "[" + l.Default + "]", true
+	case l.Type == "string":
+		text, err := yaml.Marshal(l.Default)
+		return strings.TrimSpace(string(text)), err == nil
+	}
+	return l.Default, true
+}
+
 // choices are the paths of the optional sections in f and f itself.
 func (f *field) choices() []string {
 	var paths []string
@@ -180,28 +278,6 @@ func (f *field) choices() []string {
 		paths = append(paths, c.choices()...)
 	}
 	return paths
-}
-
-// entryList is a list of entries in which keys with the same text share one.
-type entryList struct {
-	texts []string            // in order
-	keys  map[string][]string // by text
-}
-
-func (e *entryList) add(key, text string) {
-	if e.keys == nil {
-		e.keys = map[string][]string{}
-	}
-	if e.keys[text] == nil {
-		e.texts = append(e.texts, text)
-	}
-	e.keys[text] = append(e.keys[text], key)
-}
-
-func (e *entryList) writeTo(out *strings.Builder) {
-	for _, text := range e.texts {
-		fmt.Fprintf(out, "- %s%s\n", code(e.keys[text]...), text)
-	}
 }
 
 // entry describes a key in the reference.

@@ -16,15 +16,19 @@ var (
 	codeSpan = regexp.MustCompile("`[^`]*`")
 	linkTo   = regexp.MustCompile(`!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	anchor   = regexp.MustCompile(`<a id="([^"]+)">`)
 	dropped  = regexp.MustCompile(`[^\p{L}\p{N}\- _]`) // of a heading, in its anchor on GitHub
 )
 
-// anchorsOf are the anchors of the headings of each page.
+// anchorsOf are the anchors of each page: those of its headings, and its own.
 func anchorsOf(all []page) map[string][]string {
 	anchors := map[string][]string{}
 	for _, p := range all {
 		for _, m := range heading.FindAllStringSubmatch(p.prose, -1) {
 			anchors[p.path] = append(anchors[p.path], strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+		}
+		for _, m := range anchor.FindAllStringSubmatch(p.prose, -1) {
+			anchors[p.path] = append(anchors[p.path], m[1])
 		}
 	}
 	return anchors

@@ -90,7 +90,7 @@ func lay(below, over map[string]any) {
 	}
 }
 
-// TestReference: the pages with all settings are what the programs print, and
+// TestReference: the pages with all settings and all commands are what the programs print, and
 // each setting is described.
 func TestReference(t *testing.T) {
 	for service := range least {
@@ -99,8 +99,12 @@ func TestReference(t *testing.T) {
 		if harness.Read(t, filepath.Join(programtest.Root(t), name)) != want {
 			t.Errorf("%s is not what `%s config reference` prints: run make docs", name, service)
 		}
-		if regexp.MustCompile("(?m)^- `[^`]*`( \\(.*\\))?$").MatchString(want) || strings.Count(want, "\n- `") < 30 {
+		if regexp.MustCompile("(?m)^- <a [^`]*`[^`]*`( \\(.*\\))?$").MatchString(want) || strings.Count(want, "\n- <a id=") < 30 {
 			t.Errorf("%s: a setting without a description (give it a doc tag), or too few settings", name)
+		}
+		name = filepath.Join("docs", "reference", service+"-commands.md")
+		if harness.Read(t, filepath.Join(programtest.Root(t), name)) != harness.Run(t, harness.Binary(t, service), "manual") {
+			t.Errorf("%s is not what `%s manual` prints: run make docs", name, service)
 		}
 	}
 }
