@@ -17,7 +17,6 @@ const (
 	finishWithin  = 10 * time.Second
 	makeRoomIn    = 5 * time.Second
 	complainEvery = 10 * time.Second
-	lookEvery     = 2 * time.Second
 	deviceKey     = "outbox.device" // setting: the device that the last attempts were made with
 )
 
@@ -109,9 +108,6 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.mu.Unlock()
 	d.wg.Go(func() { d.pause.Run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
 	d.wg.Go(d.lookWhenStale)
-	if d.store.Shared() {
-		d.wg.Go(d.lookForEntries)
-	}
 	d.listen(ctx)
 	d.mu.Lock()
 	d.running = false
@@ -132,22 +128,6 @@ func (d *Delivery) finishIn() time.Duration {
 	return finishWithin
 }
 
-// lookForEntries finds, until the end, what a notification of another relay would have told if it had not been lost.
-func (d *Delivery) lookForEntries() {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-d.stopping:
-			return
-		case <-ticker.C:
-		}
-		if err := d.store.LookForEntries(d.ctx); err != nil {
-			d.log.Debug("cannot look for entries of the outbox", zap.Error(err))
-		}
-	}
-}
-
 // listen does what the store tells, until ctx is done.
 func (d *Delivery) listen(ctx context.Context) {
 	for {
@@ -160,7 +140,7 @@ func (d *Delivery) listen(ctx context.Context) {
 	}
 }
 
-// takeChanges wakes the rooms that have changed.
+// takeChanges wakes the rooms that have changed and that no queue follows yet.
 func (d *Delivery) takeChanges() {
 	changes, failure := d.store.TakeChanges()
 	if failure != nil && time.Since(d.complained) > complainEvery {
@@ -168,12 +148,6 @@ func (d *Delivery) takeChanges() {
 		d.log.Error("cannot store the results of deliveries; trying again", zap.Error(failure))
 	}
 	for _, c := range changes {
-		if c.Room == 0 {
-			for _, q := range d.all() {
-				q.changed(c)
-			}
-			continue
-		}
 		if q, err := d.queue(c.Room); err != nil {
 			d.log.Error("cannot read a room", zap.Int64("room", c.Room), zap.Error(err))
 		} else {

@@ -25,7 +25,8 @@ type Options struct {
 	Leases  *sql.DB         // connections of their own, so that the lease never waits for what senders cause
 	Config  *pgx.ConnConfig // of the connection that listens
 	Explain func(error) error
-	Hear    func(Note) // takes what another relay has announced
+	Hear    func(Note)            // takes what another relay has announced
+	Poll    func(context.Context) // looks for what another relay may have done; called every second
 }
 
 // Member is a relay among those that share a PostgreSQL database. The zero value is a relay that has its database to itself. Its
@@ -53,6 +54,7 @@ func (m *Member) Join(o Options) {
 	m.wake, m.lease, m.accounts = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	m.wg.Go(func() { m.publish(ctx) })
 	m.wg.Go(func() { m.listen(ctx) })
+	m.wg.Go(func() { m.poll(ctx) })
 }
 
 // Leave ends what [Member.Join] began.

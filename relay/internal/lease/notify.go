@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/zap"
 )
 
 const (
@@ -16,7 +15,7 @@ const (
 	pollEvery   = time.Second // in case a notification was lost
 )
 
-// Note is an announcement of one relay to the others. It may be lost: those who wait for one look again after a while.
+// Note is an announcement of one relay to the others. It may be lost: each relay polls for what it would have told.
 type Note struct {
 	From     string        `json:"f"`
 	Rooms    map[int64]int `json:"r,omitempty"` // kinds of changes by room
@@ -33,18 +32,21 @@ func (n *Note) isEmpty() bool {
 // LeaseFree receives when another relay has given the lease back.
 func (m *Member) LeaseFree() <-chan struct{} { return m.lease }
 
-// PollAccounts calls refresh when another relay has changed users or applications, and every second, until ctx is done.
-func (m *Member) PollAccounts(ctx context.Context, log *zap.Logger, refresh func(context.Context) error) {
+// AccountsChanged receives when another relay may have changed users or applications, at least every second.
+func (m *Member) AccountsChanged() <-chan struct{} { return m.accounts }
+
+// poll makes up every second for notes that were lost, until ctx is done.
+func (m *Member) poll(ctx context.Context) {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.accounts:
-		case <-time.After(pollEvery):
+		case <-ticker.C:
 		}
-		if err := refresh(ctx); err != nil && ctx.Err() == nil {
-			log.Debug("cannot read users and applications", zap.Error(err))
-		}
+		m.o.Poll(ctx)
+		signal(m.accounts)
 	}
 }
 

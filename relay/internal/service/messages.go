@@ -108,14 +108,8 @@ func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time
 // waitFor blocks until the message may be final. over reports that the caller must stop: the time is up, the relay stops or
 // ctx is done.
 func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-chan time.Time) (over bool) {
-	var again <-chan time.Time
-	if s.store.Shared() { // a notification of another relay may be lost
-		again = time.After(lookAgain)
-	}
 	select {
 	case <-final:
-		return false
-	case <-again:
 		return false
 	case <-timeUp:
 	case <-s.o.Stopping:
@@ -123,8 +117,6 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 	}
 	return true
 }
-
-const lookAgain = 2 * time.Second
 
 // Redeliver queues a final message again if its state is [post.State.Redeliverable]. For a pending one it triggers an
 // attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.

@@ -14,25 +14,22 @@ import (
 )
 
 const (
-	remindEvery = 5 * time.Second // how late a reminder or a delayed message may be that another relay has accepted
-	remindAgain = time.Minute     // …and how late after a change of the clock without another relay
+	remindEvery = time.Minute     // how late a reminder or a delayed message may be after a change of the clock
+	remindAgain = 5 * time.Second // …and after a failure
 )
 
 // remind adds reminders and releases delayed messages when they are due, until ctx is done.
 func (s *Service) remind(ctx context.Context) {
-	failing, every := false, remindAgain
-	if s.store.Shared() {
-		every = remindEvery
-	}
+	failing := false
 	for {
 		delayed, err := whenDue(ctx, s.store.NextDelayed, s.releaseDelayed)
 		reminder, err2 := whenDue(ctx, s.store.NextReminder, s.remindNow)
-		wait := min(every, reminder, delayed)
+		wait := min(remindEvery, reminder, delayed)
 		if err = errors.Join(err, err2); err != nil && ctx.Err() == nil && !failing {
 			s.log.Error("cannot remind of alerts and send delayed messages", zap.Error(err))
 		}
 		if failing = err != nil; failing {
-			wait = remindEvery
+			wait = remindAgain
 		}
 		select {
 		case <-ctx.Done():
@@ -47,7 +44,7 @@ func (s *Service) remind(ctx context.Context) {
 func whenDue(ctx context.Context, next func(context.Context) (int64, error), do func(context.Context, int64) error) (time.Duration, error) {
 	at, err := next(ctx)
 	if err != nil || at == 0 {
-		return remindAgain, err
+		return remindEvery, err
 	}
 	if wait := time.Until(post.Time(at)); wait > 0 {
 		return wait, nil

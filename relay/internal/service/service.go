@@ -202,7 +202,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.lease == nil {
 		s.deliver(ctx, s.delivery.Load())
 	} else {
-		beside.Go(func() { s.store.PollAccounts(ctx, s.log, s.Refresh) })
+		beside.Go(func() { s.followAccounts(ctx) })
 		s.lease.Campaign(ctx, s.follow, s.term)
 	}
 	beside.Wait()

@@ -15,7 +15,7 @@ import (
 
 const (
 	followEvery = 20 * time.Millisecond // streams look for messages no more often than that
-	followAgain = time.Second           // after a failure, and where a notification of another relay may be lost
+	followAgain = time.Second           // after a failure
 
 	streamPage  = 100       // messages that a stream holds in memory
 	streamBytes = 256 << 10 // …and their text, beyond which it holds no second message
@@ -59,26 +59,19 @@ func (h *hub) idle() bool {
 // Follow passes on to the streams what is committed, until ctx is done.
 func (s *Inbox) Follow(ctx context.Context, log *zap.Logger) {
 	for {
-		var again <-chan time.Time
-		if s.store.Shared() && !s.hub.idle() {
-			again = time.After(followAgain)
-		}
-		polled := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.store.Activity():
-		case <-again:
-			polled = true
 		}
 		if s.hub.idle() {
 			continue
 		}
 		pause := followEvery
 		horizon, err := s.store.Horizon(ctx)
-		if known, _ := s.hub.state(); err == nil && (!polled || horizon > known) {
+		if err == nil {
 			s.hub.move(horizon)
-		} else if err != nil && ctx.Err() == nil {
+		} else if ctx.Err() == nil {
 			log.Debug("cannot look for new messages", zap.Error(err))
 			s.store.Nudge()
 			pause = followAgain

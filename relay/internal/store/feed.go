@@ -12,7 +12,7 @@ import (
 
 // Change says that a room's entries are not as they were.
 type Change struct {
-	Room int64 // 0: all rooms
+	Room int64 // 0: all rooms that somebody follows
 	Kind ChangeKind
 }
 
@@ -45,6 +45,7 @@ type feed struct {
 
 	activity chan struct{}
 	timed    chan struct{}
+	last     int64 // id of an entry that the last poll saw
 
 	waiters atomic.Int64
 	final   map[int64][]chan struct{} // by message
@@ -110,6 +111,13 @@ func (f *feed) change(all ...Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range all {
+		if c.Room == 0 {
+			for room, follower := range f.follow {
+				f.merge(Change{room, c.Kind})
+				wake(follower)
+			}
+			continue
+		}
 		f.merge(c)
 		if follower := f.follow[c.Room]; follower != nil {
 			wake(follower)
@@ -218,18 +226,30 @@ func (f *feed) hear(n lease.Note) {
 	wake(f.activity)
 }
 
-// LookForEntries makes [Store.Changes] report all rooms with entries on their way, in case a notification was lost.
-func (s *Store) LookForEntries(ctx context.Context) error {
-	var rooms []int64
-	err := s.rows.WithContext(ctx).Raw(`WITH RECURSIVE r (room) AS (
+// poll looks for what another relay has made durable, in case its notification was lost.
+func (s *Store) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	s.feed.wakeAll()
+	wake(s.feed.timed)
+	var last int64
+	if s.queryRow(ctx, s.d.lastID, "outbox").Scan(&last) == nil && last > s.feed.last {
+		s.feed.last = last
+		wake(s.feed.activity)
+	}
+	if s.Held() {
+		s.feed.change(s.waitingRooms(ctx)...)
+	}
+}
+
+// waitingRooms returns the rooms with pending entries, as changed.
+func (s *Store) waitingRooms(ctx context.Context) (all []Change) {
+	_ = s.rows.WithContext(ctx).Raw(`WITH RECURSIVE r (room) AS (
 		(SELECT room FROM outbox WHERE final_at = 0 ORDER BY room LIMIT 1)
 		UNION ALL
 		SELECT (SELECT o.room FROM outbox o WHERE o.final_at = 0 AND o.room > r.room ORDER BY o.room LIMIT 1) FROM r WHERE r.room IS NOT NULL
-	) SELECT room FROM r WHERE room IS NOT NULL`).Scan(&rooms).Error
-	for _, room := range rooms {
-		s.feed.change(Change{Room: room})
-	}
-	return err
+	) SELECT room FROM r WHERE room IS NOT NULL`).Scan(&all) // the next poll tries again
+	return all
 }
 
 // wakeAll wakes all waiters for messages: theirs may be final.

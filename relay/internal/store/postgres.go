@@ -181,7 +181,7 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 		return err
 	}
 	if o.Shared {
-		s.Join(lease.Options{Name: o.Name, DB: s.pools[0], Leases: s.pools[2], Config: cfg, Explain: explain, Hear: s.feed.hear})
+		s.Join(lease.Options{Name: o.Name, DB: s.pools[0], Leases: s.pools[2], Config: cfg, Explain: explain, Hear: s.feed.hear, Poll: s.poll})
 	}
 	return nil
 }

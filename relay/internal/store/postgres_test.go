@@ -70,7 +70,6 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 		"messages": func() error { _, err := s.Messages(ctx, 0, Filter{Limit: 1}); return err },
 		"waiting":  func() error { s.feed.depth.counted = time.Time{}; _, err := s.Waiting(ctx); return err },
 		"oldest":   func() error { _, err := s.Oldest(ctx); return err },
-		"rooms":    func() error { return s.LookForEntries(ctx) },
 	}
 	try := func(want bool) {
 		t.Helper()
