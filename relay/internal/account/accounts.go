@@ -65,11 +65,7 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	if s.secrets, err = newSecrets(o.SecretKey); err != nil {
 		return nil, err
 	}
-	var shared counter
-	if o.Store.Shared() {
-		shared = o.Store
-	}
-	s.failures = newFailures(shared)
+	s.failures = newFailures()
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}

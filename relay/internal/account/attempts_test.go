@@ -16,7 +16,7 @@ import (
 func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.WarnLevel)
-		s := &Accounts{failures: newFailures(nil), log: zap.New(core)}
+		s := &Accounts{failures: newFailures(), log: zap.New(core)}
 		for range wrongTokens {
 			s.WrongToken("2001:db8::1")
 			s.WrongToken("192.0.2.1")
@@ -44,7 +44,7 @@ func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 
 // A password that was not checked was no failed attempt.
 func TestAuthenticate_NotChecked_IsNoFailure(t *testing.T) {
-	s := &Accounts{passwords: newHasher(0), failures: newFailures(nil), cache: newCache()}
+	s := &Accounts{passwords: newHasher(0), failures: newFailures(), cache: newCache()}
 	s.cache.putUser(store.User{ID: 1, Name: "admin", PasswordHash: "not a hash"})
 	for range 200 {
 		if _, err := s.Authenticate(t.Context(), "admin", "password", "192.0.2.1"); err == nil || refusal.KindOf(err) == refusal.KindRateLimited {

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"context"
 	"maps"
 	"strings"
 	"sync"
@@ -22,17 +21,8 @@ const (
 	wrongTokens = 60
 )
 
-// counter counts for several relays together.
-type counter interface {
-	Count(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error)
-	Look(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error)
-	GiveBack(ctx context.Context, key string, n int) error
-}
-
-// failures limits failed attempts per name and per address.
+// failures limits failed attempts per name and per address. Each relay counts its own.
 type failures struct {
-	shared counter // nil with a single relay
-
 	mu     sync.Mutex
 	failed buckets
 	proven map[string]time.Time // when a name's right password last came from an address
@@ -40,9 +30,8 @@ type failures struct {
 	slowed buckets              // addresses of wrong tokens that were reported
 }
 
-// newFailures makes the counters. shared is nil with a single relay.
-func newFailures(shared counter) *failures {
-	return &failures{shared: shared, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}, slowed: buckets{}}
+func newFailures() *failures {
+	return &failures{failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}, slowed: buckets{}}
 }
 
 // count is a counter of failed attempts and its limit per minute.
@@ -88,7 +77,13 @@ func folded(name string) string {
 func (f *failures) Blocked(name, address string) time.Duration {
 	now := time.Now()
 	for _, c := range f.counts(name, address) {
-		if wait := f.peek(c.key, now, c.limit); wait > 0 {
+		f.mu.Lock()
+		b := f.failed[c.key]
+		f.mu.Unlock()
+		if b == nil {
+			continue
+		}
+		if wait := b.Peek(now, c.limit, c.limit); wait > 0 {
 			return wait
 		}
 	}
@@ -103,37 +98,11 @@ func (f *failures) Attempt(name, address string) time.Duration {
 	}
 	now := time.Now()
 	for _, c := range f.counts(name, address) {
-		if wait := f.take(c.key, now, c.limit); wait > 0 {
+		if wait := f.bucket(c.key).Take(now, c.limit, c.limit); wait > 0 {
 			return wait
 		}
 	}
 	return 0
-}
-
-// take takes one from a counter. While a shared database is unavailable, each relay counts alone.
-func (f *failures) take(key string, now time.Time, limit int) time.Duration {
-	if f.shared != nil {
-		if wait, err := f.shared.Count(context.Background(), key, 1, limit, limit); err == nil {
-			return wait
-		}
-	}
-	return f.bucket(key).Take(now, limit, limit)
-}
-
-// peek returns how long to wait for one of a counter, without taking it.
-func (f *failures) peek(key string, now time.Time, limit int) time.Duration {
-	if f.shared != nil {
-		if wait, err := f.shared.Look(context.Background(), key, 1, limit, limit); err == nil {
-			return wait
-		}
-	}
-	f.mu.Lock()
-	b := f.failed[key]
-	f.mu.Unlock()
-	if b == nil {
-		return 0
-	}
-	return b.Peek(now, limit, limit)
 }
 
 // Succeeded records that the right password came from an address.
@@ -152,9 +121,7 @@ func (f *failures) Succeeded(name, address string) {
 // Forgive undoes an attempt that was no failure.
 func (f *failures) Forgive(name, address string) {
 	for _, c := range f.counts(name, address) {
-		if f.shared == nil || f.shared.GiveBack(context.Background(), c.key, 1) != nil {
-			f.bucket(c.key).GiveBack()
-		}
+		f.bucket(c.key).GiveBack()
 	}
 }
 
@@ -167,26 +134,14 @@ func (f *failures) bucket(key string) *request.Bucket {
 // WrongToken counts a wrong application token from an address and returns how long the address must wait. first is
 // true at most once a minute, when the limit is reached.
 func (f *failures) WrongToken(address string) (wait time.Duration, first bool) {
-	wait = f.takeToken(request.Network(address))
-	if wait == 0 {
-		return 0, false
-	}
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return wait, f.slowed.at(request.Network(address)).Take(now, 1, 1) == 0
-}
-
-func (f *failures) takeToken(network string) time.Duration {
-	if f.shared != nil {
-		if wait, err := f.shared.Count(context.Background(), "token "+network, 1, wrongTokens, wrongTokens); err == nil {
-			return wait
-		}
+	wait = f.tokens.at(request.Network(address)).Take(now, wrongTokens, wrongTokens)
+	if wait == 0 {
+		return 0, false
 	}
-	f.mu.Lock()
-	b := f.tokens.at(network)
-	f.mu.Unlock()
-	return b.Take(time.Now(), wrongTokens, wrongTokens)
+	return wait, f.slowed.at(request.Network(address)).Take(now, 1, 1) == 0
 }
 
 // buckets are counters by key.

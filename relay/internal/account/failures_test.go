@@ -11,7 +11,7 @@ import (
 // Nobody gets new attempts by using up the memory of the failed ones.
 func TestFailedAttemptsAreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no count fills up meanwhile
-		p := newFailures(nil)
+		p := newFailures()
 		used := func(name, address string) bool { return p.Attempt(name, address) > 0 }
 		for !used("admin", "192.0.2.1") { // the pair is used up
 		}
@@ -34,7 +34,7 @@ func TestFailedAttemptsAreNotForgotten(t *testing.T) {
 // Wrong application tokens cost next to nothing: they do not push out the failures of passwords.
 func TestFailedAttempts_ManyWrongTokens_AreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newFailures(nil)
+		p := newFailures()
 		for p.Attempt("admin", "192.0.2.1") == 0 {
 		}
 		for i := range 2 * maxAttempts {
@@ -51,7 +51,7 @@ func TestFailedAttempts_ManyWrongTokens_AreNotForgotten(t *testing.T) {
 
 // The addresses that were reported are bounded.
 func TestWrongToken_ManyAddresses_AreBounded(t *testing.T) {
-	p := newFailures(nil)
+	p := newFailures()
 	for i := range 2 * maxAttempts {
 		p.slowed.at(fmt.Sprint(i))
 	}
@@ -63,7 +63,7 @@ func TestWrongToken_ManyAddresses_AreBounded(t *testing.T) {
 // Addresses that try a user's name again and again do not lock the user out where the right password came from before.
 func TestFailedAttempts_FromManyAddresses_LeaveAKnownOneAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newFailures(nil)
+		p := newFailures()
 		p.Succeeded("admin", "192.0.2.1")
 		for i := range 20 {
 			for p.Attempt("Admin", fmt.Sprintf("198.51.100.%d", i)) == 0 {
@@ -82,7 +82,7 @@ func TestFailedAttempts_FromManyAddresses_LeaveAKnownOneAlone(t *testing.T) {
 
 // Another spelling of a name is no other name.
 func TestFailedAttemptsOfOtherSpellings(t *testing.T) {
-	p := newFailures(nil)
+	p := newFailures()
 	spellings := []string{"Jürgenß-s", "JÜRGENß-S", "jürgenẞ-ſ"}
 	for i := range pairFailures {
 		if name := spellings[i%len(spellings)]; p.Attempt(name, "192.0.2.1") > 0 {
@@ -99,7 +99,7 @@ func TestFailedAttemptsOfOtherSpellings(t *testing.T) {
 // What is full again is forgotten first.
 func TestOldAttemptsGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newFailures(nil)
+		p := newFailures()
 		fill := func(prefix string, n int) {
 			for i := range n {
 				p.Attempt(fmt.Sprint(prefix, i), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String())

@@ -26,17 +26,8 @@ func (m *Member) Count(ctx context.Context, key string, n, perMinute, burst int)
 			return 0, err
 		}
 	}
-	return m.Look(ctx, key, n, perMinute, burst)
-}
-
-// Look is Count without taking a token.
-func (m *Member) Look(ctx context.Context, key string, n, perMinute, burst int) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	key = post.Clean(key)
-	rate := float64(perMinute) / 60
 	tokens := float64(burst)
-	err := m.o.DB.QueryRowContext(ctx, `SELECT least($2::float8, tokens + $3::float8 * extract(epoch FROM clock_timestamp() - at)::float8) FROM buckets WHERE key = $1`,
+	err = m.o.DB.QueryRowContext(ctx, `SELECT least($2::float8, tokens + $3::float8 * extract(epoch FROM clock_timestamp() - at)::float8) FROM buckets WHERE key = $1`,
 		key, tokens, rate).Scan(&tokens)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
