@@ -117,7 +117,12 @@ func compile(r *Rule, groups map[string][]subject) (rule, error) {
 	c.names, nameErr = pattern.ParseNames(r.Repositories)
 	c.allow, allowErr = ParseRights(r.Allow)
 	c.deny, denyErr = ParseRights(r.Deny)
-	errs = append(errs, nameErr, allowErr, denyErr)
+	if nameErr != nil {
+		for line := range strings.SplitSeq(nameErr.Error(), "\n") {
+			errs = append(errs, errors.New("repositories: "+line))
+		}
+	}
+	errs = append(errs, allowErr, denyErr)
 	if len(r.Allow)+len(r.Deny) == 0 {
 		errs = append(errs, errors.New("allow or deny is required"))
 	}

@@ -88,6 +88,9 @@ func addRuleErrors(p *config.Problems, section string, err error) {
 		if field, rest, found := strings.Cut(line, " is required"); found && (field == "who" || field == "repositories") {
 			at, line = key+"."+field, "is required"+rest
 		}
+		if rest, found := strings.CutPrefix(line, "repositories: "); found {
+			at, line = key+".repositories", rest
+		}
 		p.Addf(at, "%s", line)
 	}
 }

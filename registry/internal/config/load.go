@@ -54,7 +54,7 @@ func load(o config.Options) (*Config, *config.Report, error) {
 	if cfg.Loglevel != "" && report.Origins["log.level"] == "" {
 		cfg.Log.Level, report.Origins["log.level"] = cfg.Loglevel, report.Origins["loglevel"]
 	}
-	report.Warnings = append(report.Warnings, cfg.warnings()...)
+	report.Warnings = append(report.Warnings, cfg.warnings(report.Origins)...)
 	return &cfg, report, nil
 }
 

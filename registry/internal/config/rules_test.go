@@ -15,10 +15,10 @@ rules:
   repositories: ["**"]
   allow: [pull]
 - who: [group:none, everyone]
-  repositories: ["a["]
+  repositories: ["a[", "B"]
   allow: [pull]
   deny: [pull]
-- repositories: ["**"]
+- repositories: ["c["]
   allow: [fly]
 `
 
@@ -28,7 +28,9 @@ var wrongAt = []string{
 	`groups.ops: "everyone" is not a caller (2)`,
 	`rules[1]: there is no group "none" (7)`,
 	`rules[1]: "everyone" is not a caller (7)`,
-	`rules[1]: "a[" is not a pattern (7)`,
+	`rules[1].repositories: "a[" is not a pattern (8)`,
+	`rules[1].repositories: "B" is not a pattern (8)`,
+	`rules[2].repositories: "c[" is not a pattern (11)`,
 	`rules[1]: pull is allowed and denied (7)`,
 	`rules[2].who: is required (11)`,
 }
@@ -61,7 +63,7 @@ func TestRules_ErrorsAtTheirLines(t *testing.T) {
 	_, _, err = load(config.Options{File: "c.yml", Source: []byte("access:\n  " + strings.ReplaceAll(strings.TrimSuffix(wrongRules, "\n"), "\n", "\n  ") + "\n" + retention)})
 	for i, want := range wrongAt { // the section begins a line later
 		text, line, _ := strings.Cut(want, " (")
-		n := map[string]string{"2)": "3)", "7)": "8)", "11)": "12)", "12)": "13)"}[line]
+		n := map[string]string{"2)": "3)", "7)": "8)", "8)": "9)", "11)": "12)", "12)": "13)"}[line]
 		defer func() { wrongAt[i] = want }()
 		wrongAt[i] = text + " (" + n
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // warnings returns sentences about values that are valid but probably a mistake.
-func (c *Config) warnings() []string {
+func (c *Config) warnings(origins map[string]string) []string {
 	var all []string
 	globs := func(key string, expressions []string) {
 		for i, e := range expressions {
@@ -38,7 +38,7 @@ func (c *Config) warnings() []string {
 	if c.Storage.Cache.BlobDescriptor == "redis" {
 		all = append(all, "storage.cache.blobdescriptor redis is not used: manifests are cached in memory, as with inmemory")
 	}
-	all = append(all, c.Storage.Maintenance.idle()...)
+	all = append(all, c.Storage.Maintenance.idle(origins)...)
 	if c.HTTP.Debug.Prometheus.Enabled && c.HTTP.Debug.Addr == "" {
 		all = append(all, "http.debug.prometheus.enabled: has no effect without http.debug.addr")
 	}
@@ -51,20 +51,16 @@ func (c *Config) warnings() []string {
 	return append(all, c.Proxy.warnings()...)
 }
 
-// idle names the jobs that have an interval and yet don't run.
-func (m *Maintenance) idle() (all []string) {
-	d := Default().Storage.Maintenance
+// idle names the jobs that are given an interval, and yet neither run nor are turned off.
+func (m *Maintenance) idle(origins map[string]string) (all []string) {
+	const section = "storage.maintenance."
 	for _, job := range []struct {
 		name    string
 		enabled bool
-		changed bool
-	}{
-		{"gc", m.GC.Enabled, m.GC.Interval != d.GC.Interval},
-		{"retention", m.Retention.Enabled, m.Retention.Interval != d.Retention.Interval},
-		{"verify", m.Verify.Enabled, m.Verify.Interval != d.Verify.Interval},
-	} {
-		if job.changed && !job.enabled {
-			all = append(all, "storage.maintenance."+job.name+".interval: has no effect without storage.maintenance."+job.name+".enabled: true")
+	}{{"gc", m.GC.Enabled}, {"retention", m.Retention.Enabled}, {"verify", m.Verify.Enabled}} {
+		interval, enabled := section+job.name+".interval", section+job.name+".enabled"
+		if origins[interval] != "" && origins[enabled] == "" && !job.enabled {
+			all = append(all, interval+": has no effect without "+enabled+": true")
 		}
 	}
 	return all

@@ -9,6 +9,8 @@ import (
 func TestWarnings_IntervalOfAJobThatIsOff(t *testing.T) {
 	for text, want := range map[string][]string{
 		"gc: {interval: 1h}":                                {"storage.maintenance.gc.interval: has no effect without storage.maintenance.gc.enabled: true"},
+		"gc: {interval: 24h}":                               {"storage.maintenance.gc.interval: has no effect without storage.maintenance.gc.enabled: true"}, // its default
+		"gc: {interval: 1h, enabled: false}":                nil,
 		"gc: {interval: 1h, enabled: true}":                 nil,
 		"gc: {enabled: false}":                              nil,
 		"verify: {interval: 1h}, retention: {interval: 2h}": {"storage.maintenance.retention.interval: has no effect without", "storage.maintenance.verify.interval: has no effect without"},

@@ -3,6 +3,7 @@
 package pattern
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -17,15 +18,17 @@ type Names struct {
 }
 
 // ParseNames reads patterns of repository names: "*" stands for anything within
-// one component of the name, "**" for anything, all else for itself.
+// one component of the name, "**" for anything, all else for itself. The error joins
+// those of all patterns.
 func ParseNames(patterns []string) (Names, error) {
 	var n Names
+	var errs []error
 	for _, p := range patterns {
 		re, err := glob(p)
-		if err != nil {
-			return Names{}, err
-		}
-		n.any, n.all = append(n.any, re), n.all || p == "**"
+		n.any, n.all, errs = append(n.any, re), n.all || p == "**", append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Names{}, err
 	}
 	return n, nil
 }
