@@ -19,6 +19,7 @@ import (
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hostile"
@@ -71,40 +72,10 @@ func openIndex(t testing.TB, s storage.Store, remote bool, change ...func(*Optio
 	return x
 }
 
-func push(t *testing.T, repo registry.Repository, content string) string {
-	t.Helper()
-	u, err := repo.StartUpload(t.Context(), "")
-	check(t, err)
-	defer u.Close()
-	_, err = u.Append(t.Context(), strings.NewReader(content), -1)
-	check(t, err)
-	_, err = u.Commit(t.Context(), sum(content))
-	check(t, err)
-	return fmt.Sprintf(`"digest":%q,"size":%d`, sum(content), len(content))
-}
-
 // pushImage pushes an image for linux and the architecture.
 func pushImage(t *testing.T, repo registry.Repository, tag oci.Tag, arch string, layers ...string) oci.Descriptor {
 	t.Helper()
-	config := push(t, repo, fmt.Sprintf(`{"os":"linux","architecture":%q}`, arch))
-	var list []string
-	for _, l := range layers {
-		list = append(list, `{"mediaType":"application/vnd.oci.image.layer.v1.tar",`+push(t, repo, l)+`}`)
-	}
-	body := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.oci.image.config.v1+json",%s},"layers":[%s]}`,
-		oci.MediaTypeManifest, config, strings.Join(list, ","))
-	return putManifest(t, repo, tag, body)
-}
-
-func putManifest(t *testing.T, repo registry.Repository, tag oci.Tag, body string) oci.Descriptor {
-	t.Helper()
-	ref := oci.Reference{Tag: tag}
-	if tag == "" {
-		ref.Digest = sum(body)
-	}
-	r, err := repo.PutManifest(t.Context(), ref, "", []byte(body), nil)
-	check(t, err)
-	return r.Descriptor
+	return registrytest.PushImage(t, repo, tag, fmt.Sprintf(`{"os":"linux","architecture":%q}`, arch), layers...)
 }
 
 // pulledAt says of each manifest that it was pulled then.

@@ -1,7 +1,6 @@
 package ocilayout
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -36,33 +36,17 @@ func write(t *testing.T, s storage.Store, objects map[string]string) {
 
 func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
-func blob(t *testing.T, repo registry.Repository, content string) oci.Descriptor {
-	t.Helper()
-	u, err := repo.StartUpload(t.Context(), "")
-	check(t, err)
-	defer u.Close()
-	_, err = u.Append(t.Context(), strings.NewReader(content), -1)
-	check(t, err)
-	d, err := u.Commit(t.Context(), sum(content))
-	check(t, err)
-	return d
-}
-
 func put(t *testing.T, repo registry.Repository, tags []oci.Tag, m map[string]any) oci.Descriptor {
 	t.Helper()
 	m["schemaVersion"] = 2
-	body, err := json.Marshal(m)
-	check(t, err)
-	res, err := repo.PutManifest(t.Context(), oci.Reference{Digest: oci.SHA256.FromBytes(body)}, "", body, tags)
-	check(t, err)
-	return res.Descriptor
+	return registrytest.PutManifest(t, repo, m, tags...)
 }
 
 func image(t *testing.T, repo registry.Repository, layer string, subject *oci.Descriptor, tags ...oci.Tag) oci.Descriptor {
 	t.Helper()
-	config := blob(t, repo, "config of "+layer)
+	config := registrytest.Push(t, repo, "config of "+layer)
 	config.MediaType = "application/vnd.oci.image.config.v1+json"
-	m := map[string]any{"mediaType": oci.MediaTypeManifest, "config": config, "layers": []any{blob(t, repo, layer)}}
+	m := map[string]any{"mediaType": oci.MediaTypeManifest, "config": config, "layers": []any{registrytest.Push(t, repo, layer)}}
 	if subject != nil {
 		m["subject"] = subject
 	}
@@ -303,7 +287,7 @@ func TestIndexOfBlobs(t *testing.T) {
 	for _, file := range []string{"dir", "file.tar"} {
 		rules := newRegistry(memory.New())
 		from, to := rules.Repository("a"), newRegistry(memory.New()).Repository("copy")
-		layer, config := blob(t, from, "layer"), blob(t, from, "config")
+		layer, config := registrytest.Push(t, from, "layer"), registrytest.Push(t, from, "config")
 		layer.MediaType, config.MediaType = "application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.buildkit.cacheconfig.v0"
 		list := put(t, from, []oci.Tag{"cache"}, map[string]any{"mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{layer, config}})
 		path := filepath.Join(t.TempDir(), file)
@@ -329,7 +313,7 @@ func TestSchema1IsExported(t *testing.T) {
 	m := memory.New()
 	rules := newRegistry(m)
 	image(t, rules.Repository("a"), "new", nil, "v2")
-	blob(t, rules.Repository("a"), "old")
+	registrytest.Push(t, rules.Repository("a"), "old")
 	old := `{"schemaVersion":1,"name":"a","tag":"v1","fsLayers":[{"blobSum":"` + string(sum("old")) + `"}]}`
 	write(t, m, map[string]string{
 		layout.BlobData(sum(old)):          old,
@@ -348,11 +332,11 @@ func TestSchema1IsExported(t *testing.T) {
 func TestLayersElsewhere(t *testing.T) {
 	rules := newRegistry(memory.New())
 	repo := rules.Repository("a")
-	here, there := blob(t, repo, "here"), oci.Descriptor{Digest: sum("there"), Size: 5}
+	here, there := registrytest.Push(t, repo, "here"), oci.Descriptor{Digest: sum("there"), Size: 5}
 	for _, d := range []*oci.Descriptor{&here, &there} {
 		d.MediaType, d.URLs = oci.MediaTypeDockerForeignLayer, []string{"https://layers.example/x"}
 	}
-	put(t, repo, []oci.Tag{"v1"}, map[string]any{"mediaType": oci.MediaTypeDockerManifest, "config": blob(t, repo, "config"), "layers": []any{here, there}})
+	put(t, repo, []oci.Tag{"v1"}, map[string]any{"mediaType": oci.MediaTypeDockerManifest, "config": registrytest.Push(t, repo, "config"), "layers": []any{here, there}})
 	dir := t.TempDir()
 	out, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, dir)
 	check(t, err)

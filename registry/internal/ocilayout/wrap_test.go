@@ -7,13 +7,14 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage/memory"
 )
 
 // docker pushes an image of Docker's media types.
 func docker(t *testing.T, repo registry.Repository, layer string, tags ...oci.Tag) oci.Descriptor {
 	t.Helper()
-	config, l := blob(t, repo, "config of "+layer), blob(t, repo, layer)
+	config, l := registrytest.Push(t, repo, "config of "+layer), registrytest.Push(t, repo, layer)
 	config.MediaType, l.MediaType = "application/vnd.docker.container.image.v1+json", "application/vnd.docker.image.rootfs.diff.tar.gzip"
 	return put(t, repo, tags, map[string]any{"mediaType": oci.MediaTypeDockerManifest, "config": config, "layers": []any{l}})
 }

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +18,7 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -171,25 +170,12 @@ func (w *world) push(name oci.Name, tag oci.Tag, layers ...[]byte) *registry.Man
 
 func pushTo(t *testing.T, r registry.Repository, tag oci.Tag, layers ...[]byte) *registry.Manifest {
 	t.Helper()
-	config := []byte(fmt.Sprintf("config of %s %s", r.Name(), tag))
-	descriptors := []oci.Descriptor{}
-	for _, content := range append([][]byte{config}, layers...) {
-		d := oci.SHA256.FromBytes(content)
-		up, err := r.StartUpload(t.Context(), "")
-		check(t, err)
-		_, err = up.Append(t.Context(), bytes.NewReader(content), -1)
-		check(t, err)
-		_, err = up.Commit(t.Context(), d)
-		check(t, err)
-		check(t, up.Close())
-		descriptors = append(descriptors, oci.Descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar", Digest: d, Size: int64(len(content))})
+	var contents []string
+	for _, layer := range layers {
+		contents = append(contents, string(layer))
 	}
-	descriptors[0].MediaType = "application/vnd.oci.image.config.v1+json"
-	body, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "config": descriptors[0], "layers": descriptors[1:]})
-	check(t, err)
-	res, err := r.PutManifest(t.Context(), oci.Reference{Tag: tag}, oci.MediaTypeManifest, body, nil)
-	check(t, err)
-	m, err := r.Manifest(t.Context(), oci.Reference{Digest: res.Descriptor.Digest})
+	d := registrytest.PushImage(t, r, tag, fmt.Sprintf("config of %s %s", r.Name(), tag), contents...)
+	m, err := r.Manifest(t.Context(), oci.Reference{Digest: d.Digest})
 	check(t, err)
 	return m
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +28,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -167,34 +167,15 @@ func (s *site) setPasswords(users ...string) {
 // blob pushes a blob.
 func (s *site) blob(name oci.Name, content []byte, mediaType string) oci.Descriptor {
 	s.Helper()
-	repo := s.rules.Repository(name)
-	d := oci.SHA256.FromBytes(content)
-	up, err := repo.StartWhole(s.Context(), d, int64(len(content)))
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer up.Close()
-	if _, err := up.Append(s.Context(), bytes.NewReader(content), int64(len(content))); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := up.Commit(s.Context(), d); err != nil {
-		s.Fatal(err)
-	}
-	return oci.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(content))}
+	d := registrytest.Push(s, s.rules.Repository(name), string(content))
+	d.MediaType = mediaType
+	return d
 }
 
 // put pushes a manifest.
 func (s *site) put(name oci.Name, ref oci.Reference, doc map[string]any) oci.Descriptor {
 	s.Helper()
-	body, err := json.Marshal(doc)
-	if err != nil {
-		s.Fatal(err)
-	}
-	res, err := s.rules.Repository(name).PutManifest(s.Context(), ref, "", body, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return res.Descriptor
+	return registrytest.PutManifest(s, s.rules.Repository(name), doc, ref.Tag)
 }
 
 const configType = "application/vnd.oci.image.config.v1+json"

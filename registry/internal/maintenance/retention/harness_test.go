@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -65,14 +65,7 @@ func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
 func (s *store) blob(name oci.Name, content string) oci.Descriptor {
 	s.t.Helper()
-	u, err := s.Registry.Repository(name).StartUpload(s.t.Context(), "")
-	check(s.t, err)
-	defer u.Close()
-	_, err = u.Append(s.t.Context(), strings.NewReader(content), -1)
-	check(s.t, err)
-	desc, err := u.Commit(s.t.Context(), sum(content))
-	check(s.t, err)
-	return desc
+	return registrytest.Push(s.t, s.Registry.Repository(name), content)
 }
 
 // image pushes an image of the layers and tags it days ago.
@@ -104,17 +97,9 @@ func (s *store) index(name oci.Name, tag string, days int, children ...oci.Diges
 // put pushes a manifest, under its digest if there is no tag.
 func (s *store) put(name oci.Name, tag string, days int, m map[string]any) oci.Digest {
 	s.t.Helper()
-	body, err := json.Marshal(m)
-	check(s.t, err)
-	ref := oci.Reference{Tag: oci.Tag(tag)}
-	if tag == "" {
-		ref = oci.Reference{Digest: oci.SHA256.FromBytes(body)}
-	}
 	s.setClock(func() time.Time { return s.now.AddDate(0, 0, -days) })
 	defer s.setClock(time.Now)
-	res, err := s.Registry.Repository(name).PutManifest(s.t.Context(), ref, "", body, nil)
-	check(s.t, err)
-	return res.Descriptor.Digest
+	return registrytest.PutManifest(s.t, s.Registry.Repository(name), m, oci.Tag(tag)).Digest
 }
 
 // setClock sets the clock of the registry and of the store.

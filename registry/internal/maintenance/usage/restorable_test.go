@@ -1,12 +1,12 @@
 package usage
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -17,15 +17,7 @@ func TestRestorable(t *testing.T) {
 	a := rules.Repository("a")
 	put := func(tag oci.Tag, layers ...string) oci.Digest {
 		t.Helper()
-		body, sep := `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"`+string(sum("{}"))+`","size":2},"layers":[`, ""
-		push(t, a, "{}")
-		for _, l := range layers {
-			push(t, a, l)
-			body, sep = body+sep+fmt.Sprintf(`{"mediaType":"x","digest":%q,"size":%d}`, sum(l), len(l)), ","
-		}
-		r, err := a.PutManifest(t.Context(), oci.Reference{Tag: tag}, "", []byte(body+"]}"), nil)
-		check(t, err)
-		return r.Descriptor.Digest
+		return registrytest.PushImage(t, a, tag, "{}", layers...).Digest
 	}
 	usage := func() Repository {
 		t.Helper()

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -25,17 +26,6 @@ func check(t *testing.T, err error) {
 
 func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
-func push(t *testing.T, repo registry.Repository, content string) {
-	t.Helper()
-	u, err := repo.StartUpload(t.Context(), "")
-	check(t, err)
-	defer u.Close()
-	_, err = u.Append(t.Context(), strings.NewReader(content), -1)
-	check(t, err)
-	_, err = u.Commit(t.Context(), sum(content))
-	check(t, err)
-}
-
 func write(t *testing.T, s storage.Store, key, content string) {
 	t.Helper()
 	check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content)}}))
@@ -45,12 +35,12 @@ func TestCount(t *testing.T) {
 	m := memory.New()
 	rules := registry.New(registry.Options{Store: m})
 	a, b := rules.Repository("a"), rules.Repository("a/b")
-	push(t, a, "own!")
-	push(t, a, "shared by all")
-	push(t, b, "shared by all")
-	push(t, rules.Repository("c"), "shared by all")
+	registrytest.Push(t, a, "own!")
+	registrytest.Push(t, a, "shared by all")
+	registrytest.Push(t, b, "shared by all")
+	registrytest.Push(t, rules.Repository("c"), "shared by all")
 	const index = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
-	push(t, b, index) // as a blob and as a manifest, it is there once
+	registrytest.Push(t, b, index) // as a blob and as a manifest, it is there once
 	_, err := b.PutManifest(t.Context(), oci.Reference{Tag: "v1"}, "", []byte(index), []oci.Tag{"v2"})
 	check(t, err)
 	write(t, m, layout.BlobData(sum("nobody's")), "nobody's")
@@ -84,7 +74,7 @@ func TestCount(t *testing.T) {
 func TestCountReportsBadLinks(t *testing.T) {
 	m := memory.New()
 	rules := registry.New(registry.Options{Store: m})
-	push(t, rules.Repository("a"), "one")
+	registrytest.Push(t, rules.Repository("a"), "one")
 	for _, path := range []string{layout.LayerLink("a", sum("x")), layout.LayerLink("a", sum("y")), layout.RevisionLink("a", sum("z"))} {
 		write(t, m, path, "")
 	}
@@ -115,8 +105,8 @@ func (d denied) List(ctx context.Context, prefix string, o storage.ListOptions) 
 func TestCountWhatMayNotBeRead(t *testing.T) {
 	m := memory.New()
 	rules := registry.New(registry.Options{Store: m})
-	push(t, rules.Repository("a"), "readable")
-	push(t, rules.Repository("o"), "hidden")
+	registrytest.Push(t, rules.Repository("a"), "readable")
+	registrytest.Push(t, rules.Repository("o"), "hidden")
 	s := denied{m, layout.Repository("o")}
 	got, err := Count(t.Context(), s, registry.New(registry.Options{Store: s}))
 	check(t, err)
@@ -157,7 +147,7 @@ func TestRequests(t *testing.T) {
 	for i := range repositories {
 		repo := rules.Repository(oci.Name(fmt.Sprint("r", i)))
 		for j := range 10 {
-			push(t, repo, fmt.Sprint("blob ", i, " ", j))
+			registrytest.Push(t, repo, fmt.Sprint("blob ", i, " ", j))
 		}
 	}
 	c.n.Store(0)

@@ -10,6 +10,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -136,7 +137,7 @@ func TestRepairAfterInterruption(t *testing.T) {
 	repo := rules(s).Repository("a")
 	var first oci.Digest
 	for _, content := range []string{"a", "b", "c", "d"} {
-		if b := pushBlob(t, repo, content).Digest; first == "" || b < first {
+		if b := registrytest.Push(t, repo, content).Digest; first == "" || b < first {
 			first = b
 		}
 	}

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hostile"
@@ -56,35 +56,13 @@ func rules(s store) *registry.Registry {
 
 func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
-func pushBlob(t *testing.T, repo registry.Repository, content string) oci.Descriptor {
-	t.Helper()
-	u, err := repo.StartUpload(t.Context(), "")
-	check(t, err)
-	defer u.Close()
-	_, err = u.Append(t.Context(), strings.NewReader(content), -1)
-	check(t, err)
-	desc, err := u.Commit(t.Context(), sum(content))
-	check(t, err)
-	return desc
-}
-
 // push pushes an image of one layer and returns the digests of its manifest,
 // its config and its layer.
 func push(t *testing.T, repo registry.Repository, tag, layer string) [3]oci.Digest {
 	t.Helper()
-	config, l := pushBlob(t, repo, "config of "+layer), pushBlob(t, repo, layer)
-	config.MediaType = "application/vnd.oci.image.config.v1+json"
-	d := put(t, repo, tag, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "config": config, "layers": []any{l}})
-	return [3]oci.Digest{d, config.Digest, l.Digest}
-}
-
-func put(t *testing.T, repo registry.Repository, tag string, m any) oci.Digest {
-	t.Helper()
-	body, err := json.Marshal(m)
-	check(t, err)
-	res, err := repo.PutManifest(t.Context(), oci.Reference{Tag: oci.Tag(tag)}, "", body, nil)
-	check(t, err)
-	return res.Descriptor.Digest
+	config := "config of " + layer
+	d := registrytest.PushImage(t, repo, oci.Tag(tag), config, layer)
+	return [3]oci.Digest{d.Digest, sum(config), sum(layer)}
 }
 
 func run(t *testing.T, s storage.Store, repair bool) *Report {
@@ -178,7 +156,7 @@ func TestFindingsAndRepair(t *testing.T) {
 		child := push(t, repo, "child", "u")
 		m, err := repo.Manifest(t.Context(), oci.Reference{Tag: "child"})
 		check(t, err)
-		list := put(t, repo, "list", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{m.Descriptor}})
+		list := registrytest.PutManifest(t, repo, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{m.Descriptor}}, "list")
 
 		write(t, s, layout.BlobData(damaged[2]), "other")
 		remove(t, s, layout.BlobData(lost[2]))
@@ -252,13 +230,13 @@ func TestDamagedBlob_NamesWhatUsesIt(t *testing.T) {
 		child := push(t, b, "child", "z")
 		m, err := b.Manifest(t.Context(), oci.Reference{Tag: "child"})
 		check(t, err)
-		put(t, b, "list", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{m.Descriptor}})
+		registrytest.PutManifest(t, b, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{m.Descriptor}}, "list")
 		_, err = a.DeleteTag(t.Context(), "loose")
 		check(t, err)
 		_, err = b.DeleteTag(t.Context(), "child")
 		check(t, err)
 		config := push(t, a, "own", "y")[1]
-		alone, linked := sum("nobody has it"), pushBlob(t, a, "no manifest has it").Digest
+		alone, linked := sum("nobody has it"), registrytest.Push(t, a, "no manifest has it").Digest
 		for _, d := range []oci.Digest{loose[2], config, child[0], alone, linked} {
 			write(t, s, layout.BlobData(d), "other")
 		}
@@ -288,9 +266,9 @@ func TestDamagedBlob_NamesWhatUsesIt(t *testing.T) {
 func TestBlobsOfOtherManifests(t *testing.T) {
 	onStores(t, func(t *testing.T, s store) {
 		repo := rules(s).Repository("a")
-		lost, kept := pushBlob(t, repo, "lost"), pushBlob(t, repo, "kept")
+		lost, kept := registrytest.Push(t, repo, "lost"), registrytest.Push(t, repo, "kept")
 		lost.MediaType, kept.MediaType = "application/vnd.oci.image.layer.v1.tar", "application/vnd.buildkit.cacheconfig.v0"
-		put(t, repo, "cache", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{lost, kept}})
+		registrytest.PutManifest(t, repo, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{lost, kept}}, "cache")
 		old := `{"schemaVersion":1,"fsLayers":[{"blobSum":"` + string(sum("older")) + `"},{"blobSum":"` + string(sum("kept")) + `"},{"blobSum":"x"}]}`
 		write(t, s, layout.BlobData(sum(old)), old)
 		write(t, s, layout.RevisionLink("a", sum(old)), string(sum(old)))
@@ -347,7 +325,7 @@ func TestResume(t *testing.T) {
 		s := memory.New()
 		repo := rules(s).Repository("a")
 		for i := range 20 {
-			pushBlob(t, repo, strings.Repeat("x", 1000)+fmt.Sprint(i))
+			registrytest.Push(t, repo, strings.Repeat("x", 1000)+fmt.Sprint(i))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -378,7 +356,7 @@ func TestResume(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
-		pushBlob(t, rules(s).Repository("a"), strings.Repeat("x", 5<<20))
+		registrytest.Push(t, rules(s).Repository("a"), strings.Repeat("x", 5<<20))
 		start := time.Now()
 		_, err := Run(t.Context(), Options{Store: s, Log: zap.NewNop(), Rate: 1 << 20})
 		check(t, err)
