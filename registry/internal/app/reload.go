@@ -62,8 +62,8 @@ func (r *reloader) reload() {
 	} else {
 		r.log.Info("reloaded passwords, access rules, workloads and the log level")
 	}
-	if !reflect.DeepEqual(*cfg, r.cfg) {
-		r.log.Warn("other settings have changed; they take effect at the next start")
+	if other := settings.Changed(r.cfg, *cfg); len(other) > 0 {
+		r.log.Warn("other settings have changed; they take effect at the next start", zap.Strings("settings", other))
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,8 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Run the relay",
 		Long: "Runs the relay with the configuration FILE, or that of --config, and the RELAY_ variables, which take precedence. It also starts while the homeserver is down: accepted messages wait. " +
-			"SIGTERM or SIGINT stops it after the requests and deliveries under way; the rest is delivered after the next start.",
+			"SIGTERM or SIGINT stops it after the requests and deliveries under way; the rest is delivered after the next start. " +
+			"SIGHUP reloads certificates, passwords, limits and the log level.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := command.ConfigArgument(cmd, args)
@@ -40,7 +43,11 @@ func newServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), cfg, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			load := func() (*config.Config, error) {
+				cfg, _, err := config.Load(file, os.Environ())
+				return cfg, err
+			}
+			return serve(cmd.Context(), cfg, load, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	addConfigFlag(cmd)
@@ -48,11 +55,15 @@ func newServeCommand() *cobra.Command {
 }
 
 // serve runs the relay until ctx is done, then stops intake, delivery and the database, in that order.
-func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, stderr io.Writer) (err error) {
+func serve(ctx context.Context, cfg *config.Config, load func() (*config.Config, error), warnings []string, stdout, stderr io.Writer) (err error) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // from the first moment: it would end the process
+	defer signal.Stop(hangups)
 	tuneCollector()
+	level := zap.NewAtomicLevel()
 	lines, accessLines := logging.NewBuffer(stderr), logging.NewBuffer(stdout)
 	defer func() { err = errors.Join(err, lines.Close(), accessLines.Close()) }()
-	log, err := logging.New(lines, logging.Config{Level: cfg.Logging.Level, Format: logging.Format(cfg.Logging.Format), Fields: map[string]any{"service": "relay"}})
+	log, err := logging.New(lines, logging.Config{Level: cfg.Logging.Level, Dynamic: &level, Format: logging.Format(cfg.Logging.Format), Fields: map[string]any{"service": "relay"}})
 	if err != nil {
 		return err
 	}
@@ -78,6 +89,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	}
 	stop := p.start(ctx)
 	defer stop()
+	defer (&reloader{cfg: *cfg, load: load, level: level, parts: p, servers: servers, log: log}).follow(ctx, hangups)()
 	log.Info("relay started", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
 	defer systemd.Ready(ctx, log)()
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,6 +42,8 @@ type parts struct {
 	metrics http.Handler
 	// register adds metrics to those that metrics shows.
 	register prometheus.Registerer
+	// hookSecret is hook.registry.secret.
+	hookSecret atomic.Pointer[string]
 }
 
 // assemble creates all components. stopped is the address of the relay that this process stands in for, "" if this process
@@ -81,6 +84,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	}
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
 	p := &parts{store: db, bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), register: registry}
+	p.hookSecret.Store(new(cfg.Hook.Registry.Secret.Reveal()))
 	if p.api, err = newAPI(ctx, cfg, p, log, access, registry, stopped); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -111,16 +115,25 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 	return service.Options{
 		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents, MediaServer: cfg.Matrix.ServerName()},
 		Log: log, Metrics: service.NewMetrics(registry),
-		Limits: service.Limits{
-			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
-			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting, MaxAttachments: int64(cfg.Limits.Attachments),
-		},
+		Limits:          limitsOf(cfg),
 		Delivery:        service.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge, SearchFirst: cfg.Delivery.SearchFirst},
 		Retention:       cfg.History.Retention,
 		MaxApplications: cfg.Limits.Applications,
-		Admin:           account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
+		Admin:           adminOf(cfg),
 		CheckToken:      cfg.Security.CheckToken, MaxUpload: bot.MaxUpload,
 	}
+}
+
+func limitsOf(cfg *config.Config) service.Limits {
+	l := &cfg.Limits
+	return service.Limits{
+		MaxMessage: int(l.Message), MaxTitle: int(l.Title),
+		RatePerMinute: l.RatePerMinute, Burst: l.Burst, MaxWaiting: l.Waiting, MaxAttachments: int64(l.Attachments),
+	}
+}
+
+func adminOf(cfg *config.Config) account.Admin {
+	return account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID}
 }
 
 func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry, stopped string) (*api.API, error) {
@@ -149,7 +162,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 			protocol.Native(),
 			webhook.PushBits(),
 			protocol.Heartbeat(),
-			webhook.Registry([]byte(cfg.Hook.Registry.Secret.Reveal())),
+			webhook.Registry(func() string { return *p.hookSecret.Load() }),
 			protocol.Slack(),
 			protocol.Mattermost(),
 			protocol.Discord(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -45,22 +46,25 @@ type Rooms interface {
 // Accounts manages users and applications. It is safe for concurrent use. Errors that a client may read are
 // [*refusal.Error].
 type Accounts struct {
-	o         Options
-	log       *zap.Logger
-	store     *store.Store
-	cache     *cache
-	passwords *hasher
-	failures  *failures
-	nobody    string // verified against for unknown names, which then take the same time
-	secrets   secrets
-	edit      sync.Mutex    // held while users and applications are changed
-	deleted   chan struct{} // an application was deleted
+	o Options
+	// maxApplications is Options.MaxApplications, or a later one.
+	maxApplications atomic.Int64
+	log             *zap.Logger
+	store           *store.Store
+	cache           *cache
+	passwords       *hasher
+	failures        *failures
+	nobody          string // verified against for unknown names, which then take the same time
+	secrets         secrets
+	edit            sync.Mutex    // held while users and applications are changed
+	deleted         chan struct{} // an application was deleted
 }
 
 // New reads the accounts and updates the administrator.
 func New(ctx context.Context, o Options) (*Accounts, error) {
 	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: newHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
 	s.nobody = s.passwords.Unusable()
+	s.SetMaxApplications(o.MaxApplications)
 	var err error
 	if s.secrets, err = newSecrets(o.SecretKey); err != nil {
 		return nil, err
@@ -69,11 +73,14 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.ensureAdminTogether(ctx); err != nil {
+	if err := s.SetAdmin(ctx, o.Admin); err != nil {
 		return nil, fmt.Errorf("set up the administrator: %w", err)
 	}
 	return s, nil
 }
+
+// SetMaxApplications replaces Options.MaxApplications.
+func (s *Accounts) SetMaxApplications(n int) { s.maxApplications.Store(int64(n)) }
 
 // Deleted returns a channel that receives after an application was deleted, so that its messages can be removed.
 func (s *Accounts) Deleted() <-chan struct{} { return s.deleted }

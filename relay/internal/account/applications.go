@@ -137,7 +137,7 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 	if _, ok := s.cache.user(row.OwnerID); !ok {
 		return nil, refusal.Invalid("owner_id", "There is no such user.") // deleted meanwhile
 	}
-	if limit := s.o.MaxApplications; limit > 0 && !v.Admin && len(s.cache.all(func(a *store.Application) bool { return a.OwnerID == row.OwnerID })) >= limit {
+	if limit := int(s.maxApplications.Load()); limit > 0 && !v.Admin && len(s.cache.all(func(a *store.Application) bool { return a.OwnerID == row.OwnerID })) >= limit {
 		return nil, refusal.Conflict("", fmt.Sprintf("A user may have %d applications (limits.applications): delete some first.", limit))
 	}
 	err := s.update(ctx, func(tx *store.Tx) error {
@@ -161,7 +161,7 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 
 // takeRoom counts a room that the bot will create. The room remains after the application is deleted.
 func (s *Accounts) takeRoom(tx *store.Tx, owner int64) error {
-	limit := s.o.MaxApplications
+	limit := int(s.maxApplications.Load())
 	if limit == 0 {
 		return nil
 	}

@@ -256,8 +256,9 @@ func (c *cache) userNamed(name string) (found store.User, there bool) {
 }
 
 // ensureAdmin creates the administrator of the configuration, or updates the password, Matrix ID and rights.
-func (s *Accounts) ensureAdmin(ctx context.Context) error {
-	want := s.o.Admin
+func (s *Accounts) ensureAdmin(ctx context.Context, want Admin) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
 	if want.Name == "" {
 		return nil
 	}
@@ -303,10 +304,10 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	return err
 }
 
-// ensureAdminTogether is ensureAdmin for relays that start at the same time.
-func (s *Accounts) ensureAdminTogether(ctx context.Context) (err error) {
+// SetAdmin creates or updates the administrator of the configuration, also if other relays do so at the same time.
+func (s *Accounts) SetAdmin(ctx context.Context, want Admin) (err error) {
 	for range startTries {
-		if err = s.ensureAdmin(ctx); !errors.Is(err, store.ErrStale) && !store.IsTaken(err) {
+		if err = s.ensureAdmin(ctx, want); !errors.Is(err, store.ErrStale) && !store.IsTaken(err) {
 			return err
 		}
 		if err := s.Reload(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -63,6 +64,8 @@ type API struct {
 	rows    []*row
 	slow    chan struct{} // holds a token for each answer that is delayed
 
+	maxBody, maxWait atomic.Int64
+
 	words map[string]bool // the fixed segments of all routes
 	first map[string]bool // those that paths begin with
 
@@ -79,16 +82,11 @@ type API struct {
 
 // New makes an API.
 func New(o Options) *API {
-	if o.MaxBody <= 0 {
-		o.MaxBody = 2 << 20
-	}
-	if o.MaxWait <= 0 {
-		o.MaxWait = 30 * time.Second
-	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
+	a.SetLimits(o.MaxBody, o.MaxWait)
 	a.big, a.bigStranger = request.NewPlaces(bigSenders, shareSender), request.NewPlaces(bigStrangers, shareStranger)
 	a.streams, a.times = request.NewPlaces(maxStreams, shareStreams), gotifyTimes
 	a.holding = request.NewPlaces(maxHolding, shareHolding)
@@ -98,6 +96,18 @@ func New(o Options) *API {
 	a.words = wordsOf(a.rows)
 	a.handler = logging.Wrap(router, logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})
 	return a
+}
+
+// SetLimits replaces MaxBody and MaxWait of the options.
+func (a *API) SetLimits(maxBody int64, maxWait time.Duration) {
+	if maxBody <= 0 {
+		maxBody = 2 << 20
+	}
+	if maxWait <= 0 {
+		maxWait = 30 * time.Second
+	}
+	a.maxBody.Store(maxBody)
+	a.maxWait.Store(int64(maxWait))
 }
 
 // ServeHTTP answers one request.

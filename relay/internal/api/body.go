@@ -46,12 +46,12 @@ type reader struct {
 
 // readerFor returns the reader of a client that has authenticated.
 func (a *API) readerFor(client string) reader {
-	return reader{max: a.o.MaxBody, places: a.big, client: client, within: bodyTime}
+	return reader{max: a.maxBody.Load(), places: a.big, client: client, within: bodyTime}
 }
 
 // strangers reads bodies of clients that are not authenticated. Few of them hold the places, so none may hold one for long.
 func (a *API) strangers(r *http.Request) reader {
-	return reader{max: a.o.MaxBody, places: a.bigStranger, client: request.Network(request.Address(r, a.o.TrustedProxies)), within: placeTime}
+	return reader{max: a.maxBody.Load(), places: a.bigStranger, client: request.Network(request.Address(r, a.o.TrustedProxies)), within: placeTime}
 }
 
 // read reads the whole body into a buffer that grows with the bytes received, not with Content-Length. The caller

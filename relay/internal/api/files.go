@@ -29,7 +29,7 @@ const (
 // maxFilesBody is the size of a body with files: those in base64 take a third more.
 func (a *API) maxFilesBody() int64 {
 	limit := a.service.MaxAttachments()
-	return a.o.MaxBody + limit + limit/2
+	return a.maxBody.Load() + limit + limit/2
 }
 
 // holdsFiles reports whether a receiver must read a body that begins with start.
@@ -102,7 +102,7 @@ func (r *receiver) read(start []byte) (err error) {
 			return r.source.explain(r.file(name, r.in.Header.Get("Content-Type"), r.source, func() []byte { return nil }))
 		}
 	}
-	r.in.Body, err = request.Lift(r.in.Header.Get("Content-Type"), r.source, r.a.o.MaxBody, r.file)
+	r.in.Body, err = request.Lift(r.in.Header.Get("Content-Type"), r.source, r.a.maxBody.Load(), r.file)
 	return r.source.explain(err)
 }
 
@@ -177,13 +177,13 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 	if r.app != nil {
 		return r.store(&r.in.Files[len(r.in.Files)-1], content)
 	}
-	rest := r.a.o.MaxBody - int64(r.size)
+	rest := r.a.maxBody.Load() - int64(r.size)
 	b, err := io.ReadAll(io.LimitReader(content, rest+1))
 	if err != nil {
 		return err
 	}
 	if int64(len(b)) > rest {
-		return refusal.TooLarge("attachments", "Give the token in a header, or before the attachments of a form. Without it they may have at most", r.a.o.MaxBody)
+		return refusal.TooLarge("attachments", "Give the token in a header, or before the attachments of a form. Without it they may have at most", r.a.maxBody.Load())
 	}
 	r.held, r.size = append(r.held, b), r.size+len(b)
 	return nil

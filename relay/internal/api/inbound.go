@@ -251,7 +251,7 @@ func (a *API) storeSingle(ctx context.Context, app *account.App, drafts []post.D
 		return err
 	}
 	m := accepted[0]
-	if wait := min(result.Wait, a.o.MaxWait); wait > 0 {
+	if wait := min(result.Wait, time.Duration(a.maxWait.Load())); wait > 0 {
 		now, err := a.service.Wait(ctx, account.Principal{ApplicationID: m.ApplicationID}, m.ID, wait)
 		if err == nil {
 			m.State, m.EventID, m.Error = now.State, now.EventID, now.Error

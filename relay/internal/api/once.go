@@ -83,7 +83,7 @@ func (a *API) once(h userHandler) userHandler {
 		defer one.Unlock()
 		digest := sha256.New()
 		if one.made {
-			if _, err := io.Copy(digest, http.MaxBytesReader(w, r.Body, a.o.MaxBody)); err != nil {
+			if _, err := io.Copy(digest, http.MaxBytesReader(w, r.Body, a.maxBody.Load())); err != nil {
 				return refusal.Invalid("", "The body of the request cannot be read.")
 			}
 			if [sha256.Size]byte(digest.Sum(nil)) != one.body {

@@ -152,11 +152,11 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 	text := ""
 	switch waiting, err := s.store.Waiting(ctx); {
 	case err != nil: // storing the message will tell
-	case waiting >= s.o.Limits.MaxWaiting:
+	case waiting >= s.limits().MaxWaiting:
 		text = "Too many messages wait for delivery."
-	case exceeds(waiting, s.o.Limits.MaxWaiting, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
+	case exceeds(waiting, s.limits().MaxWaiting, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
 		text = "Too many messages of this application wait for delivery."
-	case s.ownerExceeds(waiting, s.o.Limits.MaxWaiting, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
+	case s.ownerExceeds(waiting, s.limits().MaxWaiting, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
 		text = "Too many messages of the applications of this owner wait for delivery."
 	}
 	if text == "" {
@@ -202,7 +202,7 @@ func (s *Intake) ownerExceeds(taken, limit, owner int64, of func(application int
 // Full reports whether nothing is accepted because limits.waiting messages wait.
 func (s *Intake) Full(ctx context.Context) bool {
 	waiting, err := s.store.Waiting(ctx)
-	return err == nil && waiting >= s.o.Limits.MaxWaiting
+	return err == nil && waiting >= s.limits().MaxWaiting
 }
 
 func (s *Intake) withinRate(ctx context.Context, app *account.App, n int, now time.Time) error {
@@ -220,7 +220,8 @@ func (s *Intake) rate(app *account.App) (rate, burst int) {
 	if rate = app.Row().RateLimit; rate != 0 {
 		return rate, 0
 	}
-	return s.o.Limits.RatePerMinute, s.o.Limits.Burst
+	limits := s.limits()
+	return limits.RatePerMinute, limits.Burst
 }
 
 // giveBack refunds the rate of n messages.

@@ -25,7 +25,7 @@ var ErrTooManyAttachments = refusal.Invalid("attachments", fmt.Sprintf("A messag
 // Attach stores an attachment for a message of an application that isn't accepted yet. content may have at most left bytes.
 // The attachment is removed after an hour unless a message is accepted with it; [Intake.Detach] removes it at once.
 func (s *Intake) Attach(ctx context.Context, application int64, content io.Reader, left int64) (a post.Attachment, err error) {
-	if s.o.Limits.MaxAttachments <= 0 {
+	if s.limits().MaxAttachments <= 0 {
 		return a, refusal.TooLarge("attachments", "This relay takes no attachments: limits.attachments is", 0)
 	}
 	if err := s.hasRoom(ctx, application); err != nil {
@@ -66,7 +66,7 @@ func (s *Intake) Attach(ctx context.Context, application int64, content io.Reade
 // hasRoom refuses attachments when those of all messages, or of the application's or its owner's, take too much.
 func (s *Intake) hasRoom(ctx context.Context, application int64) error {
 	of := func(id int64) (int64, error) { return s.store.AttachmentBytesOf(ctx, id) }
-	text, all := "", storedTimes*s.o.Limits.MaxAttachments
+	text, all := "", storedTimes*s.limits().MaxAttachments
 	switch stored, err := s.store.AttachmentBytes(ctx); {
 	case err != nil: // storing the attachment will tell
 	case stored >= all:
@@ -99,11 +99,11 @@ func (s *Intake) tooLarge(homeserver bool) error {
 	if homeserver {
 		return refusal.TooLarge("attachments", "The homeserver takes files of at most", s.o.MaxUpload())
 	}
-	return refusal.TooLarge("attachments", "The attachments of a message may have together at most", s.o.Limits.MaxAttachments)
+	return refusal.TooLarge("attachments", "The attachments of a message may have together at most", s.limits().MaxAttachments)
 }
 
 // MaxAttachments returns how many bytes the attachments of a message may have together.
-func (s *Intake) MaxAttachments() int64 { return s.o.Limits.MaxAttachments }
+func (s *Intake) MaxAttachments() int64 { return s.limits().MaxAttachments }
 
 // Detach removes attachments that no message was accepted with.
 func (s *Intake) Detach(ctx context.Context, all ...post.Attachment) error {

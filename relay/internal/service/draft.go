@@ -55,7 +55,7 @@ const (
 // entry validates a request and converts it to an outbox entry.
 func (s *Intake) entry(app *store.Application, r post.Draft, now time.Time) (e post.Entry, err error) {
 	title, body := post.Clean(r.Title), post.Clean(r.Body)
-	limits := s.o.Limits
+	limits := s.limits()
 	switch {
 	case strings.TrimSpace(body) == "":
 		return e, refusal.Invalid("message", "A message is required.")

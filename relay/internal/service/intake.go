@@ -1,6 +1,8 @@
 package service
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"slipway/relay/internal/account"
@@ -32,26 +34,36 @@ type Limits struct {
 // [*refusal.Error].
 type Intake struct {
 	o        intakeOptions
+	current  atomic.Pointer[Limits]
 	store    *store.Store
 	accounts *account.Accounts
 }
 
 // newIntake makes an intake.
 func newIntake(o intakeOptions) *Intake {
-	if o.Limits.MaxMessage <= 0 {
-		o.Limits.MaxMessage = 1 << 20
-	}
-	if o.Limits.MaxTitle <= 0 {
-		o.Limits.MaxTitle = 1 << 10
-	}
-	if o.Limits.MaxWaiting <= 0 {
-		o.Limits.MaxWaiting = 1_000_000
-	}
 	if o.MaxUpload == nil {
 		o.MaxUpload = func() int64 { return 0 }
 	}
-	return &Intake{o: o, store: o.Store, accounts: o.Accounts}
+	s := &Intake{o: o, store: o.Store, accounts: o.Accounts}
+	s.SetLimits(o.Limits)
+	return s
 }
+
+// SetLimits replaces the limits.
+func (s *Intake) SetLimits(l Limits) {
+	if l.MaxMessage <= 0 {
+		l.MaxMessage = 1 << 20
+	}
+	if l.MaxTitle <= 0 {
+		l.MaxTitle = 1 << 10
+	}
+	if l.MaxWaiting <= 0 {
+		l.MaxWaiting = 1_000_000
+	}
+	s.current.Store(&l)
+}
+
+func (s *Intake) limits() *Limits { return s.current.Load() }
 
 // intakeMetrics are the Prometheus metrics of an [Intake]. Labels are closed sets.
 type intakeMetrics struct {

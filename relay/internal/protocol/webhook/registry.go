@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -17,8 +16,8 @@ import (
 
 // Registry is the notifications of a container registry: a message for each tag that was pushed or deleted, and for each
 // repository that was deleted, with the event's id as its key. Requests must be signed with the application's secret,
-// or else with secret; without either they need no signature.
-func Registry(secret []byte) protocol.Protocol {
+// or else with what secret returns; without either they need no signature.
+func Registry(secret func() string) protocol.Protocol {
 	return protocol.Protocol{
 		Name: "registry", Routes: protocol.PostAt("/hook/registry"), Token: protocol.Token, Events: true,
 		Parse: func(r *protocol.Request, app protocol.App) (protocol.Batch, error) {
@@ -27,7 +26,10 @@ func Registry(secret []byte) protocol.Protocol {
 			}
 			own, err := hookSecret(app)
 			if err == nil {
-				err = checkSignature(r, cmp.Or(own, string(secret)))
+				if own == "" && secret != nil {
+					own = secret()
+				}
+				err = checkSignature(r, own)
 			}
 			if err != nil {
 				return protocol.Batch{}, err
