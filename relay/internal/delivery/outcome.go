@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -233,4 +234,51 @@ func tooOld(age time.Duration, last string) string {
 func (d *Delivery) report(o *store.Outcome) int64 {
 	o.Entry.Content, o.Entry.Plain = post.Content{Attachments: o.Entry.Attachments}, nil // not changed, and not to be held in memory
 	return d.store.Report(o)
+}
+
+const (
+	firstDelay   = time.Second
+	longestDelay = 5 * time.Minute
+)
+
+// backoff returns how long to wait after the nth failed attempt: full jitter over an interval that doubles from one
+// second to five minutes. A part of the first delay is always waited, so that a fault is never hammered.
+func backoff(attempt int) time.Duration {
+	ceiling := longestDelay
+	if attempt < 10 {
+		ceiling = min(longestDelay, firstDelay<<max(0, attempt-1))
+	}
+	return firstDelay/4 + rand.N(ceiling)
+}
+
+// Expire gives up entries older than MaxAge, even where no attempts are made: in blocked rooms, and in all rooms while
+// sending is paused.
+func (d *Delivery) Expire(ctx context.Context) error {
+	now := time.Now()
+	cutoff := now.Add(-d.o.MaxAge).UnixMilli()
+	rooms, err := d.store.OldRooms(ctx, cutoff)
+	if err != nil {
+		return err
+	}
+	for _, id := range rooms {
+		q, err := d.queue(id)
+		if err != nil {
+			return err
+		}
+		last := q.Room().Blocked
+		if last == "" {
+			last, _ = d.pause.State()
+		}
+		if last == "" {
+			last = q.why()
+		}
+		reason := tooOld(d.o.MaxAge, last)
+		entries, dead, err := d.store.Expire(ctx, id, cutoff, now.UnixMilli(), reason)
+		if err != nil {
+			return err
+		}
+		d.metrics.dead.WithLabelValues("age").Add(float64(dead))
+		d.log.Warn("gave up entries that are older than delivery.maxage", zap.Int64("room", id), zap.Int64("entries", entries), zap.String("reason", reason))
+	}
+	return nil
 }

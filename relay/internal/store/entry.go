@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -123,4 +124,57 @@ func (tx *Tx) SaveContent(e *post.Entry) error {
 func (tx *Tx) Reschedule(e *post.Entry) error {
 	tx.timed = true
 	return errors.Join(tx.SaveContent(e), tx.exec(`UPDATE outbox SET room = ?, queued_at = ?, next_at = ? WHERE id = ?`, e.Room, e.QueuedAt, e.NextAt, e.ID))
+}
+
+// Kinds in statements. They are part of the text, so that the database sees when a partial index fits.
+var (
+	isMessage   = ` = ` + number(post.KindMessage)
+	isNoMessage = ` <> ` + number(post.KindMessage)
+	isRedaction = ` = ` + number(post.KindRedaction)
+	isNews      = among(post.KindEdit, post.KindReply)                   // what follows a message
+	isRead      = among(post.KindMessage, post.KindEdit, post.KindReply) // what readers get: the condition of an index
+)
+
+func number(k post.Kind) string { return strconv.Itoa(int(k)) }
+
+func among(kinds ...post.Kind) string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, number(k))
+	}
+	return ` IN (` + strings.Join(all, `, `) + `)`
+}
+
+// Requeue queues a message again that is final without being in the room. It returns false if its state is another.
+func (tx *Tx) Requeue(id, now int64) (bool, error) {
+	e, err := tx.Entry(id)
+	if err != nil {
+		return false, err
+	}
+	followUps, err := tx.FollowUps(id)
+	if err != nil {
+		return false, err
+	}
+	queued, err := tx.Step(e, post.Redelivered{Txn: post.NewTxn(), FollowUps: followUps}, now)
+	if err != nil || queued.State == e.State {
+		return false, err
+	}
+	tx.changed(e.Room, Retry)
+	return true, nil
+}
+
+// Withdraw withdraws a message and removes its attachments.
+func (tx *Tx) Withdraw(id, now int64) error {
+	e, err := tx.Entry(id)
+	if err != nil {
+		return err
+	}
+	followUps, err := tx.FollowUps(id)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Step(e, post.Withdrawn{FollowUps: followUps}, now); err != nil {
+		return err
+	}
+	return errors.Join(tx.exec(`DELETE FROM attachments WHERE message_id > 0 AND message_id = ?`, id), tx.CloseAlert(id, now))
 }

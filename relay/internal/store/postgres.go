@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -272,4 +273,68 @@ func reasonOfParse(err error) string {
 		return parse.Unwrap().Error()
 	}
 	return "see https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING"
+}
+
+// readWithin bounds each read from a server that may be stopped or cut off, so that it neither answers nor hangs up.
+const readWithin = 10 * time.Second
+
+// boundedConn is a connection whose reads fail after a while, unless its user sets a deadline. A context with a timeout for
+// each query would keep a timer after the query has ended: rows outlive the call.
+type boundedConn struct {
+	net.Conn
+	within time.Duration
+
+	mu    sync.Mutex
+	fixed bool // the user has set a deadline
+}
+
+// Read implements [net.Conn].
+func (c *boundedConn) Read(b []byte) (int, error) {
+	if err := c.bound(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *boundedConn) bound() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fixed {
+		return nil
+	}
+	return c.SetReadDeadline(time.Now().Add(c.within))
+}
+
+// SetDeadline implements [net.Conn].
+func (c *boundedConn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fixed = !t.IsZero()
+	return c.Conn.SetDeadline(t)
+}
+
+// Server is the settings of PostgreSQL that what was accepted depends on.
+type Server struct {
+	Synchronous string   // which standbys have to confirm a commit; "" if none
+	Unsafe      []string // settings that are off and let a crash lose commits
+}
+
+// Server returns how the server is set.
+func (s *Store) Server(ctx context.Context) (v Server, err error) {
+	var commit, fsync, pages string
+	err = s.read.QueryRowContext(ctx, `SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes')`).
+		Scan(&v.Synchronous, &commit, &fsync, &pages)
+	if err != nil {
+		return v, explain(err)
+	}
+	if commit == "local" {
+		v.Synchronous = ""
+	}
+	if fsync == "off" {
+		v.Unsafe = append(v.Unsafe, "fsync")
+	}
+	if pages == "off" {
+		v.Unsafe = append(v.Unsafe, "full_page_writes")
+	}
+	return v, nil
 }
