@@ -9,7 +9,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	storagetest.Run(t, func(t *testing.T) (a, b storage.Store) {
+	storagetest.Run(t, storagetest.Scale{}, func(t *testing.T) (a, b storage.Store) {
 		root := t.TempDir()
 		return openRoot(t, root), openRoot(t, root)
 	})

@@ -88,7 +88,7 @@ func TestBucket_Signed(t *testing.T) {
 // TestContract: the bucket keeps the contract of package storage. Locks and deletions are signed requests of the XML interface, which
 // expire.
 func TestContract(t *testing.T) {
-	storagetest.Run(t, func(t *testing.T) (x, y storage.Store) {
+	storagetest.Run(t, storagetest.Emulated, func(t *testing.T) (x, y storage.Store) {
 		bucket := newBucket(t, signer(t))
 		return open(t, bucket), open(t, bucket)
 	})
@@ -96,7 +96,7 @@ func TestContract(t *testing.T) {
 
 // TestFull_Contract_Unsigned is TestContract for an account that can't sign: all requests have the JSON interface.
 func TestFull_Contract_Unsigned(t *testing.T) {
-	storagetest.Run(t, func(t *testing.T) (x, y storage.Store) {
+	storagetest.Run(t, storagetest.Emulated, func(t *testing.T) (x, y storage.Store) {
 		bucket := newBucket(t, nil)
 		return open(t, bucket), open(t, bucket)
 	})

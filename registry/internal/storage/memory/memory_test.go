@@ -8,7 +8,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	storagetest.Run(t, func(*testing.T) (a, b storage.Store) {
+	storagetest.Run(t, storagetest.Scale{}, func(*testing.T) (a, b storage.Store) {
 		m := New()
 		return m, m
 	})

@@ -100,7 +100,7 @@ func testStagesAppearInOrder(t *testing.T, p pair) {
 			storage.Stage{{Key: fmt.Sprintf("/rev/%d", i), Content: []byte("x")}},
 			storage.Stage{{Key: "/tag", Content: fmt.Append(nil, i)}})
 	})()
-	for reads := 0; reads < 200; reads++ {
+	for reads := 0; reads < p.scale.Rounds; reads++ {
 		s := p.nth(reads)
 		tag, _, err := storage.Read(t.Context(), s, "/tag", 100)
 		if errors.Is(err, storage.ErrNotExist) {
@@ -124,7 +124,7 @@ func testFirstOfStageAppearsFirst(t *testing.T, p pair) {
 			{Key: "/link", Content: fmt.Append(nil, i)},
 		})
 	})()
-	for reads := 0; reads < 100; reads++ {
+	for reads := 0; reads < p.scale.Rounds; reads++ {
 		s := p.nth(reads)
 		link, _, err := storage.Read(t.Context(), s, "/link", 100)
 		if errors.Is(err, storage.ErrNotExist) {
@@ -146,7 +146,7 @@ func testChangesAreWhole(t *testing.T, p pair) {
 	defer repeat(t, func(i int) error {
 		return p.nth(i/2).Apply(t.Context(), nil, storage.Stage{{Key: "/f", Content: []byte(contents[i%2])}})
 	})()
-	for i := range 200 {
+	for i := range p.scale.Rounds {
 		got, _, err := storage.Read(t.Context(), p.nth(i), "/f", 20_000)
 		if err != nil || string(got) != contents[0] && string(got) != contents[1] {
 			t.Fatalf("read %.10q… (%d bytes), %v; want one whole content", got, len(got), err)
@@ -189,7 +189,7 @@ func testApplyWhileDeleting(t *testing.T, p pair) {
 		)
 	})
 	defer stop()
-	for i := range 100 {
+	for i := range p.scale.Rounds / 2 {
 		s := p.nth(i)
 		put(t, s, "/r/tags/v1/current/link", "x")
 		apply(t, s, storage.Stage{{Key: "/r/tags/v1/note", Content: []byte("x"), Ephemeral: true}})

@@ -236,13 +236,22 @@ func testCollectionKeepsWhatChanged(t *testing.T, p pair) {
 
 // While nobody serves, many objects go at once, and no server starts before the end.
 func testCollectionOffline(t *testing.T, p pair) {
-	const n = 1100 // more than a page, and than one request deletes
+	n := p.scale.Page + p.scale.Page/10
 	var stage storage.Stage
 	for i := range n {
 		stage = append(stage, storage.Change{Key: fmt.Sprintf("/r/%d/link", i), Content: []byte("x"), Ephemeral: true})
 	}
 	applyMany(t, p.a, stage)
-	age(t, p.a, fmt.Sprintf("/r/%d/link", n-1))
+	var newest storage.Info
+	for info, err := range p.a.List(t.Context(), "/r", storage.ListOptions{Flat: true}) { // changes of a stage come in any order
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Modified.After(newest.Modified) {
+			newest = info
+		}
+	}
+	age(t, p.a, newest.Key)
 	c := collect(t, p.a)
 	if c.Offline() {
 		_, err := p.b.Lock(t.Context(), storage.LockServers, true)

@@ -130,7 +130,8 @@ func testListAfter(t *testing.T, p pair) {
 
 // testListMany exceeds the number of keys that stores list at once.
 func testListMany(t *testing.T, p pair) {
-	const n = 1100 // more than a page
+	page := p.scale.Page
+	n := page + page/10
 	var stage storage.Stage
 	var want []string
 	for i := range n {
@@ -146,7 +147,7 @@ func testListMany(t *testing.T, p pair) {
 	if got := list(t, p.b, "/tags", storage.ListOptions{Flat: true}); len(got) != n {
 		t.Errorf("flat List has %d names, want %d", len(got), n)
 	}
-	for _, i := range []int{0, 999, 1000, 1001, n - 1} {
+	for _, i := range []int{0, page - 1, page, page + 1, n - 1} {
 		if got := list(t, p.b, "/tags", storage.ListOptions{After: "/tags/" + want[i]}); !slices.Equal(got, want[i+1:]) {
 			t.Errorf("List after %q has %d names, want %d", want[i], len(got), n-i-1)
 		}

@@ -3,6 +3,7 @@ package storagetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,21 +28,33 @@ type test struct {
 	test func(*testing.T, pair)
 }
 
+// Scale bounds how much the suite does. The zero value suits stores whose operations take microseconds.
+type Scale struct {
+	// Page bounds the objects of a page of a listing, and those that one request deletes; 0 = 1,000. The suite makes some more.
+	Page int
+	// Rounds is the number of times that a test looks for a race; 0 = 200.
+	Rounds int
+}
+
+// Emulated is the scale for servers that take milliseconds for a request: an order of writes that is wrong shows within few reads.
+var Emulated = Scale{Page: 50, Rounds: 40}
+
 // Run runs the suite. Each test calls open for the views that two processes have of one
 // storage, empty and open; they may be the same. Run closes the stores.
 //
 // Tests of collections run in parallel, because Collect may wait for minutes.
-func Run(t *testing.T, open func(t *testing.T) (a, b storage.Store)) {
-	run(t, open, func(t *testing.T, f func(*testing.T)) { f(t) })
+func Run(t *testing.T, o Scale, open func(t *testing.T) (a, b storage.Store)) {
+	run(t, o, open, func(t *testing.T, f func(*testing.T)) { f(t) })
 }
 
 // RunBubbled is Run for stores whose only clock is this process's: there the tests of
 // collections take no time, because they run in bubbles of testing/synctest.
 func RunBubbled(t *testing.T, open func(t *testing.T) (a, b storage.Store)) {
-	run(t, open, synctest.Test)
+	run(t, Scale{}, open, synctest.Test)
 }
 
-func run(t *testing.T, open func(t *testing.T) (a, b storage.Store), bubble func(*testing.T, func(*testing.T))) {
+func run(t *testing.T, o Scale, open func(t *testing.T) (a, b storage.Store), bubble func(*testing.T, func(*testing.T))) {
+	o.Page, o.Rounds = cmp.Or(o.Page, 1000), cmp.Or(o.Rounds, 200)
 	tests := []test{
 		{"Check", testCheck},
 		{"InvalidKeys", testInvalidKeys},
@@ -101,7 +114,7 @@ func run(t *testing.T, open func(t *testing.T) (a, b storage.Store), bubble func
 		{"LockHasOneHolder", testLockHasOneHolder},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, open) })
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, o, open) })
 	}
 	for _, tt := range []test{
 		{"CollectionFencesAttempts", testCollectionFencesAttempts},
@@ -110,12 +123,12 @@ func run(t *testing.T, open func(t *testing.T) (a, b storage.Store), bubble func
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(t *testing.T) { tt.run(t, open) })
+			bubble(t, func(t *testing.T) { tt.run(t, o, open) })
 		})
 	}
 }
 
-func (tt test) run(t *testing.T, open func(t *testing.T) (a, b storage.Store)) {
+func (tt test) run(t *testing.T, o Scale, open func(t *testing.T) (a, b storage.Store)) {
 	a, b := open(t)
 	defer func() {
 		err := a.Close()
@@ -126,11 +139,14 @@ func (tt test) run(t *testing.T, open func(t *testing.T) (a, b storage.Store)) {
 			t.Errorf("Close: %v", err)
 		}
 	}()
-	tt.test(t, pair{a, b})
+	tt.test(t, pair{a, b, o})
 }
 
 // pair is two processes that share a storage.
-type pair struct{ a, b storage.Store }
+type pair struct {
+	a, b  storage.Store
+	scale Scale
+}
 
 // both calls f for each of the processes.
 func (p pair) both(f func(storage.Store)) {
