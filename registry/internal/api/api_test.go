@@ -359,7 +359,8 @@ func (s *host) dial() net.Conn {
 // brokenStore fails where it is told to.
 type brokenStore struct {
 	both
-	err error
+	err     error
+	suspend error // of uploads
 }
 
 func TestStorageFaults(t *testing.T) {

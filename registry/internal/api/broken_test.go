@@ -55,8 +55,20 @@ func (d *brokenStore) OpenUpload(ctx context.Context, key string, o storage.Uplo
 	if err := d.fail(); err != nil {
 		return nil, err
 	}
-	return d.both.OpenUpload(ctx, key, o)
+	u, err := d.both.OpenUpload(ctx, key, o)
+	if err == nil && d.suspend != nil {
+		u = &brokenUpload{u, d.suspend}
+	}
+	return u, err
 }
+
+// brokenUpload can't be left to the next request.
+type brokenUpload struct {
+	storage.Upload
+	err error
+}
+
+func (u *brokenUpload) Suspend(context.Context, int64, []byte) error { return u.err }
 
 // shortObject fails after some bytes.
 type shortObject struct {

@@ -5,8 +5,18 @@ import (
 	"testing"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/hostile"
 )
+
+// A chunk whose bytes the storage doesn't keep is not acknowledged.
+func TestUpload_ChunkIsNotKept(t *testing.T) {
+	broken := &brokenStore{}
+	s := newServer(t, func(s *setup) { broken.both, s.store = s.store, broken })
+	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+	broken.suspend = storage.ErrNoSpace
+	s.do("PATCH", at, []byte("12")).wantError(t, 500, oci.CodeUnknown)
+}
 
 // A chunk that is sent again, to a replica that has not seen it, is answered with the place to continue.
 func TestUpload_ChunkSentAgain_ToAnotherReplica(t *testing.T) {

@@ -55,7 +55,7 @@ func tokenServer(t *testing.T, rules *access.Rules) (*Authorizer, func(subject s
 		Rules:      func() *access.Rules { return rules },
 		Tokens:     ServerTokens{token.NewVerifier(token.VerifierOptions{Issuer: "auth", Audience: "registry", Keys: func() *token.Keys { return keys }})},
 		TokenRealm: func(*http.Request) string { return "https://auth.example.org/token" },
-		Service:    "registry",
+		Service:    `the "registry"`,
 	})
 	return a, func(subject string, scopes ...token.Scope) string {
 		raw, err := token.Sign(&token.Claims{Issuer: "auth", Audience: token.Audience{"registry"}, Subject: subject, Expires: token.At(time.Now().Add(time.Minute)), Access: scopes}, "k", private)
@@ -73,7 +73,7 @@ func scope(name string, actions ...string) token.Scope {
 // The challenge names exactly what the request needs, in the form of distribution.
 func TestChallenge(t *testing.T) {
 	a, sign := tokenServer(t, access.Bearers())
-	const begin = `Bearer realm="https://auth.example.org/token",service="registry"`
+	const begin = `Bearer realm="https://auth.example.org/token",service="the \"registry\""`
 	for _, tt := range []struct {
 		name string
 		r    *http.Request
