@@ -108,6 +108,7 @@ func TestBucket_SlashedNames(t *testing.T) {
 
 // TestContract: the container keeps the contract of package storage.
 func TestContract(t *testing.T) {
+	serviceURL(t) // before the suite asks for it in parallel
 	storagetest.Run(t, storagetest.Emulated, func(t *testing.T) (x, y storage.Store) {
 		bucket := newBucket(t)
 		return open(t, bucket), open(t, bucket)

@@ -88,6 +88,7 @@ func TestBucket_Signed(t *testing.T) {
 // TestContract: the bucket keeps the contract of package storage. Locks and deletions are signed requests of the XML interface, which
 // expire.
 func TestContract(t *testing.T) {
+	endpoint(t) // before the suite asks for it in parallel
 	storagetest.Run(t, storagetest.Emulated, func(t *testing.T) (x, y storage.Store) {
 		bucket := newBucket(t, signer(t))
 		return open(t, bucket), open(t, bucket)

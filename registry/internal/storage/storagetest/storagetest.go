@@ -113,9 +113,12 @@ func run(t *testing.T, o Scale, open func(t *testing.T) (a, b storage.Store), bu
 		{"Lock", testLock},
 		{"LockHasOneHolder", testLockHasOneHolder},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, o, open) })
-	}
+	t.Run("objects", func(t *testing.T) {
+		t.Parallel() // with the collections, which mostly wait
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) { tt.run(t, o, open) })
+		}
+	})
 	for _, tt := range []test{
 		{"CollectionFencesAttempts", testCollectionFencesAttempts},
 		{"CollectionKeepsWhatChanged", testCollectionKeepsWhatChanged},
