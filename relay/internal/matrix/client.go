@@ -59,6 +59,8 @@ type Client struct {
 	media mediaConfig
 
 	noAliases atomic.Bool // the homeserver forbids the bot to create room aliases
+
+	unfinished time.Duration // how long a room that the bot can't see may still be the one that the homeserver is making for it
 }
 
 // New returns a client. It does not use the network.
@@ -83,7 +85,7 @@ func New(o Options) (*Client, error) {
 	transport := newTransport()
 	c := &Client{
 		options: o, log: o.Log, store: o.Store, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
-		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}},
+		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, unfinished: 30 * time.Second,
 	}
 	c.joins = newJoins(joinOptions{
 		Store: o.Store, Log: o.Log, Servers: o.InviteServers, Join: c.follow, Ready: func() bool { return c.session.Load() != nil },

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 	"maunium.net/go/mautrix"
@@ -93,7 +94,8 @@ func (c *Client) create(ctx context.Context, n NewRoom, alias string) (string, e
 	return out.RoomID.String(), err
 }
 
-// roomOfAlias returns the room of a key's alias. It accepts only a room that the bot created.
+// roomOfAlias returns the room of a key's alias. It accepts only a room that the bot created. A homeserver sets the alias before the bot
+// is in the room: after a request that was given up, it may still be making that.
 func (c *Client) roomOfAlias(ctx context.Context, alias, me string) (roomID string, found bool, err error) {
 	var out mautrix.RespAliasResolve
 	err = c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", alias)}, &out)
@@ -108,7 +110,16 @@ func (c *Client) roomOfAlias(ctx context.Context, alias, me string) (roomID stri
 	}
 	roomID = out.RoomID.String()
 	path := v3("rooms", roomID, "state", "m.room.create", "")
-	err = c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
+	for end := time.Now().Add(c.unfinished); ; {
+		err = c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
+		if !hasClass(err, ClassBlock, ClassDead) || time.Now().After(end) {
+			break
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done(): // the next request says so
+		}
+	}
 	if hasClass(err, ClassBlock, ClassDead) || err == nil && create.Sender != me {
 		return "", false, &SendError{Class: ClassBlock, Reason: "the alias " + alias + " of the application's room belongs to a room that is not the bot's: give the application another room"}
 	}

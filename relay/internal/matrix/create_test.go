@@ -1,10 +1,12 @@
 package matrix
 
 import (
+	"context"
 	"crypto/rand"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/servertest"
 )
@@ -74,10 +76,29 @@ func TestCreate_OwnerNotInvitedYet(t *testing.T) {
 	}
 }
 
+// A room whose making was given up has an alias before the bot is in it.
+func TestCreate_StillBeingMade_IsAwaited(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	n := NewRoom{Key: rand.Text(), Name: "hall"}
+	room, err := w.bot.Create(w.ctx, n)
+	w.must(err)
+	w.proxy.Script(servertest.Rule{Path: "/state/m.room.create", Times: 2, Fault: servertest.Matrix(403, "M_FORBIDDEN")})
+	if again, err := w.bot.Create(w.ctx, n); again != room {
+		t.Errorf("room %q, %v; want %s", again, err, room)
+	}
+	w.proxy.Script(servertest.Rule{Path: "/state/m.room.create", Fault: servertest.Matrix(403, "M_FORBIDDEN")})
+	short, cancel := context.WithTimeout(w.ctx, time.Second)
+	defer cancel()
+	_, err = w.bot.Create(short, n)
+	w.wantClass(err, ClassRetry)
+}
+
 // A stranger with the alias of a key gets no messages.
 func TestCreate_AliasOfSomebodyElse_IsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
+	w.bot.unfinished = 0
 	key := rand.Text()
 	theirs := w.ownersRoom(map[string]any{"room_alias_name": "slipway-" + strings.ToLower(key), "invite": []string{w.bot.UserID()}})
 	for _, step := range []string{"outside", "inside"} {
