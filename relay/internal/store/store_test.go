@@ -61,6 +61,24 @@ func TestTakenIsRecognised(t *testing.T) {
 	}
 }
 
+// What the database refuses only at the end of a transaction isn't stored, and the caller learns that.
+func TestUpdate_CommitFails(t *testing.T) {
+	s := ready(t)
+	update(t, s, func(tx *Tx) error {
+		return tx.exec(`CREATE TABLE child (room BIGINT REFERENCES rooms (id) DEFERRABLE INITIALLY DEFERRED)`)
+	})
+	a := entry(1, "x")
+	err := s.Update(ctx, func(tx *Tx) error { return tx.exec(`INSERT INTO child (room) VALUES (999999)`) })
+	if err == nil {
+		t.Fatal("a commit that fails is a success")
+	}
+	accept(t, s, a)
+	var n int
+	if err := s.queryRow(ctx, `SELECT count(*) FROM child`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows are stored, %v", n, err)
+	}
+}
+
 func TestClosedStoreTakesNothing(t *testing.T) {
 	s := fresh(t)
 	var wg sync.WaitGroup
