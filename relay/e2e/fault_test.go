@@ -98,9 +98,8 @@ func TestHardLogoutSettlesByHistory(t *testing.T) {
 				servertest.Rule{Path: "/sync", Fault: servertest.Hang()},
 			)
 			s.proxy.Forget()
-			s.say(a, "m1")
-			s.eventually("an attempt", func() bool { return len(s.proxy.Records("/send/")) > 0 })
-			time.Sleep(100 * time.Millisecond)
+			id := s.say(a, "m1")
+			s.eventually("an attempt has failed", func() bool { return s.message(id).text("status") == "retry_wait" })
 			token := s.botToken()
 			s.must(homeserver.Call(s.ctx, token, http.MethodPost, "/_matrix/client/v3/logout", struct{}{}, nil))
 			s.proxy.Script()

@@ -6,11 +6,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +94,30 @@ func (s *site) count(room, text string) (n int) {
 	return n
 }
 
+// posts returns how many requests of the Alertmanager at addr have reached its webhook receivers, and how many have failed.
+func (s *site) posts(addr string) (arrived, failed int) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+addr+"/metrics", http.NoBody)
+	s.must(err)
+	resp, err := s.http.Do(req)
+	s.must(err)
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	s.must(err)
+	for _, m := range alertmanagerPosts.FindAllStringSubmatch(string(page), -1) {
+		n, err := strconv.Atoi(m[2])
+		s.must(err)
+		if m[1] == "" {
+			arrived = n
+		} else {
+			failed = n
+		}
+	}
+	return arrived - failed, failed
+}
+
+var alertmanagerPosts = regexp.MustCompile(`(?m)^alertmanager_notification_requests(_failed)?_total\{integration="webhook"\} (\d+)$`)
+
 // TestAlertmanager_Webhook: Alertmanager, configured as the documentation says, posts an alert while the relay is down, at its
 // start and at its end; it is read once each. Its receivers for Slack and Discord arrive, too.
 func TestAlertmanager_Webhook(t *testing.T) {
@@ -112,12 +139,13 @@ func TestAlertmanager_Webhook(t *testing.T) {
 	}
 	s.kill()
 	fire("")
-	time.Sleep(2 * time.Second) // Alertmanager fails and tries again
+	s.eventually("Alertmanager finds nobody", func() bool { _, failed := s.posts(addr); return failed > 0 })
 	s.start()
 	s.within(3*time.Minute, "the alert is read", func() bool { return s.count(hook.room, "Firing: It works") > 0 })
 	s.kill()
 	s.start()
-	time.Sleep(4 * time.Second) // repeats, which make no message
+	arrived, _ := s.posts(addr)
+	s.eventually("Alertmanager repeats the alert, which makes no message", func() bool { now, _ := s.posts(addr); return now >= arrived+2 })
 	fire(" --end=" + time.Now().UTC().Format(time.RFC3339))
 	s.within(3*time.Minute, "the end is read", func() bool { return s.count(hook.room, "Resolved: It works") > 0 })
 	if got := s.bodies(hook.room); len(got) != 2 {
