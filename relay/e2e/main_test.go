@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"slipway/relay/internal/servertest"
+	"slipway/shared/testserver"
 )
 
 var (
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 // run runs the tests with the relay that SLIPWAY_E2E_RELAY names, or else builds one.
 func run(m *testing.M) int {
+	testserver.UseMemory()
 	flag.Parse()
 	if cores := strconv.Itoa(runtime.GOMAXPROCS(0)); flag.Lookup("test.parallel").Value.String() == cores { // these tests mostly wait
 		_ = flag.Set("test.parallel", "6")

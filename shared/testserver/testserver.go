@@ -96,7 +96,7 @@ func directory(name string) (string, error) {
 	for _, err := os.Stat(filepath.Join(root, "go.work")); err != nil && root != "/"; _, err = os.Stat(filepath.Join(root, "go.work")) {
 		root = filepath.Dir(root)
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("slipway-%d-%.4x", os.Getuid(), sha256.Sum256([]byte(root))), name)
+	dir := filepath.Join(TempDir(), fmt.Sprintf("slipway-%d-%.4x", os.Getuid(), sha256.Sum256([]byte(root))), name)
 	return dir, os.MkdirAll(dir, 0o755)
 }
 

@@ -9,11 +9,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"slipway/shared/testserver"
 )
 
 // OnBoth runs a package's tests on SQLite and then, unless -short is set, on a PostgreSQL server, which it passes to use. It
 // returns the exit code.
 func OnBoth(m *testing.M, use func(*Postgres)) int {
+	testserver.UseMemory()
 	flag.Parse()
 	code := m.Run()
 	if testing.Short() || code != 0 {
@@ -39,6 +42,7 @@ const againVariable = "SLIPWAY_TEST_ON_POSTGRES"
 // OnSQLite runs a package's tests on SQLite, and those that [Again] names on a PostgreSQL server, which it passes to use. It returns
 // the exit code.
 func OnSQLite(m *testing.M, use func(*Postgres)) int {
+	testserver.UseMemory()
 	if os.Getenv(againVariable) != "" {
 		s, err := SharedPostgres(context.Background())
 		if err != nil {
