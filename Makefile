@@ -63,7 +63,7 @@ test-lint:
 	@tools/step lint $(MAKE) -s lint-all
 
 test-units:
-	@tools/step unit $(CHECK) --packages "$(UNITS)" $(ARGS) -timeout 20m -p 3 -skip '^TestFull_'
+	@tools/step unit $(CHECK) --packages "$(UNITS)" $(ARGS) -timeout 20m -p 3 -parallel 4 -skip '^TestFull_'
 
 test-registry:
 	@$(BUILT) tools/step registry $(CHECK) --packages "$$($(TESTED) ./registry/e2e/...)" $(ARGS) -count=1 -timeout 30m -p 3 -parallel 4 -skip '^TestFull_'
