@@ -316,12 +316,12 @@ func TestCancel_RoomIsEncryptedMeanwhile_RemovesTheEvent(t *testing.T) {
 
 func TestEncryptedRoomGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t)
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.MaxAge = 6 * time.Hour })
 		r.Start()
 		app := r.NewApp("a", "!a:hs")
 		r.Delivery().Handle(matrix.Encrypted{Room: "!a:hs"})
 		id := r.Post(app.Token, "secret")
-		time.Sleep(48 * time.Hour)
+		time.Sleep(4 * time.Hour)
 		if m := r.Stored(id); m.State != post.StateBlocked || !strings.Contains(m.Error, "encrypted") {
 			t.Errorf("in an encrypted room: %+v", m)
 		}
@@ -333,9 +333,9 @@ func TestEncryptedRoomGetsNothing(t *testing.T) {
 		if n := len(r.HS.Times("!a:hs")); n != 0 {
 			t.Errorf("%d attempts in an encrypted room after a restart", n)
 		}
-		time.Sleep(48 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		if m := r.Stored(id); m.State != post.StateDead {
-			t.Errorf("after four days: %+v", m)
+			t.Errorf("after seven hours: %+v", m)
 		}
 	})
 }
