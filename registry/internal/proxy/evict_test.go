@@ -163,6 +163,21 @@ func TestEvict_FindsLooseBlobs(t *testing.T) {
 	}
 }
 
+// A cache holds nothing of an image that a local repository has as well.
+func TestEvict_AlsoInALocalRepository(t *testing.T) {
+	w := newWorld(t)
+	layer := noise(72, 10_000)
+	w.push("app", "v1", layer)
+	w.pull("hub/app", "v1", layer)
+	if done := w.evict(0); done.Held < 10_000 {
+		t.Errorf("before: %+v", done)
+	}
+	pushTo(t, w.reg.Repository("app"), "v1", layer) // the same manifest
+	if done := w.evict(0); done.Held != 0 {
+		t.Errorf("afterwards: %+v", done)
+	}
+}
+
 // The time in the cache counts from the last use, and local repositories have none.
 func TestEvict_Expired(t *testing.T) {
 	w := newWorld(t, func(_ *Options, s *Source, _ *registry.Options, _ *upstream.Options) { s.TTL = 24 * time.Hour })

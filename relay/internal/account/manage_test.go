@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -365,6 +366,10 @@ func TestSessions(t *testing.T) {
 		r.Open()
 		if _, _, err := r.SessionViewer(ctx, other.Token); err != nil {
 			t.Errorf("after a restart: %v", err)
+		}
+		var stored []byte
+		if r.Exec(`SELECT token_hash FROM sessions`, &stored); bytes.Contains(stored, []byte(other.Token[:10])) {
+			t.Errorf("the database has the token %q", stored)
 		}
 		time.Sleep(account.SessionFor + time.Second)
 		if _, _, err := r.SessionViewer(ctx, other.Token); refusal.KindOf(err) != refusal.KindUnauthorized {
