@@ -19,7 +19,7 @@ func (r *run) decide(ctx context.Context, repo *repository) error {
 	all := !r.DeleteUntagged || repo.unreadable || r.KeepUntagged != nil && r.KeepUntagged(repo.name)
 	var live []*revision
 	for _, rev := range repo.revisions {
-		stays, err := rev.tagged || rev.restorable || rev.deleted || all, error(nil)
+		stays, err := rev.tagged || rev.restorable || all, error(nil)
 		if !stays {
 			if stays, err = r.young(ctx, &rev.link, cutoff); err != nil {
 				return err
