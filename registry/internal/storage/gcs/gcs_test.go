@@ -97,6 +97,7 @@ func TestContract(t *testing.T) {
 
 // TestFull_Contract_Unsigned is TestContract for an account that can't sign: all requests have the JSON interface.
 func TestFull_Contract_Unsigned(t *testing.T) {
+	endpoint(t)
 	storagetest.Run(t, storagetest.Emulated, func(t *testing.T) (x, y storage.Store) {
 		bucket := newBucket(t, nil)
 		return open(t, bucket), open(t, bucket)
