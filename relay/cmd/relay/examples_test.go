@@ -61,7 +61,7 @@ func TestGrammar(t *testing.T) {
 		Config: []string{"migrate", "send", "version", "config reference", "config schema"},
 		Data: []string{
 			"serve", "setup", "config check", "config show", "config reference", "config schema", "migrate", "backup",
-			"app secret delete", "app delete", "user delete", "messages withdraw", "messages redeliver",
+			"app secret delete", "app delete", "user delete",
 		},
 		File: []string{"apply", "backup"},
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -221,7 +222,7 @@ type messagesChange struct {
 
 func (c messagesChange) command() *cobra.Command {
 	var f messagesFilter
-	var dry bool
+	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:        c.verb + " [ID]...",
 		Short:      c.short,
@@ -232,27 +233,41 @@ func (c messagesChange) command() *cobra.Command {
 	f.addFlags(cmd)
 	command.DryRunFlag(cmd, &dry)
 	command.YesFlag(cmd)
+	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
 		switch {
 		case (len(args) == 0) == (f.state == ""):
 			return command.Usage(errors.New("name messages by their ids, or select them by --state"))
 		case len(args) == 0:
-			return c.changeAll(cmd, r, f, dry)
+			return c.changeAll(cmd, r, f, dry, asJSON)
 		case dry:
 			return command.Usage(errors.New("--dry-run is for messages that --state selects; messages show shows one"))
 		}
-		return c.changeEach(cmd, r, args)
+		return c.changeEach(cmd, r, args, asJSON)
 	})
 }
 
-func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string) error {
+// changed is the JSON of a command that changes messages.
+type changed struct {
+	Done     int               `json:"done"`
+	Messages []json.RawMessage `json:"messages,omitempty"` // those named by id, as they are now; of --dry-run those that would be changed
+}
+
+func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string, asJSON bool) error {
 	n := 0
+	var all changed
 	for _, id := range ids {
 		var m delivery
-		if _, err := r.Do(cmd.Context(), c.method, "/message/"+url.PathEscape(id)+c.suffix, nil, &m); err != nil {
+		var raw json.RawMessage
+		if _, err := r.Do(cmd.Context(), c.method, "/message/"+url.PathEscape(id)+c.suffix, nil, &raw); err != nil {
 			return fmt.Errorf("message %s: %w", id, err)
 		}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return err
+		}
+		all.Done, all.Messages = all.Done+1, append(all.Messages, raw)
 		switch {
+		case asJSON:
 		case m.Status == post.StateRedacted:
 			fmt.Fprintf(cmd.OutOrStdout(), "message %d was sent and is removed from its room\n", m.ID)
 		case m.Status == post.StateSent && m.Removal != "":
@@ -261,6 +276,9 @@ func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string) 
 			n++
 		}
 	}
+	if asJSON {
+		return command.WriteJSON(cmd.OutOrStdout(), all)
+	}
 	if n > 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, c.done)
 	}
@@ -268,7 +286,7 @@ func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string) 
 }
 
 // changeAll changes the messages that the filter selects, after a confirmation. With dry it only lists them.
-func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilter, dry bool) error {
+func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilter, dry, asJSON bool) error {
 	q, err := f.query(cmd.Context(), r)
 	if err != nil {
 		return err
@@ -276,6 +294,17 @@ func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilte
 	selected, err := r.selected(cmd.Context(), q)
 	if err != nil {
 		return err
+	}
+	if dry && asJSON {
+		var all changed
+		for _, m := range selected {
+			raw, err := json.Marshal(m)
+			if err != nil {
+				return err
+			}
+			all.Messages = append(all.Messages, raw)
+		}
+		return command.WriteJSON(cmd.OutOrStdout(), all)
 	}
 	if dry {
 		if err := printMessages(cmd.OutOrStdout(), selected); err != nil {
@@ -298,8 +327,10 @@ func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilte
 		_, err = r.Do(cmd.Context(), http.MethodPost, c.all+"?"+q.Encode(), nil, &answer)
 		n, more = n+answer.Done, answer.More && answer.Done > 0
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, c.done)
-	return err
+	return errors.Join(err, command.Report(cmd, asJSON, changed{Done: n}, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "%d %s\n", n, c.done)
+		return err
+	}))
 }
 
 // selected returns all messages that a filter selects, newest first.
