@@ -17,7 +17,7 @@ import (
 // what they send arrives.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	for page, sends := range map[string]int{"send-messages": 9, "send-from-programs": 3, "connect-services": 8, "alerts": 4, "templates": 0, "users-and-tokens": 0, "rooms": 0, "migrate-from-gotify": 1, "read-with-gotify": 0} {
+	for page, sends := range map[string]int{"send-messages": 9, "send-from-programs": 3, "connect-services": 8, "alerts": 4, "templates": 0, "users-and-tokens": 0, "rooms": 0, "migrate-from-gotify": 1, "migrate-from-ntfy": 2, "first-alert": 2, "read-with-gotify": 0} {
 		t.Run(page, func(t *testing.T) {
 			s := newSite(t)
 			s.start()
