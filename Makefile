@@ -12,7 +12,7 @@ export CGO_ENABLED = 0
 # Without the paths of the clone in them, all clones share what is compiled.
 export GOFLAGS := $(filter-out -tags=goolm -trimpath,$(GOFLAGS)) -tags=goolm -trimpath
 
-.PHONY: help run messages test test-full test-unit lint fmt tools build bench soak docs screenshots image release clean
+.PHONY: help run messages test test-full test-unit lint fmt tools build bench soak docs site screenshots image release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -108,6 +108,12 @@ docs: ## docs/configuration, docs/reference and the charts' schemas, from what s
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; \
 	  go run ./$$s/cmd/$$s manual >docs/reference/$$s-commands.md.new && mv docs/reference/$$s-commands.md.new docs/reference/$$s-commands.md; \
 	  go run ./$$s/cmd/$$s config schema | go run ./tools/valuesschema deploy/charts/$$s/values.schema.json; done
+
+site: ## dist/site: the documentation as web pages, for any server of files, with a search in the browser
+	@tools/install zensical
+	@rm -rf dist/pages dist/site && mkdir -p dist/pages
+	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml relay/api/openapi.yml docker-compose.yml | grep -zv '/reference.md$$' | xargs -0 cp --parents -t dist/pages
+	@cp tools/site.yml dist/ && .tools/bin/zensical build --config-file dist/site.yml
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
 	@go run ./tools/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures
