@@ -36,6 +36,15 @@ func TestAccess(t *testing.T) {
 		b.get("/ui/access?repository=web/app&who=alice")
 		b.want(200, ">anonymous</a>", ">alice</a>", ">bob</a>", "Why alice may or may not", "Allowed by rules[1]: alice in web/**")
 	}
+	b.want(200, "-cannot log in")
+	s.setPasswords("owner", "bob", "nobody", "lead") // without alice, whom a rule names
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(b.page, "cannot log in"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the page doesn't mark alice, who cannot log in")
+		}
+		b = s.as("owner") // the file ends earlier sessions
+		b.get("/ui/access?repository=web/app")
+	}
 	b = s.as("lead")
 	b.get("/ui/access?repository=public/base")
 	b.want(200, "->alice</a>", "You see your own rights.")
