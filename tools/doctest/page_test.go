@@ -53,7 +53,7 @@ var fenced = regexp.MustCompile("(?m)(?:^ *<!-- (.*) -->\n\\s*)?^ *```(.*)\n((?s
 func pages(t *testing.T) (all []page) {
 	t.Helper()
 	root := programtest.Root(t)
-	find := harness.Run(t, "find", root, "-name", "*.md", "-not", "-name", "reference.md", "-not", "-path", root+"/.*/*", "-not", "-path", "*/testdata/*")
+	find := harness.Run(t, "find", root, "-name", "*.md", "-not", "-name", "reference.md", "-not", "-path", root+"/.*/*", "-not", "-path", root+"/dist/*", "-not", "-path", "*/testdata/*")
 	names := strings.Fields(find)
 	slices.Sort(names)
 	for _, name := range names {

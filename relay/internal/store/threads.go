@@ -29,7 +29,7 @@ func (s *Store) LatestInThread(ctx context.Context, e *post.Entry, after int64) 
 	return eventID, err
 }
 
-// GroupThread returns the thread in the room of e whose name begins with prefix and of whose alerts one is open, or was closed since;
+// GroupThread returns the thread in the room of e whose name begins with prefix and that has an alert that is open, or was closed since;
 // "" if there is none.
 func (tx *Tx) GroupThread(e *post.Entry, prefix string, since int64) (thread string, err error) {
 	return thread, tx.db.Raw(`SELECT o.thread FROM alerts a JOIN outbox o ON o.id = a.message_id WHERE a.application_id = ? AND o.room = ? AND o.thread LIKE ?
