@@ -85,9 +85,13 @@ func TestTokens(t *testing.T) {
 		if valid(app.Token) || !valid(second.Token) {
 			t.Errorf("after it: old %v, new %v", valid(app.Token), valid(second.Token))
 		}
-		third, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0)
-		if err != nil || valid(second.Token) || !valid(third.Token) {
-			t.Errorf("without grace: %v; old %v, new %v", err, valid(second.Token), valid(third.Token))
+		leaked, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, time.Hour)
+		if err != nil || !valid(second.Token) || !valid(leaked.Token) {
+			t.Errorf("within the time of grace again: %v; old %v, new %v", err, valid(second.Token), valid(leaked.Token))
+		}
+		third, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0) // ends the grace of the token before, too
+		if err != nil || valid(second.Token) || valid(leaked.Token) || !valid(third.Token) {
+			t.Errorf("without grace: %v; older %v, old %v, new %v", err, valid(second.Token), valid(leaked.Token), valid(third.Token))
 		}
 		r.Shutdown()
 		r.Open()
