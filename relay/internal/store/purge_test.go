@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -41,5 +42,21 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 	}
 	if _, err := s.Message(ctx, gone.Entry.ID); !IsMissing(err) {
 		t.Errorf("the other one: %v", err)
+	}
+}
+
+func TestTidy_Sessions(t *testing.T) {
+	s := ready(t)
+	for _, ends := range []int64{1000, 3000} {
+		if err := s.CreateSession(ctx, Session{TokenHash: fmt.Append(nil, ends), UserID: 1, CSRF: "c", CreatedAt: 1, ExpiresAt: ends}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Tidy(ctx, 2000, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	var left int64
+	if err := s.queryRow(ctx, `SELECT sum(expires_at) FROM sessions`).Scan(&left); err != nil || left != 3000 {
+		t.Errorf("sessions that end at %d are left, want 3000, %v", left, err)
 	}
 }

@@ -2,6 +2,8 @@ package web
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -162,4 +164,16 @@ func TestStatic(t *testing.T) {
 	b.want(http.StatusNotModified)
 	b.get("/ui/static/other.css")
 	b.want(404)
+}
+
+// A proxy that is trusted says whether the browser uses HTTPS; of any other client that is a claim.
+func TestCookie_BehindAProxy(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/ui/", http.NoBody) // from 192.0.2.1
+	r.Header.Set("X-Forwarded-Proto", "https")
+	for network, want := range map[string]bool{"192.0.2.0/24": true, "198.51.100.0/24": false} {
+		web := &Web{o: Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(network)}}}
+		if got := web.secure(r); got != want {
+			t.Errorf("proxies in %s: secure %v", network, got)
+		}
+	}
 }
