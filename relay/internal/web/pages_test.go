@@ -150,6 +150,8 @@ func TestRetryRoom(t *testing.T) {
 	path := b.send(app, "", "m")
 	b.get("/ui/rooms")
 	b.want(200, "blocked", "The bot may not write in the room.", "Try again")
+	b.get("/ui/applications")
+	b.want(200, "blocked", "The bot may not write in the room.")
 	b.hs.FailIn("!closed:example.org", nil)
 	b.post("/ui/rooms/retry", "room", "!closed:example.org")
 	b.want(200, "The relay tries again to send to the room.")
