@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -58,5 +59,36 @@ func TestTidy_Sessions(t *testing.T) {
 	var left int64
 	if err := s.queryRow(ctx, `SELECT sum(expires_at) FROM sessions`).Scan(&left); err != nil || left != 3000 {
 		t.Errorf("sessions that end at %d are left, want 3000, %v", left, err)
+	}
+}
+
+// Nothing is left of a deleted application, and nothing is taken from another one.
+func TestPurgeApplications(t *testing.T) {
+	s := ready(t)
+	var ids []int64
+	for _, name := range []string{"gone", "stays"} {
+		app := Application{OwnerID: 1, Name: name, RoomID: 1}
+		update(t, s, func(tx *Tx) error {
+			err := tx.CreateApplication(&app)
+			return errors.Join(err, tx.SaveDigest(post.Digest{ApplicationID: app.ID, BeganAt: 1}))
+		})
+		a := entry(1, name)
+		a.Entry.ApplicationID, a.Key = app.ID, &Key{Key: "k", Hash: []byte("hash")}
+		accept(t, s, a)
+		ids = append(ids, app.ID)
+	}
+	update(t, s, func(tx *Tx) error { return tx.exec(`UPDATE applications SET deleted_at = 1 WHERE id = ?`, ids[0]) })
+	for range 2 {
+		if _, err := s.PurgeApplications(ctx, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for table, of := range map[string]string{"applications": "id", "outbox": "application_id", "idempotency": "application_id", "digests": "application_id"} {
+		for i, want := range []int{0, 1} {
+			var n int
+			if err := s.queryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s = ?`, table, of), ids[i]).Scan(&n); err != nil || n != want {
+				t.Errorf("%s of application %d: %d rows, want %d, %v", table, i, n, want, err)
+			}
+		}
 	}
 }

@@ -166,7 +166,7 @@ func TestStatic(t *testing.T) {
 	b.want(404)
 }
 
-// A proxy that is trusted says whether the browser uses HTTPS; of any other client that is a claim.
+// A trusted proxy reports whether the browser uses HTTPS; from any other client that is a claim.
 func TestCookie_BehindAProxy(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/ui/", http.NoBody) // from 192.0.2.1
 	r.Header.Set("X-Forwarded-Proto", "https")
