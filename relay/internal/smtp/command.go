@@ -11,7 +11,10 @@ import (
 )
 
 // commandListener accepts connections whose addresses may lack a domain.
-type commandListener struct{ net.Listener }
+type commandListener struct {
+	net.Listener
+	start *tlsListener // gets the connections that ask for TLS; nil if there is none, or all have it
+}
 
 // Accept implements [net.Listener].
 func (l commandListener) Accept() (net.Conn, error) {
@@ -20,19 +23,20 @@ func (l commandListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Now().Add(idleTime)) // for a handshake; each command sets its own
-	return &commandConn{Conn: c, in: bufio.NewReader(c), begins: true}, nil
+	return &commandConn{Conn: c, in: bufio.NewReader(c), start: l.start, begins: true}, nil
 }
 
-// commandConn is a connection that adds a domain to addresses without one, which the library refuses: cron sends from root to root. It
-// doesn't see the commands after STARTTLS.
+// commandConn is a connection that adds a domain to addresses without one, which the library refuses: cron sends from root to root.
 type commandConn struct {
 	net.Conn
-	in      *bufio.Reader
-	left    []byte // of a line that was read
-	begins  bool   // the next byte begins a line
-	mail    bool   // lines are a mail's, up to a dot
-	chunk   int64  // bytes of a mail that come before the next command
-	through bool   // TLS begins
+	in     *bufio.Reader
+	start  *tlsListener
+	left   []byte // of a line that was read
+	begins bool   // the next byte begins a line
+	mail   bool   // lines are a mail's, up to a dot
+	chunk  int64  // bytes of a mail that come before the next command
+	mute   bool   // the next line that is written is a greeting, which the client has had
+	over   bool   // another connection reads on
 }
 
 // NetConn returns the connection below.
@@ -40,11 +44,8 @@ func (c *commandConn) NetConn() net.Conn { return c.Conn }
 
 // Read implements [net.Conn].
 func (c *commandConn) Read(p []byte) (int, error) {
-	if len(c.left) == 0 && (c.through || c.chunk > 0) {
-		if c.chunk > 0 && !c.through {
-			p = p[:min(int64(len(p)), c.chunk)]
-		}
-		n, err := c.in.Read(p)
+	if len(c.left) == 0 && c.chunk > 0 {
+		n, err := c.in.Read(p[:min(int64(len(p)), c.chunk)])
 		c.chunk -= int64(n)
 		return n, err
 	}
@@ -55,6 +56,9 @@ func (c *commandConn) Read(p []byte) (int, error) {
 		}
 		c.left = line
 		if whole := err == nil; c.begins && whole {
+			if c.start != nil && !c.mail && startsTLS.Match(line) {
+				return 0, c.startTLS()
+			}
 			c.left = c.command(line)
 		}
 		c.begins = err == nil
@@ -75,8 +79,6 @@ func (c *commandConn) command(line []byte) []byte {
 	}
 	verb, rest, _ := strings.Cut(string(bytes.TrimSpace(line)), " ")
 	switch strings.ToUpper(verb) {
-	case "STARTTLS":
-		c.through = true
 	case "BDAT":
 		size, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		if n, err := strconv.ParseInt(size, 10, 64); err == nil && n > 0 {
@@ -90,8 +92,20 @@ func (c *commandConn) command(line []byte) []byte {
 
 // Write implements [net.Conn].
 func (c *commandConn) Write(p []byte) (int, error) {
-	if !c.through && bytes.HasPrefix(p, []byte("354 ")) {
+	if c.mute {
+		c.mute = false
+		return len(p), nil
+	}
+	if bytes.HasPrefix(p, []byte("354 ")) {
 		c.mail = true
 	}
 	return c.Conn.Write(p)
+}
+
+// Close implements [net.Conn].
+func (c *commandConn) Close() error {
+	if c.over {
+		return nil
+	}
+	return c.Conn.Close()
 }

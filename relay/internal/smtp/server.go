@@ -2,6 +2,7 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -40,7 +41,7 @@ type Options struct {
 type Server struct {
 	o        Options
 	log      *zap.Logger
-	smtp     *smtp.Server
+	servers  []*smtp.Server // one, and another for connections that have started TLS
 	listener *listener
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -55,25 +56,35 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	}
 	s := &Server{o: o, log: o.Log, listener: newListener(l)}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.smtp = smtp.NewServer(smtp.BackendFunc(s.session))
-	s.smtp.Domain, s.smtp.MaxRecipients, s.smtp.EnableSMTPUTF8 = o.Domain, maxRecipients, true
-	s.smtp.ReadTimeout, s.smtp.WriteTimeout = idleTime, writeTime
-	s.smtp.MaxMessageBytes = int64(2*o.MaxText) + o.Service.MaxAttachments()*3/2
-	s.smtp.AllowInsecureAuth = true // a session decides
-	s.smtp.MaxLineLength = maxLine
-	s.smtp.ErrorLog = errorLog{o.Log}
-	var accept net.Listener = s.listener
-	if o.Certificate != nil {
-		config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate}
-		if o.ImplicitTLS {
-			accept = tls.NewListener(s.listener, config)
-		} else {
-			s.smtp.TLSConfig = config
-		}
+	accept := commandListener{Listener: s.listener}
+	if o.Certificate == nil {
+		s.serve(accept, nil)
+		return s, nil
 	}
-	accept = commandListener{accept}
-	s.serving.Go(func() { _ = s.smtp.Serve(accept) })
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate}
+	if o.ImplicitTLS {
+		accept.Listener = tls.NewListener(s.listener, config)
+		s.serve(accept, nil)
+		return s, nil
+	}
+	accept.start = newTLSListener(s.listener, config)
+	s.serve(accept, config)
+	s.serve(accept.start, nil)
 	return s, nil
+}
+
+// serve begins to serve a listener's connections. They are offered STARTTLS if config isn't nil.
+func (s *Server) serve(l net.Listener, config *tls.Config) {
+	server := smtp.NewServer(smtp.BackendFunc(s.session))
+	server.Domain, server.MaxRecipients, server.EnableSMTPUTF8 = s.o.Domain, maxRecipients, true
+	server.ReadTimeout, server.WriteTimeout = idleTime, writeTime
+	server.MaxMessageBytes = int64(2*s.o.MaxText) + s.o.Service.MaxAttachments()*3/2
+	server.AllowInsecureAuth = true // a session decides
+	server.MaxLineLength = maxLine
+	server.ErrorLog = errorLog{s.log}
+	server.TLSConfig = config
+	s.servers = append(s.servers, server)
+	s.serving.Go(func() { _ = server.Serve(l) })
 }
 
 // Addr returns the address that the server listens on.
@@ -84,7 +95,10 @@ func (s *Server) Close(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), within)
 	defer cancel()
 	s.listener.drain()
-	err := s.smtp.Shutdown(ctx)
+	var err error
+	for _, server := range s.servers {
+		err = cmp.Or(err, server.Shutdown(ctx))
+	}
 	s.stop()
 	s.listener.closeAll()
 	s.serving.Wait()

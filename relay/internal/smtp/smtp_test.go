@@ -339,9 +339,14 @@ func TestMail_TLS(t *testing.T) {
 	c.want(220, "STARTTLS")
 	secure := tls.Client(c.conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate is the test's
 	c.text = textproto.NewConn(secure)
-	c.want(250, "EHLO x")
+	if text := c.want(250, "EHLO x"); strings.Contains(text, "STARTTLS") {
+		t.Errorf("EHLO over TLS: %s", text)
+	}
 	c.want(235, plainLogin(a.Token))
 	c.mail(250, "x@y", "\nover TLS")
+	c.want(250, "MAIL FROM:<root>")
+	c.want(250, "RCPT TO:<root>")
+	c.want(250, "RSET")
 	far.conn = plainConn(t, w)
 	if far.private() || far.AuthMechanisms() != nil || !errors.Is(far.Rcpt(a.Token+"@x", nil), errNeedsTLS) {
 		t.Error("another machine may send its token in the clear")
@@ -369,6 +374,28 @@ func TestMail_TLS(t *testing.T) {
 	}
 	c.want(235, plainLogin(a.Token))
 	c.want(250, "MAIL FROM:<root>")
+}
+
+// Nothing that was said in the clear counts over TLS, and nothing that came ahead of the handshake is read as if it had come over TLS.
+func TestMail_BeforeTLS(t *testing.T) {
+	certificate := selfSigned(t)
+	w := newWorld(t, func(o *Options) {
+		o.Certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
+	})
+	a := w.app("a")
+	c := w.dial()
+	c.want(250, "EHLO x")
+	c.want(235, plainLogin(a.Token))
+	c.want(250, "MAIL FROM:<x@y>")
+	c.want(220, "starttls")
+	c.text = textproto.NewConn(tls.Client(c.conn, &tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the certificate is the test's
+	c.want(502, "RCPT TO:<any@x>")
+	c.want(250, "EHLO x")
+	c.want(250, "MAIL FROM:<x@y>")
+	c.want(550, "RCPT TO:<any@x>")
+	c = w.dial()
+	c.want(250, "EHLO x")
+	c.want(421, "STARTTLS\r\nMAIL FROM:<x@y>")
 }
 
 // An address has its share of the connections, and a stop ends idle ones and waits for a mail.
