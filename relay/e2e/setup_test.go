@@ -205,6 +205,7 @@ func TestSetup(t *testing.T) {
 		g.say(app{token: token}, fmt.Sprint("message ", i))
 	}
 	g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", token, "--wait", "5m", "the last one")
+	g.collectsPushes()
 }
 
 // TestSetupAgain: a setup is killed, parts of what it made are lost, or were never ours, or a relay runs. The homeserver is one

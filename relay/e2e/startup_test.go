@@ -87,7 +87,7 @@ type place struct {
 
 func newPlace(t *testing.T, more string) *place {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "relay-start-") // which everybody may enter, unlike that of the test
+	dir, err := os.MkdirTemp("/tmp", "relay-start-") // which everybody may enter, unlike that of the test
 	p := &place{T: t, dir: dir}
 	p.must(err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

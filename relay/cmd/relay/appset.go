@@ -67,7 +67,7 @@ func addSettings(cmd *cobra.Command) *appSettings {
 		f.String("template-"+name, "", "template of the "+name+"; empty for none")
 	}
 	f.String("digest", "", "how long after a message to collect further ones of priority 0 or less in one, such as 10m; 0 for never")
-	f.String("registry-digest", "", "the same for a registry's messages about one repository, such as 10m; 0 for the time of --digest")
+	f.String("repository-digest", "", "the same for a registry's messages about one repository, such as 10m; 0 for the time of --digest")
 	f.String("quiet-hours", "", "when priority 1 mentions nobody, such as 22:00-07:00; empty for never")
 	f.String("time-zone", "", "time zone of the quiet hours, such as Europe/Berlin; UTC if empty")
 	f.Bool("quiet-summary", false, "list the messages that mentioned nobody when the quiet hours end")

@@ -39,12 +39,12 @@ type Application struct {
 	TemplateText        string          `json:"template_text"`
 	TemplatePriority    string          `json:"template_priority"`
 	TemplateLink        string          `json:"template_link"`
-	Digest              Duration        `json:"digest"`          // for so long messages are collected after one that is sent; "" means never
-	RegistryDigest      Duration        `json:"registry_digest"` // the same for a registry's messages about one repository; "" means as Digest
-	QuietHours          string          `json:"quiet_hours"`     // in which priority 1 mentions nobody; "" for none
-	TimeZone            string          `json:"time_zone"`       // of the quiet hours; "" is UTC
-	QuietSummary        bool            `json:"quiet_summary"`   // after them a message lists those that mentioned nobody
-	Heartbeat           Duration        `json:"heartbeat"`       // longest time between two heartbeats; "" means it needs none
+	Digest              Duration        `json:"digest"`            // for so long messages are collected after one that is sent; "" means never
+	RepositoryDigest    Duration        `json:"repository_digest"` // the same for a registry's messages about one repository; "" means as Digest
+	QuietHours          string          `json:"quiet_hours"`       // in which priority 1 mentions nobody; "" for none
+	TimeZone            string          `json:"time_zone"`         // of the quiet hours; "" is UTC
+	QuietSummary        bool            `json:"quiet_summary"`     // after them a message lists those that mentioned nobody
+	Heartbeat           Duration        `json:"heartbeat"`         // longest time between two heartbeats; "" means it needs none
 	HeartbeatGrace      Duration        `json:"heartbeat_grace"`
 	HeartbeatSince      time.Time       `json:"-"` // when the interval was set
 	Description         string          `json:"description"`
@@ -75,7 +75,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: post.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: lost(r), Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: post.Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: post.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: durationIn(r.Digest), RegistryDigest: durationIn(r.RegistryDigest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), HeartbeatSince: post.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: post.Format(r.DefaultFormat), ShowSender: post.ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: post.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: durationIn(r.Digest), RepositoryDigest: durationIn(r.RepositoryDigest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), HeartbeatSince: post.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: post.Format(r.DefaultFormat), ShowSender: post.ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
 		CreatedAt: post.Time(r.CreatedAt), TokenCreatedAt: post.Time(r.TokenCreatedAt), OldTokenUntil: post.Time(r.OldTokenUntil),
 		LastUsed: post.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
 	}

@@ -41,7 +41,7 @@ type ApplicationInput struct {
 	TemplatePriority    *string          `json:"template_priority"`
 	TemplateLink        *string          `json:"template_link"`
 	Digest              *time.Duration   `json:"digest"`
-	RegistryDigest      *time.Duration   `json:"registry_digest"`
+	RepositoryDigest    *time.Duration   `json:"repository_digest"`
 	QuietHours          *string          `json:"quiet_hours"`
 	TimeZone            *string          `json:"time_zone"`
 	QuietSummary        *bool            `json:"quiet_summary"`
@@ -158,7 +158,7 @@ func (in ApplicationInput) Apply(row *store.Application) error {
 		setEscalation(row, in),
 		in.SetTemplates(row),
 		setPeriod(&row.Digest, in.Digest, "digest", time.Second),
-		setPeriod(&row.RegistryDigest, in.RegistryDigest, "registry_digest", time.Second),
+		setPeriod(&row.RepositoryDigest, in.RepositoryDigest, "repository_digest", time.Second),
 		setQuiet(row, in),
 		setHeartbeat(row, in),
 		choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format must be auto, markdown, plain or html.", post.FormatAuto, post.FormatMarkdown, post.FormatPlain, post.FormatHTML),

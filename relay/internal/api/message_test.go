@@ -322,7 +322,7 @@ func TestPriorityInQuotes(t *testing.T) {
 func TestSlowStrangers(t *testing.T) {
 	w := newWorld(t, nil)
 	token := w.app(named("a")).Token
-	w.api.o.MaxBody = 1 << 20
+	w.api.SetLimits(1<<20, 0)
 	ctx, stop := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
 	defer slow.Wait()
@@ -337,8 +337,10 @@ func TestSlowStrangers(t *testing.T) {
 		}
 		slow.Go(func() { w.api.ServeHTTP(httptest.NewRecorder(), r) })
 	}
-	for w.api.bigStranger.Held() < shareStranger {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(time.Minute); w.api.bigStranger.Held() < shareStranger; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("an address holds %d places of strangers, want %d", w.api.bigStranger.Held(), shareStranger)
+		}
 	}
 	long := `{"token":"` + token + `","message":"` + strings.Repeat("m ", bigBody) + `"}`
 	w.want("token in the header", w.ask("POST", "/message", long, "X-Gotify-Key: "+token), 200)

@@ -13,8 +13,8 @@ import (
 // oldToken is how long a replaced token stays valid, for senders that still have it.
 const oldToken = time.Hour
 
-// registryDigest is the time for which a new application collects a registry's messages by repository.
-const registryDigest = 10 * time.Minute
+// repositoryDigest is the time for which a new application collects a registry's messages by repository.
+const repositoryDigest = 10 * time.Minute
 
 // ApplicationSetup creates an application with its room and token files.
 type ApplicationSetup struct {
@@ -112,7 +112,7 @@ func (a *ApplicationSetup) application(ctx context.Context) (app relayApplicatio
 		a.Say("application %s: already exists, a new token is in %s", a.Name, a.Secrets.Path(Token))
 	default:
 		app = relayApplication{}
-		if _, err = a.Relay.Do(ctx, http.MethodPost, "/application", map[string]any{"name": a.Name, "registry_digest": registryDigest.String()}, &app); err != nil {
+		if _, err = a.Relay.Do(ctx, http.MethodPost, "/application", map[string]any{"name": a.Name, "repository_digest": repositoryDigest.String()}, &app); err != nil {
 			return app, err
 		}
 		a.Say("application %s: created, its token is in %s", a.Name, a.Secrets.Path(Token))

@@ -137,7 +137,7 @@ func TestFlood_Topics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		window := 10 * time.Minute
-		app := quietened(t, r, account.ApplicationInput{RegistryDigest: &window})
+		app := quietened(t, r, account.ApplicationInput{RepositoryDigest: &window})
 		r.Start()
 		push := func(topic, body string) post.Accepted {
 			return r.Send(post.Draft{Token: app.Token, Topic: topic, Content: post.Content{Body: body, ContentType: format.HTML}})

@@ -22,7 +22,7 @@ func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx,
 	}
 	window := app.Digest
 	if r.Topic != "" {
-		window = cmp.Or(app.RegistryDigest, window)
+		window = cmp.Or(app.RepositoryDigest, window)
 	}
 	switch {
 	case e.Kind == post.KindEdit:

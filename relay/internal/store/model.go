@@ -41,7 +41,7 @@ type Application struct {
 	TemplatePriority    string
 	TemplateLink        string
 	Digest              int64  // milliseconds: how long messages are collected after one that is sent; 0 means never
-	RegistryDigest      int64  // the same for a registry's messages about one repository; 0 means as Digest
+	RepositoryDigest    int64  // the same for a registry's messages about one repository; 0 means as Digest
 	QuietHours          string // see post.ParseQuietHours
 	TimeZone            string
 	QuietSummary        bool  // after the quiet hours a message lists those that mentioned nobody

@@ -74,7 +74,7 @@ CREATE TABLE applications (
     template_priority    TEXT    NOT NULL DEFAULT '',
     template_link        TEXT    NOT NULL DEFAULT '',
     digest               BIGINT  NOT NULL DEFAULT 0, -- for so long messages are collected after one that is sent
-    registry_digest      BIGINT  NOT NULL DEFAULT 0, -- the same for the messages about one repository of a registry
+    repository_digest    BIGINT  NOT NULL DEFAULT 0, -- the same for the messages about one repository of a registry
     quiet_hours          TEXT    NOT NULL DEFAULT '',
     time_zone            TEXT    NOT NULL DEFAULT '',
     quiet_summary        BOOLEAN NOT NULL DEFAULT false, -- after the quiet hours a message lists those that mentioned nobody
