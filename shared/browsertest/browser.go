@@ -97,12 +97,13 @@ func (b *Browser) Text() string {
 	return In(b, chromedp.Evaluate[string]("document.body ? document.body.innerText : ''"))
 }
 
-// Sees waits until the page shows something.
+// Sees waits until the page has loaded and shows something.
 func (b *Browser) Sees(what string) {
 	b.Helper()
 	var page string
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if page = b.Text(); strings.Contains(page, what) {
+		// While a page loads, an element that the next action has found may be gone.
+		if page = b.Text(); strings.Contains(page, what) && In(b, chromedp.Evaluate[bool](`document.readyState === "complete"`)) {
 			return
 		}
 	}
