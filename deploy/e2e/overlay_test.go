@@ -61,7 +61,7 @@ func checkTLS(t *testing.T, s *stack, youRead func(*testing.T, string) string) {
 		}
 	}
 	s.docker(t, "login", "-u", "alice", "-p", password, names[0])
-	s.push(t, names[0]+"/hello:tls")
+	s.push(t, names[0]+"/tls/hello:tls")
 	s.docker(t, "rmi", "-f", "localhost:5000/hello:first")
 	s.docker(t, "pull", names[0]+"/hello:first")
 	youRead(t, "hello:tls")
@@ -109,7 +109,7 @@ func checkReplicas(t *testing.T, s *stack, youRead func(*testing.T, string) stri
 		s.docker(t, "start", gone)
 		harness.Wait(t, func() error { return s.command("docker", "exec", gone, "registry", "health").Run() })
 	}
-	s.push(t, "localhost:5080/hello:both")
+	s.push(t, "localhost:5080/both/hello:both")
 	youRead(t, "hello:both")
 }
 

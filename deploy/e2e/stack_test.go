@@ -118,7 +118,7 @@ func TestFull_Stack(t *testing.T) {
 	t.Run("secrets", func(t *testing.T) { checkSecrets(t, s) })
 	// An event that the relay could not take survives the registry, on its volume.
 	e.docker(t, "kill", "slipway_relay_1")
-	e.push(t, "localhost:5000/hello:waiting")
+	e.push(t, "localhost:5000/waiting/hello:waiting")
 	e.docker(t, "kill", "slipway_registry_1")
 	e.docker(t, "start", "slipway_registry_1", "slipway_relay_1")
 	youRead(t, "hello:waiting")
