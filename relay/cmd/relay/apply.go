@@ -190,7 +190,7 @@ func (p *applyPlan) compareSecrets(c *applyChange, now existing) error {
 			return p.file.wrong(w.line, "%s", err)
 		}
 	}
-	for key, field := range map[string]string{"password-file": "password", "hook-secret-file": "hook_secret"} {
+	for key, field := range secretFields {
 		file := w.files[key]
 		if has, _ := now["has_hook_secret"].(bool); file == "" || has || now != nil && w.noun == "user" {
 			continue
@@ -221,11 +221,8 @@ func same(field string, was, want any) bool {
 }
 
 func (c *applyChange) set(field string, was, want any) {
-	text := map[string]string{"matrix_id": "matrix-id", "is_admin": "admin"}[field]
-	if text == "" {
-		text = flagName(field)
-	}
-	if text += ": "; c.path != "" {
+	text := flagName(field) + ": "
+	if c.path != "" {
 		text += shortly(was) + " → "
 	}
 	c.Fields, c.in[field] = append(c.Fields, text+shortly(want)), want
@@ -304,7 +301,7 @@ func (p *applyPlan) change(ctx context.Context, c *applyChange) error {
 		_, err := p.Do(ctx, http.MethodDelete, c.path, nil, nil)
 		return err
 	}
-	for key, field := range map[string]string{"password-file": "password", "hook-secret-file": "hook_secret"} {
+	for key, field := range secretFields {
 		if secret, planned := c.in[field]; planned && secret == nil {
 			made := rand.Text()
 			if err := writeSecret(c.want.files[key], made); err != nil { // first: a lost one can't be read back

@@ -29,11 +29,10 @@ type applyFile struct {
 type wanted struct {
 	noun, name string
 	line       int
-	fields     map[string]any // as the API takes them, without the name
-	lines      map[string]int // of the fields, by their names in the API
-	order      []string       // of the fields
-	owner      string         // of an application; "" keeps it
-	files      map[string]string
+	fields     map[string]any    // as the API takes them, without the name
+	order      []string          // of the fields
+	owner      string            // of an application; "" keeps it
+	files      map[string]string // of secrets, by key
 }
 
 // readApplyFile reads and checks a file. Errors name its lines, all of them.
@@ -104,15 +103,15 @@ func (f *applyFile) pairs(n *yaml.Node, what string, do func(key string, value *
 	return errors.Join(errs...)
 }
 
-// userKeys are the fields of the API by the keys of a user.
-var userKeys = map[string]string{"matrix-id": "matrix_id", "admin": "is_admin"}
-
 // secretKeys are the keys of files with secrets, by noun.
 var secretKeys = map[string][]string{"user": {"password-file"}, "application": {"token-file", "hook-secret-file"}}
 
+// secretFields are the fields of the API for the secrets that the sender of a request chooses, by key.
+var secretFields = map[string]string{"password-file": "password", "hook-secret-file": "hook_secret"}
+
 // wanted reads one user or application. The keys of an application are the flags of `relay app set`.
 func (f *applyFile) wanted(noun string, n *yaml.Node) (*wanted, error) {
-	w := &wanted{noun: noun, line: n.Line, fields: map[string]any{}, lines: map[string]int{}, files: map[string]string{}}
+	w := &wanted{noun: noun, line: n.Line, fields: map[string]any{}, files: map[string]string{}}
 	flags := addSettings(&cobra.Command{}).flags
 	err := f.pairs(n, "each entry", func(key string, value *yaml.Node) error {
 		if value.Kind != yaml.ScalarNode {
@@ -143,17 +142,17 @@ func (f *applyFile) wanted(noun string, n *yaml.Node) (*wanted, error) {
 		case noun == "user" && key == "admin" && text != "true" && text != "false":
 			return f.wrong(value.Line, "admin must be true or false")
 		case noun == "user" && key == "admin":
-			w.set(userKeys[key], text == "true", value.Line)
+			w.set(fieldName(key), text == "true")
 			return nil
-		case noun == "user" && userKeys[key] != "":
-			w.set(userKeys[key], text, value.Line)
+		case noun == "user" && key == "matrix-id":
+			w.set(fieldName(key), text)
 			return nil
 		case noun == "application" && flag != nil:
 			if err := flag.Value.Set(text); err != nil {
 				return f.wrong(value.Line, "%s: %q is not of the type %s", key, text, flag.Value.Type())
 			}
 			field := fieldName(key)
-			w.set(field, valueOf(flag), value.Line)
+			w.set(field, valueOf(flag))
 			return f.check(value.Line, field, w.fields[field])
 		}
 		return f.wrong(value.Line, "%s of %s %q is unknown or empty", key, noun, w.name)
@@ -164,8 +163,8 @@ func (f *applyFile) wanted(noun string, n *yaml.Node) (*wanted, error) {
 	return w, err
 }
 
-func (w *wanted) set(field string, value any, line int) {
-	w.fields[field], w.lines[field] = value, line
+func (w *wanted) set(field string, value any) {
+	w.fields[field] = value
 	w.order = append(w.order, field)
 }
 
@@ -176,23 +175,28 @@ func (f *applyFile) check(line int, field string, value any) error {
 	return nil
 }
 
-// settingOf returns an application with one setting as the relay would store it: equal settings have equal rows.
-func settingOf(field string, value any) (row store.Application, err error) {
+// setting is an application with one setting, as the relay would store it. Equal settings are equal.
+type setting struct {
+	row  store.Application
+	room string // which [account.ApplicationInput.Apply] leaves to the accounts
+}
+
+func settingOf(field string, value any) (s setting, err error) {
 	body, err := json.Marshal(map[string]any{field: value})
 	if err != nil {
-		return row, err
+		return s, err
 	}
 	var in account.ApplicationInput
 	if err := request.Each("application/json", body, func(name string, v request.Value) error {
 		_, err := in.Set(name, v)
 		return err
 	}); err != nil {
-		return row, err
+		return s, err
 	}
-	err = in.Apply(&row)
-	row.HeartbeatSince = 0
+	err = in.Apply(&s.row)
+	s.row.HeartbeatSince = 0 // now
 	if in.Room != nil {
-		row.TemplateTitle = strings.TrimSpace(*in.Room) // the one field that Apply leaves out
+		s.room = strings.TrimSpace(*in.Room)
 	}
-	return row, err
+	return s, err
 }

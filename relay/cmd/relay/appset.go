@@ -26,8 +26,8 @@ type appSettings struct {
 	image string
 }
 
-// fieldNames are the API's names of the settings whose flags have other names. Elsewhere underscores are hyphens.
-var fieldNames = map[string]string{"room": "room_id", "priority": "default_priority", "format": "default_format"}
+// fieldNames are the API's names of the settings whose flags, or keys in a file, have other names. Elsewhere underscores are hyphens.
+var fieldNames = map[string]string{"room": "room_id", "priority": "default_priority", "format": "default_format", "admin": "is_admin"}
 
 func fieldName(flag string) string {
 	if name := fieldNames[flag]; name != "" {

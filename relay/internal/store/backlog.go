@@ -55,6 +55,21 @@ func (d *depth) add(n int64) {
 	d.n += n
 }
 
+// get returns the number.
+func (d *depth) get(count func() (int64, error)) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.counted) < time.Second {
+		return d.n, nil
+	}
+	n, err := count()
+	if err != nil {
+		return 0, err
+	}
+	d.n, d.counted = n, time.Now()
+	return n, nil
+}
+
 // shares is a depth by application.
 type shares struct {
 	mu      sync.Mutex
@@ -107,19 +122,4 @@ func (s *Store) byApplication(ctx context.Context, text string) (map[int64]int64
 		all[id] = n
 	}
 	return all, rows.Err()
-}
-
-// get returns the number.
-func (d *depth) get(count func() (int64, error)) (int64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if time.Since(d.counted) < time.Second {
-		return d.n, nil
-	}
-	n, err := count()
-	if err != nil {
-		return 0, err
-	}
-	d.n, d.counted = n, time.Now()
-	return n, nil
 }
