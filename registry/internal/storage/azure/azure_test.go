@@ -120,6 +120,7 @@ func open(t *testing.T, b *Bucket) storage.Store {
 	t.Helper()
 	limits := b.Limits()
 	limits.MaxLate = 200 * time.Millisecond // the emulator does at once what it does
-	client := object.NewClient(b, "root", limits, object.Timing{})
+	paged := &buckettest.Paged{Bucket: b, Page: storagetest.Emulated.Page}
+	client := object.NewClient(paged, "root", limits, object.Timing{})
 	return object.New(client, object.Options{Spool: t.TempDir(), SpoolMax: 4 << 20, Fresh: time.Second})
 }

@@ -26,7 +26,7 @@ func contract(t *testing.T, scale storagetest.Scale, b object.Bucket, checksApar
 	limits := b.Limits()
 	limits.MaxLate = 200 * time.Millisecond // these servers do at once what they do
 	if scale.Page > 0 {
-		b, limits.MaxDelete = &paged{b, scale.Page}, scale.Page
+		b, limits.MaxDelete = &buckettest.Paged{Bucket: b, Page: scale.Page}, scale.Page
 	}
 	found, err := object.Probe(t.Context(), object.NewClient(b, "root", limits, object.Timing{}))
 	if err != nil {
@@ -50,19 +50,6 @@ func contract(t *testing.T, scale storagetest.Scale, b object.Bucket, checksApar
 
 func TestFull_Contract_MinIO(t *testing.T) {
 	contract(t, storagetest.Scale{}, &beside{Bucket: s3test.MinIO(t, t.TempDir()).Bucket(t, "contract")}, false)
-}
-
-// paged is a bucket whose server lists small pages.
-type paged struct {
-	object.Bucket
-	page int
-}
-
-func (b *paged) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
-	if o.Max == 0 || o.Max > b.page {
-		o.Max = b.page
-	}
-	return b.Bucket.List(ctx, prefix, o)
 }
 
 // beside is a bucket of MinIO, which now and then answers 403 to a PUT while a deletion removes the
