@@ -15,7 +15,8 @@ type Paged struct {
 
 // List implements [object.Bucket].
 func (b *Paged) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
-	if (o.Max == 0 || o.Max > b.Page) && !(b.Mixes && o.Delimited) {
+	whole := b.Mixes && o.Delimited
+	if !whole && (o.Max == 0 || o.Max > b.Page) {
 		o.Max = b.Page
 	}
 	return b.Bucket.List(ctx, prefix, o)
