@@ -2,8 +2,6 @@ package pages
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/browsertest"
 	"slipway/shared/programtest"
+	"slipway/shared/signin/signintest"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -138,14 +137,7 @@ func nothing(string) string { return "" }
 func provider(t *testing.T) func(addr string) string {
 	return func(registry string) string {
 		t.Helper()
-		modules := filepath.Join(programtest.Root(t), ".tools", "oidc-provider", "node_modules")
-		if _, err := os.Stat(modules); err != nil {
-			programtest.Skip(t, "oidc-provider is missing; `make tools` installs it")
-		}
-		addr := programtest.FreeAddr(t)
-		_, port, _ := strings.Cut(addr, ":")
-		cmd := exec.Command("node", "testdata/provider.cjs", modules, port, "http://"+registry+"/ui/login/callback")
-		programtest.Start(t, cmd, "http://"+addr+"/.well-known/openid-configuration")
-		return fmt.Sprintf(", oidc: {issuer: 'http://%s', clientid: registry, clientsecret: secret of the registry, name: Example ID, scopes: [profile]}", addr)
+		issuer := signintest.Start(t, "registry", "http://"+registry+"/ui/login/callback")
+		return fmt.Sprintf(", oidc: {issuer: '%s', clientid: registry, clientsecret: %s, name: Example ID, scopes: [profile]}", issuer, signintest.Secret)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"slipway/registry/e2e/harness"
 	"slipway/shared/browsertest"
+	"slipway/shared/signin/signintest"
 )
 
 // TestTeam: an anonymous visitor, a reader, a developer and an administrator see and do what they may, in a
@@ -118,12 +119,7 @@ func TestProvider(t *testing.T) {
 		b.Get("/ui/login?next=/ui/repository/web/app")
 		b.Sees("Log in with Example ID")
 		b.Click(".provider a")
-		b.Sees("Sign-in")
-		b.Fill("input[name=login]", who)
-		b.Fill("input[name=password]", "anything")
-		b.Click("button[type=submit]")
-		b.Sees("Continue")
-		b.Click("button[type=submit]")
+		signintest.LogIn(b.Browser, who)
 	}
 	login("dora@developers")
 	b.Sees("oidc:dora")

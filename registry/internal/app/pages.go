@@ -6,10 +6,10 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/identity/session"
-	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/web"
+	"slipway/shared/signin"
 )
 
 // openPages adds the pages for people, unless they are off.
@@ -42,7 +42,8 @@ func (a *App) openPages(handler *api.API, secret []byte, requests *metrics.Reque
 		c := auth.OIDC
 		o.ProviderName = c.Name
 		o.Provider = signin.New(signin.Options{
-			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(), Scopes: c.Scopes, NameClaim: c.NameClaim, GroupsClaim: c.GroupsClaim,
+			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(), Scopes: c.Scopes, NameClaim: c.NameClaim, ValidName: web.UsableName, GroupsClaim: c.GroupsClaim,
+			Cookie: "registry_login",
 		})
 	}
 	pages, err := web.New(o)

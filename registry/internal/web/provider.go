@@ -1,77 +1,42 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
+	"strings"
+	"unicode"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
-	"slipway/registry/internal/identity/signin"
+	"slipway/shared/signin"
 	ui "slipway/shared/web"
 )
 
-const (
-	attemptCookie   = "registry_login"
-	attemptLifetime = 10 * time.Minute
-)
-
-// attempt is a login at the provider that has begun, in a cookie of its own.
-type attempt struct {
-	signin.Attempt
-	Next    string
-	Expires time.Time
+// UsableName reports whether rules and texts can name a person of the provider so.
+func UsableName(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == ':' || r == '"' })
 }
 
-// callback is the path to which browsers come back from the provider.
+// callback is the URL to which browsers come back from the provider.
 func (web *Web) callback(r *http.Request) string { return web.o.API.Root(r) + "/ui/login/callback" }
 
 func (web *Web) getProvider(w http.ResponseWriter, v *visit) error {
 	if web.o.Provider == nil {
 		return errNoPage
 	}
-	to, begun, err := web.o.Provider.Begin(v.Context(), web.callback(v.Request))
-	if err != nil {
+	if err := web.o.Provider.Begin(w, v.Request, web.callback(v.Request), v.URL.Query().Get("next")); err != nil {
 		return web.refuseLogin(w, v, err)
 	}
-	a := attempt{Attempt: begun, Next: ui.OwnPage(v.URL.Query().Get("next"), web.base), Expires: time.Now().Add(attemptLifetime)}
-	content, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	value, err := web.o.Sessions.Seal("login", content)
-	if err != nil {
-		return err
-	}
-	ui.SetCookie(w, http.Cookie{Name: attemptCookie, Value: value, Path: web.base + "/login/", Expires: a.Expires, Secure: web.secure(v.Request)})
-	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, v.Request, to, http.StatusSeeOther)
 	return nil
-}
-
-// begun reads the attempt that the browser has kept; the zero attempt if it has none.
-func (web *Web) begun(r *http.Request) (a attempt) {
-	cookie, err := r.Cookie(attemptCookie)
-	if err != nil {
-		return a
-	}
-	content, ok := web.o.Sessions.Open("login", cookie.Value)
-	if !ok || json.Unmarshal(content, &a) != nil || time.Now().After(a.Expires) {
-		return attempt{}
-	}
-	return a
 }
 
 func (web *Web) getCallback(w http.ResponseWriter, v *visit) error {
 	if web.o.Provider == nil {
 		return errNoPage
 	}
-	a := web.begun(v.Request)
-	ui.SetCookie(w, http.Cookie{Name: attemptCookie, Path: web.base + "/login/", Secure: web.secure(v.Request)})
-	who, err := web.o.Provider.Finish(v.Context(), web.callback(v.Request), a.Attempt, v.URL.Query().Get)
+	who, next, err := web.o.Provider.Finish(w, v.Request, web.callback(v.Request))
 	if err != nil {
 		return web.refuseLogin(w, v, err)
 	}
@@ -87,8 +52,7 @@ func (web *Web) getCallback(w http.ResponseWriter, v *visit) error {
 	if err := web.keep(w, v.Request, newSession(s)); err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, v.Request, a.Next, http.StatusSeeOther)
+	http.Redirect(w, v.Request, ui.OwnPage(next, web.base), http.StatusSeeOther)
 	return nil
 }
 

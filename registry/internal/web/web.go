@@ -18,7 +18,6 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/session"
-	"slipway/registry/internal/identity/signin"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
@@ -27,6 +26,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/web/image"
 	"slipway/shared/health"
+	"slipway/shared/signin"
 	ui "slipway/shared/web"
 )
 

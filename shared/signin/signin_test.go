@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/oauth2"
 )
 
 // provider answers as a provider at which somebody has just logged in.
@@ -35,8 +37,40 @@ type provider struct {
 	broken map[string]http.HandlerFunc
 }
 
-// secret is that of the registry at the provider.
-const secret = "of the registry"
+// secret is that of the service at the provider.
+const secret = "of the service"
+
+// open makes a client of the provider at issuer.
+func open(issuer string) *Provider {
+	return New(Options{
+		Issuer: issuer, ClientID: "registry", ClientSecret: secret, NameClaim: "preferred_username", GroupsClaim: "groups", Cookie: "login",
+		ValidName: func(name string) bool { return !strings.Contains(name, ":") },
+	})
+}
+
+// begin begins a login as a browser does and returns the query of the provider's page and the cookie.
+func begin(t *testing.T, p *Provider, callback string) (url.Values, *http.Cookie) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	if err := p.Begin(w, httptest.NewRequest(http.MethodGet, "/ui/login/provider", http.NoBody), callback, "/ui/x?y=z&a=b c"); err != nil {
+		return nil, nil
+	}
+	to, err := url.Parse(w.Header().Get("Location"))
+	cookies := w.Result().Cookies()
+	if err != nil || len(cookies) != 1 {
+		t.Fatalf("begins with %v, %v", w.Header(), err)
+	}
+	return to.Query(), cookies[0]
+}
+
+// finish comes back from the provider.
+func finish(p *Provider, callback string, cookie *http.Cookie, back url.Values) (Person, string, error) {
+	r := httptest.NewRequest(http.MethodGet, "/ui/login/callback?"+back.Encode(), http.NoBody)
+	if cookie != nil {
+		r.AddCookie(cookie)
+	}
+	return p.Finish(httptest.NewRecorder(), r, callback)
+}
 
 // providerKey makes the key of all providers once: that takes a second.
 var providerKey = sync.OnceValue(func() *rsa.PrivateKey {
@@ -119,7 +153,7 @@ func (p *provider) sign(t *testing.T) string {
 	return text + "." + encode(signature)
 }
 
-// TestFinish: only what the provider has signed for this registry and this login lets anybody in,
+// TestFinish: only what the provider has signed for this service and this login lets anybody in,
 // and nobody loses the groups that a rule may deny something to.
 func TestFinish(t *testing.T) {
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -189,25 +223,25 @@ func TestFinish(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := newProvider(t)
-			o := New(Options{Issuer: p.URL, ClientID: "registry", ClientSecret: secret, NameClaim: "preferred_username", GroupsClaim: "groups"})
-			to, attempt, err := o.Begin(t.Context(), callback)
-			if err != nil {
-				t.Fatal(err)
+			o := open(p.URL)
+			to, cookie := begin(t, o, callback)
+			if to.Get("code_challenge_method") != "S256" || to.Get("redirect_uri") != callback {
+				t.Fatalf("begins with %v", to)
 			}
-			u, err := url.Parse(to)
-			if err != nil || u.Query().Get("code_challenge_method") != "S256" || u.Query().Get("redirect_uri") != callback {
-				t.Fatalf("begins at %s, %v", to, err)
+			if !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/ui/login/" {
+				t.Errorf("the cookie is %v", cookie)
 			}
 			p.claims = map[string]any{
 				"iss": p.URL, "aud": "registry", "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(),
-				"nonce": attempt.Nonce, "preferred_username": "anna", "groups": []string{"dev"},
+				"nonce": to.Get("nonce"), "preferred_username": "anna", "groups": []string{"dev"},
 			}
-			back := url.Values{"code": {"c"}, "state": {attempt.State}}
+			back := url.Values{"code": {"c"}, "state": {to.Get("state")}}
 			tt.change(p, back)
-			who, err := o.Finish(t.Context(), callback, attempt, back.Get)
+			who, next, err := finish(o, callback, cookie, back)
 			if tt.want == "" {
-				if err != nil || who.Name != "anna" || !slices.Equal(who.Groups, tt.groups) || who.MoreGroups != tt.more || p.form.Get("code_verifier") != attempt.Verifier {
-					t.Errorf("got %+v, %v by %v", who, err, p.form)
+				challenge := oauth2.S256ChallengeFromVerifier(p.form.Get("code_verifier"))
+				if err != nil || who.Name != "anna" || !slices.Equal(who.Groups, tt.groups) || who.MoreGroups != tt.more || challenge != to.Get("code_challenge") || next != "/ui/x?y=z&a=b c" {
+					t.Errorf("got %+v, %q, %v by %v", who, next, err, p.form)
 				}
 				return
 			}
@@ -218,9 +252,36 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// A browser whose cookie is missing, empty or that of another login gets nowhere, even with the state of its own choice.
+func TestFinish_Cookie(t *testing.T) {
+	const callback = "http://registry.example.org/ui/login/callback"
+	p := newProvider(t)
+	o := open(p.URL)
+	to, cookie := begin(t, o, callback)
+	_, other := begin(t, o, callback)
+	if cookie.Secure {
+		t.Error("the cookie of a page without TLS would not come back")
+	}
+	for what, tt := range map[string]struct {
+		cookie *http.Cookie
+		state  string
+	}{
+		"none":            {nil, to.Get("state")},
+		"another login's": {other, to.Get("state")},
+		"no secret":       {&http.Cookie{Name: "login", Value: "."}, attempt{}.state()},
+		"empty":           {&http.Cookie{Name: "login"}, attempt{}.state()},
+		"not readable":    {&http.Cookie{Name: "login", Value: "x.%zz"}, attempt{secret: "x"}.state()},
+	} {
+		_, _, err := finish(o, callback, tt.cookie, url.Values{"code": {"c"}, "state": {tt.state}})
+		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || p.form != nil {
+			t.Errorf("%s: %v, and the provider got %v", what, err, p.form)
+		}
+	}
+}
+
 // A person named by email is let in only if the provider has verified the address.
 func TestPerson_Email(t *testing.T) {
-	p := New(Options{NameClaim: "email"})
+	p := New(Options{NameClaim: "email", ValidName: func(string) bool { return true }})
 	for _, tt := range []struct {
 		verified any
 		ok       bool
@@ -244,11 +305,13 @@ func TestBegin_Unreachable(t *testing.T) {
 		http.Error(w, "away", http.StatusBadGateway)
 	}))
 	defer server.Close()
-	p := New(Options{Issuer: server.URL, ClientID: "registry"})
+	p := open(server.URL)
 	p.pause = time.Hour
 	for range 3 {
-		if _, _, err := p.Begin(t.Context(), "https://registry.example.org"); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("begins: %v", err)
+		w := httptest.NewRecorder()
+		err := p.Begin(w, httptest.NewRequest(http.MethodGet, "/ui/login/provider", http.NoBody), "https://registry.example.org/ui/login/callback", "")
+		if !errors.Is(err, ErrUnavailable) || len(w.Header()) != 0 {
+			t.Errorf("begins: %v, %v", err, w.Header())
 		}
 	}
 	if n := asked.Load(); n != 1 {
@@ -256,7 +319,7 @@ func TestBegin_Unreachable(t *testing.T) {
 	}
 }
 
-// TestFinish_Hostile: a provider, or a machine that stands in for it, gets neither the registry's memory nor a
+// TestFinish_Hostile: a provider, or a machine that stands in for it, gets neither the service's memory nor a
 // secret that it passes on to another host.
 func TestFinish_Hostile(t *testing.T) {
 	var stolen atomic.Int32
@@ -288,14 +351,15 @@ func TestFinish_Hostile(t *testing.T) {
 			t.Run(path+" "+what, func(t *testing.T) {
 				p := newProvider(t)
 				p.broken = map[string]http.HandlerFunc{path: answer}
-				o := New(Options{Issuer: p.URL, ClientID: "registry", ClientSecret: secret, NameClaim: "preferred_username", GroupsClaim: "groups"})
-				_, a, err := o.Begin(t.Context(), p.URL)
-				if err == nil {
-					p.claims = map[string]any{
-						"iss": p.URL, "aud": "registry", "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(), "nonce": a.Nonce,
-					}
-					_, err = o.Finish(t.Context(), p.URL, a, url.Values{"code": {"c"}, "state": {a.State}}.Get)
+				o := open(p.URL)
+				to, cookie := begin(t, o, p.URL+"/")
+				if to == nil { // the configuration was refused
+					return
 				}
+				p.claims = map[string]any{
+					"iss": p.URL, "aud": "registry", "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(), "nonce": to.Get("nonce"),
+				}
+				_, _, err := finish(o, p.URL+"/", cookie, url.Values{"code": {"c"}, "state": {to.Get("state")}})
 				refused := (*RefusedError)(nil)
 				if !errors.Is(err, ErrUnavailable) && !errors.As(err, &refused) {
 					t.Errorf("got %v", err)

@@ -6,17 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"slipway/shared/web"
 )
 
 const (
 	timeout   = 15 * time.Second
+	lifetime  = 10 * time.Minute // of a login that has begun
 	maxName   = 200
 	maxGroups = 1000
 	maxAnswer = 1 << 20 // bytes of each answer of the provider
@@ -28,8 +32,10 @@ type Options struct {
 	ClientID     string
 	ClientSecret string
 	Scopes       []string // in addition to openid
-	NameClaim    string   // by which rules name a person
-	GroupsClaim  string
+	NameClaim    string
+	ValidName    func(string) bool // refuses names that the service can't use
+	GroupsClaim  string            // "" for a service that needs no groups
+	Cookie       string            // name of the cookie that holds a login that has begun
 }
 
 // Provider is an OpenID Connect provider. It is safe for concurrent use.
@@ -44,7 +50,7 @@ type Provider struct {
 	tried    time.Time
 }
 
-// New does no I/O: the provider may be reached later than the registry starts.
+// New does no I/O: the service starts even if the provider cannot be reached.
 func New(o Options) *Provider {
 	client := &http.Client{
 		Transport: &transport{http.DefaultTransport, strings.HasPrefix(o.Issuer, "http://")},
@@ -72,11 +78,6 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
 	}
 	return resp, err
-}
-
-// Attempt is a login that has begun. The browser keeps it until it comes back.
-type Attempt struct {
-	State, Nonce, Verifier string
 }
 
 // Person is a user of the provider.
@@ -133,32 +134,78 @@ func (p *Provider) config(found *oidc.Provider, callback string) *oauth2.Config 
 	}
 }
 
-// Begin returns the URL at the provider where a browser goes first, and what it has to keep until
-// it comes back to callback. ErrUnavailable.
-func (p *Provider) Begin(ctx context.Context, callback string) (to string, a Attempt, err error) {
-	found, err := p.discover(ctx)
-	if err != nil {
-		return "", a, err
-	}
-	a = Attempt{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier()}
-	return p.config(found, callback).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+// attempt is the cookie of a login that has begun: a random text, of which everything that the provider
+// learns is a hash, and the page to show afterwards.
+type attempt struct{ secret, next string }
+
+func (a attempt) String() string { return a.secret + "." + url.QueryEscape(a.next) }
+
+func parseAttempt(text string) (a attempt, ok bool) {
+	secret, next, _ := strings.Cut(text, ".")
+	next, err := url.QueryUnescape(next)
+	return attempt{secret, next}, err == nil && secret != ""
 }
 
-// Finish completes the login from the parameters of the provider's redirect and returns the person.
-// The error is ErrUnavailable or a *RefusedError.
-func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get func(string) string) (Person, error) {
-	if a.State == "" || get("state") != a.State {
-		return Person{}, &RefusedError{Reason: "This login was not begun in this browser, or too long ago."}
+// state and nonce can't be chosen by somebody who has seen those of another login.
+func (a attempt) state() string { return oauth2.S256ChallengeFromVerifier("state " + a.secret) }
+func (a attempt) nonce() string { return oauth2.S256ChallengeFromVerifier("nonce " + a.secret) }
+
+// setCookie keeps a text in the browser for the callback, or removes it if text is "".
+func (p *Provider) setCookie(w http.ResponseWriter, callback, text string) error {
+	u, err := url.Parse(callback)
+	if err != nil {
+		return err
+	}
+	web.SetCookie(w, http.Cookie{Name: p.o.Cookie, Value: text, Path: path.Dir(u.Path) + "/", Expires: time.Now().Add(lifetime), Secure: u.Scheme == "https"})
+	w.Header().Set("Cache-Control", "no-store")
+	return nil
+}
+
+// Begin redirects a browser to the provider, which sends it back to callback, an absolute URL. The page next
+// follows a login. On an error, ErrUnavailable, nothing is written.
+func (p *Provider) Begin(w http.ResponseWriter, r *http.Request, callback, next string) error {
+	found, err := p.discover(r.Context())
+	if err != nil {
+		return err
+	}
+	a := attempt{oauth2.GenerateVerifier(), next}
+	if err := p.setCookie(w, callback, a.String()); err != nil {
+		return err
+	}
+	http.Redirect(w, r, p.config(found, callback).AuthCodeURL(a.state(), oidc.Nonce(a.nonce()), oauth2.S256ChallengeOption(a.secret)), http.StatusSeeOther)
+	return nil
+}
+
+// Finish completes the login of a browser that comes back to callback. It returns the person and the page to show
+// next, which the browser may have changed, and removes the cookie. The error is ErrUnavailable or a *RefusedError.
+func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, callback string) (who Person, next string, err error) {
+	var a attempt
+	begun := false
+	if cookie, err := r.Cookie(p.o.Cookie); err == nil {
+		a, begun = parseAttempt(cookie.Value)
+	}
+	if err := p.setCookie(w, callback, ""); err != nil {
+		return Person{}, "", err
+	}
+	get := r.URL.Query().Get
+	if !begun || get("state") != a.state() {
+		return Person{}, "", &RefusedError{Reason: "This login was not begun in this browser, or too long ago."}
 	}
 	if code := get("error"); code != "" {
-		return Person{}, &RefusedError{Reason: "The identity provider refused the login.", Err: fmt.Errorf("%.100q: %.300q", code, get("error_description"))}
+		return Person{}, "", &RefusedError{Reason: "The identity provider refused the login.", Err: fmt.Errorf("%.100q: %.300q", code, get("error_description"))}
 	}
+	who, err = p.exchange(r.Context(), callback, a, get("code"))
+	return who, a.next, err
+}
+
+// exchange returns the person whose code the provider gave.
+func (p *Provider) exchange(ctx context.Context, callback string, a attempt, code string) (Person, error) {
 	found, err := p.discover(ctx)
 	if err != nil {
 		return Person{}, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	token, err := p.config(found, callback).Exchange(ctx, get("code"), oauth2.VerifierOption(a.Verifier))
+	token, err := p.config(found, callback).Exchange(ctx, code, oauth2.VerifierOption(a.secret))
 	var failed *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &failed) && failed.Response.StatusCode >= 400 && failed.Response.StatusCode < 500:
@@ -168,7 +215,7 @@ func (p *Provider) Finish(ctx context.Context, callback string, a Attempt, get f
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := found.VerifierContext(ctx, &oidc.Config{ClientID: p.o.ClientID}).Verify(ctx, raw)
-	if err == nil && id.Nonce != a.Nonce {
+	if err == nil && id.Nonce != a.nonce() {
 		err = errors.New("the nonce is that of another login")
 	}
 	if err == nil && id.Subject == "" { // the next owner of the name would be the same person
@@ -232,9 +279,8 @@ func (p *Provider) missing(claims map[string]any) bool {
 
 func (p *Provider) person(claims map[string]any) (Person, error) {
 	name, _ := claims[p.o.NameClaim].(string)
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == ':' || r == '"' }
 	switch {
-	case name == "" || len(name) > maxName || strings.ContainsFunc(name, odd):
+	case name == "" || len(name) > maxName || !p.o.ValidName(name):
 		return Person{}, &RefusedError{Reason: "The identity provider gives you no name that can be used here.", Err: fmt.Errorf("claim %s is %.200q", p.o.NameClaim, fmt.Sprint(claims[p.o.NameClaim]))}
 	case p.o.NameClaim == "email" && fmt.Sprint(claims["email_verified"]) != "true": // some write a string
 		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address.", Err: fmt.Errorf("claim email_verified is %v", claims["email_verified"])}
