@@ -1,104 +1,26 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	openapi "slipway/relay/api"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/relaytest"
+	"slipway/shared/openapitest"
 )
 
-// document is the part of openapi.yml that the tests read.
-type document struct {
-	Paths      map[string]map[string]yaml.Node `yaml:"paths"`
-	Components struct {
-		Schemas   map[string]*schema  `yaml:"schemas"`
-		Responses map[string]response `yaml:"responses"`
-	} `yaml:"components"`
-}
-
-type operation struct {
-	ID        string              `yaml:"operationId"`
-	Body      map[string]any      `yaml:"requestBody"`
-	Responses map[string]response `yaml:"responses"`
-}
-
-type response struct {
-	Ref     string `yaml:"$ref"`
-	Content map[string]struct {
-		Schema *schema `yaml:"schema"`
-	} `yaml:"content"`
-}
-
-type schema struct {
-	Ref        string             `yaml:"$ref"`
-	Type       any                `yaml:"type"`
-	Format     string             `yaml:"format"`
-	Required   []string           `yaml:"required"`
-	Properties map[string]*schema `yaml:"properties"`
-	Items      *schema            `yaml:"items"`
-	Enum       []any              `yaml:"enum"`
-	AllOf      []*schema          `yaml:"allOf"`
-}
-
-func readDocument(t *testing.T) *document {
+func readDocument(t *testing.T) *openapitest.Document {
 	t.Helper()
-	d := &document{}
-	if err := yaml.Unmarshal(openapi.Document, d); err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return openapitest.Read(t, openapi.Document)
 }
 
-// operation returns what the document says of a method at a path; nil if
-// nothing.
-func (d *document) operation(t *testing.T, method, path string) *operation {
-	t.Helper()
-	node, ok := d.Paths[path][strings.ToLower(method)]
-	if !ok {
-		return nil
-	}
-	op := &operation{}
-	if err := node.Decode(op); err != nil {
-		t.Fatal(err)
-	}
-	return op
-}
-
-// A client generator needs a unique name for each operation, and 64 bits for each ID.
-func TestDocument_SuitsGenerators(t *testing.T) {
-	d, names := readDocument(t), map[string]string{}
-	for path, item := range d.Paths {
-		for method := range item {
-			if method == "parameters" {
-				continue
-			}
-			name := d.operation(t, method, path).ID
-			if name == "" || names[name] != "" {
-				t.Errorf("%s %s: the operationId %q is empty or that of %s", method, path, name, names[name])
-			}
-			names[name] = method + " " + path
-		}
-	}
-	for name, s := range d.Components.Schemas {
-		for _, id := range []string{"id", "appid", "owner_id"} {
-			if p := s.Properties[id]; p != nil && p.Type == "integer" && p.Format != "int64" {
-				t.Errorf("%s.%s is no int64", name, id)
-			}
-		}
-	}
-}
+func TestDocument_SuitsGenerators(t *testing.T) { readDocument(t).CheckGenerators(t) }
 
 // Both lists of states, and the texts that name some of them, are those of the post.
 func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
@@ -129,52 +51,16 @@ func TestDocument_StatesAreThoseOfTheOutbox(t *testing.T) {
 func TestDocument_HasTheFieldsOfMessages(t *testing.T) {
 	d := readDocument(t)
 	for name, answer := range map[string]any{"MessageList": messageList{}, "AlertList": alertList{}, "ChangeList": changeList{}, "Accepted": protocol.Message{}} {
-		d.wantFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
-	}
-}
-
-// wantFields wants a schema to have the fields of a struct, and of those in it.
-func (d *document) wantFields(t *testing.T, s *schema, kind reflect.Type, at string) {
-	t.Helper()
-	s = d.flat(s)
-	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice && s.Items != nil {
-		if kind.Kind() == reflect.Slice {
-			s = d.flat(s.Items)
-		}
-		kind = kind.Elem()
-	}
-	if kind.Kind() != reflect.Struct || kind == reflect.TypeFor[time.Time]() {
-		return
-	}
-	for _, f := range reflect.VisibleFields(kind) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch known := s.Properties[name]; {
-		case f.Anonymous:
-		case known == nil:
-			t.Errorf("%s.%s is not documented", at, name)
-		default:
-			d.wantFields(t, known, f.Type, at+"."+name)
-		}
+		d.CheckFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
 	}
 }
 
 func TestEveryRouteIsDocumented(t *testing.T) {
-	w := newWorld(t, nil)
-	d := readDocument(t)
-	served := map[string]bool{}
-	for _, row := range w.api.rows {
-		served[row.method+" "+row.template()] = true
-		if d.operation(t, row.method, row.template()) == nil {
-			t.Errorf("%s %s is not in the document", row.method, row.template())
-		}
+	var routes []string
+	for _, row := range newWorld(t, nil).api.rows {
+		routes = append(routes, row.method+" "+row.template())
 	}
-	for path, item := range d.Paths {
-		for method := range item {
-			if method != "parameters" && !served[strings.ToUpper(method)+" "+path] {
-				t.Errorf("%s %s is in the document and not served", method, path)
-			}
-		}
-	}
+	readDocument(t).CheckRoutes(t, routes)
 }
 
 // TestRefusalsAreDocumented: what every route of a kind may answer with, whatever it
@@ -184,7 +70,7 @@ func TestRefusalsAreDocumented(t *testing.T) {
 	w := newWorld(t, nil)
 	d := readDocument(t)
 	for _, row := range w.api.rows {
-		op := d.operation(t, row.method, row.template())
+		op := d.Operation(t, row.method, row.template())
 		var want []string
 		if row.who != anybody {
 			want = []string{"401", "429", "503"}
@@ -338,7 +224,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		if r.status < 300 {
 			asked[tt.method+" "+tt.path] = true
 		}
-		d.check(t, what, d.operation(t, tt.method, tt.path), r)
+		d.CheckAnswer(t, what, d.Operation(t, tt.method, tt.path), r.status, r.header, []byte(r.body))
 	}
 	for _, row := range w.api.rows {
 		if name := row.method + " " + row.template(); !asked[name] && !slices.Contains(elsewhere, name) {
@@ -349,125 +235,3 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 
 // elsewhere are routes whose success other tests see.
 var elsewhere = []string{"GET /application/{id}/preview", "POST /message/{id}/redeliver", "GET /stream", "GET /message/stream", "GET /image/{name}"}
-
-// check holds an answer against what the document says of its status.
-func (d *document) check(t *testing.T, what string, op *operation, r reply) {
-	t.Helper()
-	said, ok := op.Responses[strconv.Itoa(r.status)]
-	if !ok {
-		t.Errorf("%s: the status %d is not documented", what, r.status)
-		return
-	}
-	if said.Ref != "" {
-		said = d.Components.Responses[said.Ref[strings.LastIndexByte(said.Ref, '/')+1:]]
-	}
-	kind, _, _ := strings.Cut(r.header.Get("Content-Type"), ";")
-	content, ok := said.Content[kind]
-	if !ok {
-		t.Errorf("%s: the type %q is not documented", what, kind)
-		return
-	}
-	if content.Schema == nil {
-		return
-	}
-	var v any
-	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
-		t.Errorf("%s: %v in %q", what, err, r.body)
-		return
-	}
-	for _, wrong := range d.mismatches(content.Schema, v, "body") {
-		t.Errorf("%s: %s", what, wrong)
-	}
-}
-
-// mismatches tells where a value is not as a schema says. A field that the
-// schema does not know is one that the document forgot.
-func (d *document) mismatches(s *schema, v any, at string) (wrong []string) {
-	s = d.flat(s)
-	if len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
-		wrong = append(wrong, fmt.Sprintf("%s is %v, not one of %v", at, v, s.Enum))
-	}
-	if kind := kindOf(v); !slices.Contains(s.types(), kind) {
-		return append(wrong, fmt.Sprintf("%s is %s, want %v", at, kind, s.types()))
-	}
-	switch v := v.(type) {
-	case string:
-		if _, err := time.Parse(time.RFC3339Nano, v); s.Format == "date-time" && err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %v", at, err))
-		}
-	case []any:
-		for i, item := range v {
-			wrong = append(wrong, d.mismatches(s.Items, item, fmt.Sprintf("%s[%d]", at, i))...)
-		}
-	case map[string]any:
-		wrong = append(wrong, d.fieldMismatches(s, v, at)...)
-	}
-	return wrong
-}
-
-func (d *document) fieldMismatches(s *schema, v map[string]any, at string) (wrong []string) {
-	for _, name := range s.Required {
-		if _, there := v[name]; !there {
-			wrong = append(wrong, at+"."+name+" is missing")
-		}
-	}
-	for name, field := range v {
-		switch known := s.Properties[name]; {
-		case known != nil:
-			wrong = append(wrong, d.mismatches(known, field, at+"."+name)...)
-		case len(s.Properties) > 0:
-			wrong = append(wrong, at+"."+name+" is not documented")
-		}
-	}
-	return wrong
-}
-
-// flat resolves a reference and joins what allOf lists.
-func (d *document) flat(s *schema) *schema {
-	if s.Ref != "" {
-		return d.flat(d.Components.Schemas[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]])
-	}
-	if len(s.AllOf) == 0 {
-		return s
-	}
-	all := &schema{Type: "object", Properties: map[string]*schema{}}
-	for _, part := range s.AllOf {
-		part = d.flat(part)
-		all.Required = append(all.Required, part.Required...)
-		for name, field := range part.Properties {
-			all.Properties[name] = field
-		}
-	}
-	return all
-}
-
-func (s *schema) types() (names []string) {
-	switch t := s.Type.(type) {
-	case string:
-		names = []string{t}
-	case []any:
-		for _, name := range t {
-			names = append(names, fmt.Sprint(name))
-		}
-	}
-	if slices.Contains(names, "integer") {
-		names = append(names, "number")
-	}
-	return names
-}
-
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case float64:
-		return "number"
-	case []any:
-		return "array"
-	}
-	return "object"
-}
