@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	openapi "slipway/registry/api"
 	"slipway/registry/internal/api/link"
 )
 
@@ -76,4 +77,10 @@ func movedTo(w http.ResponseWriter, r *request, at string) error {
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusMovedPermanently)
 	return nil
+}
+
+// getOpenAPI answers the description of the API.
+func (a *API) getOpenAPI(w http.ResponseWriter, r *request) error {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	return writeBody(w, r, http.StatusOK, []string{"application/yaml; charset=utf-8"}, openapi.Document)
 }

@@ -23,6 +23,7 @@ import (
 type host struct {
 	t      *testing.T
 	url    string
+	api    *API
 	log    *zap.Logger
 	logs   *observer.ObservedLogs
 	client *http.Client
@@ -54,7 +55,7 @@ func newServer(t *testing.T, change ...func(*setup)) *host {
 	t.Cleanup(ts.Close)
 	client := ts.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &host{t: t, url: ts.URL, log: s.options.Log, logs: logs, client: client}
+	return &host{t: t, url: ts.URL, api: a, log: s.options.Log, logs: logs, client: client}
 }
 
 // answer is a response read to its end.

@@ -46,8 +46,9 @@ func (a *API) listRobots(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(x robot.Robot) bool { return !r.administers(&x) })
-	if all == nil {
-		all = []robot.Robot{}
+	all = append([]robot.Robot{}, all...)
+	for i := range all {
+		all[i].Repositories, all[i].Allow = append([]string{}, all[i].Repositories...), append([]string{}, all[i].Allow...)
 	}
 	return writeJSON(w, r, http.StatusOK, map[string][]robot.Robot{"robots": all})
 }

@@ -132,6 +132,7 @@ func (a *API) outside() []*endpoint {
 	all := []*endpoint{
 		{name: "root", path: "/", rows: read(0, a.getRoot)},
 		{name: routeNone, path: a.links.Prefix + "/v2", rows: read(0, a.redirect)},
+		{name: "openapi", path: a.links.Prefix + "/openapi.yml", rows: read(0, a.getOpenAPI)},
 	}
 	if a.links.Prefix != "" {
 		all = append(all, &endpoint{name: "root", path: a.links.Prefix + "/", rows: read(0, a.getRoot)})
