@@ -1,6 +1,7 @@
 package doctest_test
 
 import (
+	"io/fs"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -19,42 +20,84 @@ var (
 	moduleTail  = regexp.MustCompile(`/v\d+$`)
 )
 
-// pinned returns the versions that CI installs, by the names of programs and packages. Debian's packages have the
-// version "Debian 12".
-func pinned(t *testing.T) map[string]string {
-	root, versions := programtest.Root(t), map[string]string{}
+// pin is a version that CI installs, and how a test's source names the program or package.
+type pin struct{ version, source string }
+
+// pinned returns what CI installs, by the names of programs and packages, which can have several versions. Debian's packages have
+// the version "Debian 12".
+func pinned(t *testing.T) map[string][]pin {
+	root, pins := programtest.Root(t), map[string][]pin{}
+	add := func(version, source string, names ...string) {
+		for _, name := range names {
+			pins[name] = append(pins[name], pin{version, source})
+		}
+	}
 	for line := range strings.Lines(harness.Read(t, filepath.Join(root, "tools/versions.txt"))) {
 		f := strings.Fields(line)
 		if len(f) < 4 || f[0] == "#" {
 			continue
 		}
+		source := `"` + f[2] + `"`
 		switch f[0] {
 		case "apt":
-			versions[f[2]], versions[f[3]] = "Debian 12", "Debian 12"
+			add("Debian 12", source, f[2], f[3])
 			continue
 		case "lock":
 			for _, m := range requirement.FindAllStringSubmatch(harness.Read(t, filepath.Join(root, f[3])), -1) {
-				versions[m[1]] = m[2]
+				add(m[2], source, m[1])
 			}
 			continue
+		case "piplib", "npmlib":
+			source = imported(f[3])
 		}
-		versions[f[2]], versions[path.Base(f[3])] = f[4], f[4]
+		add(f[4], source, f[2], path.Base(f[3]))
 		for _, extra := range f[5:] {
 			at := strings.LastIndexAny(extra, "=@")
-			versions[strings.TrimRight(extra[:at], "=")] = extra[at+1:]
+			name := strings.TrimRight(extra[:at], "=")
+			add(extra[at+1:], imported(name), name)
 		}
 	}
 	for _, m := range goRequired.FindAllStringSubmatch(harness.Read(t, filepath.Join(root, "relay/e2e/clients/go.mod")), -1) {
 		module := moduleTail.ReplaceAllString(m[1], "")
-		versions[path.Base(module)], versions[strings.TrimPrefix(module, "github.com/")] = m[2], m[2]
+		add(m[2], module, path.Base(module), strings.TrimPrefix(module, "github.com/"))
 	}
-	return versions
+	return pins
 }
 
-// TestCompatibility: a row that CI is said to run names the version that CI installs, and any other the month in which
-// somebody ran it.
+// imported is the name of a package of Python or Node in programs.
+func imported(name string) string {
+	if strings.HasPrefix(name, "python-") {
+		return strings.ReplaceAll(name, "-", "_")
+	}
+	return path.Base(name)
+}
+
+// sources returns the text of everything that only tests use.
+func sources(t *testing.T) string {
+	var all strings.Builder
+	root := programtest.Root(t)
+	for _, module := range []string{"registry", "relay", "shared", "deploy"} {
+		err := filepath.WalkDir(filepath.Join(root, module), func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			own := strings.Contains(file, "/e2e/") || strings.HasSuffix(path.Dir(file), "test") || strings.HasSuffix(file, "_test.go")
+			if own && slices.Contains([]string{".go", ".py", ".mjs"}, path.Ext(file)) {
+				all.WriteString(harness.Read(t, file))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// TestCompatibility: a row that CI is said to run names a version that CI installs and a program or package that a test uses, and
+// any other row the month in which somebody ran it.
 func TestCompatibility(t *testing.T) {
-	versions, ci := pinned(t), 0
+	pins, tests, ci := pinned(t), sources(t), 0
 	for line := range strings.Lines(harness.Read(t, filepath.Join(programtest.Root(t), "docs/compatibility.md"))) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) < 4 || strings.HasPrefix(cells[0], "---") || strings.Contains(line, "| version | tried |") {
@@ -72,10 +115,12 @@ func TestCompatibility(t *testing.T) {
 		}
 		ci++
 		words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune(" ,()", r) })
-		if !slices.ContainsFunc(words, func(w string) bool {
-			return versions[w] != "" && versions[w] == strings.TrimSpace(strings.Split(version, " (")[0])
-		}) {
-			t.Errorf("%s %s: tools/versions.txt and relay/e2e/clients/go.mod don't pin this", name, version)
+		version, _, _ = strings.Cut(version, " (")
+		used := slices.ContainsFunc(words, func(word string) bool {
+			return slices.ContainsFunc(pins[word], func(p pin) bool { return p.version == version && strings.Contains(tests, p.source) })
+		})
+		if !used {
+			t.Errorf("%s %s: no test runs it, or tools/versions.txt and relay/e2e/clients/go.mod don't pin this version", name, version)
 		}
 	}
 	if ci < 20 {
