@@ -95,11 +95,11 @@ bench: tools build ## CPU per operation, ours beside the registries and relays t
 	@go run ./tools/bench/registry -registry bin/registry
 	@go run ./tools/bench/relay -relay bin/relay
 
-lint: tools-test lint-all ## golangci-lint over the five modules, shellcheck over the scripts, actionlint, prose
+lint: tools-test lint-all ## golangci-lint over the modules, shellcheck over the scripts, actionlint, prose
 
 .PHONY: lint-all
 lint-all:
-	@golangci-lint run ./shared/... ./registry/... ./relay/... ./deploy/... ./tools/...
+	@golangci-lint run ./docs/... ./shared/... ./registry/... ./relay/... ./deploy/... ./tools/...
 	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/step .ci/run findings/*.sh
 	@actionlint
 	@tools/prose
@@ -112,7 +112,7 @@ docs: ## docs/configuration, docs/reference and the charts' schemas, from what s
 site: ## dist/site: the documentation as web pages, for any server of files, with a search in the browser
 	@tools/install zensical
 	@rm -rf dist/pages dist/site && mkdir -p dist/pages
-	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml relay/api/openapi.yml docker-compose.yml | grep -zv '/reference.md$$' | xargs -0 cp --parents -t dist/pages
+	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml relay/api/openapi.yml docker-compose.yml | grep -zvE '/reference.md$$|^docs/(docs.go|go.mod)$$' | xargs -0 cp --parents -t dist/pages
 	@cp tools/site.yml dist/ && .tools/bin/zensical build --config-file dist/site.yml
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
@@ -127,7 +127,7 @@ release: ## dist/: archives for linux and darwin, checksums, bills of materials
 
 fmt: ## gofumpt
 	@tools/install gofumpt
-	@gofumpt -w shared registry relay deploy tools
+	@gofumpt -w docs shared registry relay deploy tools
 
 tools: ## install what the tests use (tools/versions.txt), download the modules
 	@$(MAKE) -s modules & tools/install run test full; wait $$!

@@ -2,7 +2,10 @@ module slipway/registry
 
 go 1.26.8
 
-replace slipway/shared => ../shared
+replace (
+	slipway/docs => ../docs
+	slipway/shared => ../shared
+)
 
 require (
 	cloud.google.com/go/compute/metadata v0.10.0
@@ -30,6 +33,7 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	golang.org/x/time v0.16.0
+	slipway/docs v0.0.0
 	slipway/shared v0.0.0
 )
 
@@ -73,6 +77,7 @@ require (
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/spf13/viper v1.21.0 // indirect
 	github.com/subosito/gotenv v1.6.0 // indirect
+	github.com/yuin/goldmark v1.8.7 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/text v0.43.0 // indirect

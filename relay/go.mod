@@ -2,7 +2,10 @@ module slipway/relay
 
 go 1.26.8
 
-replace slipway/shared => ../shared
+replace (
+	slipway/docs => ../docs
+	slipway/shared => ../shared
+)
 
 require (
 	github.com/chromedp/cdproto v0.159.0
@@ -30,6 +33,7 @@ require (
 	gorm.io/gorm v1.31.2
 	maunium.net/go/mautrix v0.30.0
 	modernc.org/sqlite v1.61.1
+	slipway/docs v0.0.0
 	slipway/shared v0.0.0
 )
 

@@ -79,6 +79,7 @@ func TestPagesForEverybody(t *testing.T) {
 	pages := []string{
 		"/ui/", "/ui/applications", "/ui/applications/new", "/ui/applications/1", "/ui/applications/2", "/ui/applications/1/delete", "/ui/messages", "/ui/messages?q=nothing",
 		"/ui/messages/1", "/ui/messages/2", "/ui/messages/3", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/account", "/ui/clients/1/delete", "/ui/nothing",
+		"/ui/help/", "/ui/help/relay/pages.md", "/ui/help/reference/relay-commands.md", "/ui/help/?q=quiet+hours",
 	}
 	for _, width := range []int64{1280, 375} {
 		for _, scheme := range []string{"light", "dark"} {

@@ -40,10 +40,17 @@ func New(o Options) (*Pages, error) {
 	p := &Pages{o: o, sets: map[string]*template.Template{}}
 	all := maps.Clone(words)
 	maps.Copy(all, o.Words)
-	for _, name := range o.Names {
+	for _, name := range append([]string{helpName}, o.Names...) {
 		t, err := template.New(name).Funcs(all).ParseFS(files, "templates/frame.html")
 		if err == nil {
-			t, err = t.ParseFS(o.Files, "templates/parts.html", "templates/"+name+".html")
+			t, err = t.ParseFS(o.Files, "templates/parts.html")
+		}
+		if err == nil {
+			from := o.Files
+			if name == helpName {
+				from = files
+			}
+			t, err = t.ParseFS(from, "templates/"+name+".html")
 		}
 		if err != nil {
 			return nil, err

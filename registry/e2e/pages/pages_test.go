@@ -191,6 +191,7 @@ func TestForEverybody(t *testing.T) {
 		"/ui/", "/ui/?q=nothing", "/ui/?in=web/", "/ui/repository/web/app", "/ui/repository/web/app?sort=size", "/ui/image/web/app:1.0", "/ui/image/web/app:evil", "/ui/image/web/app:sbom",
 		"/ui/compare/web/app?a=1.0&b=1.1", "/ui/compare/web/app?a=1.0&b=evil", "/ui/history/web/app:1.0", "/ui/delete/web/app:1.0", "/ui/delete/web/app", "/ui/untagged/web/app", "/ui/trash", "/ui/trash/public/base",
 		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/maintenance", "/ui/retention", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
+		"/ui/help/", "/ui/help/registry/team.md", "/ui/help/configuration/registry.md", "/ui/help/?q=garbage+collection",
 	}
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {

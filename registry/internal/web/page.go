@@ -56,6 +56,7 @@ func (web *Web) frame(v *visit, section, title string) frame {
 			link("acts", "/audit", "Audit")
 		}
 	}
+	link("help", "/help/", "Help")
 	return f
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/docs"
 	"slipway/registry/internal/api/budget"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
@@ -78,6 +79,7 @@ type Web struct {
 	o       Options
 	base    string
 	pages   *ui.Pages
+	help    *ui.Help
 	names   *names
 	images  *image.Reader
 	memory  *budget.Budget
@@ -98,8 +100,12 @@ func New(o Options) (*Web, error) {
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})
+	if err != nil {
+		return nil, err
+	}
+	w.help = w.pages.Help(docs.Files, "registry")
 	w.handler = w.router()
-	return w, err
+	return w, nil
 }
 
 // Close ends what happens in the background. No request may come after.
@@ -134,6 +140,8 @@ func (web *Web) router() http.Handler {
 		router.Path("/ui" + path).Methods(methods...).Handler(web.open(h))
 	}
 	router.Path("/ui/static/{file}").Methods(get, http.MethodHead).HandlerFunc(web.getStatic)
+	page(get, "/help", web.getHelp)
+	page(get, "/help/{file:.*}", web.getHelp)
 	page(get, "/login", web.getLogin)
 	page(post, "/login", web.postLogin)
 	page(post, "/logout", web.postLogout)

@@ -43,16 +43,18 @@ func (web *Web) frame(v *sessionRequest, section, title string) frame {
 // enter shows the page to a user who has logged in.
 func (f *frame) enter(v *sessionRequest) {
 	f.Name, f.Admin, f.CSRF = v.Name, v.Admin, v.session.CSRF
-	link := func(section, path, text string) {
-		f.Menu = append(f.Menu, ui.Link{Href: "/ui/" + path, Text: text, On: f.Section == section})
-	}
-	link("dashboard", "", "Overview")
-	link("applications", "applications", "Applications")
-	link("messages", "messages", "Messages")
-	link("rooms", "rooms", "Rooms")
+	f.link("dashboard", "", "Overview")
+	f.link("applications", "applications", "Applications")
+	f.link("messages", "messages", "Messages")
+	f.link("rooms", "rooms", "Rooms")
 	if f.Admin {
-		link("users", "users", "Users")
+		f.link("users", "users", "Users")
 	}
+	f.link("help", "help/", "Help")
+}
+
+func (f *frame) link(section, path, text string) {
+	f.Menu = append(f.Menu, ui.Link{Href: "/ui/" + path, Text: text, On: f.Section == section})
 }
 
 // notices are shown after a redirect that names them: a page never shows text

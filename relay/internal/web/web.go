@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
+	"slipway/docs"
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/refusal"
@@ -39,6 +40,7 @@ type Web struct {
 	service *service.Service
 	log     *zap.Logger
 	pages   *ui.Pages
+	help    *ui.Help
 	origins request.Origins
 	handler http.Handler
 }
@@ -56,6 +58,7 @@ func New(o Options) (*Web, error) {
 	if w.pages, err = parsePages(o.Version); err != nil {
 		return nil, err
 	}
+	w.help = w.pages.Help(docs.Files, "relay")
 	w.handler = w.router()
 	return w, nil
 }
@@ -88,6 +91,8 @@ func (web *Web) router() http.Handler {
 		router.Path("/ui" + path).Methods(methods(method)...).Handler(web.closed(h))
 	}
 	open(get, "/static/{name}", web.getStatic)
+	open(get, "/help", web.getHelp)
+	open(get, "/help/{file:.*}", web.getHelp)
 	open(get, "/login", web.getLogin)
 	open(post, "/login", web.postLogin)
 	closed(post, "/logout", web.postLogout)

@@ -1,0 +1,3 @@
+module slipway/docs
+
+go 1.26.8
