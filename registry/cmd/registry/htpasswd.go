@@ -54,37 +54,44 @@ func (h *htpasswd) run(ctx context.Context, path, user string) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
+	hash := ""
+	if !h.remove {
+		password, err := h.password(ctx, user)
+		if err == nil {
+			hash, err = auth.HashPassword(password, h.cost)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	unlock, err := auth.LockPasswords(ctx, path)
+	switch {
+	case err == nil:
+		defer unlock()
+	case errors.Is(err, auth.ErrFileBusy) || ctx.Err() != nil:
+		return err // without a lock file in a directory that takes none, or on a full disk
+	}
 	content, err := os.ReadFile(path)
 	if err != nil && (h.remove || !errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	if h.remove {
-		return h.delete(path, user, content)
-	}
-	password, err := h.password(ctx, user)
-	if err != nil {
-		return err
-	}
-	next, err := auth.SetPassword(content, user, password, h.cost)
-	if err != nil {
-		return err
-	}
-	if err := writePasswords(path, next); err != nil {
-		return err
-	}
-	fmt.Fprintf(h.stdout, "Password of user %s set in %s\n", user, path)
-	return nil
-}
-
-func (h *htpasswd) delete(path, user string, content []byte) error {
 	next, found := auth.RemoveUser(content, user)
-	if !found {
+	switch {
+	case hash != "":
+		if next, err = auth.SetHash(content, user, hash); err != nil {
+			return err
+		}
+	case !found:
 		return fmt.Errorf("%s has no user %s", path, user)
 	}
 	if err := writePasswords(path, next); err != nil {
 		return err
 	}
-	fmt.Fprintf(h.stdout, "User %s deleted from %s\n", user, path)
+	if h.remove {
+		fmt.Fprintf(h.stdout, "User %s deleted from %s\n", user, path)
+	} else {
+		fmt.Fprintf(h.stdout, "Password of user %s set in %s\n", user, path)
+	}
 	return nil
 }
 

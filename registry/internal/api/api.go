@@ -36,6 +36,7 @@ type Options struct {
 	Auth     Authorizer      // nil = everybody may do everything
 	Tokens   TokenService    // the built-in token service; nil = there is none
 	Robots   *robot.Accounts // nil = there are none
+	Users    *auth.Accounts  // nil = there is no password file
 	Limits   *auth.Limits    // nil = none
 	Audit    *audit.Log      // nil = none
 	Log      *zap.Logger

@@ -39,7 +39,9 @@ func documentedServer(t *testing.T) *host {
 			t.Fatal(err)
 		}
 		robots := robot.New(store, zap.NewNop())
-		logins := &auth.Logins{Htpasswd: openUsers(t), Robots: robots}
+		users := openUsers(t)
+		logins := &auth.Logins{Htpasswd: users, Robots: robots}
+		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules}
 		monitor := health.Start(zap.NewNop())
 		t.Cleanup(monitor.Close)
 		s.store, s.rules.KeepDeleted, s.options.Robots, s.options.Health = store, time.Hour, robots, monitor
@@ -80,6 +82,7 @@ func TestDocument_HasAllFields(t *testing.T) {
 	d := openapitest.Read(t, openapi.Document)
 	for name, answer := range map[string]any{
 		"Deletion": registry.Deletion{}, "Target": registry.Target{}, "Restored": registry.Restored{}, "Selection": registry.Selection{}, "Robot": robot.Robot{}, "RobotInput": robotRequest{}, "Token": tokenAnswer{},
+		"Login": login{}, "User": auth.Account{}, "UserInput": userRequest{}, "UserChange": userChange{}, "PasswordChange": passwordChange{},
 	} {
 		d.CheckFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
 	}
@@ -142,6 +145,24 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/auth/token", "", "", "grant_type=password&username=u&password=p", "", 200},
 		{"POST", "/auth/token", "", "", "grant_type=x", "", 400},
 		{"GET", "/debug/health", "", "", "", "", 200},
+		{"GET", "/v2/_slipway/users", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/users", "", "", "", "", 401},
+		{"POST", "/v2/_slipway/users", "", "", `{"name":"alice"}`, rightUser, 201},
+		{"POST", "/v2/_slipway/users", "", "", `{"name":"bob","password":"long enough"}`, rightUser, 201},
+		{"POST", "/v2/_slipway/users", "", "", `{"name":"bob"}`, rightUser, 409},
+		{"POST", "/v2/_slipway/users", "", "", `{"name":"carl","password":"short"}`, rightUser, 400},
+		{"PATCH", "/v2/_slipway/users/{user}", "bob", "", `{"disabled":true}`, rightUser, 204},
+		{"PATCH", "/v2/_slipway/users/{user}", "bob", "", `{}`, rightUser, 400},
+		{"PATCH", "/v2/_slipway/users/{user}", "none", "", `{"disabled":true}`, rightUser, 404},
+		{"DELETE", "/v2/_slipway/users/{user}", "alice", "", "", rightUser, 204},
+		{"DELETE", "/v2/_slipway/users/{user}", "u", "", "", rightUser, 409},
+		{"POST", "/v2/_slipway/users/{user}/password", "bob", "", "", rightUser, 200},
+		{"POST", "/v2/_slipway/users/{user}/password", "none", "", "", rightUser, 404},
+		{"PUT", "/v2/_slipway/account/password", "", "", `{"present":"wrong","new":"long enough"}`, rightUser, 403},
+		{"PUT", "/v2/_slipway/account/password", "", "", `{"present":"p","new":"short"}`, rightUser, 400},
+		{"PUT", "/v2/_slipway/account/password", "", "", `{"present":"p","new":"long enough"}`, rightUser, 204},
+		{"GET", "/v2/_slipway/users", "", "", "", rightUser, 401},
+		{"POST", "/v2/_slipway/users/{user}/password", "none", "", "", rightUser, 401},
 		{"GET", "/openapi.yml", "", "", "", "", 200},
 	} {
 		what := fmt.Sprintf("%s %s%s %s (%d)", tt.method, tt.path, tt.query, tt.body, tt.status)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
@@ -45,14 +44,17 @@ func (a *API) getPage(w http.ResponseWriter, r *request) error {
 }
 
 // Act makes the request of a page for a change to the API: method and path are those of a route
-// below /v2. It is decided, limited, audited and announced like the same request of a client,
+// below /v2, escaped. It is decided, limited, audited and announced like the same request of a client,
 // but its caller is known: from has sent the page's form, and grant names them (nil =
 // everybody may do everything). The error is what a client would have been told.
 func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, []byte, error) {
 	r := from.Clone(from.Context())
-	path, query, _ := strings.Cut(path, "?")
+	target, err := url.Parse(path)
+	if err != nil {
+		return nil, nil, err
+	}
 	r.Method = method
-	r.URL = &url.URL{Path: a.links.Prefix + "/v2" + path, RawQuery: query}
+	r.URL = &url.URL{Path: a.links.Prefix + "/v2" + target.Path, RawQuery: target.RawQuery}
 	r.RequestURI = r.URL.RequestURI()
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))

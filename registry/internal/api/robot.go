@@ -34,10 +34,10 @@ func (e *expiry) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// createdRobot is an answer with a secret.
-type createdRobot struct {
+// login is an answer with a secret.
+type login struct {
 	Username string `json:"username"`
-	Password string `json:"password"`
+	Password string `json:"password,omitempty"`
 }
 
 func (a *API) listRobots(w http.ResponseWriter, r *request) error {
@@ -86,7 +86,7 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return err
 	}
-	return sendSecret(w, r, http.StatusCreated, q.Name, secret)
+	return sendLogin(w, r, http.StatusCreated, robot.UserPrefix+q.Name, secret)
 }
 
 func (a *API) revokeRobot(w http.ResponseWriter, r *request) error {
@@ -126,7 +126,7 @@ func (a *API) rotateRobot(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return sendSecret(w, r, http.StatusOK, r.last, secret)
+	return sendLogin(w, r, http.StatusOK, robot.UserPrefix+r.last, secret)
 }
 
 // managed returns the robot of the path, if the caller manages it.
@@ -150,8 +150,8 @@ func noRobot() error {
 	return &statusError{http.StatusNotFound, oci.Explain(oci.CodeNameUnknown, "there is no such robot")}
 }
 
-// sendSecret is the one answer that has a robot's secret.
-func sendSecret(w http.ResponseWriter, r *request, status int, name, secret string) error {
+// sendLogin is the one answer that has the secret of a robot or user; "" is one that the caller has chosen.
+func sendLogin(w http.ResponseWriter, r *request, status int, name, secret string) error {
 	w.Header()["Cache-Control"] = []string{"no-store"}
-	return writeJSON(w, r, status, createdRobot{robot.UserPrefix + name, secret})
+	return writeJSON(w, r, status, login{name, secret})
 }

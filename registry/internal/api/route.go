@@ -106,7 +106,7 @@ func (a *API) v2() []*endpoint {
 			{method: post, action: auth.Push, handle: a.restore, event: "restore"},
 		}},
 		{name: "history", path: repositoryPath + "/_slipway/tags/{tag}/history", last: "tag", rows: read(auth.Pull, a.getHistory)},
-	}, a.robots()...)
+	}, append(a.robots(), a.users()...)...)
 }
 
 func (a *API) robots() []*endpoint {

@@ -234,7 +234,16 @@ func (g *gate) serve(o api.Options) api.Options {
 	if g.service != nil {
 		o.Tokens = g.service
 	}
+	o.Users = g.accounts()
 	return o
+}
+
+// accounts changes the users of the password file, nil if there is none.
+func (g *gate) accounts() *auth.Accounts {
+	if g.users == nil {
+		return nil
+	}
+	return &auth.Accounts{Users: g.users, Robots: g.robots, Rules: g.current}
 }
 
 func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Options) (err error) {

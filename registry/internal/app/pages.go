@@ -18,7 +18,7 @@ func (a *App) openPages(handler *api.API, secret []byte, requests *metrics.Reque
 		return nil
 	}
 	o := web.Options{
-		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Health: a.checks, Events: a.events, Audit: a.audit, Board: &a.board, Sessions: session.Fixed(secret), Log: a.Log, Version: a.Build.Version,
+		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Users: a.gate.accounts(), Health: a.checks, Events: a.events, Audit: a.audit, Board: &a.board, Sessions: session.Fixed(secret), Log: a.Log, Version: a.Build.Version,
 		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
 		RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun, Refused: requests.Refused,
 	}

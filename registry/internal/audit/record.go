@@ -18,17 +18,17 @@ const (
 // Record is one line.
 type Record struct {
 	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot deleted, token created, token revoked, maintenance, reload, lost
+	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot deleted, token created, token revoked, user created, user changed, user deleted, password reset, password changed, maintenance, reload, lost
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
 	Token      string            `json:"token,omitempty"`   // ID of the personal access token that proved the caller, or that the event is about
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave
 	From       string            `json:"from,omitempty"`    // the client's address
 	Method     string            `json:"method,omitempty"`
 	Repository string            `json:"repository,omitempty"`
-	Reference  string            `json:"reference,omitempty"` // tag, digest, upload, robot, command or file
+	Reference  string            `json:"reference,omitempty"` // tag, digest, upload, robot, user, command or file
 	Digest     string            `json:"digest,omitempty"`
 	Moved      map[string]string `json:"moved,omitempty"`  // tags that pointed at another manifest before: tag → digest
-	Change     string            `json:"change,omitempty"` // the rights of a robot, what a reload has changed
+	Change     string            `json:"change,omitempty"` // the rights of a robot, whether a user is enabled, what a reload has changed
 	Status     int               `json:"status,omitempty"`
 	Reason     string            `json:"reason,omitempty"` // of a refusal
 	Result     string            `json:"result,omitempty"` // of what no request asked for: Succeeded or Failed

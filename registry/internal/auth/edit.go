@@ -13,28 +13,34 @@ import (
 // DefaultCost is the bcrypt cost of new passwords.
 const DefaultCost = bcrypt.DefaultCost
 
-// SetPassword returns the content of an htpasswd file in which the user has the
-// password. Every other line, comments and broken ones too, stays as it is.
-func SetPassword(content []byte, user, password string, cost int) ([]byte, error) {
+// disabledPrefix begins the hash of a user who can't log in. No password has such a hash, here or in CNCF
+// distribution, and without the prefix the password is the one from before.
+const disabledPrefix = "!"
+
+// HashPassword returns the bcrypt hash of a new password.
+func HashPassword(password string, cost int) (string, error) {
+	switch {
+	case password == "":
+		return "", errors.New("the password is empty")
+	case len(password) > maxPassword:
+		return "", fmt.Errorf("the password is longer than %d bytes, and bcrypt looks at no more", maxPassword)
+	case strings.ContainsRune(password, 0):
+		return "", errors.New("the password holds a zero byte")
+	case cost < bcrypt.MinCost || cost > maxCost:
+		return "", fmt.Errorf("the cost must be from %d to %d", bcrypt.MinCost, maxCost)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	// "2y" is what Apache's htpasswd -B writes; the three letters mean the same.
+	return strings.Replace(string(hash), "$2a$", "$2y$", 1), err
+}
+
+// SetHash returns the content of an htpasswd file in which the user has the hash.
+// Every other line, comments and broken ones too, stays as it is.
+func SetHash(content []byte, user, hash string) ([]byte, error) {
 	if err := checkUser(user); err != nil {
 		return nil, err
 	}
-	switch {
-	case password == "":
-		return nil, errors.New("the password is empty")
-	case len(password) > maxPassword:
-		return nil, fmt.Errorf("the password is longer than %d bytes, and bcrypt looks at no more", maxPassword)
-	case strings.ContainsRune(password, 0):
-		return nil, errors.New("the password holds a zero byte")
-	case cost < bcrypt.MinCost || cost > maxCost:
-		return nil, fmt.Errorf("the cost must be from %d to %d", bcrypt.MinCost, maxCost)
-	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
-	if err != nil {
-		return nil, err
-	}
-	// "2y" is what Apache's htpasswd -B writes; the three letters mean the same.
-	entry := user + ":" + strings.Replace(string(hash), "$2a$", "$2y$", 1) + "\n"
+	entry := user + ":" + hash + "\n"
 	rest, at := withoutUser(content, user)
 	if at < 0 {
 		at = len(rest)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-func TestSetPasswordKeepsTheRest(t *testing.T) {
+func TestSetHashKeepsTheRest(t *testing.T) {
 	for _, c := range []struct{ name, content, want string }{ // HASH stands for the new hash
 		{"new file", "", "bob:HASH\n"},
 		{"appended", "# ours\nalice:x\n", "# ours\nalice:x\nbob:HASH\n"},
@@ -17,7 +17,11 @@ func TestSetPasswordKeepsTheRest(t *testing.T) {
 		{"longer name", "bobby:x\n", "bobby:x\nbob:HASH\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := SetPassword([]byte(c.content), "bob", "secret", bcrypt.MinCost)
+			made, err := HashPassword("secret", bcrypt.MinCost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := SetHash([]byte(c.content), "bob", made)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +36,7 @@ func TestSetPasswordKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestSetPasswordRefuses(t *testing.T) {
+func TestNewPasswordsRefuse(t *testing.T) {
 	for _, c := range []struct {
 		name, user, password string
 		cost                 int
@@ -49,7 +53,11 @@ func TestSetPasswordRefuses(t *testing.T) {
 		{"cost too high", "a", "p", 18},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, err := SetPassword(nil, c.user, c.password, c.cost); err == nil {
+			hash, err := HashPassword(c.password, c.cost)
+			if err != nil {
+				return
+			}
+			if got, err := SetHash(nil, c.user, hash); err == nil {
 				t.Errorf("made %q", got)
 			}
 		})

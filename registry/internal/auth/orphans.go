@@ -117,5 +117,6 @@ func changeTime(path string) (time.Time, error) {
 // names reports whether the file has a line of that user, also one that gives no access.
 func (u *users) names(name string) bool {
 	_, ok := u.byName[name]
-	return ok || slices.ContainsFunc(u.broken, func(b brokenLine) bool { return b.user == name })
+	_, disabled := u.disabled[name]
+	return ok || disabled || slices.ContainsFunc(u.broken, func(b brokenLine) bool { return b.user == name })
 }

@@ -22,8 +22,10 @@ const maxCost = 17
 // users is one reading of a password file. It never changes.
 type users struct {
 	byName map[string]user
-	costs  []int // of the hashes, in the order of the file
-	broken []brokenLine
+	// disabled are the users who can't log in until they are enabled. The value is the last hash.
+	disabled map[string]string
+	costs    []int // of the hashes, in the order of the file
+	broken   []brokenLine
 }
 
 // user is a line that gives access.
@@ -42,9 +44,9 @@ type brokenLine struct {
 
 // parseUsers reads the lines of an htpasswd file. Empty lines and those that
 // begin with # say nothing; of two lines for one user the last counts, also
-// if it gives no one access.
+// if it gives no one access. A hash after an exclamation mark is that of a disabled user.
 func parseUsers(content []byte) *users {
-	u := &users{byName: map[string]user{}}
+	u := &users{byName: map[string]user{}, disabled: map[string]string{}}
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	lines.Buffer(nil, len(content)+1)
 	for number := 1; lines.Scan(); number++ {
@@ -55,6 +57,12 @@ func parseUsers(content []byte) *users {
 		name, hash, found := strings.Cut(line, ":")
 		if !found {
 			u.broken = append(u.broken, brokenLine{number, "", "no colon"})
+			continue
+		}
+		delete(u.disabled, name)
+		if last, disabled := strings.CutPrefix(hash, disabledPrefix); disabled && name != "" {
+			u.disabled[name] = last
+			delete(u.byName, name)
 			continue
 		}
 		cost, err := checkLine(name, hash)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/personal"
@@ -30,6 +31,10 @@ type accountPage struct {
 	Secret    string // of a token that was just made; it is shown once
 	Note      string // what the form holds
 	Days      string
+
+	HasPassword bool   // the visitor is a user of the password file
+	ReadOnly    string // why the file can't be changed, "" if it can
+	CanChange   bool   // the password
 }
 
 // tokenScope is a choice of what a token is for.
@@ -55,6 +60,10 @@ func (web *Web) accountPage(v *visit) (p accountPage, err error) {
 	caller := v.grant.Caller
 	p.Groups, p.Unsure, p.LoginName = caller.Groups, caller.MoreGroups, auth.LoginName(&caller)
 	p.NoGroups = web.o.Auth.LacksGroups(&caller)
+	if p.HasPassword = web.o.Users != nil && caller.Kind == access.User; p.HasPassword {
+		p.ReadOnly = ui.Sentence(web.o.Users.ReadOnly())
+		p.CanChange = p.ReadOnly == ""
+	}
 	tokens := web.o.Auth.People()
 	if p.CanMake = tokens != nil; !p.CanMake {
 		return p, nil

@@ -43,6 +43,9 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	if web.showsRights(v) {
 		link("access", "/access", "Access")
 	}
+	if web.managesUsers(v) {
+		link("users", "/users", "Users")
+	}
 	if web.managesRobots(v) {
 		link("robots", "/robots", "Robots")
 	}
@@ -78,6 +81,8 @@ var notices = map[string]string{
 	"tagged":         "The tag is set.",
 	"restored":       "Restored.",
 	"started":        "The run is requested; its row shows how far it is.",
+	"changed":        "Changed.",
+	"password":       "Your password is changed. Sessions elsewhere and your personal access tokens have ended.",
 	"revoked":        "Revoked. It can no longer log in.",
 }
 

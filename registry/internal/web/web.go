@@ -34,7 +34,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "untagged", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "retention", "maintenance"}
+var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "untagged", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "users", "retention", "maintenance"}
 
 // API makes the changes of the pages.
 type API interface {
@@ -55,6 +55,7 @@ type Options struct {
 	Caches   func(oci.Name) bool                            // whether a repository is a cache of another registry; nil = none is
 	Provider *signin.Provider                               // where people log in; nil = at no provider
 	Robots   *robot.Accounts                                // nil = there are none
+	Users    *auth.Accounts                                 // nil = there is no password file
 	Health   *health.Monitor                                // nil = there are no checks
 	Events   *notify.Notifier                               // nil = there are none
 	Metrics  prometheus.Gatherer                            // nil = none
@@ -151,6 +152,12 @@ func (web *Web) router() http.Handler {
 	page(get, "/account", web.getAccount)
 	page(post, "/account/tokens", web.postToken)
 	page(post, "/account/tokens/{token:[0-9a-f]+}/revoke", web.postRevokeToken)
+
+	page(post, "/account/password", web.postPassword)
+
+	page(get, "/users", web.getUsers)
+	page(post, "/users", web.postUsers)
+	page(post, "/users/{user:[^/]+}/{act:reset|disable|enable|delete}", web.postUser)
 
 	page(get, "/tokens", web.getTokens)
 	page(post, "/tokens/revoke", web.postRevokeOwned)

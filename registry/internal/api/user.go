@@ -1,0 +1,195 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
+)
+
+// usersPath is the path at which users of the password file are managed.
+const usersPath = "/_slipway/users"
+
+const maxUserBody = 4 << 10
+
+// userList is the answer with all users.
+type userList struct {
+	Users    []auth.Account `json:"users"`
+	ReadOnly string         `json:"read_only,omitempty"`
+}
+
+// userRequest is the body of a request that creates a user.
+type userRequest struct {
+	Name     string `json:"name"`
+	Password string `json:"password"`
+}
+
+// userChange is the body of a request that changes a user.
+type userChange struct {
+	Disabled *bool `json:"disabled"`
+}
+
+// passwordChange is the body of a request that changes the caller's password.
+type passwordChange struct {
+	Present string `json:"present"`
+	New     string `json:"new"`
+}
+
+func (a *API) users() []*endpoint {
+	if a.opts.Users == nil {
+		return nil
+	}
+	return []*endpoint{
+		{name: "users", path: usersPath, rows: []*row{
+			{method: get, action: auth.Administer, handle: a.listUsers},
+			{method: post, action: auth.Administer, handle: a.createUser, event: "user created"},
+		}},
+		{name: "users", path: usersPath + "/{user:[^/]+}", last: "user", rows: []*row{
+			{method: patch, action: auth.Administer, handle: a.changeUser, event: "user changed"},
+			{method: del, action: auth.Administer, handle: a.deleteUser, event: "user deleted"},
+		}},
+		{name: "users", path: usersPath + "/{user:[^/]+}/password", last: "user", rows: []*row{
+			{method: post, action: auth.Administer, handle: a.resetUser, event: "password reset"},
+		}},
+		{name: "users", path: "/_slipway/account/password", rows: []*row{
+			{method: put, action: auth.Ping, handle: a.changePassword, event: "password changed"},
+		}},
+	}
+}
+
+// mayManageUsers returns why the caller may not manage users, nil if they may. A robot may not: its rights are bounded by
+// those of its maker, and a user that it made would not be.
+func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
+	if err := a.confirm(w, r); err != nil {
+		return err
+	}
+	switch {
+	case r.grant == nil:
+		return nil
+	case r.grant.Caller.Kind == access.Robot || r.grant.Caller.Kind == access.Workload:
+		return oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
+	case !r.grant.Administers(nil):
+		return oci.Explain(oci.CodeDenied, "users are managed by administrators of the whole registry")
+	}
+	return nil
+}
+
+// decode reads a small body of JSON.
+func decode(r *request, into any) error {
+	d := json.NewDecoder(io.LimitReader(r.Body, maxUserBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return badRequest("not the expected JSON: " + err.Error())
+	}
+	return nil
+}
+
+func (a *API) listUsers(w http.ResponseWriter, r *request) error {
+	if err := a.mayManageUsers(w, r); err != nil {
+		return err
+	}
+	all, err := a.opts.Users.List()
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, r, http.StatusOK, userList{all, a.opts.Users.ReadOnly()})
+}
+
+func (a *API) createUser(w http.ResponseWriter, r *request) error {
+	var q userRequest
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	r.last = q.Name
+	if err := a.mayManageUsers(w, r); err != nil {
+		return err
+	}
+	secret, err := a.opts.Users.Create(r.Context(), q.Name, q.Password)
+	if err != nil {
+		return userError(err)
+	}
+	return sendLogin(w, r, http.StatusCreated, q.Name, secret)
+}
+
+func (a *API) changeUser(w http.ResponseWriter, r *request) error {
+	var q userChange
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	if q.Disabled == nil {
+		return badRequest("disabled must be true or false")
+	}
+	if err := a.mayManageUsers(w, r); err != nil {
+		return err
+	}
+	change := a.opts.Users.Enable
+	if r.change = "enabled"; *q.Disabled {
+		change, r.change = a.opts.Users.Disable, "disabled"
+	}
+	return done(w, change(r.Context(), r.last))
+}
+
+func (a *API) deleteUser(w http.ResponseWriter, r *request) error {
+	if err := a.mayManageUsers(w, r); err != nil {
+		return err
+	}
+	return done(w, a.opts.Users.Delete(r.Context(), r.last))
+}
+
+func (a *API) resetUser(w http.ResponseWriter, r *request) error {
+	if err := a.mayManageUsers(w, r); err != nil {
+		return err
+	}
+	secret, err := a.opts.Users.Reset(r.Context(), r.last)
+	if err != nil {
+		return userError(err)
+	}
+	return sendLogin(w, r, http.StatusOK, r.last, secret)
+}
+
+// changePassword changes the caller's own password.
+func (a *API) changePassword(w http.ResponseWriter, r *request) error {
+	var q passwordChange
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	if r.grant == nil || r.grant.Caller.Kind != access.User {
+		return oci.Explain(oci.CodeDenied, "only users of the password file have a password here")
+	}
+	r.last = r.grant.Caller.Name
+	err := a.opts.Users.ChangePassword(r.Request, r.last, q.Present, q.New)
+	if refused := (*auth.Refusal)(nil); errors.As(err, &refused) && refused.RetryAfter == 0 {
+		refused.Err = oci.Explain(oci.CodeDenied, "the present password is wrong")
+		return r.refused(w, refused)
+	}
+	return done(w, err)
+}
+
+// done answers a change that has no other answer.
+func done(w http.ResponseWriter, err error) error {
+	if err != nil {
+		return userError(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// userError is the error of a change of a user for the client.
+func userError(err error) error {
+	switch {
+	case errors.Is(err, auth.ErrInvalid):
+		return badRequest(err.Error())
+	case errors.Is(err, auth.ErrNoUser):
+		return &statusError{http.StatusNotFound, oci.Explain(oci.CodeNameUnknown, err.Error())}
+	case errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrLastAdministrator), errors.Is(err, auth.ErrReadOnly):
+		return &statusError{http.StatusConflict, oci.Explain(oci.CodeDenied, err.Error())}
+	case errors.Is(err, auth.ErrFileBusy):
+		return fmt.Errorf("%w: %w", oci.Explain(oci.CodeUnavailable, err.Error()), err)
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/shared/durable"
+)
+
+// lockWait is the longest time that a change of a password file waits for another one.
+const lockWait = 10 * time.Second
+
+const lockSuffix = ".lock"
+
+// ErrFileBusy means that another change of the password file takes too long.
+var ErrFileBusy = errors.New("another change of the password file takes too long")
+
+// LockPasswords waits until no other process changes the password file at path, which need not exist. The
+// lock is on a file beside it, because the password file itself is replaced. The error is ErrFileBusy, the
+// context's, or of the directory.
+func LockPasswords(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(besides(path, lockSuffix), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := copyOwnership(f, path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	for end := time.Now().Add(lockWait); ; {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { _ = f.Close() }, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			err = fmt.Errorf("lock %s: %w", f.Name(), err)
+		case time.Now().After(end):
+			err = ErrFileBusy
+		default:
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(20 * time.Millisecond):
+				continue
+			}
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+}
+
+// besides names a hidden file in the directory of path.
+func besides(path, suffix string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
+}
+
+// ReplacePasswords replaces the password file atomically and durably, and keeps its mode and owner; a new file is
+// readable by its owner only. The caller holds the lock: what a writer that was killed left behind is removed.
+func ReplacePasswords(path string, content []byte) (err error) {
+	name := besides(path, ".new")
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = next.Close()
+			_ = os.Remove(name)
+		}
+	}()
+	if err := copyOwnership(next, path); err != nil {
+		return err
+	}
+	if _, err := next.Write(content); err != nil {
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := next.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(name, path); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+// copyOwnership gives the file the mode and owner of the file at path: root
+// may edit the file of a service that runs as another user.
+func copyOwnership(f *os.File, path string) error {
+	old, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s, ok := old.Sys().(*syscall.Stat_t); ok {
+		if now, err := f.Stat(); err != nil {
+			return err
+		} else if have, ok := now.Sys().(*syscall.Stat_t); ok && have.Uid == s.Uid && have.Gid == s.Gid && now.Mode() == old.Mode() {
+			return nil
+		}
+		if int(s.Uid) != os.Getuid() || int(s.Gid) != os.Getgid() {
+			if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
+				return fmt.Errorf("keep the owner of %s: %w", path, err)
+			}
+		}
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// whyReadOnly returns why this process can't replace the password file, "" if it can.
+func whyReadOnly(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "it cannot be read"
+	}
+	dir := filepath.Dir(path)
+	switch err := unix.Access(dir, unix.W_OK|unix.X_OK); {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "it is a symbolic link, as in a mounted secret"
+	case !info.Mode().IsRegular():
+		return "it is not a regular file"
+	case isMount(path):
+		return "it is mounted by itself: mount its directory instead"
+	case errors.Is(err, unix.EROFS):
+		return "its file system is read-only"
+	case err != nil:
+		return "the registry may not write to its directory " + dir
+	}
+	if err := unix.Access(besides(path, lockSuffix), unix.W_OK); err != nil && !errors.Is(err, unix.ENOENT) {
+		return "the registry may not write to " + besides(path, lockSuffix)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() == 0 {
+		return ""
+	}
+	groups, _ := os.Getgroups()
+	if int(owner.Uid) != os.Geteuid() || int(owner.Gid) != os.Getegid() && !slices.Contains(groups, int(owner.Gid)) {
+		return "it belongs to another user or group"
+	}
+	return ""
+}

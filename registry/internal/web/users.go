@@ -1,0 +1,173 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	ui "slipway/shared/web"
+)
+
+const usersPath = "/_slipway/users"
+
+type userRow struct {
+	auth.Account
+	Path string // of the user's forms; "" for a name that only the command line changes
+	Self bool   // the visitor
+}
+
+type usersPage struct {
+	frame
+	Users    []userRow
+	ReadOnly string // why the file can't be changed, "" if it can
+	Host     string
+	New      string // the name in the form
+
+	// Of a user who was just added or whose password was reset; it is shown once.
+	Username, Secret string
+}
+
+// managesUsers reports whether the visitor may manage the users of the password file.
+func (web *Web) managesUsers(v *visit) bool {
+	return web.o.Users != nil && v.csrf != "" && v.grant != nil && web.administers(v)
+}
+
+func (web *Web) usersPage(v *visit) (p usersPage, err error) {
+	if !web.managesUsers(v) {
+		return p, errNoPage
+	}
+	p = usersPage{frame: web.frame(v, "users", "Users"), Host: web.host(v.Request), ReadOnly: ui.Sentence(web.o.Users.ReadOnly())}
+	all, err := web.o.Users.List()
+	for _, u := range all {
+		row := userRow{Account: u, Self: v.grant.Caller.Kind == access.User && v.grant.Caller.Name == u.Name}
+		if !strings.Contains(u.Name, "/") {
+			row.Path = web.base + "/users/" + url.PathEscape(u.Name)
+		}
+		p.Users = append(p.Users, row)
+	}
+	return p, err
+}
+
+func (web *Web) getUsers(w http.ResponseWriter, v *visit) error {
+	p, err := web.usersPage(v)
+	if err != nil {
+		return err
+	}
+	return web.pages.Show(w, http.StatusOK, "users", p)
+}
+
+// changeUser makes a request of the visitor for a change of users.
+func (web *Web) changeUser(v *visit, method, path string, body any) (answer []byte, err error) {
+	var content []byte
+	if body != nil {
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	_, answer, err = web.act(v, method, path, "application/json", content)
+	return answer, err
+}
+
+func (web *Web) postUsers(w http.ResponseWriter, v *visit) error {
+	if !web.managesUsers(v) {
+		return errNoPage
+	}
+	answer, err := web.changeUser(v, http.MethodPost, usersPath, map[string]string{"name": strings.TrimSpace(v.PostForm.Get("name"))})
+	return web.showUsers(w, v, answer, err)
+}
+
+// showUsers shows the users with the password of one of them, or with what went wrong.
+func (web *Web) showUsers(w http.ResponseWriter, v *visit, answer []byte, failed error) error {
+	p, err := web.usersPage(v)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if failed != nil {
+		if status, p.Problem = problem(failed); status >= http.StatusInternalServerError {
+			return failed
+		}
+		p.New = v.PostForm.Get("name")
+		return web.pages.Show(w, status, "users", p)
+	}
+	var login struct{ Username, Password string }
+	if err := json.Unmarshal(answer, &login); err != nil {
+		return err
+	}
+	p.Username, p.Secret = login.Username, login.Password
+	return web.pages.Show(w, status, "users", p)
+}
+
+// userAct is what a button beside a user does.
+type userAct struct {
+	method, path  string // below the user's
+	body          any
+	heading, text string // of the question; no heading asks nothing
+	button        string
+}
+
+var userActs = map[string]userAct{
+	"reset":   {http.MethodPost, "/password", nil, "Reset the password of", "The present password stops working at once, and sessions and personal access tokens end. The new one is shown once.", "Reset the password"},
+	"disable": {http.MethodPatch, "", map[string]bool{"disabled": true}, "Disable", "The user cannot log in any more, and neither can their sessions, personal access tokens and robots, until they are enabled again.", "Disable"},
+	"enable":  {http.MethodPatch, "", map[string]bool{"disabled": false}, "", "", ""},
+	"delete":  {http.MethodDelete, "", nil, "Delete the user", "Sessions, personal access tokens and robots of the user end for good. What the user has pushed stays.", "Delete"},
+}
+
+func (web *Web) postUser(w http.ResponseWriter, v *visit) error {
+	if !web.managesUsers(v) {
+		return errNoPage
+	}
+	name, act := mux.Vars(v.Request)["user"], userActs[mux.Vars(v.Request)["act"]]
+	if act.heading != "" {
+		sure, err := web.confirmed(w, v, confirmPage{frame: web.frame(v, "users", act.button), Heading: act.heading + " " + name + "?", Text: act.text, Button: act.button, Cancel: web.base + "/users"})
+		if !sure {
+			return err
+		}
+	}
+	answer, err := web.changeUser(v, act.method, usersPath+"/"+url.PathEscape(name)+act.path, act.body)
+	switch {
+	case err != nil || act.method == http.MethodPost:
+		return web.showUsers(w, v, answer, err)
+	case act.method == http.MethodDelete:
+		return web.back(w, v, "/users", "deleted")
+	}
+	return web.back(w, v, "/users", "changed")
+}
+
+// postPassword changes the visitor's password, and begins a session with the new one: the others have ended.
+func (web *Web) postPassword(w http.ResponseWriter, v *visit) error {
+	p, err := web.accountPage(v)
+	if err != nil {
+		return err
+	}
+	if !p.CanChange {
+		return errNoPage
+	}
+	next := v.PostForm.Get("new")
+	if next != v.PostForm.Get("repeated") {
+		err = &refusal{http.StatusBadRequest, "The new passwords differ."}
+	} else {
+		_, err = web.changeUser(v, http.MethodPut, "/_slipway/account/password", map[string]string{"present": v.PostForm.Get("present"), "new": next})
+	}
+	if err != nil {
+		status, text := problem(err)
+		if status >= http.StatusInternalServerError {
+			return err
+		}
+		p.Problem = text
+		return web.pages.Show(w, status, "account", p)
+	}
+	who, err := web.o.Auth.LogIn(v.Request, v.grant.Caller.Name, next)
+	if err != nil {
+		return err
+	}
+	if err := web.keep(w, v.Request, newSession(who)); err != nil {
+		return err
+	}
+	return web.back(w, v, "/account", "password")
+}
