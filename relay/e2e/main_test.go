@@ -19,7 +19,7 @@ import (
 
 var (
 	relayBinary string
-	homeserver  *servertest.Synapse
+	homeserver  *servertest.Homeserver
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

@@ -25,14 +25,14 @@ import (
 // configuration.
 type ground struct {
 	*site
-	hs      *servertest.Synapse
+	hs      *servertest.Homeserver
 	secrets string
 	bot     string
 	person  string
 }
 
 // newGround prepares a place on hs for a bot and a person of their own.
-func newGround(t *testing.T, hs *servertest.Synapse) *ground {
+func newGround(t *testing.T, hs *servertest.Homeserver) *ground {
 	t.Helper()
 	g := &ground{site: siteAt(t, hs.URL), hs: hs}
 	g.secrets, g.bot, g.person = filepath.Join(g.dir, "secrets"), g.name+"bot", g.name+"owner"
@@ -52,13 +52,13 @@ func (g *ground) beside(t *testing.T) *ground {
 }
 
 // newSynapse is a homeserver of a test's own.
-func newSynapse(t *testing.T, limits bool) *servertest.Synapse {
+func newSynapse(t *testing.T, limits bool) *servertest.Homeserver {
 	t.Helper()
 	t.Parallel()
 	return startSynapse(t, limits)
 }
 
-func startSynapse(t *testing.T, limits bool) *servertest.Synapse {
+func startSynapse(t *testing.T, limits bool) *servertest.Homeserver {
 	t.Helper()
 	hs, err := servertest.StartSynapse(t.Context(), servertest.SynapseOptions{Dir: t.TempDir(), DefaultRateLimits: limits})
 	if err != nil {

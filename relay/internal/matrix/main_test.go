@@ -21,13 +21,13 @@ import (
 )
 
 // homeserver is the one that all packages share, for the tests that need a real one.
-var homeserver = sync.OnceValues(func() (*servertest.Synapse, error) { return servertest.SharedSynapse(context.Background()) })
+var homeserver = sync.OnceValues(func() (*servertest.Homeserver, error) { return servertest.SharedSynapse(context.Background()) })
 
 // world is a bot with its rules behind a fault proxy, and a person in the room.
 type world struct {
 	*testing.T
 	ctx    context.Context
-	server *servertest.Synapse
+	server *servertest.Homeserver
 	proxy  *servertest.Proxy
 	owner  *servertest.User
 	db     *store.Store

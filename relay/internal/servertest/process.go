@@ -25,15 +25,15 @@ type process struct {
 	once   sync.Once
 }
 
-// startProcess runs Synapse in dir, until the program ends or longer. Its output goes to output.log there.
-func startProcess(python, dir string, outlives bool) (*process, error) {
+// startProcess runs a homeserver in dir, until the program that started it ends or longer. Its output goes to output.log there.
+func startProcess(dir string, outlives bool, program string, args ...string) (*process, error) {
 	output := filepath.Join(dir, "output.log")
 	log, err := os.Create(output)
 	if err != nil {
 		return nil, err
 	}
 	// No context: the process runs until Stop, not until the caller's deadline.
-	cmd := exec.Command(python, "-m", "synapse.app.homeserver", "--config-path", filepath.Join(dir, "homeserver.yaml")) //nolint:noctx // see above
+	cmd := exec.Command(program, args...) //nolint:noctx // see above
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = processAttributes()
 	if outlives {
@@ -58,7 +58,7 @@ func startProcess(python, dir string, outlives bool) (*process, error) {
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", python, err)
+		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	return p, nil
 }

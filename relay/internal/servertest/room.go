@@ -16,7 +16,7 @@ type User struct {
 	DeviceID string `json:"device_id"`
 	Password string `json:"-"`
 
-	server *Synapse
+	server *Homeserver
 	txn    int
 }
 

@@ -1,4 +1,4 @@
-// Package servertest starts the servers that tests of the relay need: a Synapse homeserver, PostgreSQL, a proxy that injects faults, and a
+// Package servertest starts the servers that tests of the relay need: homeservers, PostgreSQL, a proxy that injects faults, and a
 // Matrix client that reads encrypted rooms.
 package servertest
 
@@ -39,8 +39,8 @@ type SynapseOptions struct {
 	outlives bool // the homeserver stays when the program that started it ends
 }
 
-// Synapse is a running homeserver.
-type Synapse struct {
+// Homeserver is one that runs.
+type Homeserver struct {
 	URL    string // http://127.0.0.1:port
 	Domain string
 
@@ -52,7 +52,7 @@ type Synapse struct {
 }
 
 // StartSynapse starts a homeserver and returns once it answers. The caller must call Stop.
-func StartSynapse(ctx context.Context, o SynapseOptions) (*Synapse, error) {
+func StartSynapse(ctx context.Context, o SynapseOptions) (*Homeserver, error) {
 	if o.Python == "" {
 		python, err := Python()
 		if err != nil {
@@ -72,7 +72,7 @@ func StartSynapse(ctx context.Context, o SynapseOptions) (*Synapse, error) {
 	// A port found free may be taken by another process before Synapse binds it.
 	var err error
 	for range 3 {
-		var s *Synapse
+		var s *Homeserver
 		if o.Port, err = freePort(ctx); err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func StartSynapse(ctx context.Context, o SynapseOptions) (*Synapse, error) {
 	return nil, err
 }
 
-func start(ctx context.Context, o SynapseOptions) (*Synapse, error) {
+func start(ctx context.Context, o SynapseOptions) (*Homeserver, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, err
@@ -96,27 +96,21 @@ func start(ctx context.Context, o SynapseOptions) (*Synapse, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.proc, err = startProcess(o.Python, dir, o.outlives)
+	s.proc, err = startProcess(dir, o.outlives, o.Python, "-m", "synapse.app.homeserver", "--config-path", filepath.Join(dir, "homeserver.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("synapse: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
-	defer cancel()
-	if err := s.waitReady(ctx); err != nil {
-		s.Stop()
-		return nil, fmt.Errorf("synapse: %w; last lines of its output:\n%s", err, s.proc.tail())
-	}
-	return s, nil
+	return s, s.waitReady(ctx, o.StartTimeout)
 }
 
-func newServer(address, domain, dir, secret string) (*Synapse, error) {
+func newServer(address, domain, dir, secret string) (*Homeserver, error) {
 	base, err := url.Parse(address)
-	return &Synapse{URL: address, Domain: domain, dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute}, base: base}, err
+	return &Homeserver{URL: address, Domain: domain, dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute}, base: base}, err
 }
 
 // SharedSynapse returns the homeserver that the tests of all packages share, each with accounts of its own, whose names begin with
 // [Name]. It must not be stopped.
-func SharedSynapse(ctx context.Context) (*Synapse, error) {
+func SharedSynapse(ctx context.Context) (*Homeserver, error) {
 	info, err := testserver.Use("synapse", func(dir string) (testserver.Running, error) {
 		s, err := StartSynapse(ctx, SynapseOptions{Dir: dir, outlives: true})
 		if err != nil {
@@ -138,10 +132,22 @@ func SharedSynapse(ctx context.Context) (*Synapse, error) {
 // Name returns the beginning of a name that no other test on the shared homeserver has.
 func Name() string { return strings.ToLower(rand.Text()[:8]) + "-" }
 
-// waitReady polls until the homeserver answers, its process ends or ctx is over.
-func (s *Synapse) waitReady(ctx context.Context) error {
+// waitReady polls until the homeserver answers. If its process ends, or that takes longer than the timeout, the process is stopped, and
+// the error has its last words.
+func (s *Homeserver) waitReady(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := s.poll(ctx)
+	if err != nil {
+		s.Stop()
+		err = fmt.Errorf("homeserver: %w; last lines of its output:\n%s", err, s.proc.tail())
+	}
+	return err
+}
+
+func (s *Homeserver) poll(ctx context.Context) error {
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/health", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/_matrix/client/versions", nil)
 		if err != nil {
 			return err
 		}
@@ -162,13 +168,13 @@ func (s *Synapse) waitReady(ctx context.Context) error {
 }
 
 // Stop ends the homeserver and waits for it. A second Stop does nothing.
-func (s *Synapse) Stop() { s.proc.stop(10 * time.Second) }
+func (s *Homeserver) Stop() { s.proc.stop(10 * time.Second) }
 
 // Kill ends the homeserver at once, as a crash would.
-func (s *Synapse) Kill() { s.proc.stop(0) }
+func (s *Homeserver) Kill() { s.proc.stop(0) }
 
 // Done is closed when the homeserver's process has ended.
-func (s *Synapse) Done() <-chan struct{} { return s.proc.done }
+func (s *Homeserver) Done() <-chan struct{} { return s.proc.done }
 
 // Python finds .tools/synapse/bin/python in the working directory or above it.
 func Python() (string, error) {
@@ -190,4 +196,4 @@ func Python() (string, error) {
 }
 
 // SecretFile returns the path of the registration secret.
-func (s *Synapse) SecretFile() string { return filepath.Join(s.dir, "registration.secret") }
+func (s *Homeserver) SecretFile() string { return filepath.Join(s.dir, "registration.secret") }

@@ -15,7 +15,7 @@ import (
 )
 
 // api returns a client with a token, "" for none. It repeats requests that the homeserver limits.
-func (s *Synapse) api(token string) *synapseadmin.Client {
+func (s *Homeserver) api(token string) *synapseadmin.Client {
 	return &synapseadmin.Client{Client: &mautrix.Client{
 		HomeserverURL: s.base, AccessToken: token, Client: s.http, Log: zerolog.Nop(), ResponseSizeLimit: 16 << 20,
 		DefaultHTTPRetries: 10, DefaultHTTPBackoff: time.Second, MaxHTTPBackoff: 10 * time.Second,
@@ -23,11 +23,11 @@ func (s *Synapse) api(token string) *synapseadmin.Client {
 }
 
 // UserID is @name:domain.
-func (s *Synapse) UserID(name string) string { return "@" + name + ":" + s.Domain }
+func (s *Homeserver) UserID(name string) string { return "@" + name + ":" + s.Domain }
 
 // CreateUser makes an account through the shared-secret API. An account of that
 // name that exists already is left as it is.
-func (s *Synapse) CreateUser(ctx context.Context, name, password string, admin bool) error {
+func (s *Homeserver) CreateUser(ctx context.Context, name, password string, admin bool) error {
 	_, err := s.register(ctx, synapseadmin.ReqSharedSecretRegister{Username: name, Password: password, Admin: admin, InhibitLogin: true})
 	if errors.Is(err, mautrix.MUserInUse) {
 		return nil
@@ -35,12 +35,12 @@ func (s *Synapse) CreateUser(ctx context.Context, name, password string, admin b
 	return err
 }
 
-func (s *Synapse) register(ctx context.Context, r synapseadmin.ReqSharedSecretRegister) (*mautrix.RespRegister, error) {
+func (s *Homeserver) register(ctx context.Context, r synapseadmin.ReqSharedSecretRegister) (*mautrix.RespRegister, error) {
 	return s.api("").SharedSecretRegister(ctx, s.secret, r)
 }
 
 // Login opens a session with a new device.
-func (s *Synapse) Login(ctx context.Context, name, password string) (*User, error) {
+func (s *Homeserver) Login(ctx context.Context, name, password string) (*User, error) {
 	u := &User{server: s}
 	err := s.Call(ctx, "", http.MethodPost, "/_matrix/client/v3/login", map[string]any{
 		"type": "m.login.password", "password": password,
@@ -50,7 +50,7 @@ func (s *Synapse) Login(ctx context.Context, name, password string) (*User, erro
 }
 
 // NewUser makes an account, which must not exist, and a session of it.
-func (s *Synapse) NewUser(ctx context.Context, name string, admin bool) (*User, error) {
+func (s *Homeserver) NewUser(ctx context.Context, name string, admin bool) (*User, error) {
 	password := name + "-password"
 	made, err := s.register(ctx, synapseadmin.ReqSharedSecretRegister{Username: name, Password: password, Admin: admin})
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Synapse) NewUser(ctx context.Context, name string, admin bool) (*User, 
 
 // Call makes a request with a JSON body (nil for none) and decodes the answer
 // into out (nil to drop it). A refusal is a [mautrix.HTTPError].
-func (s *Synapse) Call(ctx context.Context, token, method, path string, in, out any) error {
+func (s *Homeserver) Call(ctx context.Context, token, method, path string, in, out any) error {
 	_, err := s.api(token).Client.MakeRequest(ctx, method, s.URL+path, in, out)
 	return err
 }
@@ -70,7 +70,7 @@ func (s *Synapse) Call(ctx context.Context, token, method, path string, in, out 
 func (u *User) Download(ctx context.Context, uri string) ([]byte, error) {
 	path, ok := strings.CutPrefix(uri, "mxc://")
 	if !ok {
-		return nil, fmt.Errorf("synapse: %q is no mxc: URI", uri)
+		return nil, fmt.Errorf("homeserver: %q is no mxc: URI", uri)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.server.URL+"/_matrix/client/v1/media/download/"+path, nil)
 	if err != nil {
@@ -84,7 +84,7 @@ func (u *User) Download(ctx context.Context, uri string) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("synapse: download %s: %s: %s", uri, resp.Status, body)
+		err = fmt.Errorf("homeserver: download %s: %s: %s", uri, resp.Status, body)
 	}
 	return body, err
 }
