@@ -1,49 +1,29 @@
 package signin
 
 import (
-	"crypto"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"slipway/shared/signin/signintest"
 )
-
-// provider answers as a provider at which somebody has just logged in.
-type provider struct {
-	*httptest.Server
-	key    *rsa.PrivateKey
-	signer *rsa.PrivateKey
-	claims map[string]any // of the ID token
-	info   map[string]any // at the user info endpoint; nil = it fails
-	form   url.Values     // of the last exchange
-	alg    string         // of the ID token's signature
-	broken map[string]http.HandlerFunc
-}
-
-// secret is that of the service at the provider.
-const secret = "of the service"
 
 // open makes a client of the provider at issuer.
 func open(issuer string) *Provider {
 	return New(Options{
-		Issuer: issuer, ClientID: "registry", ClientSecret: secret, NameClaim: "preferred_username", GroupsClaim: "groups", Cookie: "login",
+		Issuer: issuer, ClientID: "registry", ClientSecret: signintest.Secret, NameClaim: "preferred_username", GroupsClaim: "groups", Cookie: "login",
 		ValidName: func(name string) bool { return !strings.Contains(name, ":") },
 	})
 }
@@ -72,87 +52,6 @@ func finish(p *Provider, callback string, cookie *http.Cookie, back url.Values) 
 	return p.Finish(httptest.NewRecorder(), r, callback)
 }
 
-// providerKey makes the key of all providers once: that takes a second.
-var providerKey = sync.OnceValue(func() *rsa.PrivateKey {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		panic(err)
-	}
-	return key
-})
-
-func newProvider(t *testing.T) *provider {
-	t.Helper()
-	key := providerKey()
-	p := &provider{key: key, signer: key, alg: "RS256"}
-	mux := http.NewServeMux()
-	answer := func(path string, doc func(*http.Request) any) {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			d := doc(r)
-			if d == nil {
-				http.Error(w, "broken", http.StatusInternalServerError)
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(d)
-		})
-	}
-	answer("/.well-known/openid-configuration", func(*http.Request) any {
-		return map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys", "userinfo_endpoint": p.URL + "/info",
-			"id_token_signing_alg_values_supported": []string{"RS256"},
-		}
-	})
-	answer("/keys", func(*http.Request) any {
-		encode := base64.RawURLEncoding.EncodeToString
-		return map[string]any{"keys": []any{map[string]any{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1", "n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes())}}}
-	})
-	answer("/token", func(r *http.Request) any {
-		_ = r.ParseForm()
-		p.form = r.PostForm
-		return map[string]any{"access_token": "x", "token_type": "Bearer", "expires_in": 60, "id_token": p.sign(t)}
-	})
-	answer("/info", func(*http.Request) any {
-		if p.info == nil {
-			return nil
-		}
-		return p.info
-	})
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h := p.broken[r.URL.Path]; h != nil {
-			h(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(p.Close)
-	return p
-}
-
-func (p *provider) sign(t *testing.T) string {
-	t.Helper()
-	payload, err := json.Marshal(p.claims)
-	if err != nil {
-		t.Error(err)
-	}
-	encode := base64.RawURLEncoding.EncodeToString
-	text := encode([]byte(`{"alg":"`+p.alg+`","kid":"1"}`)) + "." + encode(payload)
-	switch p.alg {
-	case "none":
-		return text + "."
-	case "HS256":
-		h := hmac.New(sha256.New, []byte(secret))
-		h.Write([]byte(text))
-		return text + "." + encode(h.Sum(nil))
-	}
-	sum := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, p.signer, crypto.SHA256, sum[:])
-	if err != nil {
-		t.Error(err)
-	}
-	return text + "." + encode(signature)
-}
-
 // TestFinish: only what the provider has signed for this service and this login lets anybody in,
 // and nobody loses the groups that a rule may deny something to.
 func TestFinish(t *testing.T) {
@@ -167,62 +66,66 @@ func TestFinish(t *testing.T) {
 		many[i] = fmt.Sprint("group ", i)
 	}
 	for what, tt := range map[string]struct {
-		change func(p *provider, back url.Values)
+		change func(p *signintest.Scripted, back url.Values)
 		want   string // "" = anna of the groups is let in
 		groups []string
 		more   bool // she may be in others
 	}{
-		"right":               {func(*provider, url.Values) {}, "", []string{"dev"}, false},
-		"another state":       {func(_ *provider, back url.Values) { back.Set("state", "x") }, refused, nil, false},
-		"no state":            {func(_ *provider, back url.Values) { back.Del("state") }, refused, nil, false},
-		"refused there":       {func(_ *provider, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
-		"another nonce":       {func(p *provider, _ url.Values) { p.claims["nonce"] = "x" }, refused, nil, false},
-		"no subject":          {func(p *provider, _ url.Values) { delete(p.claims, "sub") }, refused, nil, false},
-		"no nonce":            {func(p *provider, _ url.Values) { delete(p.claims, "nonce") }, refused, nil, false},
-		"another audience":    {func(p *provider, _ url.Values) { p.claims["aud"] = "other" }, refused, nil, false},
-		"another issuer":      {func(p *provider, _ url.Values) { p.claims["iss"] = "https://evil.example" }, refused, nil, false},
-		"expired":             {func(p *provider, _ url.Values) { p.claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
-		"another key":         {func(p *provider, _ url.Values) { p.signer = other }, refused, nil, false},
-		"a name with a colon": {func(p *provider, _ url.Values) { p.claims["preferred_username"] = "robot:ci" }, refused, nil, false},
-		"no name": {func(p *provider, _ url.Values) {
-			p.claims["preferred_username"] = ""
-			p.info = map[string]any{"sub": "1"}
+		"right":               {func(*signintest.Scripted, url.Values) {}, "", []string{"dev"}, false},
+		"another state":       {func(_ *signintest.Scripted, back url.Values) { back.Set("state", "x") }, refused, nil, false},
+		"no state":            {func(_ *signintest.Scripted, back url.Values) { back.Del("state") }, refused, nil, false},
+		"refused there":       {func(_ *signintest.Scripted, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
+		"another nonce":       {func(p *signintest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, refused, nil, false},
+		"no subject":          {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "sub") }, refused, nil, false},
+		"no nonce":            {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "nonce") }, refused, nil, false},
+		"another audience":    {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = "other" }, refused, nil, false},
+		"another issuer":      {func(p *signintest.Scripted, _ url.Values) { p.Claims["iss"] = "https://evil.example" }, refused, nil, false},
+		"expired":             {func(p *signintest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
+		"another key":         {func(p *signintest.Scripted, _ url.Values) { p.Signer = other }, refused, nil, false},
+		"a name with a colon": {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "robot:ci" }, refused, nil, false},
+		"no name": {func(p *signintest.Scripted, _ url.Values) {
+			p.Claims["preferred_username"] = ""
+			p.Info = map[string]any{"sub": "1"}
 		}, refused, nil, false},
-		"groups elsewhere": {func(p *provider, _ url.Values) {
-			delete(p.claims, "groups")
-			p.info = map[string]any{"sub": "1", "groups": []string{"ops"}, "preferred_username": "root"}
+		"groups elsewhere": {func(p *signintest.Scripted, _ url.Values) {
+			delete(p.Claims, "groups")
+			p.Info = map[string]any{"sub": "1", "groups": []string{"ops"}, "preferred_username": "root"}
 		}, "", []string{"ops"}, false},
-		"groups of another": {func(p *provider, _ url.Values) {
-			delete(p.claims, "groups")
-			p.info = map[string]any{"sub": "2", "groups": []string{"ops"}}
+		"groups of another": {func(p *signintest.Scripted, _ url.Values) {
+			delete(p.Claims, "groups")
+			p.Info = map[string]any{"sub": "2", "groups": []string{"ops"}}
 		}, refused, nil, false},
-		"no groups in reach": {func(p *provider, _ url.Values) { delete(p.claims, "groups") }, unavailable, nil, false},
-		"no groups anywhere": {func(p *provider, _ url.Values) {
-			delete(p.claims, "groups")
-			p.info = map[string]any{"sub": "1"}
+		"no groups in reach": {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "groups") }, unavailable, nil, false},
+		"no groups anywhere": {func(p *signintest.Scripted, _ url.Values) {
+			delete(p.Claims, "groups")
+			p.Info = map[string]any{"sub": "1"}
 		}, "", nil, true},
-		"an empty list":          {func(p *provider, _ url.Values) { p.claims["groups"] = []string{} }, "", nil, false},
-		"one group":              {func(p *provider, _ url.Values) { p.claims["groups"] = "dev" }, "", []string{"dev"}, false},
-		"1,000 groups":           {func(p *provider, _ url.Values) { p.claims["groups"] = many[:1000] }, "", many[:1000], false},
-		"1,001 groups":           {func(p *provider, _ url.Values) { p.claims["groups"] = many }, "", many[:1000], true},
-		"groups of another type": {func(p *provider, _ url.Values) { p.claims["groups"] = map[string]any{"dev": true} }, "", nil, true},
-		"a group that is none":   {func(p *provider, _ url.Values) { p.claims["groups"] = []any{"dev", map[string]any{"name": "ops"}} }, "", []string{"dev"}, true},
-		"a group too long":       {func(p *provider, _ url.Values) { p.claims["groups"] = []string{"dev", strings.Repeat("x", 201)} }, "", []string{"dev"}, true},
-		"issued to another":      {func(p *provider, _ url.Values) { p.claims["azp"] = "other" }, refused, nil, false},
-		"issued to a number":     {func(p *provider, _ url.Values) { p.claims["azp"] = 1 }, refused, nil, false},
-		"issued to this one":     {func(p *provider, _ url.Values) { p.claims["azp"] = "registry" }, "", []string{"dev"}, false},
-		"for others, too": {func(p *provider, _ url.Values) {
-			p.claims["aud"], p.claims["azp"] = []string{"other", "registry"}, "registry"
+		"an empty list":          {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = []string{} }, "", nil, false},
+		"one group":              {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = "dev" }, "", []string{"dev"}, false},
+		"1,000 groups":           {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = many[:1000] }, "", many[:1000], false},
+		"1,001 groups":           {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = many }, "", many[:1000], true},
+		"groups of another type": {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = map[string]any{"dev": true} }, "", nil, true},
+		"a group that is none": {func(p *signintest.Scripted, _ url.Values) {
+			p.Claims["groups"] = []any{"dev", map[string]any{"name": "ops"}}
+		}, "", []string{"dev"}, true},
+		"a group too long": {func(p *signintest.Scripted, _ url.Values) {
+			p.Claims["groups"] = []string{"dev", strings.Repeat("x", 201)}
+		}, "", []string{"dev"}, true},
+		"issued to another":  {func(p *signintest.Scripted, _ url.Values) { p.Claims["azp"] = "other" }, refused, nil, false},
+		"issued to a number": {func(p *signintest.Scripted, _ url.Values) { p.Claims["azp"] = 1 }, refused, nil, false},
+		"issued to this one": {func(p *signintest.Scripted, _ url.Values) { p.Claims["azp"] = "registry" }, "", []string{"dev"}, false},
+		"for others, too": {func(p *signintest.Scripted, _ url.Values) {
+			p.Claims["aud"], p.Claims["azp"] = []string{"other", "registry"}, "registry"
 		}, "", []string{"dev"}, false},
-		"for others, issued to one": {func(p *provider, _ url.Values) {
-			p.claims["aud"], p.claims["azp"] = []string{"other", "registry"}, "other"
+		"for others, issued to one": {func(p *signintest.Scripted, _ url.Values) {
+			p.Claims["aud"], p.Claims["azp"] = []string{"other", "registry"}, "other"
 		}, refused, nil, false},
-		"for others, issued to nobody": {func(p *provider, _ url.Values) { p.claims["aud"] = []string{"registry", "other"} }, refused, nil, false},
-		"no signature":                 {func(p *provider, _ url.Values) { p.alg = "none" }, refused, nil, false},
-		"signed with the secret":       {func(p *provider, _ url.Values) { p.alg = "HS256" }, refused, nil, false},
+		"for others, issued to nobody": {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = []string{"registry", "other"} }, refused, nil, false},
+		"no signature":                 {func(p *signintest.Scripted, _ url.Values) { p.Alg = "none" }, refused, nil, false},
+		"signed with the secret":       {func(p *signintest.Scripted, _ url.Values) { p.Alg = "HS256" }, refused, nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p := newProvider(t)
+			p := signintest.NewScripted(t)
 			o := open(p.URL)
 			to, cookie := begin(t, o, callback)
 			if to.Get("code_challenge_method") != "S256" || to.Get("redirect_uri") != callback {
@@ -231,17 +134,12 @@ func TestFinish(t *testing.T) {
 			if !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/ui/login/" {
 				t.Errorf("the cookie is %v", cookie)
 			}
-			p.claims = map[string]any{
-				"iss": p.URL, "aud": "registry", "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(),
-				"nonce": to.Get("nonce"), "preferred_username": "anna", "groups": []string{"dev"},
-			}
-			back := url.Values{"code": {"c"}, "state": {to.Get("state")}}
-			tt.change(p, back)
-			who, next, err := finish(o, callback, cookie, back)
+			p.Change = tt.change
+			who, next, err := finish(o, callback, cookie, p.Authorize(to))
 			if tt.want == "" {
-				challenge := oauth2.S256ChallengeFromVerifier(p.form.Get("code_verifier"))
+				challenge := oauth2.S256ChallengeFromVerifier(p.Form.Get("code_verifier"))
 				if err != nil || who.Name != "anna" || !slices.Equal(who.Groups, tt.groups) || who.MoreGroups != tt.more || challenge != to.Get("code_challenge") || next != "/ui/x?y=z&a=b c" {
-					t.Errorf("got %+v, %q, %v by %v", who, next, err, p.form)
+					t.Errorf("got %+v, %q, %v by %v", who, next, err, p.Form)
 				}
 				return
 			}
@@ -255,7 +153,7 @@ func TestFinish(t *testing.T) {
 // A browser whose cookie is missing, empty or that of another login gets nowhere, even with the state of its own choice.
 func TestFinish_Cookie(t *testing.T) {
 	const callback = "http://registry.example.org/ui/login/callback"
-	p := newProvider(t)
+	p := signintest.NewScripted(t)
 	o := open(p.URL)
 	to, cookie := begin(t, o, callback)
 	_, other := begin(t, o, callback)
@@ -273,8 +171,8 @@ func TestFinish_Cookie(t *testing.T) {
 		"not readable":    {&http.Cookie{Name: "login", Value: "x.%zz"}, attempt{secret: "x"}.state()},
 	} {
 		_, _, err := finish(o, callback, tt.cookie, url.Values{"code": {"c"}, "state": {tt.state}})
-		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || p.form != nil {
-			t.Errorf("%s: %v, and the provider got %v", what, err, p.form)
+		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || p.Form != nil {
+			t.Errorf("%s: %v, and the provider got %v", what, err, p.Form)
 		}
 	}
 }
@@ -349,17 +247,15 @@ func TestFinish_Hostile(t *testing.T) {
 			},
 		} {
 			t.Run(path+" "+what, func(t *testing.T) {
-				p := newProvider(t)
-				p.broken = map[string]http.HandlerFunc{path: answer}
+				p := signintest.NewScripted(t)
+				p.Broken = map[string]http.HandlerFunc{path: answer}
 				o := open(p.URL)
 				to, cookie := begin(t, o, p.URL+"/")
 				if to == nil { // the configuration was refused
 					return
 				}
-				p.claims = map[string]any{
-					"iss": p.URL, "aud": "registry", "sub": "1", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(), "nonce": to.Get("nonce"),
-				}
-				_, _, err := finish(o, p.URL+"/", cookie, url.Values{"code": {"c"}, "state": {to.Get("state")}})
+				p.Change = func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "groups") } // they are asked for at /info
+				_, _, err := finish(o, p.URL+"/", cookie, p.Authorize(to))
 				refused := (*RefusedError)(nil)
 				if !errors.Is(err, ErrUnavailable) && !errors.As(err, &refused) {
 					t.Errorf("got %v", err)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"strings"
 	"time"
 
@@ -42,23 +41,12 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 
 func (o *OIDC) validate(p *config.Problems, rules bool) {
 	const key = "auth.oidc."
-	if !httpsURL(o.Issuer) {
-		p.Addf(key+"issuer", "must be an https URL such as https://id.example.org/realms/main")
-	}
+	p.Issuer(key+"issuer", o.Issuer, "https://id.example.org/realms/main")
 	required(p, key+"clientid", o.ClientID)
 	required(p, key+"nameclaim", o.NameClaim)
 	if !rules {
 		p.Addf("auth.oidc", "needs an access section: without rules, everybody whom the provider knows could do everything")
 	}
-}
-
-// httpsURL reports whether text is the URL of an issuer: https, or http on this machine.
-func httpsURL(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return false
-	}
-	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127."))
 }
 
 func (t *TokenAuth) validate(p *config.Problems) {
@@ -103,9 +91,7 @@ func (s *TokenService) validate(p *config.Problems) {
 func (w *Workload) validate(p *config.Problems, at string) {
 	required(p, at+".name", w.Name)
 	required(p, at+".audience", w.Audience)
-	if !httpsURL(w.Issuer) {
-		p.Addf(at+".issuer", "must be an https URL such as https://token.actions.githubusercontent.com")
-	}
+	p.Issuer(at+".issuer", w.Issuer, "https://token.actions.githubusercontent.com")
 	if len(w.Claims) == 0 {
 		p.Addf(at+".claims", "is required: without a claim every pipeline of the issuer could log in")
 	}

@@ -1,4 +1,4 @@
-// Package signintest starts a real OpenID Connect provider for tests.
+// Package signintest has OpenID Connect providers for tests: a real one, and one that errs on demand.
 package signintest
 
 import (
