@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -70,6 +71,12 @@ func (b *Browser) Window(width, height int64, scheme string) {
 func (b *Browser) WithoutScript() {
 	b.Helper()
 	In(b, Call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+}
+
+// Forget removes all cookies.
+func (b *Browser) Forget() {
+	b.Helper()
+	In(b, Call(network.ClearBrowserCookies, cdp.Empty{}))
 }
 
 // Get loads a page.

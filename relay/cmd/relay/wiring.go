@@ -30,6 +30,7 @@ import (
 	"slipway/shared/health"
 	"slipway/shared/logging"
 	"slipway/shared/measure"
+	"slipway/shared/signin"
 )
 
 // parts are the relay's components, assembled but not running.
@@ -136,6 +137,20 @@ func adminOf(cfg *config.Config) account.Admin {
 	return account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID}
 }
 
+// signIn returns nil without an identity provider. It doesn't reach the provider, which may be down.
+func signIn(o *config.OIDC) *web.SignIn {
+	if o == nil {
+		return nil
+	}
+	return &web.SignIn{
+		Name: o.Name, Issuer: o.Issuer, ServerName: o.ServerName, Create: o.Create,
+		Provider: signin.New(signin.Options{
+			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), Scopes: o.Scopes, NameClaim: o.NameClaim, Cookie: "relay_login",
+			ValidName: func(name string) bool { _, ok := account.MatrixIDOf(name, o.ServerName); return ok },
+		}),
+	}
+}
+
 func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry, stopped string) (*api.API, error) {
 	proxies, err := config.Networks(cfg.HTTP.TrustedProxies)
 	if err != nil {
@@ -143,7 +158,7 @@ func newAPI(ctx context.Context, cfg *config.Config, p *parts, log *zap.Logger, 
 	}
 	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID, Encryption: p.bot.Encryption, NewRooms: p.bot.NewRooms, Stopped: stopped}
 	pages, err := web.New(web.Options{
-		Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
+		SignIn: signIn(cfg.Auth.OIDC), Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
 		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies, Retention: cfg.History.Retention, Mail: web.Mail{ListenAddress: cfg.SMTP.ListenAddress, Domain: cfg.SMTP.Domain},
 	})
 	if err != nil {

@@ -127,7 +127,7 @@ func (im *importer) user(u store.PushBitsUser) error {
 func (im *importer) complete(row *store.User, u store.PushBitsUser) (remark string) {
 	row.PasswordHash, remark = u.PasswordHash, "with the password"
 	if !usable(u.PasswordHash) {
-		row.PasswordHash, remark = im.s.passwords.Unusable(), "without a password: its hash cannot be used, set a new one"
+		row.PasswordHash, remark = "", "without a password: its hash cannot be used, set a new one"
 	}
 	if err := im.s.setUser(context.Background(), row, UserInput{MatrixID: &u.MatrixID}); err != nil {
 		remark += fmt.Sprintf(", and without the Matrix ID %q, which is not valid", u.MatrixID)

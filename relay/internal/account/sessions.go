@@ -34,7 +34,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	}
 	u, there := s.cache.userNamed(name)
 	hash := s.nobody
-	if there {
+	if there && u.PasswordHash != "" {
 		hash = u.PasswordHash
 	}
 	if len(given) > maxPassword {
@@ -104,10 +104,14 @@ func (s *Accounts) Login(ctx context.Context, name, password, address string) (S
 	if err != nil {
 		return Session{}, err
 	}
+	return s.beginSession(ctx, v.UserID)
+}
+
+func (s *Accounts) beginSession(ctx context.Context, user int64) (Session, error) {
 	now := time.Now()
-	out := Session{Token: rand.Text() + rand.Text(), UserID: v.UserID, CSRF: rand.Text(), Expires: now.Add(SessionFor)}
-	err = s.store.CreateSession(ctx, store.Session{
-		TokenHash: sessionHash(out.Token), UserID: v.UserID, CSRF: out.CSRF, CreatedAt: now.UnixMilli(), ExpiresAt: out.Expires.UnixMilli(),
+	out := Session{Token: rand.Text() + rand.Text(), UserID: user, CSRF: rand.Text(), Expires: now.Add(SessionFor)}
+	err := s.store.CreateSession(ctx, store.Session{
+		TokenHash: sessionHash(out.Token), UserID: user, CSRF: out.CSRF, CreatedAt: now.UnixMilli(), ExpiresAt: out.Expires.UnixMilli(),
 	})
 	return out, refusal.Unwritable(err)
 }

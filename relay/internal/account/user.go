@@ -8,6 +8,8 @@ type User struct {
 	Name      string
 	MatrixID  string
 	Admin     bool
+	Linked    bool // to a person of the identity provider
+	Password  bool // has one
 	CreatedAt time.Time
 }
 
@@ -21,7 +23,7 @@ type UserInput struct {
 
 // Session is a login to the web interface. Only the hash of its token is stored.
 type Session struct {
-	Token   string // set by Login only
+	Token   string // set when the session begins
 	UserID  int64
 	CSRF    string
 	Expires time.Time

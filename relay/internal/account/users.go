@@ -51,7 +51,7 @@ func (s *Accounts) userFor(v Principal, id int64) (store.User, error) {
 }
 
 func showUser(r store.User) User {
-	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: post.Time(r.CreatedAt)}
+	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, Linked: r.Subject != "", Password: r.PasswordHash != "", CreatedAt: post.Time(r.CreatedAt)}
 }
 
 // CreateUser creates a user, for administrators. Name and password are required.
@@ -82,7 +82,8 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 }
 
 // UpdateUser changes a user. Users may change their own password and remove their own Matrix ID. The last administrator
-// stays one. A new password ends the user's sessions.
+// stays one. A new password ends the user's sessions. Another Matrix ID ends the link to a person of the identity provider,
+// and then the sessions.
 func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in UserInput) (User, error) {
 	row, err := s.userFor(v, id)
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash st
 	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.cache.admins() < 2 {
 		return User{}, refusal.Conflict("is_admin", "This is the last administrator: make another user one first.")
 	}
-	before := row.Name
+	before, subject := row.Name, row.Subject
 	if err := s.setUser(ctx, &row, UserInput{Name: in.Name, MatrixID: in.MatrixID, Admin: in.Admin}); err != nil {
 		return User{}, err
 	}
@@ -137,7 +138,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash st
 		return User{}, errNameTaken
 	}
 	err := s.update(ctx, func(tx *store.Tx) error {
-		if err := tx.SaveUser(&row); err != nil || in.Password == nil {
+		if err := tx.SaveUser(&row); err != nil || in.Password == nil && row.Subject == subject {
 			return err
 		}
 		return tx.EndSessions(id)
@@ -207,7 +208,7 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		if *in.MatrixID != "" && !isMatrixID(*in.MatrixID) {
 			return refusal.Invalid("matrix_id", "A Matrix ID looks like @name:server.")
 		}
-		row.MatrixID = *in.MatrixID
+		setMatrixID(row, *in.MatrixID)
 	}
 	if in.Admin != nil {
 		row.IsAdmin = *in.Admin
@@ -223,6 +224,13 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 		row.PasswordHash = hash
 	}
 	return nil
+}
+
+// setMatrixID sets a user's Matrix ID. Another one ends the link to a person, which the former one has proven.
+func setMatrixID(row *store.User, id string) {
+	if id != row.MatrixID {
+		row.MatrixID, row.Subject = id, ""
+	}
 }
 
 // admins counts the administrators.
@@ -270,7 +278,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context, want Admin) error {
 		row = store.User{Name: want.Name, CreatedAt: time.Now().UnixMilli()}
 	}
 	same := false
-	if there {
+	if there && row.PasswordHash != "" {
 		var err error
 		if same, err = s.passwords.Verify(ctx, caller{Proven: true}, want.Password, row.PasswordHash); err != nil {
 			return err
@@ -279,7 +287,9 @@ func (s *Accounts) ensureAdmin(ctx context.Context, want Admin) error {
 	if same && row.IsAdmin && row.MatrixID == want.MatrixID {
 		return nil
 	}
-	row.MatrixID, row.IsAdmin = want.MatrixID, true
+	subject := row.Subject
+	setMatrixID(&row, want.MatrixID)
+	row.IsAdmin = true
 	if !same {
 		hash, err := s.passwords.Hash(ctx, want.Password)
 		if err != nil {
@@ -288,7 +298,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context, want Admin) error {
 		row.PasswordHash = hash
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		if there && !same {
+		if there && (!same || row.Subject != subject) {
 			if err := tx.EndSessions(row.ID); err != nil {
 				return err
 			}

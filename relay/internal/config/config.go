@@ -22,6 +22,7 @@ type Config struct {
 	Database   Database   `key:"database"`
 	Matrix     Matrix     `key:"matrix" doc:"The bot's account."`
 	Admin      Admin      `key:"admin" doc:"The first administrator, created or updated at each start."`
+	Auth       Auth       `key:"auth"`
 	Security   Security   `key:"security"`
 	Hook       Hook       `key:"hook"`
 	SMTP       SMTP       `key:"smtp" doc:"Mails become messages."`
@@ -107,6 +108,23 @@ type Admin struct {
 	Name     string        `key:"name" doc:"Login name."`
 	Password config.Secret `key:"password" doc:"Also ADMIN_PASSWORD. Required, at least 8 characters."`
 	MatrixID string        `key:"matrixid" doc:"The administrator's Matrix ID. Required."`
+}
+
+// Auth is about logins to the web interface, besides the users' passwords.
+type Auth struct {
+	OIDC *OIDC `key:"oidc"`
+}
+
+// OIDC logs people in at an OpenID Connect provider.
+type OIDC struct {
+	Name         string        `key:"name" doc:"Name of the provider on the login page."`
+	Issuer       string        `key:"issuer" doc:"URL of the provider, such as https://id.example.org/realms/main. Required."`
+	ClientID     string        `key:"clientid" doc:"ID of the relay at the provider. Required."`
+	ClientSecret config.Secret `key:"clientsecret" doc:"Secret of the relay at the provider; none for a public client."`
+	Scopes       []string      `key:"scopes" doc:"Scopes asked for beside openid."`
+	NameClaim    string        `key:"nameclaim" doc:"Claim that is NAME in @NAME:servername, or the whole Matrix ID. People must not be able to choose it freely."`
+	ServerName   string        `key:"servername" doc:"Server of the Matrix IDs, such as example.org. Default: nameclaim holds the whole Matrix ID."`
+	Create       bool          `key:"create" doc:"Create a user for a person whose Matrix ID no user has."`
 }
 
 // Security is about tokens.

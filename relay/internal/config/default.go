@@ -15,6 +15,7 @@ func Default() Config {
 		Database:   Database{Dialect: "sqlite", Connection: defaultFile, Port: 5432, Name: "relay", User: "relay", TLS: "prefer"},
 		Matrix:     Matrix{Timeout: time.Minute, EncryptNew: true, Invites: Invites{Servers: []string{}}},
 		Admin:      Admin{Name: "admin"},
+		Auth:       Auth{OIDC: &OIDC{Name: "single sign-on", Scopes: []string{"profile"}, NameClaim: "preferred_username"}},
 		Security:   Security{CheckToken: true},
 		SMTP:       SMTP{Domain: "localhost"},
 		Formatting: Formatting{ColoredTitle: true, PriorityWords: true, MaxEvents: 8},

@@ -131,6 +131,13 @@ func TestRefused(t *testing.T) {
 		{"http: {acme: {hosts: [a.example.org], directoryurl: 'http://a.example.org'}}", []string{"http.acme.directoryurl", "https://"}},
 		{"http: {acme: {hosts: [a.example.org]}, certfile: x, keyfile: y}", []string{"http.acme: is in place of http.certfile"}},
 		{"http: {trustedproxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
+		{"auth: {oidc: {}}", []string{"auth.oidc.issuer: must be an https URL", "auth.oidc.clientid: is missing"}},
+		{"auth: {oidc: {issuer: 'http://id.example.org', clientid: relay}}", []string{"auth.oidc.issuer: must be an https URL"}},
+		{"auth: {oidc: {issuer: 'https://u:x1y2@id.example.org', clientid: relay}}", []string{"auth.oidc.issuer: must be an https URL"}},
+		{"auth: {oidc: {issuer: 'https://id.example.org', clientid: relay, nameclaim: '', servername: 'https://example.org'}}", []string{"auth.oidc.nameclaim", "auth.oidc.servername"}},
+		{"auth: {oidc: {issuer: 'https://id.example.org', clientid: relay, servername: '@a:b'}}", []string{"auth.oidc.servername"}},
+		{"auth: {oidc: {issuer: 'https://id.example.org/realms/main', clientid: relay, clientsecret: x1y2, servername: 'example.org:8448', create: true}}", nil},
+		{"auth: {oidc: {issuer: 'http://127.0.0.1:3000', clientid: relay}}", nil},
 		{"alertmanager: {annotationtitle: x}", []string{"alertmanager"}},
 		{"hook: {registry: {secret: x}}", []string{"hook.registry.secret", "too short: 1 ", "at least 16", "openssl rand"}},
 		{"hook: {registry: {secret: '                    '}}", []string{"hook.registry.secret", "too short: 0 "}},
@@ -224,7 +231,7 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 	values := map[string]string{"boolean": "false", "duration": "7s", "integer": "7", "size": "7KiB", "list of string": "[127.0.0.7]"}
 	special := map[string]string{
 		"database.dialect": "sqlite3", "database.tls": "require", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.acme.hosts": "[relay.example.org]", "http.acme.directoryurl": "https://acme.example", "http.listenaddress": "127.0.0.1:7",
-		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8", "smtp.listenaddress": "127.0.0.1:9",
+		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "auth.oidc.issuer": "https://id.example", "auth.oidc.servername": "example.org", "metrics.listenaddress": "127.0.0.1:8", "smtp.listenaddress": "127.0.0.1:9",
 		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more", "admin.password": "8 or more", "matrix.pickle_key": "thirty-two characters, or a few more",
 	}
 	target := Default()
@@ -246,6 +253,9 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 		}
 		if strings.HasPrefix(leaf.Path, "http.acme.") {
 			environ = append(environ, "RELAY_HTTP_ACME_HOSTS=[relay.example.org]")
+		}
+		if strings.HasPrefix(leaf.Path, "auth.oidc.") {
+			environ = append([]string{"RELAY_AUTH_OIDC_ISSUER=https://i.example", "RELAY_AUTH_OIDC_CLIENTID=i"}, environ...)
 		}
 		_, report, err := load(config.Options{Environ: environ})
 		if err != nil {

@@ -19,6 +19,9 @@ func (c *Config) Validate(p *config.Problems) {
 	c.Database.validate(p)
 	c.Matrix.validate(p)
 	c.Admin.validate(p)
+	if c.Auth.OIDC != nil {
+		c.Auth.OIDC.validate(p)
+	}
 	c.Hook.validate(p)
 	c.SMTP.validate(p, c.HTTP.TLS())
 	if n := c.Formatting.MaxEvents; n < 1 || n > 50 {
@@ -174,6 +177,20 @@ const minSecret = 16
 
 // minPickleKey is how many random characters make a key that nobody guesses.
 const minPickleKey = 32
+
+func (o *OIDC) validate(p *config.Problems) {
+	const key = "auth.oidc."
+	p.Issuer(key+"issuer", o.Issuer, "https://id.example.org/realms/main")
+	if o.ClientID == "" {
+		p.Addf(key+"clientid", "is missing; it is the relay's client ID at the provider")
+	}
+	if o.NameClaim == "" {
+		p.Addf(key+"nameclaim", "is empty; it is a claim such as preferred_username")
+	}
+	if o.ServerName != "" && (!isMatrixID("@name:"+o.ServerName) || strings.ContainsAny(o.ServerName, "@#")) {
+		p.Addf(key+"servername", "%q is not the name of a homeserver such as example.org", o.ServerName)
+	}
+}
 
 func (h *Hook) validate(p *config.Problems) {
 	s := h.Registry.Secret

@@ -6,8 +6,9 @@ package store
 type User struct {
 	ID           int64
 	Name         string
-	PasswordHash string
+	PasswordHash string // "" for none
 	MatrixID     string
+	Subject      string // of the person at the identity provider, after the issuer and a space; "" for none
 	IsAdmin      bool
 	CreatedAt    int64 `gorm:"autoCreateTime:false"`
 }

@@ -20,7 +20,7 @@ func (tx *Tx) SaveUser(u *User) error {
 	if u.ID == 0 {
 		return tx.accounts().Create(u).Error
 	}
-	return tx.accounts().Model(&User{}).Where("id = ?", u.ID).Select("name", "password_hash", "matrix_id", "is_admin").Updates(u).Error
+	return tx.accounts().Model(&User{}).Where("id = ?", u.ID).Select("name", "password_hash", "matrix_id", "subject", "is_admin").Updates(u).Error
 }
 
 // EndSessions ends all sessions of a user.

@@ -79,8 +79,17 @@ func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
 
 type loginPage struct {
 	frame
-	User string
-	Next string
+	User     string
+	Next     string
+	Provider string // the name of the identity provider; "" for none
+}
+
+func (web *Web) loginPage(user, next string) loginPage {
+	p := loginPage{frame: web.frame(nil, "", "Log in"), User: user, Next: next}
+	if web.o.SignIn != nil {
+		p.Provider = web.o.SignIn.Name
+	}
+	return p
 }
 
 func (web *Web) getLogin(w http.ResponseWriter, r *http.Request) error {
@@ -88,7 +97,7 @@ func (web *Web) getLogin(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 		return nil
 	}
-	p := loginPage{frame: web.frame(nil, "", "Log in"), Next: r.URL.Query().Get("next")}
+	p := web.loginPage("", r.URL.Query().Get("next"))
 	p.Notice = notices[r.URL.Query().Get("done")]
 	return web.show(w, http.StatusOK, "login", p)
 }
@@ -100,7 +109,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
 	session, err := web.service.Login(r.Context(), name, password, request.Address(r, web.o.TrustedProxies))
 	if err != nil {
-		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostForm.Get("next")}
+		p := web.loginPage(name, r.PostForm.Get("next"))
 		status, fault := p.fail(w, err)
 		if fault != nil {
 			return fault

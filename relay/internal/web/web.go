@@ -30,6 +30,7 @@ type Options struct {
 	PublicURL      string        // where senders reach the relay; "" takes it from the request
 	Retention      time.Duration // how long final messages are kept; 0 means forever
 	Mail           Mail
+	SignIn         *SignIn        // nil for logins with a password only
 	AdminName      string         // of the configuration
 	TrustedProxies []netip.Prefix // their X-Forwarded-… headers are believed
 }
@@ -95,6 +96,10 @@ func (web *Web) router() http.Handler {
 	open(get, "/help/{file:.*}", web.getHelp)
 	open(get, "/login", web.getLogin)
 	open(post, "/login", web.postLogin)
+	if web.o.SignIn != nil {
+		open(get, "/login/provider", web.getProvider)
+		open(get, "/login/callback", web.getCallback)
+	}
 	closed(post, "/logout", web.postLogout)
 	closed(get, "/", web.getDashboard)
 

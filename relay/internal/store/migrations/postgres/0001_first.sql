@@ -14,6 +14,7 @@ CREATE TABLE users (
     name          TEXT    NOT NULL,
     password_hash TEXT    NOT NULL,
     matrix_id     TEXT    NOT NULL DEFAULT '',
+    subject       TEXT    NOT NULL DEFAULT '',
     is_admin      BOOLEAN NOT NULL DEFAULT false,
     created_at    BIGINT  NOT NULL,
     rooms_until   BIGINT  NOT NULL DEFAULT 0

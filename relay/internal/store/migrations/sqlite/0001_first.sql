@@ -14,6 +14,7 @@ CREATE TABLE users (
     name          TEXT    NOT NULL COLLATE NOCASE,
     password_hash TEXT    NOT NULL,
     matrix_id     TEXT    NOT NULL DEFAULT '',
+    subject       TEXT    NOT NULL DEFAULT '', -- the person at the identity provider: issuer, space, sub
     is_admin      INTEGER NOT NULL DEFAULT 0,
     created_at    INTEGER NOT NULL,
     rooms_until   INTEGER NOT NULL DEFAULT 0 -- by when the rooms that were made for the user are within the limit
