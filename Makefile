@@ -104,15 +104,16 @@ lint-all:
 	@actionlint
 	@tools/prose
 
-docs: ## docs/configuration, docs/reference and the charts' schemas, from what settings and commands say of themselves
+docs: ## docs/configuration, docs/reference and the charts' schemas, from what settings, commands and HTTP APIs say of themselves
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; \
 	  go run ./$$s/cmd/$$s manual >docs/reference/$$s-commands.md.new && mv docs/reference/$$s-commands.md.new docs/reference/$$s-commands.md; \
+  go run ./tools/apireference $$s/api/openapi.yml >docs/reference/$$s-api.md.new && mv docs/reference/$$s-api.md.new docs/reference/$$s-api.md; \
 	  go run ./$$s/cmd/$$s config schema | go run ./tools/valuesschema deploy/charts/$$s/values.schema.json; done
 
 site: ## dist/site: the documentation as web pages, for any server of files, with a search in the browser
 	@tools/install zensical
 	@rm -rf dist/pages dist/site && mkdir -p dist/pages
-	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml relay/api/openapi.yml docker-compose.yml | grep -zvE '/reference.md$$|^docs/(docs.go|go.mod)$$' | xargs -0 cp --parents -t dist/pages
+	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml docker-compose.yml | grep -zvE '/reference.md$$|^docs/(docs.go|go.mod)$$' | xargs -0 cp --parents -t dist/pages
 	@cp tools/site.yml dist/ && .tools/bin/zensical build --config-file dist/site.yml
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark

@@ -67,7 +67,7 @@ func (p *Page) read(root ast.Node, source []byte) {
 	}
 }
 
-// ownAnchor is what references have before the description of each setting.
+// ownAnchor matches the anchor that references have before the description of each setting.
 var ownAnchor = regexp.MustCompile(`^<a id="([^"]+)">$`)
 
 // readBlock adds the text of a block to the entry of the heading above it. An item that begins with an anchor is an entry of its own.
