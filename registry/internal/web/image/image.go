@@ -76,10 +76,7 @@ func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *reg
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Kind: "image", Size: m.Size}
-	if parsed.Config != nil && !IsConfig(parsed.Config.MediaType) {
-		s.Kind = clip(kindIn(parsed.ArtifactType, parsed.Annotations))
-	}
+	s := &Summary{Kind: clip(kindOfManifest(parsed)), Size: m.Size}
 	for _, d := range Contents(parsed) {
 		s.Size += d.Size
 	}

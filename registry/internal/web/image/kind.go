@@ -6,19 +6,24 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-const signature = "signature"
+const (
+	signature   = "signature"
+	attestation = "attestation"
+	sbom        = "SBOM"
+)
 
 // kinds are the words for types of artifacts and contents, by what the type contains.
 var kinds = []struct{ part, word string }{
 	{"cosign.artifact.sig", signature},
 	{"cosign.simplesigning", signature},
+	{"cosign.artifact.sbom", sbom},
 	{"notary.signature", signature},
 	{"sigstore.bundle", signature},
-	{"in-toto", "attestation"},
-	{"dsse", "attestation"},
-	{"spdx", "SBOM"},
-	{"cyclonedx", "SBOM"},
-	{"syft", "SBOM"},
+	{"in-toto", attestation},
+	{"dsse", attestation},
+	{"spdx", sbom},
+	{"cyclonedx", sbom},
+	{"syft", sbom},
 	{"sarif", "scan report"},
 	{"helm.config", "Helm chart"},
 	{"helm.chart", "Helm chart"},
@@ -42,7 +47,27 @@ func KindOfEntry(d *oci.Descriptor) string { return kindIn(d.ArtifactType, d.Ann
 func kindIn(artifactType string, annotations map[string]string) string {
 	kind, predicate := KindOf(artifactType), annotations[bundlePredicate]
 	if kind == signature && predicate != "" && predicate != signs {
-		return "attestation"
+		return attestation
+	}
+	return kind
+}
+
+// kindOfManifest is a word for what a manifest describes. What cosign attaches by tags has the configuration of an image, and layers
+// of types that no image has.
+func kindOfManifest(m *oci.Manifest) string {
+	if m.Config == nil {
+		return "image"
+	}
+	if !IsConfig(m.Config.MediaType) {
+		return kindIn(m.ArtifactType, m.Annotations)
+	}
+	kind := "image"
+	for i := range m.Layers {
+		of := KindOf(m.Layers[i].MediaType)
+		if i > 0 && of != kind || of != signature && of != attestation && of != sbom {
+			return "image"
+		}
+		kind = of
 	}
 	return kind
 }
