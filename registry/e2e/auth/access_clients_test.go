@@ -297,9 +297,11 @@ func openHelm(t *testing.T, s *site) *client {
 func openCosign(t *testing.T, s *site) *client {
 	dir, env := s.home(t)
 	do := func(args ...string) (string, error) { return harness.TryTool(t, env, "cosign", args...) }
-	key := filepath.Join(dir, "k")
-	if out, err := do("generate-key-pair", "--output-key-prefix", key); err != nil {
-		t.Fatalf("cosign generate-key-pair: %v\n%s", err, out)
+	key, services := filepath.Join(dir, "k"), filepath.Join(dir, "services.json")
+	for _, args := range [][]string{{"generate-key-pair", "--output-key-prefix", key}, {"signing-config", "create", "--out", services}} { // no public log
+		if out, err := do(args...); err != nil {
+			t.Fatalf("cosign %v: %v\n%s", args, err, out)
+		}
 	}
 	img := harness.NewImage(t, 318, 2, 10_000)
 	return &client{
@@ -314,7 +316,7 @@ func openCosign(t *testing.T, s *site) *client {
 				x = s.replicas[0]
 			}
 			img.Push(t, harness.AsAlice(x.Addr), name, "v1")
-			return do("sign", "--yes", "--key", key+".key", "--tlog-upload=false", repository+"@"+img.Manifest)
+			return do("sign", "--yes", "--key", key+".key", "--signing-config", services, repository+"@"+img.Manifest)
 		},
 		pull: func(repository string) (string, error) {
 			return do("verify", "--key", key+".pub", "--insecure-ignore-tlog", repository+"@"+img.Manifest)

@@ -10,13 +10,10 @@ import (
 	"slipway/registry/e2e/harness"
 )
 
-// cosign signs and attaches with a key pair, both the old way, by tags, and as
-// referrers, and finds again what it attached.
+// cosign signs, attests and attaches with a key pair in each of its formats, as bundles that are referrers, by tags and as older
+// referrers, finds it again, and the pages name what it is.
 func TestFull_Cosign(t *testing.T) {
 	addr := harness.StartRegistry(t, t.TempDir()).Addr
-	img := harness.NewIndex(t, harness.NewImage(t, 3, 2, 20_000), harness.NewImage(t, 4, 1, 20_000))
-	img.Push(t, addr, "signed/app", "v1")
-	ref := addr + "/signed/app@" + img.Manifest
 	dir := t.TempDir()
 	key, public := filepath.Join(dir, "k.key"), filepath.Join(dir, "k.pub")
 	try := func(args ...string) (string, error) {
@@ -30,43 +27,86 @@ func TestFull_Cosign(t *testing.T) {
 		}
 		return out
 	}
-	insecure := []string{"--allow-insecure-registry", "--allow-http-registry"}
-	with := func(args ...string) []string { return append(args, insecure...) }
-
 	cosign("generate-key-pair", "--output-key-prefix", filepath.Join(dir, "k"))
-	verify := with("verify", "--key", public, "--insecure-ignore-tlog", ref)
-	if out, err := try(verify...); err == nil {
+	predicate, sbom, services := filepath.Join(dir, "predicate.json"), filepath.Join(dir, "sbom.spdx.json"), filepath.Join(dir, "services.json")
+	harness.WriteFile(t, predicate, []byte(`{"builder":"here"}`))
+	harness.WriteFile(t, sbom, []byte(`{"spdxVersion":"SPDX-2.3"}`))
+	cosign("signing-config", "create", "--out", services) // no public log
+
+	insecure := []string{"--allow-insecure-registry", "--allow-http-registry"}
+	bundles := append([]string{"--signing-config", services}, insecure...)
+	older := append([]string{"--new-bundle-format=false", "--use-signing-config=false", "--tlog-upload=false"}, insecure...)
+	signs := func(format []string, args ...string) {
+		t.Helper()
+		cosign(slices.Concat(args[:1], []string{"--key", key, "--yes"}, format, args[1:])...)
+	}
+	verifies := func(args ...string) []string {
+		return slices.Concat(args[:1], []string{"--key", public, "--insecure-ignore-tlog"}, insecure, args[1:])
+	}
+	shows := func(path string, words ...string) {
+		t.Helper()
+		resp, body := harness.Fetch(t, "GET", "http://"+addr+"/ui/"+path, nil, nil)
+		for _, word := range words {
+			if !strings.Contains(string(body), word) {
+				t.Errorf("%s (%s) does not show %s", path, resp.Status, word)
+			}
+		}
+	}
+
+	// Bundles, the format of today.
+	img := harness.NewIndex(t, harness.NewImage(t, 3, 2, 20_000), harness.NewImage(t, 4, 1, 20_000))
+	img.Push(t, addr, "signed/app", "v1")
+	ref := addr + "/signed/app@" + img.Manifest
+	if out, err := try(verifies("verify", ref)...); err == nil {
 		t.Fatalf("cosign verifies what nobody signed: %s", out)
 	}
-	cosign(with("sign", "--key", key, "--tlog-upload=false", "--yes", "--recursive", ref)...)
-	cosign(verify...)
-	cosign(with("verify", "--key", public, "--insecure-ignore-tlog", addr+"/signed/app:v1")...)
+	signs(bundles, "sign", "--recursive", ref)
+	cosign(verifies("verify", ref)...)
+	cosign(verifies("verify", addr+"/signed/app:v1")...)
+	signs(bundles, "attest", "--type", "custom", "--predicate", predicate, ref)
+	cosign(verifies("verify-attestation", "--type", "custom", ref)...)
+	const bundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	if types := artifactTypes(t, addr, "signed/app", img.Manifest); !slices.Equal(types, []string{bundle, bundle}) {
+		t.Errorf("referrers have the types %q, want two bundles", types)
+	}
+	if tags := harness.ListTags(t, addr, "signed/app"); tags != "v1" {
+		t.Errorf("tags after signing = %q, want v1 only", tags)
+	}
+	if out := cosign(append(insecure, "tree", ref)...); !strings.Contains(out, "https://sigstore.dev/cosign/sign/v1") || !strings.Contains(out, "https://cosign.sigstore.dev/attestation/v1") {
+		t.Errorf("cosign tree: %s", out)
+	}
+	shows("repository/signed/app", ">signature<", ">attestation<")
+	shows("image/signed/app:v1", ">signature<", ">attestation<")
 
-	predicate := filepath.Join(dir, "predicate.json")
-	harness.WriteFile(t, predicate, []byte(`{"builder":"here"}`))
-	cosign(with("attest", "--key", key, "--tlog-upload=false", "--yes", "--type", "custom", "--predicate", predicate, ref)...)
-	cosign(with("verify-attestation", "--key", public, "--insecure-ignore-tlog", "--type", "custom", ref)...)
-	sbom := filepath.Join(dir, "sbom.spdx.json")
-	harness.WriteFile(t, sbom, []byte(`{"spdxVersion":"SPDX-2.3"}`))
-	cosign(with("attach", "sbom", "--sbom", sbom, "--type", "spdx", ref)...)
-	if tags := harness.ListTags(t, addr, "signed/app"); strings.Count(tags, ".sig") != 3 || !strings.Contains(tags, ".att") || !strings.Contains(tags, ".sbom") {
+	// Tags, which all earlier releases read.
+	img.Push(t, addr, "signed/older", "v1")
+	ref = addr + "/signed/older@" + img.Manifest
+	signs(older, "sign", "--recursive", ref)
+	cosign(verifies("verify", "--new-bundle-format=false", ref)...)
+	signs(older, "attest", "--type", "custom", "--predicate", predicate, ref)
+	cosign(verifies("verify-attestation", "--new-bundle-format=false", "--type", "custom", ref)...)
+	cosign(slices.Concat([]string{"attach", "sbom", "--sbom", sbom, "--type", "spdx"}, insecure, []string{ref})...)
+	tags := harness.ListTags(t, addr, "signed/older")
+	if strings.Count(tags, ".sig") != 3 || !strings.Contains(tags, ".att") || !strings.Contains(tags, ".sbom") {
 		t.Errorf("tags after signing = %s, want three .sig, .att and .sbom", tags)
 	}
+	shows("repository/signed/older", ">signature<", ">attestation<", ">SBOM<")
 
-	// As referrers: no tag, found by the subject.
+	// Referrers without bundles.
 	other := harness.NewImage(t, 5, 1, 20_000)
 	other.Push(t, addr, "signed/new", "v1")
 	ref = addr + "/signed/new@" + other.Manifest
-	cosign(with("sign", "--key", key, "--tlog-upload=false", "--yes", "--registry-referrers-mode=oci-1-1", ref)...)
-	cosign(with("verify", "--key", public, "--insecure-ignore-tlog", "--experimental-oci11", ref)...)
-	cosign(with("attach", "sbom", "--sbom", sbom, "--type", "spdx", "--registry-referrers-mode=oci-1-1", ref)...)
+	signs(older, "sign", "--registry-referrers-mode=oci-1-1", ref)
+	cosign(verifies("verify", "--new-bundle-format=false", "--experimental-oci11", ref)...)
+	cosign(slices.Concat([]string{"attach", "sbom", "--sbom", sbom, "--type", "spdx", "--registry-referrers-mode=oci-1-1"}, insecure, []string{ref})...)
 	if types := artifactTypes(t, addr, "signed/new", other.Manifest); len(types) != 2 {
 		t.Errorf("referrers have the types %q, want a signature and a bill of materials", types)
 	}
 	if tags := harness.ListTags(t, addr, "signed/new"); tags != "v1" {
 		t.Errorf("tags after attaching by referrers = %q, want v1 only", tags)
 	}
-	cosign(with("tree", "--experimental-oci11", ref)...)
+	cosign(slices.Concat([]string{"tree", "--experimental-oci11"}, insecure, []string{ref})...)
+	shows("repository/signed/new", ">signature<", ">SBOM<")
 }
 
 // artifactTypes are the types of what refers to a manifest, sorted.
