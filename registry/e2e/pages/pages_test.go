@@ -98,6 +98,25 @@ func team(t *testing.T, storage string) {
 	b.Sees("1.1")
 	b.Get("/ui/tokens")
 	b.Sees("Nobody has a token.")
+	b.Get("/ui/users")
+	b.Fill("#name", "erin")
+	b.Click("form.form button.primary")
+	b.Sees("Copy the password now")
+	password := strings.TrimSpace(browsertest.In(b.Browser, chromedp.Text("#user-secret")))
+	login := func() bool {
+		resp, _ := harness.Fetch(t, http.MethodGet, "http://"+x.Addr+"/v2/", harness.BasicAuth("erin", password), nil)
+		return resp.StatusCode == http.StatusOK
+	}
+	if !login() {
+		t.Error("a new user can't log in")
+	}
+	b.Click("form[action$='erin/disable'] button")
+	b.Sees("Disable erin?")
+	b.Click("main button.bad")
+	b.Sees("Changed.")
+	if login() {
+		t.Error("a disabled user logs in")
+	}
 	b.Get("/ui/robots")
 	b.Fill("#name", "ci")
 	b.Fill("#repositories", "web/**")
@@ -190,7 +209,7 @@ func TestForEverybody(t *testing.T) {
 	pages := []string{
 		"/ui/", "/ui/?q=nothing", "/ui/?in=web/", "/ui/repository/web/app", "/ui/repository/web/app?sort=size", "/ui/image/web/app:1.0", "/ui/image/web/app:evil", "/ui/image/web/app:sbom",
 		"/ui/compare/web/app?a=1.0&b=1.1", "/ui/compare/web/app?a=1.0&b=evil", "/ui/history/web/app:1.0", "/ui/delete/web/app:1.0", "/ui/delete/web/app", "/ui/untagged/web/app", "/ui/trash", "/ui/trash/public/base",
-		"/ui/access", "/ui/access?repository=web/app", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/maintenance", "/ui/retention", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
+		"/ui/access", "/ui/access?repository=web/app", "/ui/users", "/ui/robots", "/ui/tokens", "/ui/account", "/ui/usage", "/ui/state", "/ui/maintenance", "/ui/retention", "/ui/audit", "/ui/audit?q=nothing", "/ui/nothing",
 		"/ui/help/", "/ui/help/registry/team.md", "/ui/help/configuration/registry.md", "/ui/help/?q=garbage+collection",
 	}
 	for _, width := range []int64{1280, 390} {
