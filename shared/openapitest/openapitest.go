@@ -164,7 +164,7 @@ func (d *Document) CheckFields(t testing.TB, s *Schema, kind reflect.Type, at st
 	for _, f := range reflect.VisibleFields(kind) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch known := s.Properties[name]; {
-		case f.Anonymous, name == "-":
+		case f.Anonymous, !f.IsExported(), name == "-":
 		case known == nil:
 			t.Errorf("%s.%s is not documented", at, name)
 		default:

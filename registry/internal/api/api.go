@@ -6,6 +6,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -22,6 +23,9 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/index"
+	"slipway/registry/internal/maintenance/retention"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -37,13 +41,19 @@ type Options struct {
 	Tokens   TokenService    // the built-in token service; nil = there is none
 	Robots   *robot.Accounts // nil = there are none
 	Users    *auth.Accounts  // nil = there is no password file
+	Index    *index.Index    // sizes of repositories; nil = unknown
+	Board    *schedule.Board // of the jobs; nil = there are none
 	Limits   *auth.Limits    // nil = none
-	Audit    *audit.Log      // nil = none
-	Log      *zap.Logger
-	Access   *logging.AccessLog // nil = none
-	Metrics  *metrics.Requests  // nil = none
-	Notify   *notify.Notifier   // takes events of pushes, pulls and deletions; nil = there are none
-	Health   *health.Monitor    // while it is not ready every request is 503; nil = always ready
+
+	// Plan makes the plan of retention, one at a time; nil = it has no rules.
+	Plan func(context.Context) (*retention.Plan, error)
+
+	Audit   *audit.Log // nil = none
+	Log     *zap.Logger
+	Access  *logging.AccessLog // nil = none
+	Metrics *metrics.Requests  // nil = none
+	Notify  *notify.Notifier   // takes events of pushes, pulls and deletions; nil = there are none
+	Health  *health.Monitor    // while it is not ready every request is 503; nil = always ready
 
 	Prefix       string      // http.prefix
 	Host         string      // http.host

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -17,8 +18,14 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/index"
+	"slipway/registry/internal/maintenance/retention"
+	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 	"slipway/shared/health"
 	"slipway/shared/openapitest"
@@ -46,8 +53,34 @@ func documentedServer(t *testing.T) *host {
 		t.Cleanup(monitor.Close)
 		s.store, s.rules.KeepDeleted, s.options.Robots, s.options.Health = store, time.Hour, robots, monitor
 		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: rules, Logins: logins, Realm: "test"})
+		s.options.Board = &schedule.Board{}
+		s.options.Board.Plan(schedule.GarbageCollect, time.Hour)
+		s.options.Board.Plan(schedule.RetentionApply, 0)
+		s.options.Board.Begin(schedule.Verify, "u").Enter("reading blobs")
+		s.options.Board.Begin(schedule.UploadPurge, "")
+		s.options.Board.End(schedule.UploadPurge, false)
+		s.options.Plan = func(ctx context.Context) (*retention.Plan, error) {
+			rules := []retention.Rule{{Repositories: pattern.MustNames([]string{"**"}), Tags: pattern.MustTags([]string{".*"}), Delete: true}}
+			return retention.Make(ctx, retention.Options{Store: store, Registry: registry.New(registry.Options{Store: store}), Rules: rules, Pulls: pulls.NewFile(store)})
+		}
+		s.options.Index = openIndex(t, store)
 		s.options.Tokens = auth.NewService(auth.ServiceOptions{Rules: rules, Logins: logins, Keys: keys, Service: "registry", Lifetime: time.Hour, RefreshLifetime: time.Hour})
 	})
+}
+
+// openIndex opens an index of the store that is current.
+func openIndex(t *testing.T, store storage.Store) *index.Index {
+	t.Helper()
+	x, err := index.Open(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { x.Run(ctx); close(done) }()
+	t.Cleanup(func() { stop(); <-done; x.Close() })
+	waitFor(t, x.Want)
+	return x
 }
 
 // inSpecification are routes that the OCI distribution specification describes, and the document doesn't.
@@ -82,7 +115,7 @@ func TestDocument_HasAllFields(t *testing.T) {
 	d := openapitest.Read(t, openapi.Document)
 	for name, answer := range map[string]any{
 		"Deletion": registry.Deletion{}, "Target": registry.Target{}, "Restored": registry.Restored{}, "Selection": registry.Selection{}, "Robot": robot.Robot{}, "RobotInput": robotRequest{}, "Token": tokenAnswer{},
-		"Login": login{}, "User": auth.Account{}, "UserInput": userRequest{}, "UserChange": userChange{}, "PasswordChange": passwordChange{},
+		"Usage": usage{}, "RetentionPlan": planAnswer{}, "Job": job{}, "JobInput": jobRequest{}, "Login": login{}, "User": auth.Account{}, "UserInput": userRequest{}, "UserChange": userChange{}, "PasswordChange": passwordChange{},
 	} {
 		d.CheckFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
 	}
@@ -123,6 +156,18 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/v2/{name}/referrers/{digest}", "x", "", "", rightUser, 400},
 		{"GET", "/v2/{name}/_slipway/tags/{tag}/history", "v1", "", "", rightUser, 200},
 		{"GET", "/v2/{name}/_slipway/tags/{tag}/history", ".x", "", "", rightUser, 404},
+		{"GET", "/v2/_slipway/usage", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/usage", "", "?n=x", "", rightUser, 400},
+		{"GET", "/v2/_slipway/usage", "", "", "", "", 401},
+		{"GET", "/v2/_slipway/retention", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/retention", "", "", "", wrongUser, 401},
+		{"GET", "/v2/_slipway/jobs", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/jobs", "", "", "", "", 401},
+		{"POST", "/v2/_slipway/jobs/{job}", "garbage-collect", "", "", rightUser, 202},
+		{"POST", "/v2/_slipway/jobs/{job}", "garbage-collect", "", "", rightUser, 409},
+		{"POST", "/v2/_slipway/jobs/{job}", "retention%20apply", "", "", rightUser, 400},
+		{"POST", "/v2/_slipway/jobs/{job}", "retention%20apply", "", `{"plan":"x"}`, rightUser, 202},
+		{"POST", "/v2/_slipway/jobs/{job}", "none", "", "", rightUser, 404},
 		{"DELETE", "/v2/{name}/manifests/{reference}", "v1", "", "", rightUser, 202},
 		{"DELETE", "/v2/{name}/manifests/{reference}", "v1", "", "", rightUser, 404},
 		{"GET", "/v2/{name}/_slipway/deleted", "", "", "", rightUser, 200},

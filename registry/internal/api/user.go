@@ -65,18 +65,11 @@ func (a *API) users() []*endpoint {
 // mayManageUsers returns why the caller may not manage users, nil if they may. A robot may not: its rights are bounded by
 // those of its maker, and a user that it made would not be.
 func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
-	if err := a.confirm(w, r); err != nil {
-		return err
+	err := a.administrator(w, r)
+	if err == nil && r.grant != nil && (r.grant.Caller.Kind == access.Robot || r.grant.Caller.Kind == access.Workload) {
+		err = oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
 	}
-	switch {
-	case r.grant == nil:
-		return nil
-	case r.grant.Caller.Kind == access.Robot || r.grant.Caller.Kind == access.Workload:
-		return oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
-	case !r.grant.Administers(nil):
-		return oci.Explain(oci.CodeDenied, "users are managed by administrators of the whole registry")
-	}
-	return nil
+	return err
 }
 
 // decode reads a small body of JSON.

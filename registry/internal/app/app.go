@@ -18,6 +18,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance"
+	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
@@ -229,11 +230,16 @@ func (a *App) openServers(context.Context) error {
 		o.Proxy = a.Cache
 	}
 	o.Secret = uploadSecret(a.Config, a.Log)
-	handler, err := newAPI(a.Config, a.gate.serve(o))
+	o.Index, o.Board = a.index, &a.board
+	if rules := maintenance.RetentionRules(a.Config.Storage.Maintenance.Retention.Rules); len(rules) > 0 {
+		o.Plan = retention.OneAtATime(retention.Options{Store: a.Store, Registry: a.Rules, Rules: rules, Pulls: a.Pulls})
+	}
+	o = a.gate.serve(o)
+	handler, err := newAPI(a.Config, o)
 	if err != nil {
 		return err
 	}
-	if err := a.openPages(handler, o.Secret, o.Metrics); err != nil {
+	if err := a.openPages(handler, o); err != nil {
 		return err
 	}
 	if a.servers, err = listen(a.Config, a.Store, a.Log, handler, newDebugHandler(a.Config, a.checks, a.metrics)); err != nil {

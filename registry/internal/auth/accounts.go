@@ -225,7 +225,7 @@ func (a *Accounts) Delete(ctx context.Context, name string) error {
 	})
 }
 
-// ChangePassword changes the password of a user who knows the present one. Guesses are slowed down as those of
+// ChangePassword changes the password of a user, if present is the one in force. Guesses are slowed down as those of
 // logins. The error may be a *Refusal.
 func (a *Accounts) ChangePassword(r *http.Request, name, present, next string) error {
 	if next == "" {

@@ -108,6 +108,7 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 		authorizer := auth.NewAuthorizer(c.auth)
 		c.api.Auth, c.pages.Auth = authorizer, authorizer
 	}
+	c.api.Board, c.api.Audit = c.pages.Board, c.pages.Audit
 	handler, err := api.New(c.api)
 	if err != nil {
 		t.Fatal(err)

@@ -1,18 +1,15 @@
 package web
 
 import (
-	"cmp"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"time"
 
-	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/schedule"
-	"slipway/shared/logging"
 	"slipway/shared/plural"
 )
 
@@ -96,19 +93,11 @@ func (web *Web) postStart(w http.ResponseWriter, v *visit) error {
 	if !web.offers(v, name) {
 		return errNoPage
 	}
-	plan := v.PostForm.Get("plan")
-	if name == schedule.RetentionApply && plan == "" {
-		return &refusal{http.StatusBadRequest, "Look at the plan first: only a plan that was shown is applied."}
-	}
-	who := cmp.Or(v.user(), "anonymous")
-	record := audit.Record{Time: time.Now(), Event: "maintenance", Who: who, From: v.RemoteAddr, Method: v.Method, Reference: name, Status: http.StatusSeeOther, RequestID: logging.RequestID(w)}
-	err := web.o.Board.AskFor(name, who, plan)
-	if errors.Is(err, schedule.ErrRunning) {
-		record.Status = http.StatusConflict
-		err = &refusal{record.Status, "Not started: " + name + " is running or about to run."}
-	}
-	web.o.Audit.Write(record)
+	body, err := json.Marshal(map[string]string{"plan": v.PostForm.Get("plan")})
 	if err != nil {
+		return err
+	}
+	if _, _, err := web.act(v, http.MethodPost, "/_slipway/jobs/"+url.PathEscape(name), "application/json", body); err != nil {
 		return err
 	}
 	return web.back(w, v, "/maintenance", "started")

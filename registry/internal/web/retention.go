@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
+	ui "slipway/shared/web"
 )
 
 const (
@@ -32,14 +33,13 @@ func (web *Web) getRetention(w http.ResponseWriter, v *visit) error {
 	if web.o.Plan == nil || !web.administers(v) {
 		return errNoPage
 	}
-	if !web.planning.TryLock() {
-		return &refusal{http.StatusServiceUnavailable, "A plan is being made for somebody else. Try again in a minute."}
-	}
-	defer web.planning.Unlock()
 	ctx, cancel := context.WithTimeout(v.Context(), planTimeout)
 	defer cancel()
 	p := retentionPage{frame: web.frame(v, "maintenance", "Retention plan"), Applies: !web.o.RetentionDryRun && web.offers(v, schedule.RetentionApply), Keep: web.o.KeepDeleted}
 	plan, err := web.o.Plan(ctx)
+	if errors.Is(err, retention.ErrBusy) {
+		return &refusal{http.StatusServiceUnavailable, ui.Sentence(err.Error())}
+	}
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}

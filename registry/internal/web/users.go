@@ -103,7 +103,7 @@ func (web *Web) showUsers(w http.ResponseWriter, v *visit, answer []byte, failed
 	return web.pages.Show(w, status, "users", p)
 }
 
-// userAct is what a button beside a user does.
+// userAct holds the request of a button beside a user.
 type userAct struct {
 	method, path  string // below the user's
 	body          any

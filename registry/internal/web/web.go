@@ -6,7 +6,6 @@ import (
 	"context"
 	"embed"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -62,7 +61,7 @@ type Options struct {
 	Refused  func(auth.Reason)                              // counts logins that failed; nil = nothing does
 	Audit    *audit.Log                                     // nil = none
 	Board    *schedule.Board                                // of the jobs; nil = there are none
-	Plan     func(context.Context) (*retention.Plan, error) // what retention would delete; nil = it has no rules
+	Plan     func(context.Context) (*retention.Plan, error) // what retention would delete, made one at a time; nil = it has no rules
 	Sessions *session.Sessions                              // signs sessions, at all replicas alike
 	Log      *zap.Logger
 	Version  string
@@ -85,8 +84,6 @@ type Web struct {
 	images  *image.Reader
 	memory  *budget.Budget
 	handler http.Handler
-
-	planning sync.Mutex // one plan at a time: each reads the whole storage
 }
 
 // New makes the pages.

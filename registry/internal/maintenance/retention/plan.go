@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"slipway/registry/internal/layout/tree"
@@ -64,6 +66,21 @@ type Overlap struct {
 	Also    int    `json:"also"` // is not asked
 	Tags    int    `json:"tags"`
 	Example string `json:"example"`
+}
+
+// ErrBusy means that a plan is being made for another caller.
+var ErrBusy = errors.New("a plan is being made for somebody else: try again in a minute")
+
+// OneAtATime returns a function that makes plans, or fails with ErrBusy: each reads the whole storage.
+func OneAtATime(o Options) func(context.Context) (*Plan, error) {
+	var making sync.Mutex
+	return func(ctx context.Context) (*Plan, error) {
+		if !making.TryLock() {
+			return nil, ErrBusy
+		}
+		defer making.Unlock()
+		return Make(ctx, o)
+	}
 }
 
 // Make looks at the whole storage and changes nothing.
