@@ -139,6 +139,7 @@ notifications:
     - {name: relay, url: "%s/hook/registry", headers: {Authorization: [Bearer %s]}, timeout: 5s, threshold: 3, backoff: 1s, %s}
 `, filepath.Join(s.dir, "registry"), addr, s.url, token, more), 0o600))
 	cmd := exec.CommandContext(s.ctx, binary, "serve", file)
+	cmd.Env = append(os.Environ(), s.env...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	s.must(cmd.Start())

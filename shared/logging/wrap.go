@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/tracing"
 )
 
 // Options describes what Wrap does around a handler.
@@ -47,6 +49,7 @@ type wrapper struct {
 
 // ServeHTTP implements http.Handler.
 func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, span := tracing.Request(r)
 	rec := newRecorder(w, r, h.o.IDs)
 	returned := false
 	defer func() {
@@ -57,8 +60,10 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		abort := cause != nil && h.panicked(rec, r, cause)
 		h.finish(rec, r)
 		if abort {
+			tracing.End(span, http.ErrAbortHandler)
 			panic(http.ErrAbortHandler)
 		}
+		tracing.Answered(span, rec.Status(), rec.bytes, rec.ID)
 		if returned {
 			rec.release()
 		}

@@ -6,6 +6,7 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/shared/tracing"
 )
 
 // retryEvents is the Retry-After while events can't be queued, in seconds.
@@ -75,7 +76,7 @@ func (a *API) newEvent(r *request, action notify.Action, target notify.Target) n
 		actor, _, _ = r.BasicAuth() // nobody has checked it
 	}
 	return notify.Event{
-		Action: action, Target: target, Actor: actor,
+		Action: action, Target: target, Actor: actor, Trace: tracing.Parent(r.Context()),
 		Request: notify.Request{ID: r.rec.ID(), Addr: r.RemoteAddr, Host: r.Host, Method: r.Method, UserAgent: r.UserAgent()},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 	"slipway/shared/logging"
+	"slipway/shared/tracing"
 )
 
 // handler answers one request or returns why it cannot.
@@ -239,6 +240,7 @@ func (row *row) answer(w http.ResponseWriter, hr *http.Request, grant *auth.Gran
 	r := &request{Request: hr, rec: logging.RecorderOf(w), row: row, event: row.event, grant: grant}
 	row.metrics.Begin()
 	defer r.end()
+	tracing.Route(hr, row.endpoint.path)
 	h := w.Header()
 	for _, common := range row.api.headers {
 		h[common.key] = common.values

@@ -28,6 +28,7 @@ import (
 	"slipway/shared/measure"
 	"slipway/shared/server"
 	"slipway/shared/systemd"
+	"slipway/shared/tracing"
 )
 
 // Options complete the configuration of an App.
@@ -67,7 +68,7 @@ type App struct {
 func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	a := &App{Environment: &Environment{Config: cfg, Build: o.Build}, options: o, level: zap.NewAtomicLevel()}
 	steps := []func(context.Context) error{
-		a.openLog, a.check, a.openStorage, a.openRules, a.joinServers, a.openEvents, a.openAudit, a.openAuth, a.startChecks, a.openServers,
+		a.openLog, a.openTracing, a.check, a.openStorage, a.openRules, a.joinServers, a.openEvents, a.openAudit, a.openAuth, a.startChecks, a.openServers,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -132,6 +133,14 @@ func (a *App) openLog(context.Context) (err error) {
 		a.accessLog = logging.NewAccessLog(a.lines)
 	}
 	return nil
+}
+
+func (a *App) openTracing(ctx context.Context) error {
+	stop, err := tracing.Start(ctx, a.options.Build, a.Log)
+	if err == nil {
+		a.onClose(func() error { stop(); return nil })
+	}
+	return err
 }
 
 // check refuses files and a storage that can't be used before anything is opened.

@@ -43,6 +43,8 @@ type Event struct {
 	Request Request
 	Actor   string // user name, "" if anonymous
 	Source  Source
+	// Trace is the span of the request, as tracing.Parent returns it.
+	Trace string
 }
 
 // Target is the object of an event. One with neither digest nor tag is a whole
@@ -110,9 +112,10 @@ type wireActor struct {
 	Name string `json:"name,omitempty"`
 }
 
-// envelope is the body of a request.
+// envelope is the body of a request. Traceparent is there only while tracing is on.
 type envelope struct {
-	Events []wireEvent `json:"events"`
+	Events      []wireEvent `json:"events"`
+	Traceparent string      `json:"traceparent,omitempty"`
 }
 
 // encode returns the envelope with this one event, compact.
@@ -130,7 +133,7 @@ func (e *Event) encode(v Version, references bool) ([]byte, error) {
 	if references {
 		w.Target.References = readReferences(v, e.Target.Manifest)
 	}
-	body, err := json.Marshal(envelope{[]wireEvent{w}})
+	body, err := json.Marshal(envelope{[]wireEvent{w}, e.Trace})
 	if err == nil && len(body) > maxReferences && w.Target.References != nil {
 		return e.encode(v, false)
 	}

@@ -17,7 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"slipway/registry/internal/retryafter"
+	"slipway/shared/tracing"
 )
 
 // Limits of an answer, in bytes and characters, and of its Retry-After.
@@ -86,6 +89,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 
 // send posts the envelope. status is 0 without an answer; the error is a *failure.
 func (s *sender) send(ctx context.Context, body []byte) (status int, err error) {
+	ctx, span := tracing.Span(tracing.Continue(ctx, traceOf(body)), "notify")
+	defer func() { tracing.End(span, err) }()
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("endpoint", s.to.Name))
+	}
 	req, err := s.request(ctx, body)
 	if err != nil {
 		return 0, &failure{reason: reasonHeaders, text: err.Error()}
@@ -115,6 +123,18 @@ func (s *sender) send(ctx context.Context, body []byte) (status int, err error) 
 	}
 }
 
+// traceOf returns the span that an envelope is sent for.
+func traceOf(body []byte) string {
+	if !bytes.HasSuffix(body, []byte(`"}`)) { // one without ends with the list of events
+		return ""
+	}
+	var e struct {
+		Traceparent string `json:"traceparent"`
+	}
+	_ = json.Unmarshal(body, &e) // notify made it
+	return e.Traceparent
+}
+
 func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, error) {
 	fromFile, err := s.file.get()
 	if err != nil {
@@ -130,6 +150,7 @@ func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, er
 	}
 	req.Header.Set("Content-Type", s.mediaType)
 	req.Header.Set("User-Agent", s.userAgent)
+	tracing.Inject(ctx, req.Header)
 	maps.Copy(req.Header, s.to.Headers)
 	maps.Copy(req.Header, fromFile)
 	if host := req.Header.Get("Host"); host != "" {

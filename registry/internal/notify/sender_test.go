@@ -17,8 +17,12 @@ import (
 	"testing"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"slipway/shared/tracing"
 )
 
 func sendTo(e Endpoint) *sender {
@@ -217,5 +221,35 @@ func TestHeadersFile(t *testing.T) {
 	os.Mkdir(path, 0o700)
 	if _, err := f.get(); err == nil {
 		t.Error("a directory is no error")
+	}
+}
+
+// An event is sent as a part of the trace of its request.
+func TestSend_Trace(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	defer tracing.Use(sdk.NewTracerProvider(sdk.WithSyncer(spans)))()
+	ctx, request := tracing.Root(t.Context(), "PUT")
+	var got http.Header
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer s.Close()
+	for _, parent := range []string{tracing.Parent(ctx), ""} {
+		body, err := (&Event{Trace: parent}).encode(V1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sendTo(Endpoint{Name: "relay", URL: s.URL}).send(t.Context(), body); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if parent != "" {
+			all := spans.GetSpans()
+			if len(all) != 1 || all[0].Name != "notify" || all[0].Parent.SpanID() != request.SpanContext().SpanID() {
+				t.Fatalf("%v", all)
+			}
+			want = "00-" + all[0].SpanContext.TraceID().String() + "-" + all[0].SpanContext.SpanID().String() + "-01"
+		}
+		if v := got.Get("Traceparent"); v != want {
+			t.Errorf("traceparent %q, want %q", v, want)
+		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"slipway/shared/measure"
 	"slipway/shared/server"
 	"slipway/shared/systemd"
+	"slipway/shared/tracing"
 )
 
 func newServeCommand() *cobra.Command {
@@ -70,6 +71,11 @@ func serve(ctx context.Context, cfg *config.Config, load func() (*config.Config,
 	for _, w := range warnings {
 		log.Warn(w)
 	}
+	stopTracing, err := tracing.Start(ctx, built(), log)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	var access *logging.AccessLog
 	if cfg.Logging.AccessLog {
 		access = logging.NewAccessLog(accessLines)

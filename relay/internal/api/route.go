@@ -14,6 +14,7 @@ import (
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 	"slipway/shared/logging"
+	"slipway/shared/tracing"
 )
 
 // handler answers one request or returns an error, which the router answers.
@@ -253,6 +254,7 @@ func (row *row) template() string { return strings.ReplaceAll(row.path, ":[0-9]+
 // ServeHTTP runs the handler, answers and logs errors, and counts the request.
 func (row *row) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := logging.RecorderOf(w)
+	tracing.Route(r, row.path)
 	if err := row.handle(w, r); err != nil {
 		row.refuse(w, rec, r, err)
 	}

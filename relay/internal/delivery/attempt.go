@@ -3,16 +3,20 @@ package delivery
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/store"
+	"slipway/shared/tracing"
 )
 
 const leastWait = time.Second
@@ -36,7 +40,9 @@ func (d *Delivery) attempt(q *queue, e *post.Entry) {
 	q.mu.Lock()
 	q.outdated = false
 	q.mu.Unlock()
-	eventID, err := d.try(q, e)
+	ctx, span := tracing.Span(tracing.Continue(d.ctx, e.Trace), "deliver")
+	eventID, err := d.try(ctx, q, e)
+	traceAttempt(span, q, e, err)
 	d.logAttempt(q, e, time.Since(start), err)
 	if err != nil {
 		d.failed(q, e, err)
@@ -46,8 +52,8 @@ func (d *Delivery) attempt(q *queue, e *post.Entry) {
 }
 
 // try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
-func (d *Delivery) try(q *queue, e *post.Entry) (string, error) {
-	if err := d.prepare(d.ctx, q); err != nil {
+func (d *Delivery) try(ctx context.Context, q *queue, e *post.Entry) (string, error) {
+	if err := d.prepare(ctx, q); err != nil {
 		return "", err
 	}
 	q.began = time.Now().UnixMilli()
@@ -55,15 +61,15 @@ func (d *Delivery) try(q *queue, e *post.Entry) (string, error) {
 	device := d.sender.Device()
 	switch e.Kind {
 	case post.KindRedaction:
-		return d.redact(q, room, device, e)
+		return d.redact(ctx, q, room, device, e)
 	case post.KindFile, post.KindMedia:
-		return d.sendFile(q, room, device, e)
+		return d.sendFile(ctx, q, room, device, e)
 	}
-	return d.sendEvent(q, room, device, e)
+	return d.sendEvent(ctx, q, room, device, e)
 }
 
 // sendEvent sends an event, unless an earlier attempt at it is found to have arrived.
-func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *post.Entry) (string, error) {
+func (d *Delivery) sendEvent(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
@@ -73,7 +79,7 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *post.E
 			return "", err
 		}
 	}
-	return d.send(q, room, device, e, e.Wire)
+	return d.send(ctx, q, room, device, e, e.Wire)
 }
 
 var errNotRendered = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered."}
@@ -216,33 +222,33 @@ func (d *Delivery) dropPlain(room store.Room, e *post.Entry) {
 
 // send sends an event, encrypted if the room was when its content was made. In a room that is encrypted since, the sender refuses it:
 // its file may lie in the clear.
-func (d *Delivery) send(q *queue, room store.Room, device string, e *post.Entry, content []byte) (string, error) {
+func (d *Delivery) send(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry, content []byte) (string, error) {
 	out := matrix.Outgoing{RoomID: room.RoomID, TxnID: e.Txn, Device: device, EventType: typeOf(e), Content: content, Encrypted: q.Room().Encrypted}
 	e.Device = device
 	switch {
 	case e.EventType == matrix.EventEncrypted && e.Wire != nil:
 		out.EventType, out.Content = e.EventType, e.Wire
 	case room.Encrypted && e.Kind != post.KindReaction: // which all clients send in the clear
-		if err := d.encrypt(q, e, &out); err != nil {
+		if err := d.encrypt(ctx, q, e, &out); err != nil {
 			return "", err
 		}
 	}
 	e.EventType = out.EventType
-	return d.sender.Send(d.ctx, out)
+	return d.sender.Send(ctx, out)
 }
 
 // encrypt encrypts an event and stores it: every attempt from now on sends the same bytes.
-func (d *Delivery) encrypt(q *queue, e *post.Entry, out *matrix.Outgoing) error {
+func (d *Delivery) encrypt(ctx context.Context, q *queue, e *post.Entry, out *matrix.Outgoing) error {
 	if d.o.Encrypt == nil {
 		return &matrix.SendError{Class: matrix.ClassEncrypted, Reason: "The room is encrypted and this relay cannot encrypt."}
 	}
-	prepared, err := d.o.Encrypt.Prepare(d.ctx, *out)
+	prepared, err := d.o.Encrypt.Prepare(ctx, *out)
 	if err != nil {
 		q.began = 0 // nothing has left
 		return err
 	}
 	e.Plain, e.Wire, e.EventType = out.Content, prepared.Content, prepared.EventType
-	kept, err := d.store.KeepWire(d.ctx, e, q.began)
+	kept, err := d.store.KeepWire(ctx, e, q.began)
 	if err != nil {
 		q.began = 0
 		return &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The encrypted event cannot be stored.", Err: err}
@@ -256,19 +262,19 @@ func (d *Delivery) encrypt(q *queue, e *post.Entry, out *matrix.Outgoing) error 
 }
 
 // sendFile sends the full text of a message that was cut, or an attachment.
-func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *post.Entry) (string, error) {
+func (d *Delivery) sendFile(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
 	}
 	if e.EventType == matrix.EventEncrypted && e.Wire != nil {
-		return d.send(q, room, device, e, nil)
+		return d.send(ctx, q, room, device, e, nil)
 	}
 	f, content, err := d.fileOf(e)
 	if err != nil {
 		return "", err
 	}
-	media, err := d.sender.Upload(d.ctx, matrix.Upload{
+	media, err := d.sender.Upload(ctx, matrix.Upload{
 		RoomID: room.RoomID, Device: device, Name: f.Name, MimeType: f.MimeType, Content: content, Size: f.Size, Encrypt: room.Encrypted,
 	})
 	if err != nil {
@@ -283,7 +289,7 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *post.En
 	if err != nil {
 		return "", err
 	}
-	return d.send(q, room, device, e, wire)
+	return d.send(ctx, q, room, device, e, wire)
 }
 
 // fileOf returns the file that an entry sends, with its content.
@@ -326,7 +332,7 @@ func textFile(e *post.Entry) format.File {
 }
 
 // redact removes an event, which it searches for if only its transaction ID is known.
-func (d *Delivery) redact(q *queue, room store.Room, device string, e *post.Entry) (string, error) {
+func (d *Delivery) redact(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	id := e.EventID
 	if id == "" {
 		if q.replacedSince(e.TargetAt) != "" {
@@ -338,7 +344,7 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *post.Entr
 		}
 		id = found
 	}
-	_, err := d.sender.Redact(d.ctx, matrix.Redaction{RoomID: room.RoomID, EventID: id, TxnID: e.Txn, Device: device})
+	_, err := d.sender.Redact(ctx, matrix.Redaction{RoomID: room.RoomID, EventID: id, TxnID: e.Txn, Device: device})
 	return id, err
 }
 
@@ -368,6 +374,14 @@ func (d *Delivery) logAttempt(q *queue, e *post.Entry, took time.Duration, err e
 		fields = append(fields, zap.Error(err))
 	}
 	c.Write(fields...)
+}
+
+// traceAttempt ends the span of an attempt.
+func traceAttempt(s trace.Span, q *queue, e *post.Entry, err error) {
+	if s.IsRecording() {
+		s.SetAttributes(attribute.Int64("message.id", e.MessageID()), attribute.String("room.id", q.Room().RoomID), attribute.Int("attempt", e.Attempts+1))
+	}
+	tracing.End(s, err)
 }
 
 // classOf finds the classified error in err; what is not classified counts as one failed request.

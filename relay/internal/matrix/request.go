@@ -17,6 +17,8 @@ import (
 	"github.com/rs/zerolog"
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/id"
+
+	"slipway/shared/tracing"
 )
 
 // Bounds of an answer in bytes.
@@ -68,7 +70,7 @@ func v3(parts ...any) mautrix.ClientURLPath { return append(mautrix.ClientURLPat
 // newHTTPClient returns a client that follows no redirects, because those would carry the token.
 func newHTTPClient(transport *http.Transport) *http.Client {
 	return &http.Client{
-		Transport:     transport,
+		Transport:     tracing.Transport(transport),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -55,6 +55,7 @@ type Origin struct {
 	Key           string `written:"insert"`      // names what the message is about: later drafts with it update or resolve the message; "" for none
 	Resolves      bool   `written:"insert,edit"` // what the message is about is over: a later draft with its key is a new message
 	EventAt       int64  `written:"insert"`      // when it happened, by the sender's clock; 0 if that is unknown
+	Trace         string `written:"insert"`      // the span of the request, as tracing.Parent returns it
 }
 
 // Entry is an entry of the outbox. Times are Unix milliseconds; 0 means never. Each field is a column of the table, named as the

@@ -12,6 +12,7 @@ import (
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/shared/plural"
+	"slipway/shared/tracing"
 )
 
 // Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
@@ -64,7 +65,10 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []post.Dra
 	if err := s.admit(ctx, app, len(all), now); err != nil {
 		return nil, err
 	}
-	if err := s.store.Accept(ctx, stored...); err != nil {
+	committing, span := tracing.Span(ctx, "commit")
+	err = s.store.Accept(committing, stored...)
+	tracing.End(span, err)
+	if err != nil {
 		s.giveBack(ctx, app, len(all))
 		return nil, notStored(ctx, err)
 	}
@@ -77,7 +81,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 	if err := app.MaySend(); err != nil {
 		return nil, err
 	}
-	row := app.Row()
+	row, parent := app.Row(), tracing.Parent(ctx)
 	stored := make([]*store.Accept, len(all))
 	for i, r := range all {
 		hideTokens(app, &r)
@@ -86,6 +90,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 			return nil, err
 		}
 		hideJoined(&e.Content, r.Token)
+		e.Trace = parent
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Relate: relate(row, r, &e)}
 		if isQuiet(row, &e) {
 			stored[i].Entry.Mentions = format.Nobody

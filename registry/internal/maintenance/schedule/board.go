@@ -1,11 +1,17 @@
 package schedule
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"slipway/shared/tracing"
 )
 
 // Names of jobs, those of the commands that do the same.
@@ -21,6 +27,8 @@ const (
 var (
 	ErrNoJob   = errors.New("there is no such job")
 	ErrRunning = errors.New("the job is running or about to run")
+
+	errFailed = errors.New("the run failed")
 )
 
 // Job describes a scheduled job at this process.
@@ -46,6 +54,9 @@ type Progress struct {
 	phase                                 atomic.Pointer[string]
 	Repositories, Manifests, Blobs, Bytes atomic.Int64
 	Percent                               atomic.Int64 // of the phase, 0 = unknown
+
+	traced    context.Context // of the run's span, nil = none
+	run, part trace.Span      // of the run and of its phase
 }
 
 // Enter begins a phase, such as "reading blobs".
@@ -54,6 +65,26 @@ func (p *Progress) Enter(phase string) {
 		n.Store(0)
 	}
 	p.phase.Store(&phase)
+	if p.traced != nil {
+		p.part.End()
+		_, p.part = tracing.Span(p.traced, phase)
+	}
+}
+
+// trace begins the span of a run.
+func (p *Progress) trace(job string) {
+	p.traced, p.run = tracing.Root(context.Background(), job)
+	p.part = noop.Span{}
+}
+
+// end ends the spans of a run.
+func (p *Progress) end(failed bool) {
+	p.part.End()
+	var err error
+	if failed {
+		err = errFailed
+	}
+	tracing.End(p.run, err)
 }
 
 // Phase returns the phase, "" before the first.
@@ -150,6 +181,7 @@ func (b *Board) Plan(name string, within time.Duration) {
 // Begin notes that the job runs, and returns the counters of the run.
 func (b *Board) Begin(name, by string) *Progress {
 	done := &Progress{}
+	done.trace(name)
 	b.change(name, func(e *entry) {
 		if by != "" {
 			done.Of = e.of
@@ -181,6 +213,9 @@ func (b *Board) Limit(name, limits string) {
 // End notes that the job has ended.
 func (b *Board) End(name string, failed bool) {
 	b.change(name, func(e *entry) {
+		if e.Done != nil {
+			e.Done.end(failed)
+		}
 		e.Ended = time.Now()
 		e.Took, e.Failed, e.Begun, e.By, e.Done = e.Ended.Sub(e.Begun), failed, time.Time{}, "", nil
 	})

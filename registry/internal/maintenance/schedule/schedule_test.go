@@ -8,6 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"slipway/shared/tracing"
 )
 
 func TestEvery(t *testing.T) {
@@ -176,4 +182,29 @@ func TestBoard_AskWhileItWaits(t *testing.T) {
 			t.Errorf("refused: %+v", j)
 		}
 	})
+}
+
+// A run is a span with one for each of its phases.
+func TestTrace(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	defer tracing.Use(sdk.NewTracerProvider(sdk.WithSyncer(spans)))()
+	var b Board
+	done := b.Begin(Verify, "")
+	done.Enter("reading blobs")
+	done.Enter("checking links")
+	b.End(Verify, true)
+	all := spans.GetSpans()
+	if len(all) != 3 {
+		t.Fatalf("%v", all)
+	}
+	run := all[2]
+	if run.Name != Verify || run.Status.Code != codes.Error {
+		t.Errorf("%v", run)
+	}
+	for i, name := range []string{"reading blobs", "checking links"} {
+		if all[i].Name != name || all[i].Parent.SpanID() != run.SpanContext.SpanID() {
+			t.Errorf("%v", all[i])
+		}
+	}
+	(&Progress{}).Enter("of a command")
 }

@@ -22,6 +22,7 @@ import (
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
+	"slipway/shared/tracing"
 )
 
 // Options configures a Client.
@@ -83,7 +84,7 @@ func New(o Options) *Client {
 	if a, err := netip.ParseAddr(c.guard.own); err == nil {
 		c.guard.seen.Store(uint32(scopeOf(a)))
 	}
-	c.http = &http.Client{CheckRedirect: c.redirect, Transport: &http.Transport{
+	c.http = &http.Client{CheckRedirect: c.redirect, Transport: tracing.Transport(&http.Transport{
 		Proxy:                  c.guard.proxy,
 		DialContext:            c.guard.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: o.CAs, MinVersion: tls.VersionTLS12},
@@ -95,7 +96,7 @@ func New(o Options) *Client {
 		IdleConnTimeout:        time.Minute,
 		DisableCompression:     true, // the digest is that of the bytes as sent
 		ForceAttemptHTTP2:      true,
-	}}
+	})}
 	return c
 }
 

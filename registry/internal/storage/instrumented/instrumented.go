@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"slipway/registry/internal/storage"
+	"slipway/shared/tracing"
 )
 
 // slow is the duration from which on an operation is logged as slow.
@@ -40,6 +43,7 @@ var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "
 type Store struct {
 	storage.Store
 	log     *zap.Logger
+	driver  string
 	failure func()                          // called after a failed operation
 	seconds [operations]prometheus.Observer // nil without metrics
 	failed  [operations]prometheus.Counter  // too
@@ -51,7 +55,7 @@ type Store struct {
 // counted into registry_storage_action_seconds, and failed ones into
 // registry_storage_action_errors_total.
 func New(s storage.Store, driver string, log *zap.Logger, failure func(), registerer prometheus.Registerer) *Store {
-	i := &Store{Store: s, log: log, failure: failure}
+	i := &Store{Store: s, log: log, driver: driver, failure: failure}
 	if registerer == nil {
 		return i
 	}
@@ -71,9 +75,22 @@ func New(s storage.Store, driver string, log *zap.Logger, failure func(), regist
 	return i
 }
 
+// call is an operation in progress.
+type call struct {
+	op    operation
+	start time.Time
+	span  trace.Span
+}
+
+func begin(ctx context.Context, op operation) (context.Context, call) {
+	ctx, span := tracing.Span(ctx, actions[op])
+	return ctx, call{op, time.Now(), span}
+}
+
 // done records an operation that has ended.
-func (i *Store) done(op operation, key string, start time.Time, err error) {
-	took := time.Since(start)
+func (i *Store) done(c call, key string, err error) {
+	op, took := c.op, time.Since(c.start)
+	i.trace(c.span, key, err)
 	if o := i.seconds[op]; o != nil {
 		o.Observe(took.Seconds())
 	}
@@ -91,6 +108,18 @@ func (i *Store) done(op operation, key string, start time.Time, err error) {
 	if entry := i.log.Check(level, message); entry != nil {
 		entry.Write(zap.String("action", actions[op]), zap.String("path", key), zap.Duration("duration", took), zap.Error(err))
 	}
+}
+
+// trace ends the span of an operation.
+func (i *Store) trace(s trace.Span, key string, err error) {
+	if !s.IsRecording() {
+		return
+	}
+	s.SetAttributes(attribute.String("storage.driver", i.driver), attribute.String("storage.path", key))
+	if !failed(err) {
+		err = nil
+	}
+	tracing.End(s, err)
 }
 
 // answers are errors that answer a question. Any other is a fault.
@@ -113,17 +142,17 @@ func failed(err error) bool {
 
 // Stat implements storage.Store.
 func (i *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
-	start := time.Now()
+	ctx, c := begin(ctx, stat)
 	info, err := i.Store.Stat(ctx, key)
-	i.done(stat, key, start, err)
+	i.done(c, key, err)
 	return info, err
 }
 
 // Open implements storage.Store.
 func (i *Store) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	start := time.Now()
+	ctx, c := begin(ctx, open)
 	o, err := i.Store.Open(ctx, key, offset, length)
-	i.done(open, key, start, err)
+	i.done(c, key, err)
 	return o, err
 }
 
@@ -131,13 +160,14 @@ func (i *Store) Open(ctx context.Context, key string, offset, length int64) (*st
 // is not counted.
 func (i *Store) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
-		start, failure := time.Now(), error(nil)
-		defer func() { i.done(list, prefix, start, failure) }()
+		ctx, c := begin(ctx, list)
+		var failure error
+		defer func() { i.done(c, prefix, failure) }()
 		for info, err := range i.Store.List(ctx, prefix, o) {
 			failure = err
 			paused := time.Now()
 			more := yield(info, err)
-			if start = start.Add(time.Since(paused)); !more {
+			if c.start = c.start.Add(time.Since(paused)); !more {
 				return
 			}
 		}
@@ -146,9 +176,9 @@ func (i *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 
 // Apply implements storage.Store.
 func (i *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	start := time.Now()
+	ctx, c := begin(ctx, apply)
 	err := i.Store.Apply(ctx, a, stages...)
-	i.done(apply, firstKey(stages), start, err)
+	i.done(c, firstKey(stages), err)
 	return err
 }
 
@@ -164,16 +194,16 @@ func firstKey(stages []storage.Stage) string {
 
 // OpenUpload implements storage.Store.
 func (i *Store) OpenUpload(ctx context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
-	start := time.Now()
+	ctx, c := begin(ctx, openUpload)
 	u, err := i.Store.OpenUpload(ctx, key, o)
-	i.done(openUpload, key, start, err)
+	i.done(c, key, err)
 	return u, err
 }
 
 // Lock implements storage.Store.
 func (i *Store) Lock(ctx context.Context, name string, shared bool) (unlock func(), err error) {
-	start := time.Now()
+	ctx, c := begin(ctx, lock)
 	unlock, err = i.Store.Lock(ctx, name, shared)
-	i.done(lock, name, start, err)
+	i.done(c, name, err)
 	return unlock, err
 }

@@ -10,11 +10,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
+	"slipway/shared/tracing"
 )
 
 // Every operation is timed and logged under a name of its own.
@@ -119,5 +123,22 @@ func TestFaultsAndSlowOperationsAreWarnings(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What a request asks of the store is below its span. That something isn't there is no fault.
+func TestTrace(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	defer tracing.Use(sdk.NewTracerProvider(sdk.WithSyncer(spans)))()
+	s := New(memory.New(), "inmemory", zap.NewNop(), func() {}, nil)
+	_, _ = s.Stat(t.Context(), "/alone")
+	ctx, request := tracing.Root(t.Context(), "GET")
+	_, _ = s.Stat(ctx, "/a")
+	all := spans.GetSpans()
+	if len(all) != 1 || all[0].Name != "Stat" || all[0].Parent.SpanID() != request.SpanContext().SpanID() || all[0].Status.Code != codes.Unset {
+		t.Fatalf("%v", all)
+	}
+	if got := all[0].Attributes; len(got) != 2 || got[0].Value.AsString() != "inmemory" || got[1].Value.AsString() != "/a" {
+		t.Errorf("%v", got)
 	}
 }

@@ -141,6 +141,7 @@ CREATE TABLE outbox (
     key              TEXT    NOT NULL DEFAULT '',
     resolves         BOOLEAN NOT NULL DEFAULT false,
     event_at         BIGINT  NOT NULL DEFAULT 0,
+    trace            TEXT    NOT NULL DEFAULT '',
     title            TEXT    NOT NULL,
     body             TEXT    NOT NULL,
     content_type     TEXT    NOT NULL,

@@ -141,6 +141,7 @@ CREATE TABLE outbox (
     key              TEXT    NOT NULL DEFAULT '', -- what the message is about, by the name that the sender gives it
     resolves         INTEGER NOT NULL DEFAULT 0, -- what the message is about is over
     event_at         INTEGER NOT NULL DEFAULT 0, -- when it happened, by the clock of the sender
+    trace            TEXT    NOT NULL DEFAULT '', -- the span of the request
     title            TEXT    NOT NULL,
     body             TEXT    NOT NULL,
     content_type     TEXT    NOT NULL,

@@ -1,0 +1,176 @@
+//go:build goolm
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway/shared/programtest"
+)
+
+// span is a span as OpenTelemetry's collector writes it.
+type span struct {
+	Service      string `json:"-"`
+	TraceID      string `json:"traceId"`
+	SpanID       string `json:"spanId"`
+	ParentSpanID string `json:"parentSpanId"`
+	Name         string `json:"name"`
+	Attributes   []struct {
+		Key   string `json:"key"`
+		Value struct {
+			String string `json:"stringValue"`
+		} `json:"value"`
+	} `json:"attributes"`
+}
+
+// A push to the registry, its storage, the event, its commit in the relay and the request to the homeserver are one trace in
+// OpenTelemetry's collector. It holds neither tokens nor the text of the message.
+func TestFull_Trace(t *testing.T) {
+	s := newSite(t)
+	endpoint, read := s.collector()
+	s.env = append(s.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint, "OTEL_BSP_SCHEDULE_DELAY=200")
+	s.start()
+	a := s.application("registry", "")
+	addr := s.registry(registryBinary(t), a.token, "")
+	layer := filepath.Join(s.dir, "layer.tar")
+	s.must(os.WriteFile(layer, layerOf(t, 100_000), 0o600))
+	s.crane("append", "-f", layer, "-t", addr+"/team/hello:1")
+	s.eventually("the message is read", func() bool { return s.count(a.room, "team/hello:1 pushed") == 1 || len(s.bodies(a.room)) == 1 })
+
+	// From the request to the homeserver up to the push.
+	way := []struct{ service, name string }{
+		{"relay", "PUT"},
+		{"relay", "deliver"},
+		{"relay", "POST /hook/registry"},
+		{"registry", "notify"},
+		{"registry", "PUT /{name}/manifests/{reference}"},
+	}
+	var all []span
+	follow := func() (missing string) {
+		all = read()
+		for _, last := range all {
+			if last.Service != way[0].service || last.Name != way[0].name {
+				continue
+			}
+			if missing = climb(all, last, way[1:]); missing == "" {
+				return ""
+			}
+		}
+		return missing
+	}
+	s.eventually("the trace is complete", func() bool { return follow() == "" })
+	trace := ""
+	for _, one := range all {
+		if one.Name == "deliver" {
+			trace = one.TraceID
+		}
+	}
+	for _, name := range []string{"Commit", "commit"} { // of the storage, and of the message
+		found := false
+		for _, one := range all {
+			found = found || one.Name == name && one.TraceID == trace
+		}
+		if !found {
+			t.Errorf("no span %s in the trace", name)
+		}
+	}
+	for _, one := range all {
+		for _, attribute := range one.Attributes {
+			if v := attribute.Value.String; strings.Contains(v, a.token) || strings.Contains(v, "team/hello:1 pushed") || strings.Contains(v, "Bearer") {
+				t.Errorf("%s: %s=%s", one.Name, attribute.Key, v)
+			}
+		}
+	}
+}
+
+// climb follows a span's parents along the way, and returns the step that isn't found.
+func climb(all []span, at span, way []struct{ service, name string }) (missing string) {
+steps:
+	for _, step := range way {
+		for _, one := range all {
+			if one.SpanID == at.ParentSpanID && one.TraceID == at.TraceID && one.Service == step.service && one.Name == step.name {
+				at = one
+				continue steps
+			}
+		}
+		return step.name
+	}
+	return ""
+}
+
+// collector runs OpenTelemetry's collector, and returns its address and a function that reads the spans that it has.
+func (s *site) collector() (endpoint string, read func() []span) {
+	s.Helper()
+	dir := s.TempDir()
+	binary, config, file := filepath.Join(dir, "collector"), filepath.Join(dir, "collector.yml"), filepath.Join(dir, "spans.json")
+	s.run("collector", "go", "build", "-o", binary, ".")
+	addr := programtest.FreeAddr(s.T)
+	s.must(os.WriteFile(config, fmt.Appendf(nil, `receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
+exporters: {file: {path: %q, flush_interval: 100ms}}
+service: {pipelines: {traces: {receivers: [otlp], exporters: [file]}}}
+`, addr, file), 0o600))
+	cmd := exec.CommandContext(s.ctx, binary, "--config", "file:"+config)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	s.must(cmd.Start())
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if s.Failed() {
+			s.Logf("the collector's log:\n%s", log.String())
+		}
+	})
+	s.eventually("the collector answers", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + addr, func() []span { return s.spans(file) }
+}
+
+// spans reads what the collector has written.
+func (s *site) spans(file string) (all []span) {
+	s.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil // nothing yet
+	}
+	for line := range bytes.Lines(content) {
+		var batch struct {
+			ResourceSpans []struct {
+				Resource   span `json:"resource"`
+				ScopeSpans []struct {
+					Spans []span `json:"spans"`
+				} `json:"scopeSpans"`
+			} `json:"resourceSpans"`
+		}
+		if json.Unmarshal(line, &batch) != nil {
+			continue // the last line, still being written
+		}
+		for _, r := range batch.ResourceSpans {
+			service := ""
+			for _, attribute := range r.Resource.Attributes {
+				if attribute.Key == "service.name" {
+					service = attribute.Value.String
+				}
+			}
+			for _, scope := range r.ScopeSpans {
+				for _, one := range scope.Spans {
+					one.Service = service
+					all = append(all, one)
+				}
+			}
+		}
+	}
+	return all
+}
