@@ -57,9 +57,11 @@ func pinned(t *testing.T) map[string][]pin {
 			add(extra[at+1:], imported(name), name)
 		}
 	}
-	for _, m := range goRequired.FindAllStringSubmatch(harness.Read(t, filepath.Join(root, "relay/e2e/clients/go.mod")), -1) {
-		module := moduleTail.ReplaceAllString(m[1], "")
-		add(m[2], module, path.Base(module), strings.TrimPrefix(module, "github.com/"))
+	for _, dir := range []string{"clients", "alertmanager"} {
+		for _, m := range goRequired.FindAllStringSubmatch(harness.Read(t, filepath.Join(root, "relay/e2e", dir, "go.mod")), -1) {
+			module := moduleTail.ReplaceAllString(m[1], "")
+			add(m[2], module, path.Base(module), strings.TrimPrefix(module, "github.com/"))
+		}
 	}
 	return pins
 }
@@ -120,7 +122,7 @@ func TestCompatibility(t *testing.T) {
 			return slices.ContainsFunc(pins[word], func(p pin) bool { return p.version == version && strings.Contains(tests, p.source) })
 		})
 		if !used {
-			t.Errorf("%s %s: no test runs it, or tools/versions.txt and relay/e2e/clients/go.mod don't pin this version", name, version)
+			t.Errorf("%s %s: no test runs it, or neither tools/versions.txt nor a go.mod below relay/e2e pins this version", name, version)
 		}
 	}
 	if ci < 20 {
