@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -19,11 +20,12 @@ import (
 )
 
 const (
-	timeout   = 15 * time.Second
-	lifetime  = 10 * time.Minute // of a login that has begun
-	maxName   = 200
-	maxGroups = 1000
-	maxAnswer = 1 << 20 // bytes of each answer of the provider
+	timeout    = 15 * time.Second
+	lifetime   = 10 * time.Minute // of a login that has begun
+	maxName    = 200
+	maxSubject = 255 // OpenID Connect Core 2
+	maxGroups  = 1000
+	maxAnswer  = 1 << 20 // bytes of each answer of the provider
 )
 
 // Options describe the provider.
@@ -218,8 +220,8 @@ func (p *Provider) exchange(ctx context.Context, callback string, a attempt, cod
 	if err == nil && id.Nonce != a.nonce() {
 		err = errors.New("the nonce is that of another login")
 	}
-	if err == nil && id.Subject == "" { // the next owner of the name would be the same person
-		err = errors.New("it names no subject (sub)")
+	if err == nil && (id.Subject == "" || len(id.Subject) > maxSubject || strings.ContainsFunc(id.Subject, unicode.IsControl)) {
+		err = fmt.Errorf("its subject (sub) is %.300q", id.Subject) // without one, the next owner of the name would be the same person
 	}
 	if err != nil {
 		return Person{}, &RefusedError{Reason: "The identity provider's answer is not valid.", Err: err}

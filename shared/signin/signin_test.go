@@ -71,18 +71,21 @@ func TestFinish(t *testing.T) {
 		groups []string
 		more   bool // she may be in others
 	}{
-		"right":               {func(*signintest.Scripted, url.Values) {}, "", []string{"dev"}, false},
-		"another state":       {func(_ *signintest.Scripted, back url.Values) { back.Set("state", "x") }, refused, nil, false},
-		"no state":            {func(_ *signintest.Scripted, back url.Values) { back.Del("state") }, refused, nil, false},
-		"refused there":       {func(_ *signintest.Scripted, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
-		"another nonce":       {func(p *signintest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, refused, nil, false},
-		"no subject":          {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "sub") }, refused, nil, false},
-		"no nonce":            {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "nonce") }, refused, nil, false},
-		"another audience":    {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = "other" }, refused, nil, false},
-		"another issuer":      {func(p *signintest.Scripted, _ url.Values) { p.Claims["iss"] = "https://evil.example" }, refused, nil, false},
-		"expired":             {func(p *signintest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
-		"another key":         {func(p *signintest.Scripted, _ url.Values) { p.Signer = other }, refused, nil, false},
-		"a name with a colon": {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "robot:ci" }, refused, nil, false},
+		"right":                 {func(*signintest.Scripted, url.Values) {}, "", []string{"dev"}, false},
+		"another state":         {func(_ *signintest.Scripted, back url.Values) { back.Set("state", "x") }, refused, nil, false},
+		"no state":              {func(_ *signintest.Scripted, back url.Values) { back.Del("state") }, refused, nil, false},
+		"refused there":         {func(_ *signintest.Scripted, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
+		"another nonce":         {func(p *signintest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, refused, nil, false},
+		"no subject":            {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "sub") }, refused, nil, false},
+		"a long subject":        {func(p *signintest.Scripted, _ url.Values) { p.Claims["sub"] = strings.Repeat("x", 256) }, refused, nil, false},
+		"a subject with a zero": {func(p *signintest.Scripted, _ url.Values) { p.Claims["sub"] = "1\x00" }, refused, nil, false},
+		"the longest subject":   {func(p *signintest.Scripted, _ url.Values) { p.Claims["sub"] = strings.Repeat("x", 255) }, "", []string{"dev"}, false},
+		"no nonce":              {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "nonce") }, refused, nil, false},
+		"another audience":      {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = "other" }, refused, nil, false},
+		"another issuer":        {func(p *signintest.Scripted, _ url.Values) { p.Claims["iss"] = "https://evil.example" }, refused, nil, false},
+		"expired":               {func(p *signintest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
+		"another key":           {func(p *signintest.Scripted, _ url.Values) { p.Signer = other }, refused, nil, false},
+		"a name with a colon":   {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "robot:ci" }, refused, nil, false},
 		"no name": {func(p *signintest.Scripted, _ url.Values) {
 			p.Claims["preferred_username"] = ""
 			p.Info = map[string]any{"sub": "1"}
@@ -282,4 +285,17 @@ func TestTransport_Plain(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not https") {
 		t.Errorf("a plain token endpoint: %v", err)
 	}
+}
+
+// FuzzParseAttempt: a cookie that a browser made up is refused, or holds what it says.
+func FuzzParseAttempt(f *testing.F) {
+	for _, text := range []string{"", ".", "x", "x.", "x.%2Fui%2F", "x.%zz", "x.y.z"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, ok := parseAttempt(text)
+		if again, same := parseAttempt(a.String()); ok && (!same || again != a || a.secret == "") {
+			t.Errorf("%q is %+v, and that %+v", text, a, again)
+		}
+	})
 }

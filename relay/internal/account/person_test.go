@@ -33,6 +33,19 @@ func TestMatrixIDOf(t *testing.T) {
 	}
 }
 
+// FuzzMatrixIDOf: no name leaves the server.
+func FuzzMatrixIDOf(f *testing.F) {
+	for _, name := range []string{"anna", "anna:evil.example", "@anna:evil.example", "an\x00na", "", "a/b"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		id, ok := account.MatrixIDOf(name, "example.org")
+		if _, server, _ := strings.Cut(id, ":"); ok && (server != "example.org" || len(id) > 255) {
+			t.Errorf("%q is %q", name, id)
+		}
+	})
+}
+
 // A person is the user with the person's Matrix ID, and after the first login that user, whatever the provider calls the
 // person. Nobody else becomes that user.
 func TestLogInPerson(t *testing.T) {
