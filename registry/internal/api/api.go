@@ -36,14 +36,15 @@ import (
 // Options configures an API.
 type Options struct {
 	Registry *registry.Registry
-	Proxy    Proxy           // pull-through caches around Registry; nil = there are none
-	Auth     Authorizer      // nil = everybody may do everything
-	Tokens   TokenService    // the built-in token service; nil = there is none
-	Robots   *robot.Accounts // nil = there are none
-	Users    *auth.Accounts  // nil = there is no password file
-	Index    *index.Index    // sizes of repositories; nil = unknown
-	Board    *schedule.Board // of the jobs; nil = there are none
-	Limits   *auth.Limits    // nil = none
+	Proxy    Proxy            // pull-through caches around Registry; nil = there are none
+	Auth     Authorizer       // nil = everybody may do everything
+	Tokens   TokenService     // the built-in token service; nil = there is none
+	Robots   *robot.Accounts  // nil = there are none
+	Users    *auth.Accounts   // nil = there is no password file
+	Rights   *auth.Authorizer // explains rights and has the personal access tokens; nil = there are none
+	Index    *index.Index     // sizes of repositories; nil = unknown
+	Board    *schedule.Board  // of the jobs; nil = there are none
+	Limits   *auth.Limits     // nil = none
 
 	// Plan makes the plan of retention, one at a time; nil = it has no rules.
 	Plan func(context.Context) (*retention.Plan, error)

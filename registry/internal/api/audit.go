@@ -21,8 +21,8 @@ func (r *request) audit(status int) {
 	if event == "" {
 		return
 	}
-	token := ""
-	if r.grant != nil {
+	token := r.token
+	if token == "" && r.grant != nil {
 		token = r.grant.PersonalToken()
 	}
 	log.Write(audit.Record{

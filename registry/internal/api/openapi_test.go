@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/keyring"
+	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
@@ -47,12 +49,13 @@ func documentedServer(t *testing.T) *host {
 		}
 		robots := robot.New(store, zap.NewNop())
 		users := openUsers(t)
-		logins := &auth.Logins{Htpasswd: users, Robots: robots}
+		logins := &auth.Logins{Htpasswd: users, Robots: robots, People: personal.New(store, "")}
 		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules}
 		monitor := health.Start(zap.NewNop())
 		t.Cleanup(monitor.Close)
 		s.store, s.rules.KeepDeleted, s.options.Robots, s.options.Health = store, time.Hour, robots, monitor
-		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: rules, Logins: logins, Realm: "test"})
+		s.options.Rights = auth.NewAuthorizer(auth.Options{Rules: rules, Logins: logins, Realm: "test"})
+		s.options.Auth = s.options.Rights
 		s.options.Board = &schedule.Board{}
 		s.options.Board.Plan(schedule.GarbageCollect, time.Hour)
 		s.options.Board.Plan(schedule.RetentionApply, 0)
@@ -115,7 +118,7 @@ func TestDocument_HasAllFields(t *testing.T) {
 	d := openapitest.Read(t, openapi.Document)
 	for name, answer := range map[string]any{
 		"Deletion": registry.Deletion{}, "Target": registry.Target{}, "Restored": registry.Restored{}, "Selection": registry.Selection{}, "Robot": robot.Robot{}, "RobotInput": robotRequest{}, "Token": tokenAnswer{},
-		"Usage": usage{}, "RetentionPlan": planAnswer{}, "Job": job{}, "JobInput": jobRequest{}, "Login": login{}, "User": auth.Account{}, "UserInput": userRequest{}, "UserChange": userChange{}, "PasswordChange": passwordChange{},
+		"PersonalToken": personalToken{}, "TokenInput": tokenRequest{}, "IssuedToken": createdToken{}, "Access": rights{}, "Usage": usage{}, "RetentionPlan": planAnswer{}, "Job": job{}, "JobInput": jobRequest{}, "Login": login{}, "User": auth.Account{}, "UserInput": userRequest{}, "UserChange": userChange{}, "PasswordChange": passwordChange{},
 	} {
 		d.CheckFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
 	}
@@ -142,7 +145,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		s.do("PUT", "/v2/a/b/manifests/"+tag, []byte(`{"schemaVersion":2,"manifests":[]}`), "Authorization", rightUser, "Content-Type", oci.MediaTypeIndex).want(t, 201)
 	}
 	digest := string(digestOf([]byte(`{"schemaVersion":2,"manifests":[]}`)))
-	asked := map[string]bool{}
+	asked, token := map[string]bool{}, ""
 	for _, tt := range []struct {
 		method, path, last, query, body, auth string
 		status                                int
@@ -190,6 +193,15 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/auth/token", "", "", "grant_type=password&username=u&password=p", "", 200},
 		{"POST", "/auth/token", "", "", "grant_type=x", "", 400},
 		{"GET", "/debug/health", "", "", "", "", 200},
+		{"POST", "/v2/_slipway/tokens", "", "", `{"allow":["pull"],"expires":"EXPIRES"}`, rightUser, 201},
+		{"POST", "/v2/_slipway/tokens", "", "", `{"expires":"2020-01-01T00:00:00Z"}`, rightUser, 400},
+		{"POST", "/v2/_slipway/tokens", "", "", `{"expires":"EXPIRES"}`, "", 401},
+		{"GET", "/v2/_slipway/tokens", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/tokens", "", "?all=true", "", rightUser, 200},
+		{"DELETE", "/v2/_slipway/tokens/{token}", "0", "?owner=alice", "", rightUser, 404},
+		{"DELETE", "/v2/_slipway/tokens/{token}", "TOKEN", "", "", rightUser, 204},
+		{"GET", "/v2/_slipway/access", "", "?repository=a/b", "", rightUser, 200},
+		{"GET", "/v2/_slipway/access", "", "?repository=A", "", rightUser, 400},
 		{"GET", "/v2/_slipway/users", "", "", "", rightUser, 200},
 		{"GET", "/v2/_slipway/users", "", "", "", "", 401},
 		{"POST", "/v2/_slipway/users", "", "", `{"name":"alice"}`, rightUser, 201},
@@ -211,6 +223,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/openapi.yml", "", "", "", "", 200},
 	} {
 		what := fmt.Sprintf("%s %s%s %s (%d)", tt.method, tt.path, tt.query, tt.body, tt.status)
+		tt.body = strings.Replace(tt.body, "EXPIRES", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), 1)
+		tt.last = strings.Replace(tt.last, "TOKEN", token, 1)
 		path := strings.Replace(tt.path, "{name}", "a/b", 1)
 		if at := strings.Index(path, "{"); at >= 0 {
 			path = path[:at] + tt.last + path[strings.Index(path, "}")+1:]
@@ -223,6 +237,10 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 			headers = append(headers, "Authorization", tt.auth)
 		}
 		got := s.do(tt.method, path+tt.query, []byte(tt.body), headers...).want(t, tt.status)
+		var created createdToken
+		if json.Unmarshal(got.body, &created) == nil && created.ID != "" {
+			token = created.ID
+		}
 		if tt.status < 300 {
 			asked[tt.method+" "+tt.path] = true
 		}

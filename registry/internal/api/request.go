@@ -22,7 +22,8 @@ type request struct {
 	claimed  string   // the name that a refused login gave
 	event    string   // "pull", "push", "mount", "delete", "restore": logged when it succeeds
 	digest   oci.Digest
-	change   string            // the rights of a new robot, for the audit log
+	token    string            // ID of the personal access token that it is about
+	change   string            // what it changes, for the audit log
 	moved    map[string]string // tags of a push that pointed elsewhere, for the audit log
 	admitted bool              // the caller may do what the row does
 	grant    *auth.Grant       // who sends it and what they may do; nil = everybody may do everything

@@ -107,7 +107,7 @@ func (a *API) v2() []*endpoint {
 			{method: post, action: auth.Push, handle: a.restore, event: "restore"},
 		}},
 		{name: "history", path: repositoryPath + "/_slipway/tags/{tag}/history", last: "tag", rows: read(auth.Pull, a.getHistory)},
-	}, slices.Concat(a.robots(), a.users(), a.jobs(), a.usage())...)
+	}, slices.Concat(a.robots(), a.users(), a.personalTokens(), a.rights(), a.jobs(), a.usage())...)
 }
 
 func (a *API) robots() []*endpoint {

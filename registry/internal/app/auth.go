@@ -229,7 +229,7 @@ func workloads(list []config.Workload) []auth.Workload {
 // serve adds the parts that the API uses to its options.
 func (g *gate) serve(o api.Options) api.Options {
 	if o.Robots = g.robots; g.authorizer != nil {
-		o.Auth = g.authorizer
+		o.Auth, o.Rights = g.authorizer, g.authorizer
 	}
 	if g.service != nil {
 		o.Tokens = g.service

@@ -88,6 +88,48 @@ func (a *Authorizer) Callers(ctx context.Context) (callers []Known, more bool, e
 	return callers, more, nil
 }
 
+// CallerRights are the decisions on a caller in a repository.
+type CallerRights struct {
+	Who     string    `json:"who"`      // as the rules write it
+	NoLogin bool      `json:"no_login"` // a user without a line in the password file
+	Rights  []Decided `json:"rights"`
+}
+
+// Decided is the decision on one right.
+type Decided struct {
+	Right   string `json:"right"`
+	Allowed bool   `json:"allowed"`
+	Why     string `json:"why"`
+}
+
+// RightColumns are the rights in the order in which Rights decides on them.
+var RightColumns = []access.Rights{access.Pull, access.Push, access.TagMove, access.Delete, access.List, access.Admin}
+
+// Rights returns what callers may do in a repository: of all that are known, if the holder of the grant has Admin
+// there, which whole reports, else of the holder alone. more reports whether there are other callers.
+func (a *Authorizer) Rights(ctx context.Context, g *Grant, name oci.Name) (rows []CallerRights, whole, more bool, err error) {
+	me := Known{Caller: g.Caller, Who: g.Caller.String()}
+	callers := []Known{me}
+	if whole = g.May(access.Admin.Needs(), name); whole {
+		if callers, more, err = a.Callers(ctx); err != nil {
+			return nil, whole, more, err
+		}
+		if !slices.ContainsFunc(callers, func(c Known) bool { return c.Who == me.Who }) {
+			callers = append(callers, me)
+		}
+	}
+	for i := range callers {
+		c := &callers[i]
+		row := CallerRights{Who: c.Who, NoLogin: c.NoPassword}
+		for _, right := range RightColumns {
+			d := a.Explain(&c.Caller, right, name)
+			row.Rights = append(row.Rights, Decided{right.String(), d.Allowed, d.Part()})
+		}
+		rows = append(rows, row)
+	}
+	return rows, whole, more, nil
+}
+
 // hasPassword reports whether the password file has the user.
 func (l *Logins) hasPassword(name string) bool {
 	if l.Htpasswd == nil {

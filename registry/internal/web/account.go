@@ -1,22 +1,21 @@
 package web
 
 import (
-	"errors"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/personal"
-	"slipway/shared/logging"
 	ui "slipway/shared/web"
 )
+
+const tokensPath = "/_slipway/tokens"
 
 type accountPage struct {
 	frame
@@ -93,28 +92,34 @@ func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 	}
 	p.Note, p.Days = v.PostForm.Get("note"), v.PostForm.Get("days")
 	days, _ := strconv.Atoi(p.Days)
-	wanted := personal.Token{Note: p.Note, Expires: time.Now().AddDate(0, 0, min(days, 10_000)).UTC().Truncate(time.Second), Allow: tokenScopes[0].Allow}
+	allow := tokenScopes[0].Allow
 	for _, s := range tokenScopes {
 		if s.Value == v.PostForm.Get("scope") {
-			wanted.Allow = s.Allow
+			allow = s.Allow
 		}
 	}
-	if wanted.Bond, err = web.o.Auth.Bond(v.Context(), v.grant.Caller); err != nil {
-		return err
-	}
-	secret, err := web.o.Auth.People().Create(v.Context(), v.user(), wanted)
-	if errors.Is(err, personal.ErrInvalid) {
-		p.Problem = ui.Sentence(strings.TrimPrefix(err.Error(), personal.ErrInvalid.Error()+": "))
-		return web.pages.Show(w, http.StatusBadRequest, "account", p)
-	}
+	wanted := map[string]any{"note": p.Note, "allow": allow, "expires": time.Now().AddDate(0, 0, min(days, 10_000)).UTC().Truncate(time.Second)}
+	body, err := json.Marshal(wanted)
 	if err != nil {
 		return err
 	}
-	web.noteToken(w, v, "token created", personal.IDOf(secret), "allow "+strings.Join(wanted.Allow, ", ")+" until "+wanted.Expires.Format(time.RFC3339))
+	_, answer, err := web.act(v, http.MethodPost, tokensPath, "application/json", body)
+	if err != nil {
+		status, text := problem(err)
+		if status >= http.StatusInternalServerError {
+			return err
+		}
+		p.Problem = text
+		return web.pages.Show(w, status, "account", p)
+	}
 	if p, err = web.accountPage(v); err != nil {
 		return err
 	}
-	p.Secret = secret
+	var made struct{ Password string }
+	if err := json.Unmarshal(answer, &made); err != nil {
+		return err
+	}
+	p.Secret = made.Password
 	return web.pages.Show(w, http.StatusOK, "account", p)
 }
 
@@ -133,18 +138,8 @@ func (web *Web) postRevokeToken(w http.ResponseWriter, v *visit) error {
 	if sure, err := web.confirmed(w, v, confirmPage{frame: p.frame, Heading: "Revoke the token " + id + "?", Text: "What logs in with it can no longer do so.", Button: "Revoke", Cancel: web.base + "/account"}); !sure {
 		return err
 	}
-	err = web.o.Auth.People().Revoke(v.Context(), v.user(), id)
-	if errors.Is(err, personal.ErrUnknown) {
-		return errHidden
-	}
-	if err != nil {
+	if _, _, err := web.act(v, http.MethodDelete, tokensPath+"/"+id, "", nil); err != nil {
 		return err
 	}
-	web.noteToken(w, v, "token revoked", id, id)
 	return web.back(w, v, "/account", "revoked")
-}
-
-// noteToken writes what was done to a personal access token into the audit log.
-func (web *Web) noteToken(w http.ResponseWriter, v *visit, event, id, change string) {
-	web.o.Audit.Write(audit.Record{Time: time.Now(), Event: event, Who: v.user(), Token: id, From: v.RemoteAddr, Method: v.Method, Change: change, Status: http.StatusOK, RequestID: logging.RequestID(w)})
 }

@@ -106,7 +106,7 @@ func newSite(t *testing.T, change ...func(*setup)) *site {
 	}
 	if !c.open {
 		authorizer := auth.NewAuthorizer(c.auth)
-		c.api.Auth, c.pages.Auth = authorizer, authorizer
+		c.api.Auth, c.api.Rights, c.pages.Auth = authorizer, authorizer, authorizer
 	}
 	c.api.Board, c.api.Audit = c.pages.Board, c.pages.Audit
 	handler, err := api.New(c.api)

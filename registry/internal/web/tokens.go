@@ -1,12 +1,13 @@
 package web
 
 import (
-	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"slipway/registry/internal/identity/personal"
+	"slipway/registry/internal/oci"
 )
 
 // maxOwned bounds the tokens of all people that the page lists.
@@ -84,14 +85,10 @@ func (web *Web) postRevokeOwned(w http.ResponseWriter, v *visit) error {
 		}
 	}
 	for _, token := range revoke {
-		err := people.Revoke(v.Context(), owner, token.ID)
-		if errors.Is(err, personal.ErrUnknown) && id != "" {
-			return errHidden
-		}
-		if err != nil && !errors.Is(err, personal.ErrUnknown) {
+		_, _, err := web.act(v, http.MethodDelete, tokensPath+"/"+url.PathEscape(token.ID)+"?owner="+url.QueryEscape(owner), "", nil)
+		if err != nil && (id != "" || !oci.IsUnknown(err)) {
 			return err
 		}
-		web.noteToken(w, v, "token revoked", token.ID, token.ID+" of "+owner)
 	}
 	return web.back(w, v, "/tokens", "revoked")
 }

@@ -9,6 +9,7 @@ import (
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/web/image"
+	ui "slipway/shared/web"
 )
 
 // words are the functions of the registry's own templates.
@@ -26,6 +27,7 @@ func words(base string) template.FuncMap {
 		"helmVersion": func(tag string) string { return strings.ReplaceAll(tag, "_", "+") },
 		"size":        bytesize.Text, // the units of the commands
 		"ruleKey":     retention.RuleKey,
+		"sentence":    ui.Sentence,
 	}
 }
 

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/personal"
+	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/storage/memory"
+)
+
+// Nobody gets more rights by way of users and tokens than the caller has: a robot manages no users, an administrator of some
+// repositories manages none, and a token makes no other one.
+func TestUsers_WhoManagesThem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	content := ""
+	for _, name := range []string{"root", "lead", "bob"} {
+		hash, err := bcrypt.GenerateFromPassword([]byte(name), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content += name + ":" + string(hash) + "\n"
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Path: path, Log: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := access.New(nil, []access.Rule{
+		{Who: []string{"root"}, Repositories: []string{"**"}, Allow: []string{"admin"}},
+		{Who: []string{"lead"}, Repositories: []string{"team/**"}, Allow: []string{"admin"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := func() *access.Rules { return compiled }
+	store := memory.New()
+	robots, people := robot.New(store, zap.NewNop()), personal.New(store, "")
+	authorizer := auth.NewAuthorizer(auth.Options{Rules: rules, Logins: &auth.Logins{Htpasswd: users, Robots: robots, People: people}, Realm: "test"})
+	s := newServer(t, func(s *setup) {
+		s.store, s.options.Robots, s.options.Auth, s.options.Rights = store, robots, authorizer, authorizer
+		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules}
+	})
+	login := func(user, password string) []string {
+		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
+	}
+	secret, err := robots.Create(t.Context(), robot.Robot{Name: "ci", Repositories: []string{"**"}, Allow: []string{"admin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(allow string) []string {
+		t.Helper()
+		body := `{"allow":[` + allow + `],"expires":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"}`
+		var made struct{ Username, Password string }
+		if err := json.Unmarshal(s.do("POST", "/v2/_slipway/tokens", []byte(body), login("root", "root")...).want(t, 201).body, &made); err != nil {
+			t.Fatal(err)
+		}
+		return login(made.Username, made.Password)
+	}
+	admin, pull := token(`"admin"`), token(`"pull"`)
+	expires := `"expires":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"`
+	for _, c := range []struct {
+		who, method, path, body string
+		login                   []string
+		status                  int
+	}{
+		{"a robot with admin", "GET", "/users", "", login("robot+ci", secret), 403},
+		{"a robot with admin", "POST", "/users", `{"name":"x"}`, login("robot+ci", secret), 403},
+		{"a robot with admin", "POST", "/users/root/password", "", login("robot+ci", secret), 403},
+		{"a robot with admin", "PUT", "/account/password", `{"present":"x","new":"long enough"}`, login("robot+ci", secret), 403},
+		{"a robot with admin", "POST", "/tokens", "{" + expires + "}", login("robot+ci", secret), 403},
+		{"an administrator of some", "GET", "/users", "", login("lead", "lead"), 403},
+		{"an administrator of some", "PATCH", "/users/bob", `{"disabled":true}`, login("lead", "lead"), 403},
+		{"an administrator of some", "DELETE", "/users/bob", "", login("lead", "lead"), 403},
+		{"an administrator of some", "GET", "/tokens?owner=bob", "", login("lead", "lead"), 403},
+		{"an administrator of some", "GET", "/tokens?all=true", "", login("lead", "lead"), 403},
+		{"a user", "GET", "/users", "", login("bob", "bob"), 403},
+		{"a user", "GET", "/tokens", "", login("bob", "bob"), 200},
+		{"a user", "DELETE", "/tokens/0123456789abcdef?owner=root", "", login("bob", "bob"), 403},
+		{"a token for pulls", "GET", "/users", "", pull, 403},
+		{"a token for pulls", "POST", "/tokens", `{"allow":["admin"],` + expires + `}`, pull, 403},
+		{"a token for pulls", "GET", "/tokens?all=true", "", pull, 403},
+		{"a token with admin", "POST", "/tokens", "{" + expires + "}", admin, 403},
+		{"a token with admin", "GET", "/users", "", admin, 200},
+		{"a token with admin", "POST", "/users/bob/password", "", admin, 200},
+		{"nobody", "GET", "/users", "", nil, 401},
+	} {
+		if got := s.do(c.method, "/v2/_slipway"+c.path, []byte(c.body), c.login...); got.StatusCode != c.status {
+			t.Errorf("%s: %s %s: %d, want %d: %s", c.who, c.method, c.path, got.StatusCode, c.status, got.body)
+		}
+	}
+}
