@@ -12,6 +12,9 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -372,6 +375,26 @@ func TestBesideRelay(t *testing.T) {
 	d.addr = "127.0.0.1:0"
 	d.configure("second.yml", "")
 	d.does(1, "serve --config %", "relay.db")
+
+	// A command waits for a relay that has the database open and doesn't listen yet, but not forever.
+	d.addr = programtest.FreeAddr(t)
+	d.configure("third.yml", "")
+	defer func(usual time.Duration) { startingTime = usual }(startingTime)
+	startingTime = 0
+	d.does(1, "app list --config %", "relay.db open but doesn't answer at http://"+d.addr, "--url")
+	startingTime = time.Hour
+	later := make(chan *httptest.Server)
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		target, _ := neturl.Parse(url)
+		front := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
+		front.Listener.Close()
+		front.Listener, _ = net.Listen("tcp", d.addr)
+		front.Start()
+		later <- front
+	}()
+	d.does(0, "app list --config %", "one")
+	(<-later).Close()
 	d.addr, d.file = first, file
 	if code := stop(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -15,6 +15,7 @@ import (
 
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
+	"slipway/relay/internal/store"
 	"slipway/shared/command"
 )
 
@@ -92,12 +93,22 @@ func (t *target) open(cmd *cobra.Command) (*remote, error) {
 	if r.HTTP.Transport, err = client.LocalTransport(cfg); err != nil {
 		return nil, err
 	}
-	_, err = r.Do(cmd.Context(), http.MethodGet, "/livez", nil, nil)
-	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
-		return r, err
+	for end := time.Now().Add(startingTime); ; time.Sleep(100 * time.Millisecond) {
+		_, err = r.Do(cmd.Context(), http.MethodGet, "/livez", nil, nil)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
+			return r, err
+		}
+		if err = r.openHere(cmd.Context(), cfg); !errors.Is(err, store.ErrLocked) {
+			return r, err
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("a relay has the database %s open but doesn't answer at %s: give its address with --url, or stop it", cfg.Database.Where(), r.Base)
+		}
 	}
-	return r, r.openHere(cmd.Context(), cfg)
 }
+
+// startingTime bounds the wait for a relay that has its database open but doesn't listen yet.
+var startingTime = 10 * time.Second
 
 // asAdmin is a client that logs in as the administrator of the configuration.
 func asAdmin(cfg *config.Config) client.Client {
