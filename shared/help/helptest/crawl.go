@@ -3,6 +3,7 @@ package helptest
 
 import (
 	"html"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,6 +14,8 @@ import (
 var (
 	link   = regexp.MustCompile(`(?:href|src)="([^"]+)"`)
 	anchor = regexp.MustCompile(`id="([^"]+)"`)
+
+	intoHelp = regexp.MustCompile(`/help/([^"#]+\.md)`)
 )
 
 // Crawl follows all links from the first page of the help on. Each must lead to something, and to an anchor in it if it names
@@ -73,5 +76,27 @@ func Crawl(t *testing.T, get func(path string) (status int, body string)) {
 	}
 	if pages < 50 {
 		t.Errorf("only %d pages were found", pages)
+	}
+}
+
+// Links tests that all links from templates into the help lead to a page in docs.
+func Links(t *testing.T, templates, docs fs.FS) {
+	t.Helper()
+	found := 0
+	err := fs.WalkDir(templates, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(templates, name)
+		for _, m := range intoHelp.FindAllSubmatch(text, -1) {
+			found++
+			if _, err := fs.Stat(docs, string(m[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d links, %v", found, err)
 	}
 }
