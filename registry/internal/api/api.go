@@ -30,6 +30,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/shared/health"
+	"slipway/shared/idempotency"
 	"slipway/shared/logging"
 )
 
@@ -91,6 +92,7 @@ type API struct {
 	signer  link.Signer
 	headers []commonHeader
 	answers *budget.Budget // of large answers
+	kept    idempotency.Answers
 	bodies  *budget.Budget // of large manifests being pushed
 	proxies address.Proxies
 	origins *http.CrossOriginProtection

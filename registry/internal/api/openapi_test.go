@@ -38,10 +38,10 @@ func TestDocument_SuitsGenerators(t *testing.T) {
 }
 
 // documentedServer has all routes. The user u may do everything.
-func documentedServer(t *testing.T) *host {
+func documentedServer(t *testing.T, change ...func(*setup)) *host {
 	t.Helper()
 	rules := func() *access.Rules { return access.UsersOnly(false) }
-	return newServer(t, func(s *setup) {
+	return newServer(t, append(change, func(s *setup) {
 		store := memory.New()
 		keys, err := keyring.Open(t.Context(), store, time.Hour, zap.NewNop())
 		if err != nil {
@@ -68,7 +68,7 @@ func documentedServer(t *testing.T) *host {
 		}
 		s.options.Index = openIndex(t, store)
 		s.options.Tokens = auth.NewService(auth.ServiceOptions{Rules: rules, Logins: logins, Keys: keys, Service: "registry", Lifetime: time.Hour, RefreshLifetime: time.Hour})
-	})
+	})...)
 }
 
 // openIndex opens an index of the store that is current.

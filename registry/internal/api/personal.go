@@ -51,7 +51,7 @@ func (a *API) personalTokens() []*endpoint {
 	return []*endpoint{
 		{name: "tokens", path: "/_slipway/tokens", rows: []*row{
 			{method: get, action: auth.Ping, handle: a.listTokens},
-			{method: post, action: auth.Ping, handle: a.createToken, event: "token created"},
+			{method: post, action: auth.Ping, handle: a.once(a.createToken), event: "token created"},
 		}},
 		{name: "tokens", path: "/_slipway/tokens/{token:[^/]+}", last: "token", rows: []*row{
 			{method: del, action: auth.Ping, handle: a.revokeToken, event: "token revoked"},

@@ -117,13 +117,13 @@ func (a *API) robots() []*endpoint {
 	return []*endpoint{
 		{name: "robots", path: robotsPath, last: "robot", rows: []*row{
 			{method: get, action: auth.Administer, handle: a.listRobots},
-			{method: post, action: auth.Administer, handle: a.createRobot, event: "robot created"},
+			{method: post, action: auth.Administer, handle: a.once(a.createRobot), event: "robot created"},
 		}},
 		{name: "robots", path: robotsPath + "/{robot:[^/]+}", last: "robot", rows: []*row{
 			{method: del, action: auth.Administer, handle: a.revokeRobot, event: "robot deleted"},
 		}},
 		{name: "robots", path: robotsPath + "/{robot:[^/]+}/secret", last: "robot", rows: []*row{
-			{method: post, action: auth.Administer, handle: a.rotateRobot, event: "robot rotated"},
+			{method: post, action: auth.Administer, handle: a.once(a.rotateRobot), event: "robot rotated"},
 		}},
 	}
 }

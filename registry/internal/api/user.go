@@ -47,14 +47,14 @@ func (a *API) users() []*endpoint {
 	return []*endpoint{
 		{name: "users", path: usersPath, rows: []*row{
 			{method: get, action: auth.Administer, handle: a.listUsers},
-			{method: post, action: auth.Administer, handle: a.createUser, event: "user created"},
+			{method: post, action: auth.Administer, handle: a.once(a.createUser), event: "user created"},
 		}},
 		{name: "users", path: usersPath + "/{user:[^/]+}", last: "user", rows: []*row{
 			{method: patch, action: auth.Administer, handle: a.changeUser, event: "user changed"},
 			{method: del, action: auth.Administer, handle: a.deleteUser, event: "user deleted"},
 		}},
 		{name: "users", path: usersPath + "/{user:[^/]+}/password", last: "user", rows: []*row{
-			{method: post, action: auth.Administer, handle: a.resetUser, event: "password reset"},
+			{method: post, action: auth.Administer, handle: a.once(a.resetUser), event: "password reset"},
 		}},
 		{name: "users", path: "/_slipway/account/password", rows: []*row{
 			{method: put, action: auth.Ping, handle: a.changePassword, event: "password changed"},

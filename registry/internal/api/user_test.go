@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
@@ -98,6 +102,43 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 	} {
 		if got := s.do(c.method, "/v2/_slipway"+c.path, []byte(c.body), c.login...); got.StatusCode != c.status {
 			t.Errorf("%s: %s %s: %d, want %d: %s", c.who, c.method, c.path, got.StatusCode, c.status, got.body)
+		}
+	}
+}
+
+// A client whose answer was lost asks again: the secret is the same, nothing is made twice, and the audit log has one line.
+func TestOnce(t *testing.T) {
+	var lines bytes.Buffer
+	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: &lines})
+	s := documentedServer(t, func(s *setup) { s.options.Audit = acts })
+	ask := func(path, key, body string) (answer, string) {
+		t.Helper()
+		got := s.do("POST", "/v2/_slipway"+path, []byte(body), "Authorization", rightUser, "Idempotency-Key", key)
+		var made struct{ Password string }
+		_ = json.Unmarshal(got.body, &made)
+		return got, made.Password
+	}
+	expires := `{"expires":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"}`
+	for _, c := range [][2]string{{"/robots", `{"name":"ci"}`}, {"/robots/ci/secret", ""}, {"/users", `{"name":"alice"}`}, {"/users/alice/password", ""}, {"/tokens", expires}} {
+		first, secret := ask(c[0], "k", c[1])
+		again, repeated := ask(c[0], "k", c[1])
+		if first.StatusCode/100 != 2 || secret == "" || repeated != secret || again.StatusCode != first.StatusCode || again.Header.Get("Idempotent-Replay") != "true" {
+			t.Errorf("%s: %d %s, then %d %s", c[0], first.StatusCode, first.body, again.StatusCode, again.body)
+		}
+	}
+	if got, _ := ask("/users", "k", `{"name":"bob"}`); got.StatusCode != 409 {
+		t.Errorf("another request under the key: %d", got.StatusCode)
+	}
+	if got, _ := ask("/users", strings.Repeat("k", 256), `{"name":"bob"}`); got.StatusCode != 400 {
+		t.Errorf("a long key: %d", got.StatusCode)
+	}
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range []string{"robot created", "robot rotated", "user created", "password reset", "token created"} {
+		made := regexp.MustCompile(`"event":"` + event + `"[^\n]*"status":20[01]`)
+		if n := len(made.FindAllString(lines.String(), -1)); n != 1 {
+			t.Errorf("%s: %d lines in %s", event, n, lines.String())
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"slipway/relay/internal/request"
 	"slipway/relay/internal/service"
 	"slipway/shared/health"
+	"slipway/shared/idempotency"
 	"slipway/shared/logging"
 )
 
@@ -76,7 +77,7 @@ type API struct {
 	holding          *request.Places // of streams that hold messages
 	changes          ntfyChanges
 	times            streamTimes
-	answers          onceAnswers
+	answers          idempotency.Answers
 	files            *request.Places // of bodies with files
 }
 

@@ -1,12 +1,9 @@
 package api
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -45,28 +42,5 @@ func TestOnce_RefusalsAreNotKept(t *testing.T) {
 	}
 	if r := w.ask("POST", "/client", `{"name":"phone"}`, admin, "Idempotency-Key: k"); r.status != 200 {
 		t.Errorf("%d", r.status)
-	}
-}
-
-// One user can't fill the memory, and keeps others from nothing.
-func TestOnce_KeysOfOneUser(t *testing.T) {
-	var kept onceAnswers
-	now := time.Now()
-	for i := range maxOnceOf {
-		if _, err := kept.of(1, fmt.Sprint(i), now); err != nil {
-			t.Fatalf("key %d: %v", i, err)
-		}
-	}
-	if _, err := kept.of(1, "0", now); err != nil {
-		t.Errorf("a known key: %v", err)
-	}
-	if _, err := kept.of(1, "one more", now); refusal.KindOf(err) != refusal.KindRateLimited {
-		t.Errorf("one key more: %v", err)
-	}
-	if _, err := kept.of(2, "another's", now); err != nil {
-		t.Errorf("another user: %v", err)
-	}
-	if _, err := kept.of(1, "later", now.Add(onceFor+1)); err != nil {
-		t.Errorf("later: %v", err)
 	}
 }
