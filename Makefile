@@ -113,7 +113,7 @@ docs: ## docs/configuration, docs/reference and the charts' schemas, from what s
 site: ## dist/site: the documentation as web pages, for any server of files, with a search in the browser
 	@tools/install zensical
 	@rm -rf dist/pages dist/site && mkdir -p dist/pages
-	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml docker-compose.yml | grep -zvE '/reference.md$$|^docs/(docs.go|go.mod)$$' | xargs -0 cp --parents -t dist/pages
+	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml docker-compose.yml | grep -zvE '/reference.md$$|[.]go$$|/go[.](mod|sum)$$' | xargs -0 cp --parents -t dist/pages
 	@cp tools/site.yml dist/ && .tools/bin/zensical build --config-file dist/site.yml
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
