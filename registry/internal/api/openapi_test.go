@@ -117,7 +117,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 func TestDocument_HasAllFields(t *testing.T) {
 	d := openapitest.Read(t, openapi.Document)
 	for name, answer := range map[string]any{
-		"Deletion": registry.Deletion{}, "Target": registry.Target{}, "Restored": registry.Restored{}, "Selection": registry.Selection{}, "Robot": robot.Robot{}, "RobotInput": robotRequest{}, "Token": tokenAnswer{},
+		"Deletion": registry.Deletion{}, "Target": registry.Target{}, "Restored": registry.Restored{}, "DeletedRepository": deletedRepository{}, "Selection": registry.Selection{}, "Robot": robot.Robot{}, "RobotInput": robotRequest{}, "Token": tokenAnswer{},
 		"PersonalToken": personalToken{}, "TokenInput": tokenRequest{}, "IssuedToken": createdToken{}, "Access": rights{}, "Usage": usage{}, "RetentionPlan": planAnswer{}, "Job": job{}, "JobInput": jobRequest{}, "Login": login{}, "User": auth.Account{}, "UserInput": userRequest{}, "UserChange": userChange{}, "PasswordChange": passwordChange{},
 	} {
 		d.CheckFields(t, d.Components.Schemas[name], reflect.TypeOf(answer), name)
@@ -174,6 +174,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"DELETE", "/v2/{name}/manifests/{reference}", "v1", "", "", rightUser, 202},
 		{"DELETE", "/v2/{name}/manifests/{reference}", "v1", "", "", rightUser, 404},
 		{"GET", "/v2/{name}/_slipway/deleted", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/deleted", "", "", "", rightUser, 200},
+		{"GET", "/v2/_slipway/deleted", "", "", "", "", 401},
 		{"POST", "/v2/{name}/_slipway/restore", "", "", `{"tag":"v1"}`, rightUser, 200},
 		{"POST", "/v2/{name}/_slipway/restore", "", "", `{"tag":"v1"}`, rightUser, 404},
 		{"POST", "/v2/{name}/_slipway/restore", "", "", `{`, rightUser, 400},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/notify"
@@ -26,6 +27,40 @@ func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return writeJSON(w, r, http.StatusOK, map[string][]registry.Deletion{"deleted": all})
+}
+
+// maxDeletedRepositories bounds the repositories that one answer lists.
+const maxDeletedRepositories = 200
+
+// deletedRepository is a repository in which something can be restored.
+type deletedRepository struct {
+	Name      oci.Name  `json:"name"`
+	Deletions int       `json:"deletions"`
+	At        time.Time `json:"at"` // of the latest
+	Until     time.Time `json:"until"`
+	By        string    `json:"by,omitempty"`
+}
+
+// listAllDeleted answers the repositories in which the caller can undo a deletion.
+func (a *API) listAllDeleted(w http.ResponseWriter, r *request) error {
+	names, err := a.opts.Registry.Deleted(r.Context(), maxDeletedRepositories, func(name oci.Name) bool { return r.may(access.Push.Needs(), name) })
+	if err != nil {
+		return err
+	}
+	list := []deletedRepository{}
+	for _, name := range names {
+		all, err := a.opts.Registry.Repository(name).Deletions(r.Context(), registry.MaxDeletions)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 {
+			list = append(list, deletedRepository{name, len(all), all[0].At, all[0].Until, all[0].By})
+		}
+	}
+	return writeJSON(w, r, http.StatusOK, struct {
+		Repositories []deletedRepository `json:"repositories"`
+		More         bool                `json:"more"`
+	}{list, len(names) == maxDeletedRepositories})
 }
 
 // getHistory answers what a tag points at and has pointed at. Only callers who may push learn who

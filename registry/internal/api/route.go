@@ -102,6 +102,7 @@ func (a *API) v2() []*endpoint {
 		{name: "repository", path: repositoryPath + "/_slipway/repository", rows: []*row{
 			{method: del, action: auth.Delete, handle: a.deleteRepository, event: "delete"},
 		}},
+		{name: "deleted", path: "/_slipway/deleted", rows: read(auth.Ping, a.listAllDeleted)},
 		{name: "deleted", path: repositoryPath + "/_slipway/deleted", rows: read(auth.Push, a.listDeleted)},
 		{name: "restore", path: repositoryPath + "/_slipway/restore", rows: []*row{
 			{method: post, action: auth.Push, handle: a.restore, event: "restore"},

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
@@ -58,8 +57,7 @@ func (a *API) getUsage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer release()
-	visible := func(name oci.Name) bool { return r.may(access.List.Needs(), name) }
-	found, err := a.opts.Index.Repositories(index.Query{Visible: visible, Sort: index.BySize, Limit: n})
+	found, err := a.opts.Index.Repositories(index.Query{Visible: r.visible(), Sort: index.BySize, Limit: n})
 	if err != nil {
 		return err
 	}

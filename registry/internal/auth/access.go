@@ -147,6 +147,7 @@ const (
 	NoCredentials     Reason = "no credentials"
 	BadHeader         Reason = "malformed authorization header"
 	UnknownUser       Reason = "unknown user"
+	DisabledUser      Reason = "disabled user"
 	WrongPassword     Reason = "wrong password"
 	TooManyLogins     Reason = "too many logins at once"
 	TooManyRequests   Reason = "too many requests"
@@ -168,7 +169,7 @@ const (
 
 // FailedLogins lists the reasons of refusals caused by a wrong or revoked credential. An expired token is not one.
 func FailedLogins() []Reason {
-	return []Reason{UnknownUser, WrongPassword, RevokedToken, UnknownRobot, MakerGone, UnknownWorkload, ProviderRefused}
+	return []Reason{UnknownUser, DisabledUser, WrongPassword, RevokedToken, UnknownRobot, MakerGone, UnknownWorkload, ProviderRefused}
 }
 
 // Refusal is the error of a request that may not pass. It unwraps to the

@@ -172,7 +172,7 @@ func (a *Accounts) Disable(ctx context.Context, name string) error {
 		if u, ok := now.byName[name]; ok {
 			return SetHash(content, name, disabledPrefix+u.hash)
 		}
-		if _, ok := now.disabled[name]; ok {
+		if now.isDisabled(name) {
 			return content, nil
 		}
 		return nil, ErrNoUser
@@ -207,7 +207,7 @@ func (a *Accounts) Reset(ctx context.Context, name string) (secret string, err e
 		if !now.names(name) {
 			return nil, ErrNoUser
 		}
-		if _, disabled := now.disabled[name]; disabled {
+		if now.isDisabled(name) {
 			return SetHash(content, name, disabledPrefix+hash)
 		}
 		return SetHash(content, name, hash)

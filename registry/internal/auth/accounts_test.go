@@ -59,6 +59,10 @@ func TestAccounts(t *testing.T) {
 	if got := works(); got != [3]bool{} {
 		t.Errorf("disabled: password, token, robot: %v", got)
 	}
+	_, err = s.Authorize(basic("bob", "hidden"), Access{Action: Pull, Repository: "a"})
+	if r := refusal(t, err); r.Reason != DisabledUser || r.Err.Text() != wrongCredentials {
+		t.Errorf("disabled: %+v", r)
+	}
 	if _, err := s.robots.Read(t.Context(), "ci"); err != nil || !a.Users.file.Get().names("bob") {
 		t.Errorf("the robots of a disabled user are orphaned: %v", err)
 	}

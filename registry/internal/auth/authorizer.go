@@ -208,7 +208,7 @@ func (a *Authorizer) complete(r *http.Request, want Access, err error) error {
 		refusal.Err = oci.NewError(oci.CodeDenied, want.records())
 	} else {
 		told := oci.NewError(oci.CodeUnauthorized, want.records())
-		if slices.Contains([]Reason{UnknownUser, WrongPassword, RevokedToken, UnknownRobot}, refusal.Reason) {
+		if slices.Contains([]Reason{UnknownUser, DisabledUser, WrongPassword, RevokedToken, UnknownRobot}, refusal.Reason) {
 			told.Message = wrongCredentials
 		}
 		refusal.Err = told

@@ -99,6 +99,8 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, er
 		return user{}, false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
 	case err != nil:
 		return user{}, false, fmt.Errorf("wait for the comparison of a password: %w", err)
+	case !known && users.isDisabled(string(c.user)):
+		return user{}, false, &Refusal{Reason: DisabledUser, User: string(c.user)}
 	case !known:
 		return user{}, false, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	case !matches:

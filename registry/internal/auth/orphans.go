@@ -117,6 +117,5 @@ func changeTime(path string) (time.Time, error) {
 // names reports whether the file has a line of that user, also one that gives no access.
 func (u *users) names(name string) bool {
 	_, ok := u.byName[name]
-	_, disabled := u.disabled[name]
-	return ok || disabled || slices.ContainsFunc(u.broken, func(b brokenLine) bool { return b.user == name })
+	return ok || u.isDisabled(name) || slices.ContainsFunc(u.broken, func(b brokenLine) bool { return b.user == name })
 }

@@ -77,6 +77,12 @@ func parseUsers(content []byte) *users {
 	return u
 }
 
+// isDisabled reports whether the user is disabled.
+func (u *users) isDisabled(name string) bool {
+	_, disabled := u.disabled[name]
+	return disabled
+}
+
 // UserNames are the users whom an htpasswd file lets in, in no order.
 func UserNames(content []byte) []string {
 	return slices.Collect(maps.Keys(parseUsers(content).byName))
