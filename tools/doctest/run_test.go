@@ -35,6 +35,9 @@ func TestRun(t *testing.T) {
 // The quick start explains the commands of README.md, and adds few.
 func TestFull_Run_QuickStart(t *testing.T) { runPage(t, "docs/quick-start.md", "engine.sh") }
 
+// Stand-ins for Let's Encrypt and Docker Hub are at the places of the page's.
+func TestFull_Run_Team(t *testing.T) { runPage(t, "docs/registry/team.md", "team.sh") }
+
 func runPage(t *testing.T, path, prepare string) {
 	t.Helper()
 	runSession(t, "here=tools/doctest/testdata\n. $here/lib.sh\n. $here/"+prepare+"\n"+session(t, readPage(t, path)))

@@ -34,11 +34,12 @@ await() {
 	return 1
 }
 
-# engine: docker with one image, busybox.
+# engine [FLAG ...]: docker with one image, busybox. Without flags its containers have no network.
 engine() {
+	[ $# -gt 0 ] || set -- --bridge none --iptables=false
 	export DOCKER_HOST=unix://$work/docker.sock
 	dockerd --host "$DOCKER_HOST" --data-root "$work/docker" --exec-root "$work/docker-exec" --pidfile "$work/docker.pid" \
-		--bridge none --iptables=false --storage-driver vfs >"$work/docker.log" 2>&1 &
+		--storage-driver vfs "$@" >"$work/docker.log" 2>&1 &
 	local i
 	for ((i = 0; i < 300; i++)); do
 		docker version >/dev/null 2>&1 && break
