@@ -9,6 +9,7 @@ import (
 // Bounds of a search.
 const (
 	maxQuery   = 100 // bytes
+	maxWords   = 10
 	maxHits    = 30
 	maxPerPage = 4
 )
@@ -19,6 +20,7 @@ type Hit struct {
 	Heading     Heading
 	Excerpt     string
 
+	entry *entry
 	score int
 }
 
@@ -49,7 +51,7 @@ func (h *Help) Search(query string) ([]Hit, error) {
 		return nil, err
 	}
 	words := strings.Fields(strings.ToLower(query[:min(len(query), maxQuery)]))
-	if len(words) == 0 {
+	if words = words[:min(len(words), maxWords)]; len(words) == 0 {
 		return nil, nil
 	}
 	var hits []Hit
@@ -61,7 +63,7 @@ func (h *Help) Search(query string) ([]Hit, error) {
 		for i := range p.entries {
 			if score := p.entries[i].score(words); score > 0 {
 				e := &p.entries[i]
-				of = append(of, Hit{p.File, p.Title, e.heading, e.excerpt(words), score})
+				of = append(of, Hit{File: p.File, Title: p.Title, Heading: e.heading, entry: e, score: score})
 			}
 		}
 		slices.SortStableFunc(of, func(a, b Hit) int { return b.score - a.score })
@@ -70,7 +72,11 @@ func (h *Help) Search(query string) ([]Hit, error) {
 	slices.SortFunc(hits, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(h.distance(a.File), h.distance(b.File)), b.score-a.score, cmp.Compare(a.File, b.File), cmp.Compare(a.Heading.Anchor, b.Heading.Anchor))
 	})
-	return hits[:min(len(hits), maxHits)], nil
+	hits = hits[:min(len(hits), maxHits)]
+	for i := range hits {
+		hits[i].Excerpt = hits[i].entry.excerpt(words)
+	}
+	return hits, nil
 }
 
 // distance is 0 for pages about the service or about all, and 1 for those about another one or about decisions.
