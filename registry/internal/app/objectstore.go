@@ -90,6 +90,9 @@ func (b *Backend) probe(ctx context.Context, client *object.Client, log *zap.Log
 	client.Restrict(found)
 	log.Info("object store opened", zap.String("driver", b.driver), zap.Bool("conditional_put", found.ConditionalPut),
 		zap.Bool("conditional_delete", found.ConditionalDelete), zap.Duration("max_late", found.MaxLate), zap.String("why", found.Why))
+	if found.ListsDeleted {
+		log.Info("the store lists the prefixes of deleted objects, as MinIO does in buckets with versions: listings read all names instead, which takes more requests")
+	}
 	if found.NoDelete != nil {
 		log.Warn("nothing can be deleted: neither tags and manifests nor garbage and uploads", zap.Error(found.NoDelete))
 	}

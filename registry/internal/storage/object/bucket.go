@@ -147,6 +147,8 @@ type Limits struct {
 	ComposedEarly bool
 	// NoTouch says that Touch leaves the date as it was.
 	NoTouch bool
+	// ListsDeleted says that a delimited listing has the prefixes of deleted objects, too.
+	ListsDeleted bool
 	// GetRight, PutRight and DeleteRight name the rights that an account needs.
 	GetRight, PutRight, DeleteRight string
 }

@@ -12,6 +12,7 @@ import (
 	"iter"
 	mathrand "math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -188,9 +189,14 @@ func (c *Client) page(ctx context.Context, prefix string, o ListOptions) (Page, 
 	if o.After != "" {
 		o.After = c.root + o.After
 	}
+	folds := o.Delimited && c.limits.ListsDeleted
+	o.Delimited = o.Delimited && !folds
 	page, err := read(ctx, c, func(ctx context.Context) (Page, error) { return c.b.List(ctx, c.root+prefix, o) })
 	if err != nil {
 		return page, err
+	}
+	if folds {
+		fold(&page, c.root+prefix)
 	}
 	if page.More && page.Next == "" {
 		if len(page.Entries) == 0 {
@@ -205,6 +211,23 @@ func (c *Client) page(ctx context.Context, prefix string, o ListOptions) (Page, 
 		page.Entries[i].Key = page.Entries[i].Key[len(c.root):]
 	}
 	return page, nil
+}
+
+// fold makes a page of keys below a prefix one of a delimited listing, which continues after what the last entry stands for.
+func fold(page *Page, prefix string) {
+	entries := page.Entries[:0]
+	for _, e := range page.Entries {
+		if child, _, deep := strings.Cut(e.Key[len(prefix):], "/"); deep {
+			e = Info{Key: prefix + child + "/", Prefix: true}
+		}
+		if n := len(entries); n == 0 || entries[n-1].Key != e.Key {
+			entries = append(entries, e)
+		}
+	}
+	page.Entries = entries
+	if n := len(entries); page.More && n > 0 && entries[n-1].Prefix {
+		page.Next = entries[n-1].Key + "~" // after all bytes of keys
+	}
 }
 
 // WriteOptions describe how an object is written or deleted.

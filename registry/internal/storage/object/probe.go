@@ -30,7 +30,8 @@ const racers = 8
 // no space or a failure that may pass, is an error. It leaves nothing behind.
 func Probe(ctx context.Context, c *Client) (Findings, error) {
 	f := Findings{Limits: c.limits}
-	key := private + "probe/" + rand.Text()
+	dir := private + "probe/" + rand.Text()
+	key := dir + "/object"
 	why, err := probePut(ctx, c, key)
 	if err != nil {
 		return f, err
@@ -50,9 +51,21 @@ func Probe(ctx context.Context, c *Client) (Findings, error) {
 	}
 	err = c.Delete(ctx, key, &WriteOptions{})
 	if errors.Is(err, storage.ErrDenied) {
-		f.NoDelete, err = lacks(f.DeleteRight, err), nil
+		f.NoDelete = lacks(f.DeleteRight, err)
+		return f, nil
+	}
+	if err == nil {
+		f.ListsDeleted, err = probeList(ctx, c, dir)
 	}
 	return f, err
+}
+
+// probeList reports whether a listing has a prefix below which everything was deleted.
+func probeList(ctx context.Context, c *Client, dir string) (bool, error) {
+	for _, err := range c.List(ctx, dir, ListOptions{Delimited: true}) {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // lacks names the right of a request that was denied.

@@ -8,6 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
 	"slipway/registry/internal/storage/s3"
 	"slipway/shared/programtest"
 )
@@ -52,6 +57,16 @@ func VersityGW(t testing.TB, dir string) *Server {
 // Config is that of a bucket on the server, at an endpoint if it is another.
 func (s *Server) Config(bucket string) s3.Config {
 	return s3.Config{AccessKey: AccessKey, SecretKey: SecretKey, Region: "us-east-1", Endpoint: s.URL(), Bucket: bucket, PathStyle: true}
+}
+
+// KeepVersions has a bucket keep the versions of its objects, and what is deleted.
+func (s *Server) KeepVersions(t testing.TB, bucket string) {
+	t.Helper()
+	api := awss3.New(awss3.Options{Region: "us-east-1", BaseEndpoint: aws.String(s.URL()), UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider(AccessKey, SecretKey, "")})
+	_, err := api.PutBucketVersioning(context.Background(), &awss3.PutBucketVersioningInput{Bucket: &bucket, VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Bucket makes a bucket and opens it. It waits for a server that is not ready yet.
