@@ -144,7 +144,7 @@ func TestKeyboard(t *testing.T) {
 	b.login("admin", adminPassword)
 	b.get("/ui/users")
 	var names []string
-	for range 10 {
+	for range 11 {
 		in(b, chromedp.KeyEvent("\t"))
 		names = append(names, in(b, chromedp.Evaluate[string]("document.activeElement.innerText.trim()")))
 		if outline := in(b, chromedp.Evaluate[string]("getComputedStyle(document.activeElement).outlineStyle")); outline == "none" {
@@ -152,7 +152,7 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	got := strings.Join(names, ", ")
-	for _, want := range []string{"Skip to the content, Relay, Overview, Applications, Messages, Rooms, Users", "Log out, New user"} {
+	for _, want := range []string{"Skip to the content, Relay, Overview, Applications, Messages, Rooms, Users, Help", "Log out, New user"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Tab goes through %s, want %s in it", got, want)
 		}
