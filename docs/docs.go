@@ -5,5 +5,5 @@ import "embed"
 
 // Files holds README.md, all other pages below it, and the pictures that they show.
 //
-//go:embed *.md */*.md *.svg pictures/*-light.webp
+//go:embed *.md */*.md *.svg pictures/registry-repository-*.webp pictures/relay-*.webp
 var Files embed.FS

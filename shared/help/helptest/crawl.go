@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	link   = regexp.MustCompile(`(?:href|src)="([^"]+)"`)
+	link   = regexp.MustCompile(`(?:href|src|srcset)="([^"]+)"`)
 	anchor = regexp.MustCompile(`id="([^"]+)"`)
 
 	intoHelp = regexp.MustCompile(`/help/([^"#]+\.md)`)
