@@ -131,7 +131,7 @@ fmt: ## gofumpt
 	@gofumpt -w docs shared registry relay deploy tools
 
 tools: ## install what the tests use (tools/versions.txt), download the modules
-	@$(MAKE) -s modules & tools/install run test full; wait $$!
+	@{ $(MAKE) -s modules && (cd relay/e2e/alertmanager && GOWORK=off ../../../tools/retry go mod download); } & tools/install run test full; wait $$!
 
 .PHONY: tools-test tools-run modules
 tools-test:
@@ -139,7 +139,7 @@ tools-test:
 
 modules:
 	@tools/retry go list -deps -test $(MODULES) ./deploy/... ./tools/... >/dev/null
-	@for d in alertmanager clients collector generated; do (cd relay/e2e/$$d && GOWORK=off ../../../tools/retry go mod download); done
+	@for d in clients collector generated; do (cd relay/e2e/$$d && GOWORK=off ../../../tools/retry go mod download); done
 
 tools-run:
 	@command -v go >/dev/null || { echo "make run: Go is missing; install 1.26 or newer from https://go.dev/dl" >&2; exit 1; }
