@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
+	"slipway/registry/internal/imagecopy"
 	"slipway/registry/internal/ocilayout"
 	"slipway/shared/command"
 	"slipway/shared/plural"
@@ -46,7 +47,7 @@ func newExportCommand() *cobra.Command {
 }
 
 // printCarried prints the content that was written to or read from a layout.
-func printCarried(cmd *cobra.Command, done string, r ocilayout.Report, asJSON bool) error {
+func printCarried(cmd *cobra.Command, done string, r imagecopy.Report, asJSON bool) error {
 	return command.Report(cmd, asJSON, r, func(out io.Writer) error {
 		for _, note := range r.Notes {
 			fmt.Fprintln(out, "left out:", note)

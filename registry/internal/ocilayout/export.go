@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/registry/internal/imagecopy"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
@@ -42,10 +43,10 @@ func ParseItem(s string) (item Item, err error) {
 // Export reads repositories through puller and writes the items with all that they refer to and all that refers to
 // them into a new layout. Each blob is checked against its digest. Tags
 // are the names of entries; with several repositories, "repository:tag" is.
-func Export(ctx context.Context, puller func(oci.Name) registry.Puller, items []Item, path string) (Report, error) {
+func Export(ctx context.Context, puller func(oci.Name) registry.Puller, items []Item, path string) (imagecopy.Report, error) {
 	w, err := create(path)
 	if err != nil {
-		return Report{}, err
+		return imagecopy.Report{}, err
 	}
 	e := &exporter{writer: w, written: map[oci.Digest]bool{}}
 	e.several = slices.ContainsFunc(items, func(i Item) bool { return i.Name != items[0].Name })
@@ -62,7 +63,7 @@ type exporter struct {
 	index     index
 	referrers []oci.Descriptor
 	wrapped   []*wrapper
-	report    Report
+	report    imagecopy.Report
 	written   map[oci.Digest]bool
 }
 
@@ -70,11 +71,11 @@ func (e *exporter) run(ctx context.Context, puller func(oci.Name) registry.Pulle
 	if err := e.writer.put(versionFile, int64(len(version)), strings.NewReader(version)); err != nil {
 		return err
 	}
-	copiers := map[oci.Name]*copier{}
+	copiers := map[oci.Name]*imagecopy.Copier{}
 	for _, item := range items {
 		c := copiers[item.Name]
 		if c == nil {
-			c = &copier{from: pulled{puller(item.Name)}, to: e, report: &e.report, copied: map[oci.Digest]bool{}}
+			c = imagecopy.New(imagecopy.Pulled{Puller: puller(item.Name)}, e, false, &e.report)
 			copiers[item.Name] = c
 		}
 		if err := e.item(ctx, c, puller(item.Name), item); err != nil {
@@ -97,7 +98,7 @@ func (e *exporter) run(ctx context.Context, puller func(oci.Name) registry.Pulle
 	return e.writer.put(indexFile, int64(len(content)), bytes.NewReader(content))
 }
 
-func (e *exporter) item(ctx context.Context, c *copier, repo registry.Puller, item Item) error {
+func (e *exporter) item(ctx context.Context, c *imagecopy.Copier, repo registry.Puller, item Item) error {
 	refs, all := []oci.Reference{item.Ref}, item.Ref == (oci.Reference{})
 	if all {
 		tags, _, err := repo.Tags(ctx, -1, "")
@@ -112,7 +113,7 @@ func (e *exporter) item(ctx context.Context, c *copier, repo registry.Puller, it
 	for _, ref := range refs {
 		m, err := repo.Manifest(ctx, ref)
 		if all && oci.HasCode(err, oci.CodeManifestUnknown) {
-			e.report.note("%s:%s leads to a manifest that is not there", item.Name, ref)
+			e.report.Note("%s:%s leads to a manifest that is not there", item.Name, ref)
 			continue
 		}
 		if err == nil {
@@ -126,8 +127,8 @@ func (e *exporter) item(ctx context.Context, c *copier, repo registry.Puller, it
 }
 
 // root writes what a tag or digest names and enters it into the index.
-func (e *exporter) root(ctx context.Context, c *copier, item Item, m *registry.Manifest) error {
-	if _, err := c.manifest(ctx, &m.Descriptor, nil, 0); err != nil {
+func (e *exporter) root(ctx context.Context, c *imagecopy.Copier, item Item, m *registry.Manifest) error {
+	if _, err := c.Copy(ctx, &m.Descriptor, nil); err != nil {
 		return err
 	}
 	entry := m.Descriptor
@@ -149,10 +150,11 @@ func (e *exporter) root(ctx context.Context, c *copier, item Item, m *registry.M
 	return err
 }
 
-func (e *exporter) hasBlob(_ context.Context, d oci.Digest) (bool, error) { return e.written[d], nil }
+// HasBlob implements [imagecopy.Target].
+func (e *exporter) HasBlob(_ context.Context, d oci.Digest) (bool, error) { return e.written[d], nil }
 
-// putManifest implements target. What has a subject gets an entry, as nothing else leads to it.
-func (e *exporter) putManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, _ []oci.Tag) error {
+// PutManifest implements [imagecopy.Target]. What has a subject gets an entry, as nothing else leads to it.
+func (e *exporter) PutManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, _ []oci.Tag) error {
 	if m.Subject != nil {
 		entry := m.Descriptor(d, int64(len(body)))
 		entry.Annotations = maps.Clone(entry.Annotations)
@@ -160,11 +162,12 @@ func (e *exporter) putManifest(ctx context.Context, d oci.Digest, m *oci.Manifes
 		delete(entry.Annotations, imageName)
 		e.referrers = append(e.referrers, entry)
 	}
-	_, err := e.putBlob(ctx, d, int64(len(body)), bytes.NewReader(body))
+	_, err := e.PutBlob(ctx, d, int64(len(body)), bytes.NewReader(body))
 	return err
 }
 
-func (e *exporter) putBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (int64, error) {
+// PutBlob implements [imagecopy.Target].
+func (e *exporter) PutBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (int64, error) {
 	if e.written[d] {
 		return size, nil
 	}

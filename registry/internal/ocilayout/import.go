@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/registry/internal/imagecopy"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
@@ -30,7 +31,7 @@ type ImportOptions struct {
 // Import puts all that is in the layout at path into the repository, as pushes
 // would. The tags are the names of the entries; of "repository:tag" it is what
 // comes last. ErrSeveral, ErrUntagged, ErrNotLayout.
-func Import(ctx context.Context, path string, repo registry.Repository, o ImportOptions) (report Report, err error) {
+func Import(ctx context.Context, path string, repo registry.Repository, o ImportOptions) (report imagecopy.Report, err error) {
 	r, err := open(path)
 	if err != nil {
 		return report, err
@@ -75,14 +76,14 @@ type part struct {
 
 // split returns the parts of a layout. An entry that names no repository, such as a signature,
 // is left out where each repository in the layout gets one of its own.
-func split(entries []oci.Descriptor, repo registry.Repository, o ImportOptions, report *Report) (parts []part, err error) {
+func split(entries []oci.Descriptor, repo registry.Repository, o ImportOptions, report *imagecopy.Report) (parts []part, err error) {
 	byName, names := map[string][]oci.Descriptor{}, []string{}
 	for _, d := range entries {
 		name := repositoryIn(&d)
 		if name != "" && byName[name] == nil {
 			names = append(names, name)
 		} else if name == "" && o.Spread != nil {
-			report.note("%s names no repository", d.Digest)
+			report.Note("%s names no repository", d.Digest)
 		}
 		byName[name] = append(byName[name], d)
 	}
@@ -104,11 +105,11 @@ func split(entries []oci.Descriptor, repo registry.Repository, o ImportOptions, 
 }
 
 // copy pushes the part. What the layout lacks is missed by the repository, if it need be.
-func (p *part) copy(ctx context.Context, from source, report *Report) error {
-	c := &copier{from: from, to: pushed{p.repo}, sparse: true, report: report, copied: map[oci.Digest]bool{}}
+func (p *part) copy(ctx context.Context, from imagecopy.Source, report *imagecopy.Report) error {
+	c := imagecopy.New(from, pushed{p.repo}, true, report)
 	for i := range p.entries {
 		d := &p.entries[i]
-		found, err := c.manifest(ctx, d, p.tags[d.Digest], 0)
+		found, err := c.Copy(ctx, d, p.tags[d.Digest])
 		if err == nil && !found {
 			err = fmt.Errorf("the layout lacks %s, which its index lists", d.Digest)
 		}
@@ -125,7 +126,7 @@ func (p *part) copy(ctx context.Context, from source, report *Report) error {
 func only(ctx context.Context, r *reader, entries []oci.Descriptor, tag oci.Tag) (map[oci.Digest][]oci.Tag, error) {
 	tags := map[oci.Digest][]oci.Tag{}
 	for _, d := range entries {
-		body, err := r.manifest(ctx, d.Digest)
+		body, err := r.Manifest(ctx, d.Digest)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +146,7 @@ func only(ctx context.Context, r *reader, entries []oci.Descriptor, tag oci.Tag)
 
 // tagsOf returns the tags that each manifest gets. Two manifests of one tag are an
 // error: it is ambiguous which was meant.
-func tagsOf(entries []oci.Descriptor, report *Report) (map[oci.Digest][]oci.Tag, error) {
+func tagsOf(entries []oci.Descriptor, report *imagecopy.Report) (map[oci.Digest][]oci.Tag, error) {
 	byTag, byDigest := map[oci.Tag]oci.Digest{}, map[oci.Digest][]oci.Tag{}
 	for _, d := range entries {
 		name := d.Annotations[refName]
@@ -157,7 +158,7 @@ func tagsOf(entries []oci.Descriptor, report *Report) (map[oci.Digest][]oci.Tag,
 		}
 		tag, err := tagIn(name)
 		if err != nil {
-			report.note("%s has the name %q, which is not a tag", d.Digest, name)
+			report.Note("%s has the name %q, which is not a tag", d.Digest, name)
 			continue
 		}
 		if other, ok := byTag[tag]; ok && other != d.Digest {

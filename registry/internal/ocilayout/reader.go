@@ -112,7 +112,8 @@ func (r *reader) read(name string) ([]byte, error) {
 	return content, err
 }
 
-func (r *reader) manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
+// Manifest implements [imagecopy.Source].
+func (r *reader) Manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
 	if _, err := oci.ParseDigest(string(d)); err != nil {
 		return nil, err
 	}
@@ -123,10 +124,11 @@ func (r *reader) manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
 	return content, errors.Join(err, ctx.Err())
 }
 
-func (r *reader) blob(_ context.Context, d oci.Digest) (io.ReadCloser, int64, error) {
+// Blob implements [imagecopy.Source].
+func (r *reader) Blob(_ context.Context, d oci.Digest) (io.ReadCloser, int64, error) {
 	f, err := r.open(blobFile(d))
 	return f, -1, err
 }
 
-// referrers returns none: they have entries of their own.
-func (r *reader) referrers(context.Context, oci.Digest) ([]oci.Descriptor, error) { return nil, nil }
+// Referrers implements [imagecopy.Source]. There are none: they have entries of their own.
+func (r *reader) Referrers(context.Context, oci.Digest) ([]oci.Descriptor, error) { return nil, nil }

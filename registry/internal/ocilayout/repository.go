@@ -9,40 +9,11 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// pulled is a repository as a source.
-type pulled struct{ registry.Puller }
-
-func (p pulled) manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
-	m, err := p.Manifest(ctx, oci.Reference{Digest: d})
-	if err != nil {
-		return nil, err
-	}
-	return m.Bytes, nil
-}
-
-func (p pulled) blob(ctx context.Context, d oci.Digest) (io.ReadCloser, int64, error) {
-	b, err := p.OpenBlob(ctx, d)
-	if err != nil {
-		return nil, 0, err
-	}
-	return b, b.Size(), nil
-}
-
-func (p pulled) referrers(ctx context.Context, subject oci.Digest) (all []oci.Descriptor, err error) {
-	for after := ""; ; {
-		list, page, err := p.Referrers(ctx, subject, "", after, 0)
-		all = append(all, list...)
-		if err != nil || page.Next == "" {
-			return all, err
-		}
-		after = page.Next
-	}
-}
-
 // pushed is a repository as a target.
 type pushed struct{ registry.Repository }
 
-func (p pushed) hasBlob(ctx context.Context, d oci.Digest) (bool, error) {
+// HasBlob implements [imagecopy.Target].
+func (p pushed) HasBlob(ctx context.Context, d oci.Digest) (bool, error) {
 	_, err := p.StatBlob(ctx, d)
 	if oci.HasCode(err, oci.CodeBlobUnknown) {
 		return false, nil
@@ -50,7 +21,8 @@ func (p pushed) hasBlob(ctx context.Context, d oci.Digest) (bool, error) {
 	return err == nil, err
 }
 
-func (p pushed) putBlob(ctx context.Context, d oci.Digest, _ int64, content io.Reader) (n int64, err error) {
+// PutBlob implements [imagecopy.Target].
+func (p pushed) PutBlob(ctx context.Context, d oci.Digest, _ int64, content io.Reader) (n int64, err error) {
 	u, err := p.StartUpload(ctx, d.Algorithm())
 	if err != nil {
 		return 0, err
@@ -66,7 +38,8 @@ func (p pushed) putBlob(ctx context.Context, d oci.Digest, _ int64, content io.R
 	return n, err
 }
 
-func (p pushed) putManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, tags []oci.Tag) error {
-	_, err := p.PutManifest(ctx, oci.Reference{Digest: d}, m.MediaType, body, tags)
+// PutManifest implements [imagecopy.Target].
+func (p pushed) PutManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, tags []oci.Tag) error {
+	_, err := p.Repository.PutManifest(ctx, oci.Reference{Digest: d}, m.MediaType, body, tags)
 	return err
 }

@@ -56,7 +56,7 @@ func (e *exporter) wrappers(ctx context.Context) error {
 		return nil
 	}
 	for _, w := range e.wrapped {
-		if _, err := e.putBlob(ctx, w.entry.Digest, w.entry.Size, bytes.NewReader(w.body)); err != nil {
+		if _, err := e.PutBlob(ctx, w.entry.Digest, w.entry.Size, bytes.NewReader(w.body)); err != nil {
 			return err
 		}
 		e.index.Manifests = append(e.index.Manifests, w.entry)

@@ -46,7 +46,7 @@ func TestDockerTypes(t *testing.T) {
 		}
 	}
 	for name, variant := range map[string]string{"v1": "", "list": "v7"} {
-		body, err := s.manifest(t.Context(), byName[name])
+		body, err := s.Manifest(t.Context(), byName[name])
 		check(t, err)
 		var w struct {
 			Manifests []struct {
