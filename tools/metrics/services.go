@@ -47,6 +47,8 @@ notifications:
   endpoints: [{name: relay, url: %q}]
 proxy:
   upstreams: [{prefix: hub, remoteurl: %q}]
+replication:
+  targets: [{name: backup, url: %q, repositories: ["**"]}]
 `
 
 // startRegistry starts a registry that does all its work each second, and pushes
@@ -62,7 +64,7 @@ func startRegistry(t testing.TB) func() string {
 	}))
 	t.Cleanup(hub.Close)
 	file := filepath.Join(t.TempDir(), "registry.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, registryConfig, t.TempDir(), addr, debug, listener.URL, hub.URL), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, registryConfig, t.TempDir(), addr, debug, listener.URL, hub.URL, listener.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), harness.Binary(t, "registry"), "serve", file)

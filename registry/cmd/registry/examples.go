@@ -80,6 +80,14 @@ var examples = command.Examples{
 		"registry mirror sync",
 		"registry mirror sync --platform linux/amd64 hub/library/alpine:3.20",
 	},
+	"replication list": {
+		"registry replication list",
+		"registry replication list --json",
+	},
+	"replication sync": {
+		"registry replication sync",
+		"registry replication sync backup --json",
+	},
 	"events list": {
 		"registry events list",
 		"registry events list --json",

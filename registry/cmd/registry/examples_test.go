@@ -40,7 +40,7 @@ notifications: {endpoints: [{name: relay, url: "http://127.0.0.1:1"}]}
 			t.Fatalf("robot create %s: %d", name, code)
 		}
 	}
-	program.Examples(t, dir, "serve", "health", "events delete", "restore", "export", "import", "mirror sync")
+	program.Examples(t, dir, "serve", "health", "events delete", "restore", "export", "import", "mirror sync", "replication list", "replication sync")
 }
 
 // TestGrammar: all commands follow the rules of CONTRIBUTING.md.

@@ -49,7 +49,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	command.Add(root, "Free space and check it", configured(
 		newGarbageCollectCommand(), newRetentionCommand(), newUploadsCommand(), newUsageCommand(), newVerifyCommand(),
 	)...)
-	command.Add(root, "Images", configured(newRestoreCommand(), newExportCommand(), newImportCommand(), newMirrorCommand())...)
+	command.Add(root, "Images", configured(newRestoreCommand(), newExportCommand(), newImportCommand(), newMirrorCommand(), newReplicationCommand())...)
 	command.Add(root, "Logins and rights", append(configured(newAccessCommand(), newRobotCommand()), newHtpasswdCommand(stdin, stdout, stderr))...)
 	command.Add(root, "About the program", command.Version(built()), command.Manual(built()))
 	examples.Set(root)

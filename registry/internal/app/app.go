@@ -22,6 +22,7 @@ import (
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/replication"
 	"slipway/shared/build"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -48,20 +49,21 @@ type App struct {
 	options Options
 	metrics *prometheus.Registry
 
-	level      zap.AtomicLevel
-	lines      *logging.Buffer // lines of the access log
-	accessLog  *logging.AccessLog
-	audit      *audit.Log // nil = none
-	events     *notify.Notifier
-	gate       *gate
-	checks     *health.Monitor
-	failed     trouble
-	servers    []*server.Server
-	index      *index.Index   // nil = none
-	board      schedule.Board // state of the scheduled jobs
-	background []func(context.Context)
-	closers    []func() error
-	reloader   reloader
+	level       zap.AtomicLevel
+	lines       *logging.Buffer // lines of the access log
+	accessLog   *logging.AccessLog
+	audit       *audit.Log // nil = none
+	events      *notify.Notifier
+	gate        *gate
+	checks      *health.Monitor
+	failed      trouble
+	servers     []*server.Server
+	index       *index.Index         // nil = none
+	board       schedule.Board       // state of the scheduled jobs
+	replication *replication.Options // nil = none
+	background  []func(context.Context)
+	closers     []func() error
+	reloader    reloader
 }
 
 // New opens everything that cfg names and binds its addresses. The caller must close the App.
@@ -98,7 +100,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer stop()
 	maintenance.Start(working, &group, maintenance.Options{
 		Config: a.Config, Store: a.Store, Replicas: a.Store.replicas, Remote: a.Store.Remote, Cache: a.Cache, Rules: a.Rules,
-		Pulls: a.Pulls, Log: a.Log, Metrics: a.metrics, Audit: a.audit, Board: &a.board,
+		Pulls: a.Pulls, Log: a.Log, Metrics: a.metrics, Audit: a.audit, Board: &a.board, Replication: a.replication,
 	})
 	for _, work := range a.background {
 		group.Go(func() { work(working) })
@@ -184,8 +186,12 @@ func (a *App) openRules(context.Context) (err error) {
 	if a.metrics != nil {
 		o.Looked = countLooks(a.metrics)
 	}
+	replicate := a.openReplication(&o)
 	a.Rules = registry.New(o)
 	if err := a.openCaches(o.Pulled, a.metrics); err != nil {
+		return err
+	}
+	if err := replicate(); err != nil {
 		return err
 	}
 	if a.Cache != nil {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/index"
+	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
 
@@ -37,5 +38,5 @@ func (a *App) openIndex(o *registry.Options) {
 	a.index = x
 	a.onClose(x.Close)
 	a.background = append(a.background, x.Run)
-	o.Changed = x.Touch
+	o.Changed = func(name oci.Name, _ oci.Digest, _ []oci.Tag) { x.Touch(name) }
 }

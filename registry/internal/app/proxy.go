@@ -76,7 +76,7 @@ func openSource(cfg *config.Config, u *config.ProxyUpstream, b build.Info, metri
 	if u.DockerHub() {
 		remote.Host = "registry-1.docker.io" // the other names of it are those of its website
 	}
-	roots, err := certificates(u.CA)
+	roots, err := certificates(u.CA, "proxy")
 	if err != nil {
 		return nil, err
 	}
@@ -99,20 +99,20 @@ func openSource(cfg *config.Config, u *config.ProxyUpstream, b build.Info, metri
 }
 
 // certificates returns the certificates of the system and of the file; nil stands for the former.
-func certificates(path string) (*x509.CertPool, error) {
+func certificates(path, section string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	pem, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("proxy: ca: %w", fileerror.Explain(path, err))
+		return nil, fmt.Errorf("%s: ca: %w", section, fileerror.Explain(path, err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("proxy: ca: %s holds no certificate in PEM", path)
+		return nil, fmt.Errorf("%s: ca: %s holds no certificate in PEM", section, path)
 	}
 	return pool, nil
 }

@@ -32,6 +32,7 @@ type Config struct {
 	Policy        Policy        `key:"policy"`
 	Slipway       Slipway       `key:"slipway" doc:"Distribution ignores this section."`
 	Proxy         Proxy         `key:"proxy" doc:"Pull-through caches."`
+	Replication   Replication   `key:"replication"`
 	Notifications Notifications `key:"notifications"`
 	Middleware    Middleware    `key:"middleware" doc:"Changes the URLs of redirects for blobs. Off with storage.redirect.disable."`
 	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`

@@ -37,6 +37,7 @@ func Default() Config {
 			Manifests: ValidatedManifests{Indexes: Indexes{Platforms: "all"}},
 		},
 		Notifications: defaultNotifications(),
+		Replication:   defaultReplication(),
 		Middleware:    defaultMiddleware(),
 		Proxy:         defaultProxy(),
 		Slipway: Slipway{

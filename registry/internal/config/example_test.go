@@ -101,6 +101,8 @@ func TestExampleComments(t *testing.T) {
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
 	want.Slipway.Quotas = got.Slipway.Quotas
 	want.Proxy.Exec, want.Proxy.Local, want.Proxy.Namespaces, want.Proxy.Sync.Images = nil, []string{}, []string{}, got.Proxy.Sync.Images
+	copied := &got.Replication.Targets[0]
+	want.Replication.Targets[0].Name, want.Replication.Targets[0].URL, want.Replication.Targets[0].Repositories = copied.Name, copied.URL, copied.Repositories
 	u := &want.Proxy.Upstreams[0]
 	u.Prefix, u.RemoteURL, u.Exec.Command = "hub", "https://registry-1.docker.io", "docker-credential-ecr-login"
 	u.Namespaces, u.TrustedRealms = []string{}, []string{}

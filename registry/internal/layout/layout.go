@@ -62,6 +62,7 @@ const (
 	ProxySpool   = Own + "/proxy/spool"     // blobs being fetched from an upstream; local files, never objects
 	Quotas       = Own + "/quotas"          // bytes under prefixes that have a quota
 	Trash        = Own + "/trash"           // records of restorable deletions, by repository
+	Replication  = Own + "/replication"     // changes to copy to other registries, and the state of these
 )
 
 // Quota returns the key of the last count of the bytes of the repositories at and below n.

@@ -24,23 +24,25 @@ import (
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/replication"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
 )
 
 // Options name what the jobs work with.
 type Options struct {
-	Config   *config.Config
-	Store    storage.Store
-	Replicas bool // several processes may serve the store
-	Remote   bool // the store is reached by a network
-	Rules    *registry.Registry
-	Cache    *proxy.Registry // nil = no repository is a cache
-	Pulls    *pulls.File
-	Log      *zap.Logger
-	Metrics  *prometheus.Registry // nil = none
-	Audit    *audit.Log           // nil = none
-	Board    *schedule.Board      // shows the jobs and takes requests for one; nil = no board
+	Config      *config.Config
+	Store       storage.Store
+	Replicas    bool // several processes may serve the store
+	Remote      bool // the store is reached by a network
+	Rules       *registry.Registry
+	Cache       *proxy.Registry // nil = no repository is a cache
+	Pulls       *pulls.File
+	Log         *zap.Logger
+	Metrics     *prometheus.Registry // nil = none
+	Audit       *audit.Log           // nil = none
+	Board       *schedule.Board      // shows the jobs and takes requests for one; nil = no board
+	Replication *replication.Options // nil = nothing is copied elsewhere
 }
 
 // jobs are the scheduled jobs of one server.
@@ -91,6 +93,7 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	if interval := o.Config.Proxy.Sync.Interval; o.Cache != nil && interval > 0 {
 		j.start(ctx, group, schedule.MirrorSync, "mirror-sync", interval, nil, j.audited(schedule.MirrorSync, false, j.syncMirror))
 	}
+	j.replicate(ctx, group)
 	v := work.Verify
 	var verified *verify.Metrics
 	if v.Enabled {

@@ -35,7 +35,7 @@ const (
 // could not be read. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if the tag doesn't exist, and DENIED
 // wrapping ErrImmutable if it is immutable.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest, err error) {
-	defer r.reg.opts.Changed(r.name)
+	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	if err := r.deletable(); err != nil {
 		return "", err
 	}
@@ -73,7 +73,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
 // version and it is not immutable. A concurrent push, by any process, is never undone.
 func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest, version string) (removed bool, err error) {
-	defer r.reg.opts.Changed(r.name)
+	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	if err := r.reg.writable(); err != nil {
 		return false, err
 	}
@@ -99,7 +99,7 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 // then nothing is removed, or MANIFEST_UNKNOWN or NAME_UNKNOWN. After another error, some
 // of the tags may be gone.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
-	defer r.reg.opts.Changed(r.name)
+	defer func() { r.reg.opts.Changed(r.name, "", removed) }()
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 // they may have been confirmed to clients. Repositories below it stay. The error is NAME_UNKNOWN if
 // there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
 func (r Repository) Delete(ctx context.Context) error {
-	defer r.reg.opts.Changed(r.name)
+	defer r.reg.opts.Changed(r.name, "", nil)
 	if err := r.deletable(); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 // revision and history that distribution also writes, and then the tags. ErrExpired or
 // errOvertaken ask for another attempt.
 func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
-	defer r.reg.opts.Changed(r.name)
+	defer r.reg.opts.Changed(r.name, d, tags)
 	pointers, err := r.movePointers(ctx, d, tags)
 	if err != nil {
 		return err

@@ -46,20 +46,22 @@ const (
 
 // Options configures a Registry.
 type Options struct {
-	Store           storage.Store
-	Log             *zap.Logger   // nil = no logging
-	DeleteEnabled   bool          // manifests, tags and blobs may be deleted
-	KeepDeleted     time.Duration // how long a deletion can be undone, 0 = it can't
-	ReadOnly        bool          // nothing may be written or deleted
-	Validation      validation.Rules
-	Immutable       []TagRule                  // tags that are neither moved nor deleted
-	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
-	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not block; nil = no callback
-	Changed         func(oci.Name)             // called after tags or manifests of a repository have changed, must not block; nil = no callback
-	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
-	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = unlimited
-	Looked          func(hit bool)             // called for each lookup of a manifest in memory; nil = no callback
-	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
+	Store         storage.Store
+	Log           *zap.Logger   // nil = no logging
+	DeleteEnabled bool          // manifests, tags and blobs may be deleted
+	KeepDeleted   time.Duration // how long a deletion can be undone, 0 = it can't
+	ReadOnly      bool          // nothing may be written or deleted
+	Validation    validation.Rules
+	Immutable     []TagRule                  // tags that are neither moved nor deleted
+	Signer        BlobURLs                   // gives URLs for blobs; nil = clients get them from here
+	Pulled        func(oci.Name, oci.Digest) // called for each pull of a manifest, must not block; nil = no callback
+	// Changed is called after a manifest or tags of a repository have changed, or, with neither, anything of
+	// it. It must not block; nil = no callback.
+	Changed         func(oci.Name, oci.Digest, []oci.Tag)
+	ManifestCache   int64          // bytes of manifests kept in memory, 0 = 8 MiB
+	Quota           *quota.Quotas  // bounds the bytes of repositories; nil = unlimited
+	Looked          func(hit bool) // called for each lookup of a manifest in memory; nil = no callback
+	MaxManifestSize int64          // bytes, 0 = DefaultMaxManifestSize
 	// Remote says that the store is reached by a network: independent requests are sent at
 	// the same time, and listings take the place of many requests.
 	Remote bool
@@ -112,7 +114,7 @@ func New(o Options) *Registry {
 		o.Pulled = func(oci.Name, oci.Digest) {}
 	}
 	if o.Changed == nil {
-		o.Changed = func(oci.Name) {}
+		o.Changed = func(oci.Name, oci.Digest, []oci.Tag) {}
 	}
 	if o.ManifestCache <= 0 {
 		o.ManifestCache = manifestCache

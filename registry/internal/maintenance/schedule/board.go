@@ -21,6 +21,7 @@ const (
 	GarbageCollect = "garbage-collect"
 	MirrorSync     = "mirror sync"
 	Verify         = "verify"
+	Replicate      = "replication sync" // with a space and the name of the target
 )
 
 // Errors of [Board.Ask].

@@ -1,0 +1,9 @@
+package replication
+
+import (
+	"testing"
+
+	"slipway/registry/e2e/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

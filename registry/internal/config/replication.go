@@ -1,0 +1,84 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/shared/config"
+)
+
+// Replication copies images to other registries.
+type Replication struct {
+	Targets []ReplicationTarget `key:"targets"`
+}
+
+// ReplicationTarget is a registry that gets copies.
+type ReplicationTarget struct {
+	Name         string        `key:"name" doc:"Name in commands, on pages and in metrics, of a-z, 0-9 and dashes. Required."`
+	URL          string        `key:"url" doc:"URL of the registry; a path begins the names of repositories there. Required."`
+	Username     string        `key:"username" doc:"User name at the registry."`
+	Password     config.Secret `key:"password" doc:"Password or access token at the registry."`
+	CA           string        `key:"ca" doc:"Additional trusted certificates (PEM)."`
+	Repositories []string      `key:"repositories" doc:"Repository patterns. A cache has to be named without wildcards."`
+	OnPush       bool          `key:"onpush" doc:"Copy what is pushed right after the push."`
+	Interval     time.Duration `key:"interval" min:"0" doc:"Time between two comparisons of all repositories; 0 means only by registry replication sync."`
+	Deletions    bool          `key:"deletions" doc:"Delete tags at the target that don't exist here, also those that it got from elsewhere."`
+}
+
+func defaultReplication() Replication {
+	return Replication{Targets: []ReplicationTarget{{OnPush: true, Interval: 24 * time.Hour}}}
+}
+
+const maxTargets = 16
+
+var targetName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$`)
+
+func (r *Replication) validate(p *config.Problems, self string) {
+	if len(r.Targets) > maxTargets {
+		p.Addf("replication.targets", "at most %d are allowed", maxTargets)
+	}
+	seen := map[string]bool{}
+	for i := range r.Targets {
+		t, at := &r.Targets[i], item("replication.targets", i)
+		switch {
+		case t.Name == "":
+			required(p, at+".name", t.Name)
+		case !targetName.MatchString(t.Name):
+			p.Addf(at+".name", "%q must be at most 40 of a-z, 0-9 and dashes", t.Name)
+		case seen[t.Name]:
+			p.Addf(at+".name", "%q is that of another target", t.Name)
+		}
+		seen[t.Name] = true
+		t.validate(p, at, self)
+	}
+}
+
+func (t *ReplicationTarget) validate(p *config.Problems, at, self string) {
+	remote, err := url.Parse(t.URL)
+	switch {
+	case t.URL == "":
+		required(p, at+".url", t.URL)
+	case err != nil || remote.Host == "" || remote.Scheme != "http" && remote.Scheme != "https" || remote.RawQuery != "" || remote.Fragment != "":
+		p.Addf(at+".url", "is not a URL such as https://registry.example.org") // not repeated: it may hold a password
+	case remote.User != nil:
+		p.Addf(at+".url", "must not hold a login: write username and password")
+	default:
+		if own, err := url.Parse(self); err == nil && own.Host != "" && own.Host == remote.Host {
+			p.Addf(at+".url", "is this registry itself (http.host)")
+		}
+		if prefix := remote.JoinPath().Path; len(prefix) > 1 {
+			if _, err := oci.ParseName(prefix[1:]); err != nil {
+				p.Addf(at+".url", "has a path that cannot begin the name of a repository")
+			}
+		}
+	}
+	if t.Username == "" && !t.Password.Empty() {
+		p.Addf(at+".username", "is required with a password")
+	}
+	names(p, at+".repositories", t.Repositories)
+	if !t.OnPush && t.Interval == 0 {
+		p.Addf(at, "copies nothing without onpush or interval")
+	}
+}

@@ -1,0 +1,457 @@
+// Package replication copies images with their referrers to other registries.
+//
+// What changes is marked in the storage. A turn for a target compares what is marked with what the
+// target has and copies the difference, so it can be repeated and interrupted anywhere, and a tag always ends
+// at its present manifest. A comparison of everything, by schedule or by command, marks every repository first.
+package replication
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"slipway/registry/internal/document"
+	"slipway/registry/internal/imagecopy"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+)
+
+// parallel is the number of repositories that are copied to a target at the same time.
+const parallel = 4
+
+// catalogPage is the number of repositories that a comparison marks together.
+const catalogPage = 1000
+
+// Target is another registry.
+type Target struct {
+	Name         string
+	URL          *url.URL // its path begins the names of repositories there
+	Login        func() (user, password string, err error)
+	CAs          *x509.CertPool // nil = those of the system
+	Repositories pattern.Names
+	Named        []string // patterns that may name a cache
+	OnPush       bool
+	Interval     time.Duration // between comparisons, 0 = none by schedule
+	Deletions    bool          // tags that are gone here are deleted there
+
+	wake chan struct{}
+}
+
+// Woken receives a value after changes were marked for any target.
+func (t *Target) Woken() <-chan struct{} { return t.wake }
+
+// Options name what is copied from where.
+type Options struct {
+	Store     storage.Store
+	Registry  *registry.Registry
+	Targets   []*Target
+	Caches    func(oci.Name) bool // nil = no repository is a cache
+	UserAgent string
+	Log       *zap.Logger
+}
+
+// New completes the targets, once.
+func New(o Options) *Options {
+	for _, t := range o.Targets {
+		t.wake = make(chan struct{}, 1)
+	}
+	return &o
+}
+
+// selects reports whether the repository is copied to the target. A cache has to be named without
+// wildcards. Names that begin with the target's path stay here: the target may be this registry.
+func (o *Options) selects(t *Target, name oci.Name) bool {
+	if o.Caches != nil && o.Caches(name) {
+		return slices.Contains(t.Named, string(name))
+	}
+	prefix := strings.Trim(t.URL.Path, "/")
+	return t.Repositories.Match(name) && (prefix == "" || !strings.HasPrefix(string(name), prefix+"/"))
+}
+
+// Status describes a target after its last turn, on any replica.
+type Status struct {
+	Behind   time.Time `json:"behind,omitzero"` // since when something waits; zero = the target has everything
+	Waiting  int       `json:"waiting"`         // marks
+	Error    string    `json:"error,omitempty"` // of the last turn
+	Failed   time.Time `json:"failed,omitzero"` // when it occurred
+	Copied   time.Time `json:"copied,omitzero"` // when a turn last ended with nothing waiting
+	Compared time.Time `json:"compared,omitzero"`
+}
+
+func (o *Options) document(t *Target) *document.Document[Status] {
+	return document.New[Status](o.Store, layout.Replication+"/"+t.Name+"/status")
+}
+
+// Status returns the status, with the marks that wait now.
+func (o *Options) Status(ctx context.Context, t *Target) (Status, error) {
+	doc := o.document(t)
+	if err := doc.Refresh(ctx); err != nil {
+		return Status{}, err
+	}
+	last, _ := doc.Last()
+	s := *last
+	waiting, err := queued(ctx, o.Store, t.Name, maxMarks)
+	s.Waiting = len(waiting)
+	return s, err
+}
+
+// Due reports whether a turn has something to do, and whether that is a comparison by schedule.
+func (o *Options) Due(ctx context.Context, t *Target) (due, compare bool, err error) {
+	s, err := o.Status(ctx, t)
+	if err != nil {
+		return false, false, err
+	}
+	compare = t.Interval > 0 && time.Since(s.Compared) >= t.Interval
+	return compare || s.Waiting > 0, compare, nil
+}
+
+// Report counts what a turn has copied.
+type Report struct {
+	Target       string `json:"target"`
+	Repositories int    `json:"repositories"` // that were looked at
+	imagecopy.Report
+	Deleted int    `json:"deleted"` // tags
+	Waiting int    `json:"waiting"`
+	Error   string `json:"error,omitempty"`
+
+	Wait time.Duration `json:"-"` // that the target asks for
+}
+
+// maxNotes bounds the notes of a report.
+const maxNotes = 100
+
+// Add adds the counts of a later report.
+func (r *Report) Add(other *Report) {
+	r.Repositories += other.Repositories
+	r.Tags += other.Tags
+	r.Manifests += other.Manifests
+	r.Blobs += other.Blobs
+	r.Bytes += other.Bytes
+	r.Deleted += other.Deleted
+	r.Notes = append(r.Notes, other.Notes[:min(len(other.Notes), maxNotes-len(r.Notes))]...)
+	r.Waiting, r.Error = other.Waiting, other.Error
+}
+
+// turn is one turn.
+type turn struct {
+	*Options
+	target *Target
+	client *client
+	done   *schedule.Progress
+
+	mu     sync.Mutex
+	report Report
+	failed error // the first failure that concerns one repository
+}
+
+// Turn copies what is marked for the target, and first marks everything if compare is true. It continues after the failure of
+// a repository, and returns the first one. ErrBusy if another process does it.
+func (o *Options) Turn(ctx context.Context, t *Target, compare bool, done *schedule.Progress) (Report, error) {
+	began := time.Now()
+	unlock, err := o.Store.Lock(ctx, "replicate-"+t.Name, false)
+	if err != nil {
+		return Report{Target: t.Name}, err
+	}
+	defer unlock()
+	run := &turn{Options: o, target: t, done: done, report: Report{Target: t.Name}}
+	if compare {
+		done.Enter("marking repositories")
+		err = run.markAll(ctx)
+	}
+	if err == nil {
+		done.Enter("copying")
+		err = explain(run.copyMarked(ctx))
+	}
+	if ctx.Err() != nil {
+		return run.report, ctx.Err() // the marks stay
+	}
+	return run.report, errors.Join(err, run.note(context.WithoutCancel(ctx), began, compare, err))
+}
+
+// note updates the status.
+func (run *turn) note(ctx context.Context, began time.Time, compared bool, failed error) error {
+	waiting, err := queued(ctx, run.Store, run.target.Name, maxMarks)
+	if err != nil {
+		return err
+	}
+	run.report.Waiting = len(waiting)
+	if run.client != nil {
+		run.report.Wait = time.Duration(run.client.wait.Load())
+	}
+	return run.document(run.target).Update(ctx, func(s *Status) error {
+		s.Waiting = len(waiting)
+		switch {
+		case len(waiting) == 0 && failed == nil:
+			s.Behind, s.Copied = time.Time{}, time.Now()
+		case s.Behind.IsZero():
+			s.Behind = began
+		}
+		if s.Error, s.Failed = "", (time.Time{}); failed != nil {
+			s.Error, s.Failed = failed.Error(), time.Now()
+			run.report.Error = s.Error
+		}
+		if compared {
+			s.Compared = began
+		}
+		return nil
+	})
+}
+
+// markAll marks all repositories that exist. Those that are gone were marked when they went.
+func (run *turn) markAll(ctx context.Context) error {
+	for last := ""; ; {
+		names, more, err := run.Registry.Catalog(ctx, catalogPage, last, func(n oci.Name) bool { return run.selects(run.target, n) })
+		if err != nil {
+			return err
+		}
+		keys := make([]string, len(names))
+		for i, name := range names {
+			keys[i] = markKey(run.target.Name, oci.Name(name), "", "")
+		}
+		if err := put(ctx, run.Store, keys); err != nil || !more || len(names) == 0 {
+			return err
+		}
+		last = names[len(names)-1]
+	}
+}
+
+// copyMarked copies what is marked, several repositories at a time.
+func (run *turn) copyMarked(ctx context.Context) error {
+	list, err := queued(ctx, run.Store, run.target.Name, maxMarks)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if slices.ContainsFunc(list, func(m mark) bool { return m.version == "" }) { // written a moment ago
+		time.Sleep(gather)
+		if list, err = queued(ctx, run.Store, run.target.Name, maxMarks); err != nil {
+			return err
+		}
+	}
+	if run.client, err = newClient(run.target, run.UserAgent); err != nil {
+		return err
+	}
+	defer run.client.transport.CloseIdleConnections()
+	byName := map[oci.Name][]mark{}
+	var names []oci.Name
+	for _, m := range list {
+		if byName[m.repository] == nil {
+			names = append(names, m.repository)
+		}
+		byName[m.repository] = append(byName[m.repository], m)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, name := range names {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return run.repository(ctx, name, byName[name])
+		})
+	}
+	return cmp.Or(group.Wait(), run.failed)
+}
+
+// repository copies what is marked of one repository. The error concerns the whole target.
+func (run *turn) repository(ctx context.Context, name oci.Name, list []mark) error {
+	c := &copying{turn: run, from: run.Registry.Repository(name), to: run.client.repository(name)}
+	c.copier = imagecopy.New(stored{imagecopy.Pulled{Puller: c.from}, c.from}, c.to, false, &c.report)
+	err := c.marked(ctx, list)
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	for i, note := range c.report.Notes {
+		c.report.Notes[i] = string(name) + ": " + note
+	}
+	run.report.Add(&Report{Repositories: 1, Report: c.report, Deleted: c.deleted, Waiting: run.report.Waiting})
+	run.done.Repositories.Store(int64(run.report.Repositories))
+	run.done.Manifests.Store(int64(run.report.Manifests))
+	run.done.Blobs.Store(int64(run.report.Blobs))
+	run.done.Bytes.Store(run.report.Bytes)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", name, err)
+	if down(err) || ctx.Err() != nil {
+		return err
+	}
+	run.Log.Warn("cannot replicate a repository", zap.String("target", run.target.Name), zap.Error(err))
+	run.failed = cmp.Or(run.failed, err)
+	return nil
+}
+
+// stored is a repository as a source that doesn't count as pulled.
+type stored struct {
+	imagecopy.Pulled
+	repo registry.Repository
+}
+
+// Manifest implements [imagecopy.Source].
+func (s stored) Manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
+	m, err := s.repo.Peek(ctx, oci.Reference{Digest: d})
+	if err != nil {
+		return nil, err
+	}
+	return m.Bytes, nil
+}
+
+// copying is one repository in a turn.
+type copying struct {
+	*turn
+	from    registry.Repository
+	to      *repository
+	copier  *imagecopy.Copier
+	report  imagecopy.Report
+	deleted int
+}
+
+// marked copies what the marks are for, and removes those that succeeded. It stops if the target is down.
+func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
+	if !c.selects(c.target, c.from.Name()) { // the configuration has changed
+		return remove(ctx, c.Store, list)
+	}
+	if slices.ContainsFunc(list, func(m mark) bool { return m.tag == "" && m.digest == "" }) {
+		if err := c.all(ctx); err != nil {
+			return err
+		}
+		return remove(ctx, c.Store, list)
+	}
+	var served []mark
+	for _, m := range list {
+		var err error
+		if m.tag != "" {
+			err = c.tag(ctx, m.tag)
+		} else {
+			err = c.referrer(ctx, m.digest)
+		}
+		if err == nil {
+			served = append(served, m)
+			continue
+		}
+		failed = cmp.Or(failed, fmt.Errorf("%s: %w", cmp.Or(string(m.tag), string(m.digest)), err))
+		if down(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(failed, remove(ctx, c.Store, served))
+}
+
+// all compares the whole repository.
+func (c *copying) all(ctx context.Context) (failed error) {
+	list, _, err := c.from.Tags(ctx, -1, "")
+	if err != nil && !oci.HasCode(err, oci.CodeNameUnknown) {
+		return err
+	}
+	tags := map[oci.Tag]bool{}
+	for _, t := range list {
+		tags[oci.Tag(t)] = true
+		if err := c.tag(ctx, oci.Tag(t)); err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("%s: %w", t, err))
+			if down(err) || ctx.Err() != nil {
+				return failed
+			}
+		}
+	}
+	if !c.target.Deletions {
+		return failed
+	}
+	there, err := c.to.tags(ctx)
+	if err != nil {
+		return cmp.Or(failed, err)
+	}
+	for _, tag := range there {
+		if !tags[tag] {
+			failed = cmp.Or(failed, c.tag(ctx, tag))
+		}
+	}
+	return failed
+}
+
+// tag brings a tag at the target to what it is here.
+func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
+	if fallback(tag) {
+		return nil
+	}
+	m, err := c.from.Peek(ctx, oci.Reference{Tag: tag})
+	if oci.IsUnknown(err) {
+		return c.gone(ctx, tag)
+	}
+	if err != nil {
+		return err
+	}
+	there, err := c.to.tagged(ctx, tag)
+	if err != nil {
+		return err
+	}
+	if there == m.Digest {
+		return c.copier.Refresh(ctx, &m.Descriptor)
+	}
+	_, err = c.copier.Copy(ctx, &m.Descriptor, []oci.Tag{tag})
+	return err
+}
+
+// gone deletes a tag at the target that doesn't exist here.
+func (c *copying) gone(ctx context.Context, tag oci.Tag) error {
+	if _, err := c.from.TagModified(ctx, tag); !oci.IsUnknown(err) || !c.target.Deletions {
+		return nil //nolint:nilerr // only its manifest is missing, or nobody can tell
+	}
+	there, err := c.to.tagged(ctx, tag)
+	if err != nil || there == "" {
+		return err
+	}
+	if err := c.to.deleteTag(ctx, tag); err != nil {
+		return err
+	}
+	c.deleted++
+	return nil
+}
+
+// referrer copies a manifest that was pushed by digest if the target has its subject. Others come
+// with their tags.
+func (c *copying) referrer(ctx context.Context, d oci.Digest) error {
+	m, err := c.from.Peek(ctx, oci.Reference{Digest: d})
+	if oci.IsUnknown(err) || err == nil && m.Subject == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	has, err := c.to.remote.Manifests().Exists(ctx, descriptor("", m.Subject, 0))
+	if err != nil || !has {
+		return err
+	}
+	_, err = c.copier.Copy(ctx, &m.Descriptor, nil)
+	return err
+}
+
+// fallback reports whether clients keep the list of a manifest's referrers in the tag
+// (distribution-spec "Referrers Tag Schema"). The target has a list of its own.
+func fallback(tag oci.Tag) bool {
+	_, err := oci.ParseDigest(strings.Replace(string(tag), "-", ":", 1))
+	return err == nil
+}
+
+// Text describes the target: the address and what is copied when.
+func (t *Target) Text() string {
+	text := "to " + t.URL.Redacted()
+	if t.OnPush {
+		text += " on push"
+	}
+	if t.Interval > 0 {
+		text += ", compared every " + t.Interval.String()
+	}
+	return text
+}

@@ -1,0 +1,323 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/imagecopy"
+	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+)
+
+// pair is a registry with one target, whose requests a test can answer itself.
+type pair struct {
+	*Options
+	t        *Target
+	there    *registry.Registry
+	recorder *Recorder
+	answer   atomic.Pointer[func(http.ResponseWriter, *http.Request) bool] // true = answered
+	changes  atomic.Int64                                                  // requests that aren't GET or HEAD
+}
+
+func newPair(t *testing.T, change func(*Target)) *pair {
+	p := &pair{there: registry.New(registry.Options{Store: memory.New(), DeleteEnabled: true})}
+	handler, err := api.New(api.Options{Registry: p.there, DeleteEnabled: true, Log: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			p.changes.Add(1)
+		}
+		if f := p.answer.Load(); f == nil || !(*f)(w, r) {
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.t = &Target{
+		Name: "backup", URL: at, Login: func() (string, string, error) { return "", "", nil },
+		Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
+	}
+	if change != nil {
+		change(p.t)
+	}
+	store := memory.New()
+	o := Options{Store: store, Targets: []*Target{p.t}, UserAgent: "test", Log: zap.NewNop()}
+	o.Registry = registry.New(registry.Options{Store: store, DeleteEnabled: true, Changed: func(name oci.Name, d oci.Digest, tags []oci.Tag) { p.recorder.Changed(name, d, tags) }})
+	p.Options = New(o)
+	p.recorder = NewRecorder(*p.Options)
+	return p
+}
+
+func (p *pair) turn(t *testing.T, compare bool) (Report, error) {
+	t.Helper()
+	if !p.recorder.write(t.Context()) {
+		t.Fatal("the marks could not be written")
+	}
+	return p.Turn(t.Context(), p.t, compare, &schedule.Progress{})
+}
+
+func (p *pair) mustTurn(t *testing.T, compare bool) Report {
+	t.Helper()
+	report, err := p.turn(t, compare)
+	if err != nil || report.Waiting > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	return report
+}
+
+// has checks what a tag points at there.
+func (p *pair) has(t *testing.T, name oci.Name, tag oci.Tag, want oci.Digest) {
+	t.Helper()
+	got, _ := p.there.Repository(name).TagTarget(t.Context(), tag)
+	if got != want {
+		t.Errorf("%s:%s is %q there, want %q", name, tag, got, want)
+	}
+}
+
+func pushReferrer(t *testing.T, repo registry.Repository, subject oci.Descriptor, text string) oci.Descriptor {
+	config := registrytest.Push(t, repo, text)
+	config.MediaType = "application/vnd.example.config"
+	return registrytest.PutManifest(t, repo, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "config": config, "layers": []oci.Descriptor{}, "subject": subject})
+}
+
+func TestTurn(t *testing.T) {
+	p := newPair(t, nil)
+	repo := p.Registry.Repository("team/app")
+	one, two := registrytest.PushImage(t, repo, "v1", "1", "layer"), registrytest.PushImage(t, repo, "", "2", "layer", "more")
+	index := registrytest.PutManifest(t, repo, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{one, two}}, "multi")
+	sbom := pushReferrer(t, repo, two, "SBOM")
+	pushReferrer(t, repo, sbom, "signature of the SBOM")
+	registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
+	if report := p.mustTurn(t, false); report.Tags != 3 || report.Repositories != 2 || report.Manifests != 6 {
+		t.Errorf("%+v", report)
+	}
+	p.has(t, "team/app", "v1", one.Digest)
+	p.has(t, "team/app", "multi", index.Digest)
+	there := p.there.Repository("team/app")
+	for _, subject := range []oci.Digest{two.Digest, sbom.Digest} {
+		if list, _, err := there.Referrers(t.Context(), subject, "", "", 0); err != nil || len(list) != 1 {
+			t.Errorf("referrers of %s there: %v, %v", subject, list, err)
+		}
+	}
+	done := p.changes.Load()
+	if report := p.mustTurn(t, true); report.Tags+report.Manifests+report.Blobs > 0 || report.Repositories != 2 || p.changes.Load() != done {
+		t.Errorf("there was nothing to copy: %+v, %d changes", report, p.changes.Load()-done)
+	}
+	pushReferrer(t, repo, one, "late signature")
+	if report := p.mustTurn(t, false); report.Manifests != 1 || report.Tags != 0 {
+		t.Errorf("one referrer: %+v", report)
+	}
+	registrytest.PutManifest(t, there, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{two}}, "v1")
+	p.mustTurn(t, true)
+	p.has(t, "team/app", "v1", one.Digest) // moved back
+	if s, err := p.Status(t.Context(), p.t); err != nil || s.Error != "" || !s.Behind.IsZero() || s.Copied.IsZero() || s.Compared.IsZero() {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestTurn_Deletions(t *testing.T) {
+	for _, deletions := range []bool{false, true} {
+		p := newPair(t, func(t *Target) { t.Deletions = deletions })
+		repo := p.Registry.Repository("app")
+		d := registrytest.PushImage(t, repo, "v1", "1", "layer")
+		registrytest.PutManifest(t, repo, string(mustBytes(t, repo, d.Digest)), "v2", "v3")
+		fallbackTag := oci.Tag("sha256-" + d.Digest.Hex())
+		registrytest.PutManifest(t, p.there.Repository("app"), map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{}}, fallbackTag, "foreign")
+		p.mustTurn(t, false)
+		if _, err := repo.DeleteTag(t.Context(), "v2"); err != nil {
+			t.Fatal(err)
+		}
+		kept := d.Digest
+		if deletions {
+			kept = ""
+		}
+		p.mustTurn(t, false)
+		p.has(t, "app", "v1", d.Digest)
+		p.has(t, "app", "v2", kept)
+		if err := repo.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.mustTurn(t, false)
+		p.has(t, "app", "v1", kept)
+		_, foreign := p.there.Repository("app").TagTarget(t.Context(), "foreign")
+		_, list := p.there.Repository("app").TagTarget(t.Context(), fallbackTag)
+		if foreign == deletions || !list {
+			t.Errorf("deletions: %v: the foreign tag is there: %v, the list of referrers: %v", deletions, foreign, list)
+		}
+	}
+}
+
+func mustBytes(t *testing.T, repo registry.Repository, d oci.Digest) []byte {
+	m, err := repo.Peek(t.Context(), oci.Reference{Digest: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Bytes
+}
+
+// What can't be copied stays marked, and is copied later. A failure of one repository doesn't stop the others.
+func TestTurn_Faults(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		paths  string // prefix of the requests that fail
+		want   string
+		other  bool // the other repository is copied
+		wait   time.Duration
+	}{
+		"login":  {http.StatusUnauthorized, "/v2/", "the target refuses the login", false, 0},
+		"denied": {http.StatusForbidden, "/v2/app/", "may not do this", true, 0},
+		"broken": {http.StatusInternalServerError, "/v2/app/", "app: v1: ", true, 0},
+		"pause":  {http.StatusTooManyRequests, "/v2/", "429", false, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, nil)
+			d := registrytest.PushImage(t, p.Registry.Repository("app"), "v1", "1", "layer")
+			registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
+			fail := func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasPrefix(r.URL.Path, c.paths) {
+					return false
+				}
+				w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(c.status)
+				return true
+			}
+			p.answer.Store(&fail)
+			report, err := p.turn(t, false)
+			if err == nil || !strings.Contains(err.Error(), c.want) || report.Waiting == 0 || report.Wait != c.wait {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if s, err := p.Status(t.Context(), p.t); err != nil || s.Error == "" || s.Behind.IsZero() || s.Waiting != report.Waiting {
+				t.Errorf("%+v, %v", s, err)
+			}
+			if _, ok := p.there.Repository("other").TagTarget(t.Context(), "v1"); ok != c.other {
+				t.Errorf("the other repository was copied: %v", ok)
+			}
+			p.answer.Store(nil)
+			p.mustTurn(t, false)
+			p.has(t, "app", "v1", d.Digest)
+		})
+	}
+}
+
+// A target that goes away during an upload is an error of the target, a blob that can't be read here is not.
+func TestPutBlob_Faults(t *testing.T) {
+	p := newPair(t, nil)
+	c, err := newClient(p.t, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := oci.SHA256.FromBytes([]byte("layer"))
+	broken := errors.New("input/output error")
+	_, err = c.repository("app").PutBlob(t.Context(), d, 5, io.MultiReader(strings.NewReader("la"), &failing{broken}))
+	if !errors.Is(err, broken) || down(err) {
+		t.Errorf("a blob that cannot be read: %v", err)
+	}
+	cut := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	p.answer.Store(&cut)
+	if _, err = c.repository("app").PutBlob(t.Context(), d, 5, strings.NewReader("layer")); !down(err) {
+		t.Errorf("a connection that was cut: %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+// Marks are kept in the storage, once for each thing that changed, and one that changes during a turn stays.
+func TestMarks(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Repositories = pattern.MustNames([]string{"team/**"}) })
+	repo := p.Registry.Repository("team/app")
+	for range 3 {
+		registrytest.PushImage(t, repo, "v1", "1", "layer")
+	}
+	registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
+	if !p.recorder.write(t.Context()) {
+		t.Fatal("not written")
+	}
+	list, err := queued(t.Context(), p.Store, "backup", maxMarks)
+	if err != nil || len(list) != 1 || list[0].repository != "team/app" || list[0].tag != "v1" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if list, err = queued(t.Context(), p.Store, "backup", maxMarks); err != nil {
+		t.Fatal(err)
+	}
+	p.recorder.Changed("team/app", "", []oci.Tag{"v1"})
+	p.recorder.write(t.Context())
+	if err := remove(t.Context(), p.Store, list); err != nil {
+		t.Fatal(err)
+	}
+	if list, err = queued(t.Context(), p.Store, "backup", maxMarks); err != nil || len(list) != 1 {
+		t.Errorf("a mark that was made anew was removed: %+v, %v", list, err)
+	}
+	unlock, err := p.Store.Lock(t.Context(), "replicate-backup", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.turn(t, true); !errors.Is(err, storage.ErrBusy) {
+		t.Errorf("two turns at the same time: %v", err)
+	}
+	unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.recorder.Changed("team/late", "", nil)
+	p.recorder.Run(ctx)
+	if list, err = queued(t.Context(), p.Store, "backup", maxMarks); err != nil || len(list) != 2 {
+		t.Errorf("a push before the end: %+v, %v", list, err)
+	}
+}
+
+func TestParseMark(t *testing.T) {
+	d := oci.SHA256.FromBytes(nil)
+	for _, want := range []mark{{repository: "a"}, {repository: "a/b-c", tag: "_v1.0"}, {repository: "a_b/c", digest: d}} {
+		key := markKey("x", want.repository, want.tag, want.digest)
+		want.key = key
+		if got, ok := parseMark("x", storage.Info{Key: key}); !ok || got != want || !storage.ValidKey(key) {
+			t.Errorf("%s: %+v", key, got)
+		}
+	}
+	for _, key := range []string{"/a", "/a/_tags/-", "/a/_manifests/sha256/12", "/a/_other", "/A/_all", "/_all"} {
+		if got, ok := parseMark("x", storage.Info{Key: marks("x") + key}); ok {
+			t.Errorf("%s: %+v", key, got)
+		}
+	}
+}
+
+func TestSelects(t *testing.T) {
+	o := &Options{Caches: func(n oci.Name) bool { return strings.HasPrefix(string(n), "hub/") }}
+	at := &Target{URL: &url.URL{Path: "/copies"}, Repositories: pattern.MustNames([]string{"**", "hub/named"}), Named: []string{"**", "hub/named"}}
+	for name, want := range map[oci.Name]bool{"app": true, "hub/alpine": false, "hub/named": true, "copies/app": false, "copies2/app": true} {
+		if got := o.selects(at, name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+var _ imagecopy.Comparer = (*repository)(nil)
