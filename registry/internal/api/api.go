@@ -29,6 +29,7 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/signature"
 	"slipway/shared/health"
 	"slipway/shared/idempotency"
 	"slipway/shared/logging"
@@ -46,6 +47,8 @@ type Options struct {
 	Index    *index.Index     // sizes of repositories; nil = unknown
 	Board    *schedule.Board  // of the jobs; nil = there are none
 	Limits   *auth.Limits     // nil = none
+
+	Signatures *signature.Policy // for manifests that clients pull; nil = none is needed
 
 	// Plan makes the plan of retention, one at a time; nil = it has no rules.
 	Plan func(context.Context) (*retention.Plan, error)

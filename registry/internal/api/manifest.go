@@ -28,8 +28,11 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return damagedIsUnknown(r, err)
 	}
-	warn(w, found.Warning)
 	r.digest = m.Digest
+	if err := a.checkSignature(w, r, m); err != nil {
+		return err
+	}
+	warn(w, found.Warning)
 	etag := setContentHeaders(w, m.MediaType, m.Digest)
 	switch header.Condition(r.Header, etag) {
 	case http.StatusNotModified:

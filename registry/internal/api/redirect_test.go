@@ -18,10 +18,10 @@ import (
 // urlSigner gives URLs for everything.
 type urlSigner struct{ err error }
 
-const signature = "signature=secret"
+const presigned = "signature=secret"
 
 func (u urlSigner) SignedURL(_ context.Context, key, contentType string, _ netip.Addr) (string, error) {
-	return "https://store.example" + key + "?type=" + contentType + "&" + signature, u.err
+	return "https://store.example" + key + "?type=" + contentType + "&" + presigned, u.err
 }
 
 func signing(u urlSigner) func(*setup) { return func(s *setup) { s.rules.Signer = u } }
@@ -31,7 +31,7 @@ func TestRedirect_BlobGet_Is307WithoutTraceInLogs(t *testing.T) {
 	s := newServer(t, signing(urlSigner{}), func(s *setup) { s.options.Access = logging.NewAccessLog(access) })
 	content := []byte("some layer")
 	d := s.pushBlob("a", content)
-	at, location := "/v2/a/blobs/"+string(d), "https://store.example"+layout.BlobData(d)+"?type=application/octet-stream&"+signature
+	at, location := "/v2/a/blobs/"+string(d), "https://store.example"+layout.BlobData(d)+"?type=application/octet-stream&"+presigned
 	for _, header := range [][]string{nil, {"Range", "bytes=2-5"}, {"If-None-Match", `"other"`}} {
 		got := s.do("GET", at, nil, header...).want(
 			t, 307, "Location", location, "Docker-Content-Digest", string(d),
@@ -46,11 +46,11 @@ func TestRedirect_BlobGet_Is307WithoutTraceInLogs(t *testing.T) {
 		t.Errorf("%d pulls are logged, want 3", len(pulls))
 	}
 	for _, e := range s.logs.All() {
-		if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line, signature) {
+		if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line, presigned) {
 			t.Errorf("the log has the signature: %s", line)
 		}
 	}
-	if text := access.String(); strings.Contains(text, signature) || strings.Count(text, " 307 ") != 3 {
+	if text := access.String(); strings.Contains(text, presigned) || strings.Count(text, " 307 ") != 3 {
 		t.Errorf("access log:\n%s", text)
 	}
 }

@@ -245,6 +245,10 @@ func (a *App) openServers(context.Context) error {
 		o.Proxy = a.Cache
 	}
 	o.Secret = uploadSecret(a.Config, a.Log)
+	var err error
+	if o.Signatures, err = signatures(&a.Config.Policy); err != nil {
+		return err
+	}
 	o.Index, o.Board = a.index, &a.board
 	if rules := maintenance.RetentionRules(a.Config.Storage.Maintenance.Retention.Rules); len(rules) > 0 {
 		o.Plan = retention.OneAtATime(retention.Options{Store: a.Store, Registry: a.Rules, Rules: rules, Pulls: a.Pulls})

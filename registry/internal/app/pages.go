@@ -15,7 +15,7 @@ func (a *App) openPages(handler *api.API, served api.Options) error {
 	o := web.Options{
 		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Users: served.Users, Health: a.checks, Events: a.events, Audit: a.audit, Board: served.Board, Plan: served.Plan, Sessions: session.Fixed(served.Secret), Log: a.Log, Version: a.Build.Version,
 		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
-		RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun, Refused: served.Metrics.Refused,
+		Signatures: served.Signatures, RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun, Refused: served.Metrics.Refused,
 	}
 	if a.gate.ring != nil {
 		o.Sessions = session.New(a.Store, a.gate.ring)

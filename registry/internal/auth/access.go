@@ -64,6 +64,15 @@ func (g *Grant) May(want access.Rights, name oci.Name) bool {
 	return g.rules.May(&g.Caller, want, name) && g.scoped(want, name)
 }
 
+// Writes reports whether the caller may push to the repository, whatever the token of this request was issued for: a client that
+// pushes may ask for another token to read with. Tokens of other services count for what they were issued for.
+func (g *Grant) Writes(name oci.Name) bool {
+	if g.token != nil && g.token.Own == nil {
+		return g.May(access.Push, name)
+	}
+	return g.User != "" && g.rules.May(&g.Caller, access.Push, name)
+}
+
 // Sees reports whether the catalog shows the repository to the caller. A token for the
 // catalog is not issued for each repository in it, so the rules alone decide.
 func (g *Grant) Sees(name oci.Name) bool {

@@ -50,9 +50,17 @@ type Tags struct {
 	MaxTags int `key:"maxtags" min:"0" doc:"Largest page of a tag list."`
 }
 
-// Policy is about what may be pushed.
+// Policy is about what may be pushed, and what is served.
 type Policy struct {
 	Repository RepositoryPolicy `key:"repository"`
+	Signatures []SignatureRule  `key:"signatures" doc:"Signatures that images need to be pulled. The first rule that names the repository decides; others need none. Pull-through caches are not checked."`
+}
+
+// SignatureRule names the keys that must have signed the images of repositories.
+type SignatureRule struct {
+	Repositories []string `key:"repositories" doc:"Repository patterns."`
+	Keys         []string `key:"keys" doc:"PEM files with a public key of cosign, read at the start. One of the keys must have signed. Required."`
+	Action       string   `key:"action" choices:"warn,refuse" doc:"For images without a valid signature: a Warning header and a line in the log, or 403. Callers who may push are only warned."`
 }
 
 // RepositoryPolicy is about what a repository may hold.

@@ -36,6 +36,7 @@ func Default() Config {
 		Validation: Validation{
 			Manifests: ValidatedManifests{Indexes: Indexes{Platforms: "all"}},
 		},
+		Policy:        Policy{Signatures: []SignatureRule{{Action: "refuse"}}},
 		Notifications: defaultNotifications(),
 		Replication:   defaultReplication(),
 		Middleware:    defaultMiddleware(),

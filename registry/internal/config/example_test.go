@@ -97,6 +97,7 @@ func TestExampleComments(t *testing.T) {
 	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
 	want.Middleware.Storage[0].Name, want.Middleware.Storage[0].Options.BaseURL = "redirect", "https://cdn.example.com"
 	want.Policy.Repository.Classes = []string{}
+	want.Policy.Signatures = got.Policy.Signatures
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
 	want.Slipway.Quotas = got.Slipway.Quotas

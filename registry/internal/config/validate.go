@@ -39,6 +39,7 @@ func (c *Config) Validate(p *config.Problems) {
 	c.Health.validate(p)
 	c.Validation.validate(p)
 	c.Replication.validate(p, c.HTTP.Host)
+	c.validateSignatures(p)
 	c.Notifications.validate(p)
 	c.Slipway.validate(p)
 	c.Proxy.validate(p, c.open())
@@ -168,6 +169,19 @@ func (v *Validation) validate(p *config.Problems) {
 			if _, err := regexp.Compile(expression); err != nil {
 				p.Addf(item("validation.manifests.urls."+key, i), "%v", err)
 			}
+		}
+	}
+}
+
+func (c *Config) validateSignatures(p *config.Problems) {
+	for i, r := range c.Policy.Signatures {
+		at := item("policy.signatures", i)
+		names(p, at+".repositories", r.Repositories)
+		if len(r.Keys) == 0 {
+			p.Addf(at+".keys", "is required")
+		}
+		if r.Action == "refuse" && (c.Auth == nil || c.Auth.None != nil) {
+			p.Addf(at+".action", "refuse needs auth: without logins, those who sign can't be told from those who pull")
 		}
 	}
 }

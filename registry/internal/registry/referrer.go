@@ -135,24 +135,50 @@ func fallbackTag(d oci.Digest) oci.Tag {
 	return oci.Tag(string(d.Algorithm()) + "-" + hex[:min(len(hex), 64)])
 }
 
-// subjectOf returns the subject of a stored manifest, "" if it has none. The error is ErrNotExist if the manifest doesn't
-// exist or is damaged.
-func (r *Registry) subjectOf(ctx context.Context, d oci.Digest) (oci.Digest, error) {
+// Parents lists indexes of the repository that contain the manifest, sorted; some of them may be gone. It needs
+// Options.IndexParents. An index with more than maxChildren manifests is left out.
+func (r Repository) Parents(ctx context.Context, child oci.Digest) ([]oci.Digest, error) {
+	parents, err := r.reg.referrers.Containing(ctx, r.name, child)
+	return parents, fault(err)
+}
+
+// maxChildren bounds what is remembered of one index.
+const maxChildren = 256
+
+// linksOf returns the subject of a stored manifest, "" if it has none, and its children if these are indexed. The error is ErrNotExist
+// if the manifest doesn't exist or is damaged.
+func (r *Registry) linksOf(ctx context.Context, d oci.Digest) (oci.Digest, []oci.Digest, error) {
 	if err := ctx.Err(); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	m, ok := r.manifests.Get(d)
 	if ok {
-		return m.Subject, nil
+		return m.Subject, r.childrenOf(m), nil
 	}
 	m, err := r.readManifest(ctx, d)
 	switch {
 	case err == nil:
-		return m.Subject, nil
+		return m.Subject, r.childrenOf(m), nil
 	case errors.Is(err, errNotManifest):
-		return "", nil
+		return "", nil, nil
 	case errors.Is(err, ErrDamaged):
-		return "", fmt.Errorf("%w: %w", storage.ErrNotExist, err)
+		return "", nil, fmt.Errorf("%w: %w", storage.ErrNotExist, err)
 	}
-	return "", err
+	return "", nil, err
+}
+
+func (r *Registry) childrenOf(m *Manifest) (children []oci.Digest) {
+	if !r.opts.IndexParents || !oci.IsIndex(m.MediaType) {
+		return nil
+	}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil || len(parsed.Manifests) > maxChildren {
+		return nil
+	}
+	for i := range parsed.Manifests {
+		if d, err := oci.ParseDigest(string(parsed.Manifests[i].Digest)); err == nil {
+			children = append(children, d)
+		}
+	}
+	return children
 }

@@ -51,6 +51,7 @@ type Options struct {
 	DeleteEnabled bool          // manifests, tags and blobs may be deleted
 	KeepDeleted   time.Duration // how long a deletion can be undone, 0 = it can't
 	ReadOnly      bool          // nothing may be written or deleted
+	IndexParents  bool          // [Repository.Parents] is used
 	Validation    validation.Rules
 	Immutable     []TagRule                  // tags that are neither moved nor deleted
 	Signer        BlobURLs                   // gives URLs for blobs; nil = clients get them from here
@@ -130,7 +131,7 @@ func New(o Options) *Registry {
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
 		reading:   make(chan struct{}, 2),
 	}
-	r.referrers = referrers.New(store, r.subjectOf)
+	r.referrers = referrers.New(store, r.linksOf)
 	return r
 }
 

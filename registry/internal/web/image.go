@@ -12,6 +12,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/signature"
 	"slipway/registry/internal/web/image"
 )
 
@@ -44,6 +45,7 @@ type imagePage struct {
 	Annotations []image.Pair
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
+	Signed      signed
 	Protected   bool
 	Rule        int      // that protects it, counted from 0
 	Left        int      // entries of lists that the page leaves out
@@ -52,6 +54,16 @@ type imagePage struct {
 	Host        string
 	Cache       bool
 	Rights      rights
+}
+
+// signed describes the signature of an image on its page.
+type signed struct{ Word, Class, Hint string }
+
+// signedWords are for verdicts under policy.signatures; what needs no signature has none.
+var signedWords = map[signature.Verdict]signed{
+	signature.Verified:   {"verified", "good", "by a key of policy.signatures, or an index of the image is"},
+	signature.Unverified: {"unverified", "warn", "signed by keys that policy.signatures does not name"},
+	signature.Unsigned:   {"unsigned", "bad", "policy.signatures wants a signature"},
 }
 
 // reference is the image of the path.
@@ -108,6 +120,13 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	}
 	if p.Referrers, _, err = repo.Referrers(v.Context(), m.Digest, "", "", maxReferrers); err != nil {
 		return err
+	}
+	if !p.Cache {
+		result, err := web.o.Signatures.Check(v.Context(), repo, m)
+		if err != nil {
+			return err
+		}
+		p.Signed = signedWords[result.Verdict]
 	}
 	if p.Tag != "" && p.Images {
 		tags, _, err := repo.Tags(v.Context(), -1, "")

@@ -24,6 +24,7 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/signature"
 	"slipway/registry/internal/web/image"
 	"slipway/shared/health"
 	"slipway/shared/signin"
@@ -68,6 +69,8 @@ type Options struct {
 
 	ProviderName string // on the login page
 	AuditFile    string // of the audit log, "" = it is in none
+
+	Signatures *signature.Policy // nil = there is none
 
 	DeleteEnabled, ReadOnly bool
 	RetentionDryRun         bool          // retention deletes nothing

@@ -20,9 +20,9 @@ import (
 // 300,000 manifests, is read again for each call.
 const maxBytes = 32 << 20
 
-// SubjectOf reads the subject of a stored manifest, "" if it has none. With ErrNotExist, it is
-// asked again by the next call.
-type SubjectOf func(ctx context.Context, d oci.Digest) (oci.Digest, error)
+// SubjectOf reads the subject of a stored manifest, "" if it has none, and the manifests in it if it is an index whose
+// children count. With ErrNotExist, it is asked again by the next call.
+type SubjectOf func(ctx context.Context, d oci.Digest) (subject oci.Digest, children []oci.Digest, err error)
 
 // Index finds manifests by their subjects. All methods are safe for concurrent use.
 type Index struct {
@@ -42,6 +42,21 @@ func New(store *tree.Store, subjectOf SubjectOf) *Index {
 // may be gone. The slice is the caller's only to read. Calls at the same time wait for the first
 // one to read what is new. Errors are those of the store and of SubjectOf.
 func (x *Index) Of(ctx context.Context, name oci.Name, subject oci.Digest) ([]oci.Digest, error) {
+	return x.find(ctx, name, link{subject, false})
+}
+
+// Containing is Of for the indexes of which the manifest is a child.
+func (x *Index) Containing(ctx context.Context, name oci.Name, child oci.Digest) ([]oci.Digest, error) {
+	return x.find(ctx, name, link{child, true})
+}
+
+// link is the target of a reference from one manifest to another.
+type link struct {
+	to    oci.Digest
+	child bool // by a list of manifests; false = by subject
+}
+
+func (x *Index) find(ctx context.Context, name oci.Name, to link) ([]oci.Digest, error) {
 	r := x.repository(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +66,7 @@ func (x *Index) Of(ctx context.Context, name oci.Name, subject oci.Digest) ([]oc
 	} else if len(r.read) == 0 {
 		x.repositories.Forget(name) // nothing was read, and anybody may ask for what does not exist
 	}
-	return r.bySubject[subject], err
+	return r.from[to], err
 }
 
 // repository is the one that is remembered, or a new one.
@@ -62,7 +77,7 @@ func (x *Index) repository(name oci.Name) *repository {
 	if !ok {
 		r = &repository{
 			Index: x, name: oci.Name(strings.Clone(string(name))),
-			read: map[oci.Algorithm]*tree.Listing{}, bySubject: map[oci.Digest][]oci.Digest{},
+			read: map[oci.Algorithm]*tree.Listing{}, from: map[link][]oci.Digest{},
 		}
 		x.repositories.Put(r.name, r, 0)
 	}
@@ -75,11 +90,11 @@ type repository struct {
 	*Index
 	name oci.Name
 
-	mu        sync.Mutex
-	read      map[oci.Algorithm]*tree.Listing
-	unread    []oci.Digest // revisions whose manifest was not there
-	bySubject map[oci.Digest][]oci.Digest
-	entries   int
+	mu      sync.Mutex
+	read    map[oci.Algorithm]*tree.Listing
+	unread  []oci.Digest // revisions whose manifest was not there
+	from    map[link][]oci.Digest
+	entries int
 }
 
 var noListing = &tree.Listing{}
@@ -119,30 +134,34 @@ func (r *repository) refresh(ctx context.Context) (changed bool, err error) {
 // add reads the manifests. What it has read when it fails counts, and the rest is
 // read the next time.
 func (r *repository) add(ctx context.Context, ds []oci.Digest) error {
-	found := map[oci.Digest][]oci.Digest{}
+	found := map[link][]oci.Digest{}
 	defer r.take(found)
 	for i, d := range ds {
-		subject, err := r.subjectOf(ctx, d)
+		subject, children, err := r.subjectOf(ctx, d)
 		switch {
 		case errors.Is(err, storage.ErrNotExist):
 			r.unread = append(r.unread, d)
 		case err != nil:
 			r.unread = append(r.unread, ds[i:]...)
 			return err
-		case subject != "":
-			found[subject] = append(found[subject], d)
+		}
+		if subject != "" {
+			found[link{subject, false}] = append(found[link{subject, false}], d)
+		}
+		for _, c := range children {
+			found[link{c, true}] = append(found[link{c, true}], d)
 		}
 	}
 	return nil
 }
 
-// take adds manifests by their subjects. Lists that were handed out are not
+// take adds manifests by what they refer to. Lists that were handed out are not
 // touched.
-func (r *repository) take(found map[oci.Digest][]oci.Digest) {
-	for subject, more := range found {
-		all := append(slices.Clip(r.bySubject[subject]), more...)
+func (r *repository) take(found map[link][]oci.Digest) {
+	for to, more := range found {
+		all := append(slices.Clip(r.from[to]), more...)
 		slices.Sort(all)
-		r.bySubject[subject] = slices.Compact(all)
+		r.from[to] = slices.Compact(all)
 		r.entries += len(more)
 	}
 }
@@ -157,11 +176,11 @@ func (r *repository) forget(ds []oci.Digest) {
 		gone[d] = true
 	}
 	r.unread = slices.DeleteFunc(r.unread, func(d oci.Digest) bool { return gone[d] })
-	for subject, list := range r.bySubject {
+	for to, list := range r.from {
 		left := slices.DeleteFunc(slices.Clone(list), func(d oci.Digest) bool { return gone[d] })
-		r.bySubject[subject] = left
+		r.from[to] = left
 		if len(left) == 0 {
-			delete(r.bySubject, subject)
+			delete(r.from, to)
 		}
 	}
 }

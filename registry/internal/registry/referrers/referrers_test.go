@@ -16,7 +16,7 @@ func sum(b string) oci.Digest { return oci.SHA256.FromBytes([]byte(b)) }
 
 // Anybody may ask for repositories that do not exist, so nothing is remembered of them.
 func TestOf_RepositoryThatDoesNotExist_IsNotRemembered(t *testing.T) {
-	x := New(tree.NewStore(memory.New(), false), func(context.Context, oci.Digest) (oci.Digest, error) { return "", nil })
+	x := New(tree.NewStore(memory.New(), false), func(context.Context, oci.Digest) (oci.Digest, []oci.Digest, error) { return "", nil, nil })
 	if found, err := x.Of(t.Context(), "none", sum("x")); err != nil || len(found) > 0 {
 		t.Errorf("found %q, %v", found, err)
 	}
@@ -29,9 +29,9 @@ func TestOf_RepositoryThatDoesNotExist_IsNotRemembered(t *testing.T) {
 func TestOf_FollowsTheRepository(t *testing.T) {
 	m, subject := memory.New(), sum("subject")
 	reads := 0
-	x := New(tree.NewStore(m, false), func(context.Context, oci.Digest) (oci.Digest, error) {
+	x := New(tree.NewStore(m, false), func(context.Context, oci.Digest) (oci.Digest, []oci.Digest, error) {
 		reads++
-		return subject, nil
+		return subject, nil, nil
 	})
 	a, b := sum("a"), sum("b")
 	apply := func(d oci.Digest, remove bool) {

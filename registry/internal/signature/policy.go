@@ -1,0 +1,250 @@
+// Package signature decides whether images are signed by the keys that a policy names. It reads what cosign has attached to them in the
+// repository, and asks no one else.
+package signature
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+
+	"slipway/registry/internal/cache"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry"
+)
+
+// Bounds of what is read to judge one manifest.
+const (
+	maxContent    = 1 << 20 // bytes of a payload or a bundle
+	maxSignatures = 32      // objects with signatures, and signatures in each
+	maxParents    = 16      // indexes that contain the manifest
+	maxDepth      = 3       // indexes in indexes
+	cached        = 32 << 10
+)
+
+// Rule names the keys for repositories.
+type Rule struct {
+	Repositories pattern.Names
+	Keys         []Key // any of which must have signed
+	Refuse       bool  // what isn't signed is refused; false = it is served with a warning
+}
+
+// Policy is a list of rules; the first one that selects a repository decides. It is safe for concurrent use.
+type Policy struct{ rules []*rule }
+
+type rule struct {
+	Rule
+	// verdicts and attachments are functions of content that digests fix, so nothing ever makes an entry wrong.
+	verdicts    *cache.Cache[judged, Verdict]
+	attachments *cache.Cache[oci.Digest, bool]
+}
+
+// judged is a manifest with an object that may hold its signatures.
+type judged struct{ image, signature oci.Digest }
+
+// New makes a policy; nil if there are no rules.
+func New(rules []Rule) *Policy {
+	if len(rules) == 0 {
+		return nil
+	}
+	p := &Policy{}
+	for _, r := range rules {
+		p.rules = append(p.rules, &rule{r, cache.New[judged, Verdict](cached), cache.New[oci.Digest, bool](cached)})
+	}
+	return p
+}
+
+// Verdict is the state of a manifest under a policy. A greater one is better.
+type Verdict int
+
+// The verdicts.
+const (
+	Unsigned   Verdict = iota // there is no signature of it
+	Unverified                // there are signatures, all by other keys
+	Attachment                // it needs no signature: it is one, or an attestation or SBOM, which no one can run
+	Verified                  // one of the keys has signed it, or an index that contains it
+	Exempt                    // no rule names the repository
+)
+
+// Result is the verdict on a manifest, and whether the rule refuses those that are not signed.
+type Result struct {
+	Verdict Verdict
+	Refuse  bool
+}
+
+// OK reports whether the manifest may be served without a warning.
+func (r Result) OK() bool { return r.Verdict >= Attachment }
+
+// Reason explains to a client why the result isn't OK.
+func (r Result) Reason() string {
+	if r.Verdict == Unverified {
+		return "the manifest is signed, but by no key of policy.signatures"
+	}
+	return "the manifest is not signed, and policy.signatures wants a signature"
+}
+
+// Check judges a manifest of the repository. Beside an error, which is one of the storage, the verdict is Unsigned.
+func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Result, error) {
+	if p == nil {
+		return Result{Verdict: Exempt}, nil
+	}
+	for _, r := range p.rules {
+		if r.Repositories.Match(repo.Name()) {
+			v, err := r.check(ctx, repo, m)
+			return Result{v, r.Refuse}, err
+		}
+	}
+	return Result{Verdict: Exempt}, nil
+}
+
+func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Verdict, error) {
+	own, err := r.judge(ctx, repo, m)
+	if err != nil || own == Verified {
+		return own, err
+	}
+	is, err := r.isAttachment(ctx, repo, m)
+	if err != nil {
+		return Unsigned, err
+	}
+	if is {
+		return Attachment, nil
+	}
+	level := []oci.Digest{m.Digest}
+	for range maxDepth {
+		var above []oci.Digest
+		for _, d := range level {
+			parents, err := repo.Parents(ctx, d)
+			if err != nil {
+				return Unsigned, err
+			}
+			above = append(above, parents[:min(len(parents), maxParents-len(above))]...)
+		}
+		for _, d := range above {
+			index, err := repo.Peek(ctx, oci.Reference{Digest: d})
+			if missing(err) {
+				continue
+			} else if err != nil {
+				return Unsigned, err
+			}
+			if v, err := r.judge(ctx, repo, index); err != nil || v == Verified {
+				return v, err
+			}
+		}
+		level = above
+	}
+	return own, nil
+}
+
+// judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers.
+func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Verdict, error) {
+	best := Unsigned
+	consider := func(ref oci.Reference) error {
+		object, err := repo.Peek(ctx, ref)
+		if missing(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		v, err := r.read(ctx, repo, m, object)
+		best = max(best, v)
+		return err
+	}
+	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best == Verified {
+		return best, err
+	}
+	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", 0)
+	if err != nil {
+		return Unsigned, err
+	}
+	left := maxSignatures
+	for i := range referrers {
+		t := referrers[i].ArtifactType
+		if left == 0 || !strings.Contains(t, "sigstore.bundle") && !strings.Contains(t, "cosign") {
+			continue
+		}
+		left--
+		if err := consider(oci.Reference{Digest: referrers[i].Digest}); err != nil || best == Verified {
+			return best, err
+		}
+	}
+	return best, nil
+}
+
+// signatureTag returns cosign 2's tag for signatures of the manifest.
+func signatureTag(d oci.Digest) oci.Tag {
+	return oci.Tag(string(d.Algorithm()) + "-" + d.Hex() + ".sig")
+}
+
+// read judges the image by the signatures in an object, and remembers the verdict.
+func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest) (Verdict, error) {
+	key := judged{image.Digest, object.Digest}
+	if v, ok := r.verdicts.Get(key); ok {
+		return v, nil
+	}
+	parsed, err := oci.ReadManifest(object.Bytes)
+	if err != nil {
+		return Unsigned, nil //nolint:nilerr // it holds no signature
+	}
+	best := Unsigned
+	for i := range parsed.Layers[:min(len(parsed.Layers), maxSignatures)] {
+		v, err := r.readLayer(ctx, repo, image, &parsed.Layers[i])
+		if missing(err) {
+			return best, nil // not remembered: the layer may come
+		} else if err != nil {
+			return Unsigned, err
+		}
+		best = max(best, v)
+	}
+	r.verdicts.Put(key, best, 1)
+	return best, nil
+}
+
+func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *registry.Manifest, layer *oci.Descriptor) (Verdict, error) {
+	if layer.MediaType != typeSimple && layer.MediaType != typeBundle {
+		return Unsigned, nil
+	}
+	content, err := readBlob(ctx, repo, layer.Digest)
+	if err != nil {
+		return Unsigned, err
+	}
+	var s statement
+	if layer.MediaType == typeBundle {
+		s, err = readBundle(content, image.Bytes)
+	} else {
+		var sig []byte
+		if sig, err = base64.StdEncoding.DecodeString(layer.Annotations[annotationSignature]); err == nil {
+			s, err = readSimple(content, sig)
+		}
+	}
+	switch {
+	case err != nil || !s.image || !s.about(image.Digest):
+		return Unsigned, nil //nolint:nilerr // it is no signature of the image
+	case s.signedBy(r.Keys):
+		return Verified, nil
+	}
+	return Unverified, nil
+}
+
+// readBlob reads a blob of at most maxContent bytes; a larger one is nil.
+func readBlob(ctx context.Context, repo registry.Repository, d oci.Digest) ([]byte, error) {
+	b, err := repo.OpenBlob(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close() //nolint:errcheck // it was only read
+	if b.Size() > maxContent {
+		return nil, nil
+	}
+	content, err := io.ReadAll(io.LimitReader(b, maxContent))
+	if err == nil && d.Algorithm().FromBytes(content) != d {
+		return nil, nil // damaged
+	}
+	return content, err
+}
+
+// missing reports whether something isn't there, or can't be read whenever it is tried.
+func missing(err error) bool {
+	return oci.HasCode(err, oci.CodeManifestUnknown, oci.CodeNameUnknown, oci.CodeBlobUnknown) || errors.Is(err, registry.ErrDamaged)
+}
