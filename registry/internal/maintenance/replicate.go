@@ -34,7 +34,7 @@ func (j *jobs) replicate(ctx context.Context, group *sync.WaitGroup) {
 	for _, t := range j.Replication.Targets {
 		name := schedule.Replicate + " " + t.Name
 		j.Board.Plan(name, 0)
-		j.Board.Limit(name, t.Text())
+		j.Board.Limit(name, describe(t))
 		m.show(t.Name, &replication.Status{})
 		r := &replicator{jobs: j, target: t, name: name, metrics: m}
 		group.Go(func() { r.run(ctx) })
@@ -48,13 +48,14 @@ type replicator struct {
 	name    string
 	metrics *replicationMetrics // nil = none
 	failed  int                 // turns in succession
+	down    bool                // the target was, in the last turn
 }
 
 func (r *replicator) run(ctx context.Context) {
 	asked := r.Board.Asked(r.name)
 	for wait := rand.N(replicateSoon); ; {
 		woken, by := r.target.Woken(), ""
-		if r.failed > 0 {
+		if r.down {
 			woken = nil // a push doesn't shorten the backoff
 		}
 		select {
@@ -92,6 +93,7 @@ func (r *replicator) turn(ctx context.Context, by string) time.Duration {
 	compare = compare || by != ""
 	report, err := r.Replication.Turn(ctx, r.target, compare, r.Board.Begin(r.name, by))
 	busy := errors.Is(err, storage.ErrBusy)
+	r.down = report.Down
 	switch {
 	case ctx.Err() != nil:
 	case busy:
@@ -119,6 +121,18 @@ func (r *replicator) turn(ctx context.Context, by string) time.Duration {
 		r.failed = 0
 		return idle
 	}
+}
+
+// describe says where the target is and when it gets copies.
+func describe(t *replication.Target) string {
+	text := "to " + t.URL.Redacted()
+	if t.OnPush {
+		text += " on push"
+	}
+	if t.Interval > 0 {
+		text += ", compared every " + brief(t.Interval)
+	}
+	return text
 }
 
 // did describes a turn on a page.
@@ -154,7 +168,7 @@ func (r *replicator) show(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	limits := r.target.Text()
+	limits := describe(r.target)
 	if !s.Behind.IsZero() {
 		limits += "; behind since " + s.Behind.UTC().Format("2006-01-02 15:04 UTC")
 	}

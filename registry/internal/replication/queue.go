@@ -17,7 +17,7 @@ import (
 
 const (
 	maxPending = 10_000 // marks in memory; beyond, repositories are marked whole
-	maxMarks   = 10_000 // that one turn reads
+	maxMarks   = 50_000 // that one turn reads
 	perStage   = 100    // marks that are written or deleted together
 	gather     = 200 * time.Millisecond
 	retryMarks = 5 * time.Second

@@ -31,6 +31,7 @@ import (
 
 const (
 	dialTimeout   = 10 * time.Second
+	smallTimeout  = time.Minute     // of a request without a blob
 	answerTimeout = 5 * time.Minute // a registry may copy a large blob before it answers
 	stallTimeout  = time.Minute     // in which nothing of an upload is taken
 	maxWait       = time.Hour       // of a Retry-After
@@ -101,6 +102,8 @@ type repository struct {
 
 // HasBlob implements [imagecopy.Target].
 func (r *repository) HasBlob(ctx context.Context, d oci.Digest) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, smallTimeout)
+	defer cancel()
 	return r.remote.Blobs().Exists(ctx, descriptor("", d, 0))
 }
 
@@ -174,6 +177,8 @@ func (u *upload) end() (int64, error) {
 // PutManifest implements [imagecopy.Target]. If the target has no list of referrers, it maintains
 // that in the fallback tag.
 func (r *repository) PutManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, tags []oci.Tag) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	desc := descriptor(m.MediaType, d, int64(len(body)))
 	if len(tags) == 0 {
 		return r.remote.Manifests().Push(ctx, desc, bytes.NewReader(body))
@@ -191,11 +196,19 @@ func (r *repository) HasManifest(ctx context.Context, d oci.Digest, m *oci.Manif
 	if m.Subject != nil {
 		return false, nil
 	}
-	return r.remote.Manifests().Exists(ctx, descriptor(m.MediaType, d, 0))
+	return r.exists(ctx, d)
+}
+
+func (r *repository) exists(ctx context.Context, d oci.Digest) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, smallTimeout)
+	defer cancel()
+	return r.remote.Manifests().Exists(ctx, descriptor("", d, 0))
 }
 
 // Listed implements [imagecopy.Comparer].
 func (r *repository) Listed(ctx context.Context, subject oci.Digest) (map[oci.Digest]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	listed := map[oci.Digest]bool{}
 	err := r.remote.Referrers(ctx, descriptor("", subject, 0), "", func(page []spec.Descriptor) error {
 		for i := range page {
@@ -208,6 +221,8 @@ func (r *repository) Listed(ctx context.Context, subject oci.Digest) (map[oci.Di
 
 // tagged returns the digest that the tag has at the target, "" if there is none.
 func (r *repository) tagged(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
+	ctx, cancel := context.WithTimeout(ctx, smallTimeout)
+	defer cancel()
 	desc, err := r.remote.Resolve(ctx, string(tag))
 	if errors.Is(err, errdef.ErrNotFound) {
 		return "", nil
@@ -217,6 +232,8 @@ func (r *repository) tagged(ctx context.Context, tag oci.Tag) (oci.Digest, error
 
 // tags lists the tags at the target.
 func (r *repository) tags(ctx context.Context) (all []oci.Tag, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	err = r.remote.Tags(ctx, "", func(page []string) error {
 		for _, t := range page {
 			all = append(all, oci.Tag(t))
@@ -232,6 +249,8 @@ func (r *repository) tags(ctx context.Context) (all []oci.Tag, err error) {
 // deleteTag deletes the tag, and not what it points at, which others may need. The client library
 // has no such request.
 func (r *repository) deleteTag(ctx context.Context, tag oci.Tag) error {
+	ctx, cancel := context.WithTimeout(ctx, smallTimeout)
+	defer cancel()
 	at := r.client.target.URL.JoinPath()
 	at.Path = "/v2/" + r.remote.Reference.Repository + "/manifests/" + string(tag)
 	ctx = auth.AppendRepositoryScope(ctx, r.remote.Reference, auth.ActionPull, auth.ActionPush, auth.ActionDelete)
@@ -268,7 +287,7 @@ func status(err error) int {
 // down reports whether the error concerns the whole target: it can't be reached, refuses the
 // login, or asks for a pause.
 func down(err error) bool {
-	if _, ok := errors.AsType[*url.Error](err); ok || errors.Is(err, auth.ErrBasicCredentialNotFound) {
+	if _, ok := errors.AsType[*url.Error](err); ok || errors.Is(err, auth.ErrBasicCredentialNotFound) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
 	switch status(err) {

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ import (
 
 // parallel is the number of repositories that are copied to a target at the same time.
 const parallel = 4
+
+// maxTurn is the time after which a turn begins no further repository, as pushes may have come meanwhile.
+const maxTurn = time.Minute
 
 // catalogPage is the number of repositories that a comparison marks together.
 const catalogPage = 1000
@@ -128,7 +132,8 @@ type Report struct {
 	Waiting int    `json:"waiting"`
 	Error   string `json:"error,omitempty"`
 
-	Wait time.Duration `json:"-"` // that the target asks for
+	Down bool          `json:"-"` // the target can't be reached, refuses the login or asks for a pause
+	Wait time.Duration `json:"-"` // that it asks for
 }
 
 // maxNotes bounds the notes of a report.
@@ -174,7 +179,9 @@ func (o *Options) Turn(ctx context.Context, t *Target, compare bool, done *sched
 	}
 	if err == nil {
 		done.Enter("copying")
-		err = explain(run.copyMarked(ctx))
+		err = run.copyMarked(ctx)
+		run.report.Down = down(err)
+		err = explain(err)
 	}
 	if ctx.Err() != nil {
 		return run.report, ctx.Err() // the marks stay
@@ -229,7 +236,8 @@ func (run *turn) markAll(ctx context.Context) error {
 	}
 }
 
-// copyMarked copies what is marked, several repositories at a time.
+// copyMarked copies what is marked, several repositories at a time: those with a push first, and the
+// others in any order, so that none waits for one that fails. After maxTurn it leaves the rest to the next turn.
 func (run *turn) copyMarked(ctx context.Context) error {
 	list, err := queued(ctx, run.Store, run.target.Name, maxMarks)
 	if err != nil || len(list) == 0 {
@@ -253,17 +261,30 @@ func (run *turn) copyMarked(ctx context.Context) error {
 		}
 		byName[m.repository] = append(byName[m.repository], m)
 	}
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	slices.SortStableFunc(names, func(a, b oci.Name) int { return cmp.Compare(wholes(byName[a]), wholes(byName[b])) })
+	end := time.Now().Add(maxTurn)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, name := range names {
 		group.Go(func() error {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || time.Now().After(end) {
 				return ctx.Err()
 			}
 			return run.repository(ctx, name, byName[name])
 		})
 	}
 	return cmp.Or(group.Wait(), run.failed)
+}
+
+// wholes counts the marks for the whole repository.
+func wholes(list []mark) (n int) {
+	for _, m := range list {
+		if m.tag == "" && m.digest == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // repository copies what is marked of one repository. The error concerns the whole target.
@@ -323,7 +344,7 @@ func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
 	if !c.selects(c.target, c.from.Name()) { // the configuration has changed
 		return remove(ctx, c.Store, list)
 	}
-	if slices.ContainsFunc(list, func(m mark) bool { return m.tag == "" && m.digest == "" }) {
+	if wholes(list) > 0 {
 		if err := c.all(ctx); err != nil {
 			return err
 		}
@@ -429,7 +450,7 @@ func (c *copying) referrer(ctx context.Context, d oci.Digest) error {
 	if err != nil {
 		return err
 	}
-	has, err := c.to.remote.Manifests().Exists(ctx, descriptor("", m.Subject, 0))
+	has, err := c.to.exists(ctx, m.Subject)
 	if err != nil || !has {
 		return err
 	}
@@ -442,16 +463,4 @@ func (c *copying) referrer(ctx context.Context, d oci.Digest) error {
 func fallback(tag oci.Tag) bool {
 	_, err := oci.ParseDigest(strings.Replace(string(tag), "-", ":", 1))
 	return err == nil
-}
-
-// Text describes the target: the address and what is copied when.
-func (t *Target) Text() string {
-	text := "to " + t.URL.Redacted()
-	if t.OnPush {
-		text += " on push"
-	}
-	if t.Interval > 0 {
-		text += ", compared every " + t.Interval.String()
-	}
-	return text
 }

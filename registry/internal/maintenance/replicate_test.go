@@ -1,0 +1,95 @@
+package maintenance
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
+	"slipway/registry/internal/replication"
+	"slipway/registry/internal/storage/memory"
+)
+
+// The board and the metrics show that a target fails, a push doesn't shorten its backoff, and a person can start it.
+func TestReplicate(t *testing.T) {
+	var requests atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Retry-After", "600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer target.Close()
+	at, err := url.Parse(target.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memory.New()
+	var recorder *replication.Recorder
+	rules := registry.New(registry.Options{Store: store, Changed: func(name oci.Name, d oci.Digest, tags []oci.Tag) { recorder.Changed(name, d, tags) }})
+	copies := replication.New(replication.Options{Store: store, Registry: rules, Log: zap.NewNop(), Targets: []*replication.Target{{
+		Name: "backup", URL: at, Login: func() (string, string, error) { return "", "", nil }, Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
+	}}})
+	recorder = replication.NewRecorder(*copies)
+	cfg := config.Default()
+	cfg.Storage.Maintenance.UploadPurging.Enabled = false
+	o := newOptions(t, &cfg, store)
+	o.Replication, o.Board, o.Metrics = copies, &schedule.Board{}, prometheus.NewRegistry()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	Start(ctx, &group, o)
+	group.Go(func() { recorder.Run(ctx) })
+	const name = schedule.Replicate + " backup"
+	job := func() schedule.Job {
+		for _, j := range o.Board.Jobs() {
+			if j.Name == name {
+				return j
+			}
+		}
+		t.Fatal("the job is not on the board")
+		return schedule.Job{}
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not within a minute: %s: %+v", what, job())
+			}
+		}
+	}
+	registrytest.PushImage(t, rules.Repository("app"), "v1", "1", "layer")
+	until("the failure is shown", func() bool {
+		j := job()
+		return j.Failed && strings.Contains(j.Did, "waiting") && strings.Contains(j.Did, "429") && strings.Contains(j.Limits, "behind since")
+	})
+	until("the metrics show it", func() bool {
+		n, err := testutil.GatherAndCount(o.Metrics, "registry_replication_failures_total")
+		return err == nil && n == 1
+	})
+	before := requests.Load()
+	registrytest.PushImage(t, rules.Repository("app"), "v2", "1", "layer")
+	time.Sleep(2 * replicatePause)
+	if requests.Load() != before {
+		t.Error("a push shortened the pause that the target asked for")
+	}
+	if err := o.Board.Ask(name, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	until("a person can start it", func() bool { return requests.Load() > before })
+}
