@@ -63,7 +63,8 @@ func CheckFiles(cfg *config.Config) error {
 			errs = appendError(errs, "auth.htpasswd.path", checkPasswords(cfg))
 		}
 	}
-	return errors.Join(errs...)
+	_, err := signatures(&cfg.Policy)
+	return errors.Join(append(errs, err)...)
 }
 
 // checkRoot refuses a root that is a file, or below one. Opening the storage reports other

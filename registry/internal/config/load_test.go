@@ -390,6 +390,9 @@ func TestRefused(t *testing.T) {
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', secret: fifteen-letters}]}", nil, "notifications.endpoints[0].secret: is shorter than 16 characters"},
 		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.debug.addr: http.addr and http.debug.addr are equal (c.yml:3)"},
 		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "log.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.draintimeout: \"5\" is not a duration such as 10s, 5m, 12h or 7d (c.yml:3)\nhttp.addr:"},
+		{minimal + "policy: {signatures: [{repositories: [a], keys: [k]}]}", nil, "policy.signatures[0].action: refuse needs auth"},
+		{minimal + "auth: none\npolicy: {signatures: [{keys: [k], action: refuse}]}", nil, "policy.signatures[0].repositories: is required; \"**\" is all (c.yml:4)\npolicy.signatures[0].action: refuse needs auth"},
+		{minimal + "policy: {signatures: [{repositories: [a], action: warn}]}", nil, "policy.signatures[0].keys: is required"},
 		{minimal + "slipway: {http: {stalltimeout: 0}}", nil, "slipway.http.stalltimeout: must be above 0"},
 	}
 	for _, tt := range tests {
@@ -423,6 +426,8 @@ func TestAccepted(t *testing.T) {
 		{"middleware: {storage: []}", nil},
 		{"middleware: {registry: [], storage: [{name: redirect, options: {baseurl: https://cdn.example.com/x}}, {name: rewrite, options: {host: 'h:1', scheme: http, trimpathprefix: /x}}]}", nil},
 		{"policy: {repository: {classes: []}}", nil},
+		{"policy: {signatures: [{repositories: [a], keys: [k], action: warn}]}", nil},
+		{"auth: {htpasswd: {realm: r, path: /p}}\npolicy: {signatures: [{repositories: [a], keys: [k]}]}", nil},
 		{"redis: {addr: 'r:1', password: p, pool: {maxidle: 16}, tls: {enabled: false}}", []string{"redis does nothing"}},
 	}
 	for _, tt := range tests {
