@@ -170,6 +170,33 @@ func TestReplication(t *testing.T) {
 	}
 }
 
+// A target with TLS and a token server of its own takes what the login may push; what it may not stays an error of
+// that repository.
+func TestReplication_Token(t *testing.T) {
+	cert, key := programtest.Certificate(t, "127.0.0.1")
+	root := t.TempDir()
+	password := filepath.Join(root, "password")
+	harness.WriteTeam(t, filepath.Join(root, "htpasswd"))
+	harness.WriteFile(t, password, []byte("secret of carl\n"))
+	addr, config := programtest.FreeAddr(t), filepath.Join(root, "config.yml")
+	harness.WriteFile(t, config, fmt.Appendf(nil, "version: 0.1\nlog: {level: warn, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: %[1]s/images}}\n"+
+		"http: {addr: %[2]q, host: 'https://%[2]s', secret: the-secret-of-uploads, tls: {certificate: %[3]s, key: %[4]s}}\n"+
+		"auth: {htpasswd: {path: %[1]s/htpasswd}, service: builtin}\n%[5]s", root, addr, cert, key, harness.TeamRules))
+	harness.Serve(t, addr, nil, config)
+	s := newSite(t, "name: team, url: 'https://"+addr+"', username: carl, password_file: "+password+", ca: "+cert)
+	img := harness.NewImage(t, 1, 2, 30_000)
+	img.Push(t, s.addr, "another/app", "v1")
+	img.Push(t, s.addr, "carl/app", "v1")
+	harness.Eventually(t, "what the login may not push is an error", func() bool {
+		row := s.list(t, "team")
+		return row.Waiting > 0 && strings.Contains(row.Error, "another/app") && strings.Contains(row.Error, "may not do this")
+	})
+	harness.Eventually(t, "what it may push is there", func() bool {
+		out, err := harness.TryTool(t, []string{"SSL_CERT_FILE=" + cert}, "crane", "digest", addr+"/carl/app:v1")
+		return err == nil && strings.Contains(out, img.Manifest)
+	})
+}
+
 // Registries that are killed at any moment, on both sides, end with the same content.
 func TestFull_Replication_Kills(t *testing.T) {
 	targetRoot, targetAddr := t.TempDir(), programtest.FreeAddr(t)

@@ -45,6 +45,7 @@ type client struct {
 	login     *auth.Client
 	transport *http.Transport
 	wait      atomic.Int64 // Retry-After of the last answer that had one, nanoseconds
+	accepted  atomic.Bool  // the login was, in this turn
 	blobs     sync.Map     // oci.Digest → path of a repository there that has it
 }
 
@@ -81,6 +82,9 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.transport.RoundTrip(r)
 	if err == nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
 		c.wait.Store(int64(retryafter.Wait(resp.Header, time.Now(), maxWait)))
+	}
+	if err == nil && (resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode == http.StatusNotFound) && r.Header.Get("Authorization") != "" {
+		c.accepted.Store(true)
 	}
 	return resp, err
 }
@@ -285,29 +289,32 @@ func status(err error) int {
 }
 
 // down reports whether the error concerns the whole target: it can't be reached, refuses the
-// login, or asks for a pause.
-func down(err error) bool {
+// login, or asks for a pause. Registries with a token server also answer 401 if the login lacks a
+// right. c may be nil.
+func (c *client) down(err error) bool {
 	if _, ok := errors.AsType[*url.Error](err); ok || errors.Is(err, auth.ErrBasicCredentialNotFound) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
 	switch status(err) {
-	case http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusUnauthorized:
+		return c == nil || !c.accepted.Load()
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
 	default:
 		return false
 	}
 }
 
-// explain begins the error with its meaning for an operator.
-func explain(err error) error {
+// explain begins the error with its meaning for an operator. c may be nil.
+func (c *client) explain(err error) error {
 	switch code := status(err); {
 	case err == nil:
 		return nil
-	case code == http.StatusUnauthorized, errors.Is(err, auth.ErrBasicCredentialNotFound):
+	case code == http.StatusUnauthorized && c.down(err), errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return fmt.Errorf("the target refuses the login: %w", err)
-	case code == http.StatusForbidden:
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return fmt.Errorf("the login may not do this at the target: %w", err)
-	case code == 0 && down(err):
+	case code == 0 && c.down(err):
 		return fmt.Errorf("the target can't be reached: %w", err)
 	default:
 		return err

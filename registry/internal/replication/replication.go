@@ -180,8 +180,8 @@ func (o *Options) Turn(ctx context.Context, t *Target, compare bool, done *sched
 	if err == nil {
 		done.Enter("copying")
 		err = run.copyMarked(ctx)
-		run.report.Down = down(err)
-		err = explain(err)
+		run.report.Down = run.client.down(err)
+		err = run.client.explain(err)
 	}
 	if ctx.Err() != nil {
 		return run.report, ctx.Err() // the marks stay
@@ -306,7 +306,7 @@ func (run *turn) repository(ctx context.Context, name oci.Name, list []mark) err
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", name, err)
-	if down(err) || ctx.Err() != nil {
+	if run.client.down(err) || ctx.Err() != nil {
 		return err
 	}
 	run.Log.Warn("cannot replicate a repository", zap.String("target", run.target.Name), zap.Error(err))
@@ -363,7 +363,7 @@ func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
 			continue
 		}
 		failed = cmp.Or(failed, fmt.Errorf("%s: %w", cmp.Or(string(m.tag), string(m.digest)), err))
-		if down(err) || ctx.Err() != nil {
+		if c.client.down(err) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -381,7 +381,7 @@ func (c *copying) all(ctx context.Context) (failed error) {
 		tags[oci.Tag(t)] = true
 		if err := c.tag(ctx, oci.Tag(t)); err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("%s: %w", t, err))
-			if down(err) || ctx.Err() != nil {
+			if c.client.down(err) || ctx.Err() != nil {
 				return failed
 			}
 		}

@@ -221,6 +221,27 @@ func TestTurn_Faults(t *testing.T) {
 	}
 }
 
+// A 401 for one repository is a right that the login lacks, as token servers express it, once the login was accepted.
+func TestTurn_LacksRight(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Login = func() (string, string, error) { return "copier", "secret", nil } })
+	registrytest.PushImage(t, p.Registry.Repository("app"), "v1", "1", "layer")
+	d := registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
+	check := func(w http.ResponseWriter, r *http.Request) bool {
+		user, password, _ := r.BasicAuth()
+		if user == "copier" && password == "secret" && !(strings.HasPrefix(r.URL.Path, "/v2/app/") && r.Method == http.MethodPost) {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+	p.answer.Store(&check)
+	if report, err := p.turn(t, false); err == nil || !strings.Contains(err.Error(), "may not do this") || report.Down {
+		t.Errorf("%+v, %v", report, err)
+	}
+	p.has(t, "other", "v1", d.Digest)
+}
+
 // A target that goes away during an upload is an error of the target, a blob that can't be read here is not.
 func TestPutBlob_Faults(t *testing.T) {
 	p := newPair(t, nil)
@@ -231,7 +252,7 @@ func TestPutBlob_Faults(t *testing.T) {
 	d := oci.SHA256.FromBytes([]byte("layer"))
 	broken := errors.New("input/output error")
 	_, err = c.repository("app").PutBlob(t.Context(), d, 5, io.MultiReader(strings.NewReader("la"), &failing{broken}))
-	if !errors.Is(err, broken) || down(err) {
+	if !errors.Is(err, broken) || c.down(err) {
 		t.Errorf("a blob that cannot be read: %v", err)
 	}
 	cut := func(w http.ResponseWriter, r *http.Request) bool {
@@ -241,7 +262,7 @@ func TestPutBlob_Faults(t *testing.T) {
 		return false
 	}
 	p.answer.Store(&cut)
-	if _, err = c.repository("app").PutBlob(t.Context(), d, 5, strings.NewReader("layer")); !down(err) {
+	if _, err = c.repository("app").PutBlob(t.Context(), d, 5, strings.NewReader("layer")); !c.down(err) {
 		t.Errorf("a connection that was cut: %v", err)
 	}
 }
