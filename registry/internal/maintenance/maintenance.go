@@ -50,9 +50,9 @@ type jobs struct {
 	Options
 	slot      schedule.Slot // held by jobs that delete
 	collected *collect.Metrics
-	successes map[string]*success // by job; of those that are shown
-	searched  bool                // the caches were searched since the start
-	collectAt time.Time           // when to collect once more after an eviction; zero = not planned
+	successes sync.Map  // job → *success, of those that are shown; jobs run while others are added
+	searched  bool      // the caches were searched since the start
+	collectAt time.Time // when to collect once more after an eviction; zero = not planned
 }
 
 // Start starts the jobs that the configuration turns on and those that can be requested on the
@@ -65,7 +65,7 @@ func Start(ctx context.Context, group *sync.WaitGroup, o Options) {
 	if o.Board == nil {
 		o.Board = &schedule.Board{}
 	}
-	j := &jobs{Options: o, slot: schedule.NewSlot(), successes: map[string]*success{}}
+	j := &jobs{Options: o, slot: schedule.NewSlot()}
 	if p := work.UploadPurging; p.Enabled {
 		j.start(ctx, group, schedule.UploadPurge, "purge", p.Interval, j.slot, j.audited(schedule.UploadPurge, p.DryRun, j.purge))
 	}

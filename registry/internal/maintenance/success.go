@@ -32,15 +32,16 @@ func (j *jobs) show(name, subsystem, help string) {
 	}
 	last := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "registry", Subsystem: subsystem, Name: "last_success_timestamp_seconds", Help: help})
 	j.Metrics.MustRegister(last)
-	j.successes[name] = &success{key: layout.Own + "/schedule/" + subsystem + "-succeeded", last: last}
+	j.successes.Store(name, &success{key: layout.Own + "/schedule/" + subsystem + "-succeeded", last: last})
 }
 
 // recall updates the metric from the store, where any replica may have recorded a success.
 func (j *jobs) recall(ctx context.Context, name string) {
-	s, shown := j.successes[name]
+	known, shown := j.successes.Load(name)
 	if !shown {
 		return
 	}
+	s := known.(*success)
 	info, err := j.Store.Stat(ctx, s.key)
 	switch {
 	case err == nil:
@@ -52,10 +53,11 @@ func (j *jobs) recall(ctx context.Context, name string) {
 
 // succeeded records that the job has succeeded now.
 func (j *jobs) succeeded(ctx context.Context, name string) {
-	s, shown := j.successes[name]
+	known, shown := j.successes.Load(name)
 	if !shown {
 		return
 	}
+	s := known.(*success)
 	s.note(time.Now())
 	if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: s.key}}); err != nil {
 		j.Log.Warn("cannot record that a job has succeeded", zap.String("job", name), zap.Error(err))

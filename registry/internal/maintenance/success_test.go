@@ -18,7 +18,7 @@ import (
 func TestLastSuccess_AfterRestart(t *testing.T) {
 	store := memory.New()
 	start := func() *jobs {
-		j := &jobs{Options: Options{Log: zap.NewNop(), Store: store, Metrics: prometheus.NewRegistry()}, successes: map[string]*success{}}
+		j := &jobs{Options: Options{Log: zap.NewNop(), Store: store, Metrics: prometheus.NewRegistry()}}
 		j.show("garbage-collect", "gc", "When it succeeded.")
 		j.recall(t.Context(), "garbage-collect")
 		return j
@@ -27,7 +27,8 @@ func TestLastSuccess_AfterRestart(t *testing.T) {
 		j.audited("garbage-collect", true, func(context.Context, run) error { return err })(t.Context(), "")
 	}
 	last := func(j *jobs) time.Time {
-		return time.Unix(int64(testutil.ToFloat64(j.successes["garbage-collect"].last)), 0)
+		shown, _ := j.successes.Load("garbage-collect")
+		return time.Unix(int64(testutil.ToFloat64(shown.(*success).last)), 0)
 	}
 	for _, err := range []error{errors.New("the disk is broken"), storage.ErrBusy} {
 		j := start()
