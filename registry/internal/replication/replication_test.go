@@ -228,7 +228,7 @@ func TestTurn_LacksRight(t *testing.T) {
 	d := registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
 	check := func(w http.ResponseWriter, r *http.Request) bool {
 		user, password, _ := r.BasicAuth()
-		if user == "copier" && password == "secret" && !(strings.HasPrefix(r.URL.Path, "/v2/app/") && r.Method == http.MethodPost) {
+		if user == "copier" && password == "secret" && (r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/v2/app/")) {
 			return false
 		}
 		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
