@@ -309,6 +309,11 @@ func (r *Rules) Unlimited(c *Caller) bool {
 	return r != nil && !slices.ContainsFunc(r.rules, denies) && r.Decide(c, Admin, "").Allowed
 }
 
+// Written reports whether these are rules of the configuration, and not what holds without any.
+func (r *Rules) Written() bool {
+	return r != nil && !slices.ContainsFunc(r.rules, func(x rule) bool { return x.members == nil })
+}
+
 // Knows reports whether a rule names the caller itself, directly or in a group.
 func (r *Rules) Knows(c *Caller) bool {
 	if r == nil {

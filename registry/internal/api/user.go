@@ -65,6 +65,9 @@ func (a *API) users() []*endpoint {
 // mayManageUsers returns why the caller may not manage users, nil if they may. A robot may not: its rights are bounded by
 // those of its maker, and a user that it made would not be.
 func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
+	if !a.opts.Users.Managed() {
+		return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
+	}
 	err := a.administrator(w, r)
 	if err == nil && r.grant != nil && (r.grant.Caller.Kind == access.Robot || r.grant.Caller.Kind == access.Workload) {
 		err = oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")

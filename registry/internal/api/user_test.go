@@ -104,6 +104,10 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 			t.Errorf("%s: %s %s: %d, want %d: %s", c.who, c.method, c.path, got.StatusCode, c.status, got.body)
 		}
 	}
+	compiled = access.UsersOnly(false) // everybody is equal, so nobody resets another's password
+	if got := s.do("POST", "/v2/_slipway/users/bob/password", nil, login("root", "root")...); got.StatusCode != 403 {
+		t.Errorf("without access rules: %d: %s", got.StatusCode, got.body)
+	}
 }
 
 // A client whose answer was lost asks again: the secret is the same, nothing is made twice, and the audit log has one line.

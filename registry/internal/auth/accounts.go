@@ -70,6 +70,10 @@ func (a *Accounts) list(users *users) []Account {
 	return all
 }
 
+// Managed reports whether administrators manage the users. Without access rules nobody is an administrator of the
+// others: a user could take over their passwords.
+func (a *Accounts) Managed() bool { return a.Rules().Written() }
+
 // ReadOnly returns why the file can't be changed, "" if it can.
 func (a *Accounts) ReadOnly() string { return whyReadOnly(a.Users.path) }
 

@@ -34,7 +34,7 @@ type usersPage struct {
 
 // managesUsers reports whether the visitor may manage the users of the password file.
 func (web *Web) managesUsers(v *visit) bool {
-	return web.o.Users != nil && v.csrf != "" && v.grant != nil && web.administers(v)
+	return web.o.Users != nil && web.o.Users.Managed() && v.csrf != "" && v.grant != nil && web.administers(v)
 }
 
 func (web *Web) usersPage(v *visit) (p usersPage, err error) {
