@@ -437,7 +437,7 @@ func TestAccepted(t *testing.T) {
 		{"middleware: {registry: [], storage: [{name: redirect, options: {baseurl: https://cdn.example.com/x}}, {name: rewrite, options: {host: 'h:1', scheme: http, trimpathprefix: /x}}]}", nil},
 		{"policy: {repository: {classes: []}}", nil},
 		{"policy: {signatures: [{repositories: [a], keys: [k], action: warn}]}", nil},
-		{"auth: {htpasswd: {realm: r, path: /p}}\npolicy: {signatures: [{repositories: [a], keys: [k]}]}", nil},
+		{"auth: {htpasswd: {realm: r, path: /p}}\npolicy: {signatures: [{repositories: [a], keys: [k]}]}\naccess: {rules: [{who: [ci], repositories: [a], allow: [push]}]}", nil},
 		{"redis: {addr: 'r:1', password: p, pool: {maxidle: 16}, tls: {enabled: false}}", []string{"redis does nothing"}},
 	}
 	for _, tt := range tests {

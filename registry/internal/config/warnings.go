@@ -48,6 +48,9 @@ func (c *Config) warnings(origins map[string]string) []string {
 	if c.Proxy.RemoteURL != "" && c.open() && c.Proxy.All()[0].sharesLogin() {
 		all = append(all, "proxy: has a login, and this registry has none: everybody can pull what that login may pull. Configure auth, or set proxy.public: true to allow it")
 	}
+	if i := slices.IndexFunc(c.Policy.Signatures, func(r SignatureRule) bool { return r.Action == "refuse" }); i >= 0 && c.Access == nil {
+		all = append(all, item("policy.signatures", i)+".action: refuse stops only callers who may not push, and without access rules every user may push")
+	}
 	return append(all, c.Proxy.warnings()...)
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,24 @@ func TestWarnings_PagesOfEveryOrigin(t *testing.T) {
 		_, report, err := loadText(t, minimal+"http: {headers: {"+headers+"}}")
 		if err != nil || len(report.Warnings) != want {
 			t.Errorf("%s: %v, %q", headers, err, report.Warnings)
+		}
+	}
+}
+
+// Without access rules every user may push, and is only warned of an image without a signature.
+func TestWarnings_SignaturesWithoutRules(t *testing.T) {
+	const auth = "version: 0.1\nstorage: {inmemory: {}}\nauth: {htpasswd: {realm: r, path: /p}}\npolicy: {signatures: [{repositories: ['**'], keys: [/k.pub], action: %s}]}\n"
+	for _, c := range []struct {
+		action, more string
+		want         int
+	}{
+		{"refuse", "", 1},
+		{"warn", "", 0},
+		{"refuse", "access: {rules: [{who: [ci], repositories: ['**'], allow: [push]}]}", 0},
+	} {
+		_, report, err := loadText(t, fmt.Sprintf(auth, c.action)+c.more)
+		if err != nil || len(report.Warnings) != c.want {
+			t.Errorf("%s %s: %v, %q", c.action, c.more, err, report.Warnings)
 		}
 	}
 }
