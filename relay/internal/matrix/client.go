@@ -58,6 +58,8 @@ type Client struct {
 	crypt crypt
 	media mediaConfig
 
+	entered sync.Map // IDs of rooms that the bot may have joined before it could read their predecessor
+
 	noAliases atomic.Bool // the homeserver forbids the bot to create room aliases
 
 	unfinished time.Duration // how long a room that the bot can't see may still be the one that the homeserver is making for it

@@ -57,16 +57,34 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 func (c *Client) joinSuccessor(ctx context.Context, oldID, newID, via string) error {
 	err := c.checkPredecessor(ctx, newID, oldID)
 	unknown := hasClass(err, ClassBlock, ClassDead) // neither a member nor allowed to read it
+	if !unknown {
+		err = c.settle(ctx, newID, err)
+	}
 	if err != nil && !unknown {
 		return err
 	}
+	if unknown {
+		c.entered.Store(newID, true)
+	}
 	if err := c.join(ctx, newID, via); err != nil || !unknown {
+		if hasClass(err, ClassBlock, ClassDead) {
+			c.entered.Delete(newID)
+		}
 		return err
 	}
-	if err = c.checkPredecessor(ctx, newID, oldID); err == nil {
-		return nil
+	return c.settle(ctx, newID, c.checkPredecessor(ctx, newID, oldID))
+}
+
+// settle ends the doubt about a room that the bot joined before it could read the predecessor: it leaves a room that is no successor.
+// After any other err it stays, because it could not return to a room that it was invited to, and the next attempt decides. A restart
+// in between keeps it there.
+func (c *Client) settle(ctx context.Context, newID string, err error) error {
+	if err != nil && !errors.Is(err, ErrNotSuccessor) {
+		return err
 	}
-	// The next attempt would find the bot in the room and could not tell that it joined for the tombstone only.
+	if _, entered := c.entered.LoadAndDelete(newID); err == nil || !entered {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	if leaveErr := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", newID, "leave")}, nil); leaveErr != nil {
