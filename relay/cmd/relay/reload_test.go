@@ -76,8 +76,8 @@ func TestReload(t *testing.T) {
 	}
 	set("a third password", "info", "", "nonsense: 1\n")
 	hangUp()
-	set("a fourth password", "info", "", "history: {retention: 48h}\n")
 	time.Sleep(3 * time.Second) // for the relay to read the wrong one, which shows only in the log at the end
+	set("a fourth password", "info", "", "history: {retention: 48h}\n")
 	hangUp()
 	becomes(http.StatusUnauthorized, "another password", "{}")
 	becomes(http.StatusCreated, "a fourth password", strings.Replace(long, `"a"`, `"b"`, 1))
