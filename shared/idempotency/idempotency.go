@@ -89,6 +89,7 @@ func (a *Answers) Serve(w http.ResponseWriter, r *http.Request, owner string, ma
 	}{io.TeeReader(body, digest), body}
 	kept := &keptAnswer{ResponseWriter: w, status: http.StatusOK}
 	if err := handle(kept); err != nil {
+		a.forget(one)
 		return err
 	}
 	_, _ = io.Copy(io.Discard, r.Body) // what the handler had no need to read
@@ -120,6 +121,13 @@ func (a *Answers) of(n name, now time.Time) (*answer, error) {
 	one := &answer{until: now.Add(Lifetime)}
 	a.byKey[n] = one
 	return one, nil
+}
+
+// forget makes room for an answer that was none.
+func (a *Answers) forget(one *answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.byKey, func(_ name, other *answer) bool { return other == one })
 }
 
 // keptAnswer is a ResponseWriter that also keeps the answer.

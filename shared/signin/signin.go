@@ -179,8 +179,9 @@ func (p *Provider) Begin(w http.ResponseWriter, r *http.Request, callback, next 
 }
 
 // Finish completes the login of a browser that comes back to callback. It returns the person and the page to show
-// next, which the browser may have changed, and removes the cookie. The error is ErrUnavailable or a *RefusedError.
-func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, callback string) (who Person, next string, err error) {
+// next, which the browser may have changed, and removes the cookie. The error is ErrUnavailable, a *RefusedError, or that of
+// admit, which if not nil is asked before the provider, and not about a login that this browser has not begun: any page can bring one.
+func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, callback string, admit func() error) (who Person, next string, err error) {
 	var a attempt
 	begun := false
 	if cookie, err := r.Cookie(p.o.Cookie); err == nil {
@@ -192,6 +193,11 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, callback strin
 	get := r.URL.Query().Get
 	if !begun || get("state") != a.state() {
 		return Person{}, "", &RefusedError{Reason: "This login was not begun in this browser, or too long ago."}
+	}
+	if admit != nil {
+		if err := admit(); err != nil {
+			return Person{}, "", err
+		}
 	}
 	if code := get("error"); code != "" {
 		return Person{}, "", &RefusedError{Reason: "The identity provider refused the login.", Err: fmt.Errorf("%.100q: %.300q", code, get("error_description"))}

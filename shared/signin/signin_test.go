@@ -49,7 +49,7 @@ func finish(p *Provider, callback string, cookie *http.Cookie, back url.Values) 
 	if cookie != nil {
 		r.AddCookie(cookie)
 	}
-	return p.Finish(httptest.NewRecorder(), r, callback)
+	return p.Finish(httptest.NewRecorder(), r, callback, nil)
 }
 
 // TestFinish: only what the provider has signed for this service and this login lets anybody in,

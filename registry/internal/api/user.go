@@ -62,8 +62,8 @@ func (a *API) users() []*endpoint {
 	}
 }
 
-// mayManageUsers returns why the caller may not manage users, nil if they may. A robot may not: its rights are bounded by
-// those of its maker, and a user that it made would not be.
+// mayManageUsers returns why the caller may not manage users, nil if they may. A robot or a personal access token may not: its rights
+// are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be.
 func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
 	if !a.opts.Users.Managed() {
 		return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
@@ -71,6 +71,9 @@ func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
 	err := a.administrator(w, r)
 	if err == nil && r.grant != nil && (r.grant.Caller.Kind == access.Robot || r.grant.Caller.Kind == access.Workload) {
 		err = oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
+	}
+	if err == nil && r.grant != nil && r.grant.PersonalToken() != "" && r.Method != http.MethodGet {
+		err = oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
 	}
 	return err
 }

@@ -97,7 +97,8 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		{"a token for pulls", "GET", "/tokens?all=true", "", pull, 403},
 		{"a token with admin", "POST", "/tokens", "{" + expires + "}", admin, 403},
 		{"a token with admin", "GET", "/users", "", admin, 200},
-		{"a token with admin", "POST", "/users/bob/password", "", admin, 200},
+		{"a token with admin", "POST", "/users/bob/password", "", admin, 403},
+		{"a token with admin", "POST", "/users", `{"name":"y"}`, admin, 403},
 		{"nobody", "GET", "/users", "", nil, 401},
 	} {
 		if got := s.do(c.method, "/v2/_slipway"+c.path, []byte(c.body), c.login...); got.StatusCode != c.status {

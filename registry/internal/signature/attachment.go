@@ -68,7 +68,11 @@ func runsNothing(config []byte, layers []oci.Digest) bool {
 	return !slices.ContainsFunc(c.RootFS.DiffIDs, func(d oci.Digest) bool { return !slices.Contains(layers, d) })
 }
 
-// isDocument reports whether the blob begins like a JSON object and has no NUL byte, as programs and what compresses them have.
+func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+
+// isDocument reports whether the blob begins like a JSON object and has no control characters, which JSON forbids, and programs, archives
+// with programs in them, and compressed files have. An archive without NUL bytes can be made, and its reader fills holes with them, but no
+// program consists of text and NULs.
 func isDocument(ctx context.Context, repo registry.Repository, d oci.Digest, left *int64) (bool, error) {
 	b, err := repo.OpenBlob(ctx, d)
 	if err != nil {
@@ -86,7 +90,7 @@ func isDocument(ctx context.Context, repo registry.Repository, d oci.Digest, lef
 				return false, nil
 			}
 		}
-		if bytes.IndexByte(buf[:n], 0) >= 0 {
+		if bytes.ContainsFunc(buf[:n], isControl) {
 			return false, nil
 		}
 		if errors.Is(err, io.EOF) {

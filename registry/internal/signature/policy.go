@@ -19,6 +19,7 @@ import (
 const (
 	maxContent    = 1 << 20 // bytes of a payload or a bundle
 	maxSignatures = 32      // objects with signatures, and signatures in each
+	maxReferrers  = 64      // that are looked at for signatures
 	maxParents    = 16      // indexes that contain the manifest
 	maxDepth      = 3       // indexes in indexes
 	cached        = 32 << 10
@@ -154,7 +155,7 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best == Verified {
 		return best, err
 	}
-	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", 0)
+	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", maxReferrers)
 	if err != nil {
 		return Unsigned, err
 	}

@@ -235,6 +235,7 @@ func TestCheck_ImageDisguisedAsAnAttachment(t *testing.T) {
 		"layer type and empty config": manifest(&empty, push(typeBundle, archive)),
 		"compressed layer":            manifest(&empty, push(typeBundle, "\x1f\x8b\x08text")),
 		"archive that begins as JSON": manifest(&empty, push(typeBundle, `{"a":`+archive)),
+		"program's bytes":             manifest(&empty, push(typeBundle, `{"a":"`+"\x02\x01"+`"}`)),
 		"one document, one layer":     manifest(&own, document, layer),
 		"layers of another image":     manifest(new(diffs(subject.Digest)), document),
 		"diff_ids twice":              manifest(new(push(own.MediaType, `{"rootfs":{},"RootFS":{"diff_ids":["`+string(subject.Digest)+`"]}}`)), document),

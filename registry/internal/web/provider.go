@@ -36,7 +36,7 @@ func (web *Web) getCallback(w http.ResponseWriter, v *visit) error {
 	if web.o.Provider == nil {
 		return errNoPage
 	}
-	who, next, err := web.o.Provider.Finish(w, v.Request, web.callback(v.Request))
+	who, next, err := web.o.Provider.Finish(w, v.Request, web.callback(v.Request), nil)
 	if err != nil {
 		return web.refuseLogin(w, v, err)
 	}

@@ -18,7 +18,9 @@ const leaveWithin = 10 * time.Second
 // follow joins a room by invitation, or as the successor of another. An error of the homeserver's rate limit has the time to wait.
 func (c *Client) follow(ctx context.Context, p store.PendingJoin) (wait time.Duration, err error) {
 	if p.Replaces == "" {
-		err = c.join(ctx, p.RoomID, p.Via)
+		if err = c.join(ctx, p.RoomID, p.Via); err == nil {
+			c.entered.Delete(p.RoomID)
+		}
 	} else if err = c.joinSuccessor(ctx, p.Replaces, p.RoomID, p.Via); err == nil {
 		return 0, c.emit(ctx, Replaced{p.Replaces, p.RoomID})
 	}
@@ -67,7 +69,7 @@ func (c *Client) joinSuccessor(ctx context.Context, oldID, newID, via string) er
 		c.entered.Store(newID, true)
 	}
 	if err := c.join(ctx, newID, via); err != nil || !unknown {
-		if hasClass(err, ClassBlock, ClassDead) {
+		if !hasClass(err, ClassRetry, ClassAway) { // the homeserver has answered
 			c.entered.Delete(newID)
 		}
 		return err

@@ -32,11 +32,11 @@ func (web *Web) getProvider(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (web *Web) getCallback(w http.ResponseWriter, r *http.Request) error {
-	forgive, err := web.service.AttemptFrom(request.Address(r, web.o.TrustedProxies))
-	if err != nil {
-		return web.refuseLogin(w, r, err)
-	}
-	who, next, err := web.o.SignIn.Provider.Finish(w, r, web.callback(r))
+	forgive := func() {}
+	who, next, err := web.o.SignIn.Provider.Finish(w, r, web.callback(r), func() (err error) {
+		forgive, err = web.service.AttemptFrom(request.Address(r, web.o.TrustedProxies))
+		return err
+	})
 	if err != nil {
 		return web.refuseLogin(w, r, err)
 	}

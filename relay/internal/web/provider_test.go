@@ -113,7 +113,7 @@ func TestProvider_Refused(t *testing.T) {
 	}
 }
 
-// Without a provider nothing of it is there; one that is away leaves the passwords, and many failures are slowed.
+// Without a provider nothing of it is there; one that is away leaves the passwords.
 func TestProvider_Away(t *testing.T) {
 	b := newBrowser(t)
 	b.get("/ui/login")
@@ -128,12 +128,10 @@ func TestProvider_Away(t *testing.T) {
 	b.admin()
 	b.want(200, "Overview")
 	b.post("/ui/logout")
-	for range 60 {
+	for range 70 { // which a page of another site can cause, so they don't count
 		b.get("/ui/login/callback?state=guess&code=guess")
 		b.want(403, "was not begun in this browser")
 	}
-	b.get("/ui/login/callback?state=guess&code=guess")
-	b.want(429, "Too many failed attempts")
 	if !strings.Contains(b.page, `name="password"`) {
 		t.Error("the login page has no password")
 	}
