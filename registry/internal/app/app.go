@@ -62,6 +62,7 @@ type App struct {
 	board       schedule.Board       // state of the scheduled jobs
 	replication *replication.Options // nil = none
 	background  []func(context.Context)
+	untilServed []func(context.Context) // run until the last request is answered
 	closers     []func() error
 	reloader    reloader
 }
@@ -104,6 +105,11 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	for _, work := range a.background {
 		group.Go(func() { work(working) })
+	}
+	serving, served := context.WithCancel(context.WithoutCancel(ctx))
+	defer served()
+	for _, work := range a.untilServed {
+		group.Go(func() { work(serving) })
 	}
 	a.Log.Info("registry started", zap.String("version", a.Build.Version), zap.String("storage", a.Store.driver), zap.Stringer("address", a.servers[0].Addr()))
 	defer systemd.Ready(ctx, a.Log)()

@@ -66,7 +66,7 @@ func (a *App) openReplication(o *registry.Options) (finish func() error) {
 	return func() (err error) {
 		if a.replication, err = a.Replication(); err == nil {
 			if recorder = replication.NewRecorder(*a.replication); recorder != nil {
-				a.background = append(a.background, recorder.Run)
+				a.untilServed = append(a.untilServed, recorder.Run)
 			}
 		}
 		return err

@@ -71,6 +71,12 @@ func (r *replicator) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if by == "" { // somebody may have asked during the pause
+			select {
+			case by = <-asked:
+			default:
+			}
+		}
 		wait = r.turn(ctx, by)
 	}
 }
@@ -85,6 +91,9 @@ func (r *replicator) turn(ctx context.Context, by string) time.Duration {
 	switch {
 	case err != nil:
 		r.Log.Warn("cannot read the state of a replication", zap.String("target", r.target.Name), zap.Error(err))
+		if by != "" {
+			r.Board.Refuse(r.name, "did not start: "+err.Error())
+		}
 		return idle
 	case by == "" && !due:
 		r.show(ctx)

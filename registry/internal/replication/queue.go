@@ -33,13 +33,16 @@ type mark struct {
 	digest       oci.Digest
 }
 
+// tagEnd ends the keys of tags, because the driver of files doesn't list names that end in .tmp.
+const tagEnd = "/_"
+
 func marks(target string) string { return layout.Replication + "/" + target + "/queue" }
 
 func markKey(target string, name oci.Name, tag oci.Tag, d oci.Digest) string {
 	at := marks(target) + "/" + string(name)
 	switch {
 	case tag != "":
-		return at + "/_tags/" + string(tag)
+		return at + "/_tags/" + string(tag) + tagEnd
 	case d != "":
 		return at + "/_manifests/" + string(d.Algorithm()) + "/" + d.Hex()
 	default:
@@ -59,7 +62,7 @@ func parseMark(target string, at storage.Info) (m mark, ok bool) {
 	switch {
 	case err != nil:
 	case kind == "tags":
-		m.tag, err = oci.ParseTag(rest)
+		m.tag, err = oci.ParseTag(strings.TrimSuffix(rest, tagEnd))
 	case kind == "manifests":
 		m.digest, err = oci.ParseDigest(strings.Replace(rest, "/", ":", 1))
 	case what != "all":

@@ -37,6 +37,9 @@ const parallel = 4
 // maxTurn is the time after which a turn begins no further repository, as pushes may have come meanwhile.
 const maxTurn = time.Minute
 
+// maxGone is the number of tags that a comparison of a repository deletes at the target even if they are most of those there.
+const maxGone = 10
+
 // catalogPage is the number of repositories that a comparison marks together.
 const catalogPage = 1000
 
@@ -173,9 +176,11 @@ func (o *Options) Turn(ctx context.Context, t *Target, compare bool, done *sched
 	}
 	defer unlock()
 	run := &turn{Options: o, target: t, done: done, report: Report{Target: t.Name}}
+	marked := compare
 	if compare {
 		done.Enter("marking repositories")
 		err = run.markAll(ctx)
+		marked = err == nil
 	}
 	if err == nil {
 		done.Enter("copying")
@@ -186,7 +191,7 @@ func (o *Options) Turn(ctx context.Context, t *Target, compare bool, done *sched
 	if ctx.Err() != nil {
 		return run.report, ctx.Err() // the marks stay
 	}
-	return run.report, errors.Join(err, run.note(context.WithoutCancel(ctx), began, compare, err))
+	return run.report, errors.Join(err, run.note(context.WithoutCancel(ctx), began, marked, err))
 }
 
 // note updates the status.
@@ -218,7 +223,8 @@ func (run *turn) note(ctx context.Context, began time.Time, compared bool, faile
 	})
 }
 
-// markAll marks all repositories that exist. Those that are gone were marked when they went.
+// markAll marks all repositories that exist. One that is gone is at the target for good unless it was marked when it went: a storage
+// that is suddenly empty must not empty the target.
 func (run *turn) markAll(ctx context.Context) error {
 	for last := ""; ; {
 		names, more, err := run.Registry.Catalog(ctx, catalogPage, last, func(n oci.Name) bool { return run.selects(run.target, n) })
@@ -393,9 +399,16 @@ func (c *copying) all(ctx context.Context) (failed error) {
 	if err != nil {
 		return cmp.Or(failed, err)
 	}
-	for _, tag := range there {
-		if !tags[tag] {
-			failed = cmp.Or(failed, c.tag(ctx, tag))
+	gone := slices.DeleteFunc(there, func(t oci.Tag) bool { return tags[t] || fallback(t) })
+	if n := len(gone) + len(tags); len(tags) > 0 && len(gone) > maxGone && len(gone) > n/2 {
+		return cmp.Or(failed, fmt.Errorf("%d of %d tags at the target are not here, as after a start with another storage: delete them there if that is right", len(gone), n))
+	}
+	for _, tag := range gone {
+		if err := c.tag(ctx, tag); err != nil {
+			failed = cmp.Or(failed, err)
+			if c.client.down(err) || ctx.Err() != nil {
+				return failed
+			}
 		}
 	}
 	return failed

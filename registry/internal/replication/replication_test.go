@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -168,6 +169,28 @@ func TestTurn_Deletions(t *testing.T) {
 	}
 }
 
+// A registry that starts with another storage, and gets a push there, doesn't empty the repository at the target.
+func TestTurn_LostStorage(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Deletions = true })
+	d := registrytest.PushImage(t, p.Registry.Repository("app"), "new", "1", "layer")
+	p.mustTurn(t, false)
+	there := p.there.Repository("app")
+	for i := range maxGone + 1 {
+		registrytest.PutManifest(t, there, string(mustBytes(t, there, d.Digest)), oci.Tag(fmt.Sprint("v", i)))
+	}
+	if report, err := p.turn(t, true); err == nil || !strings.Contains(err.Error(), "11 of 12 tags at the target are not here") || report.Deleted > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	p.has(t, "app", "v0", d.Digest)
+	if _, err := there.DeleteTag(t.Context(), "v0"); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.mustTurn(t, true); report.Deleted != maxGone { // few enough
+		t.Errorf("%+v", report)
+	}
+	p.has(t, "app", "v1", "")
+}
+
 func mustBytes(t *testing.T, repo registry.Repository, d oci.Digest) []byte {
 	m, err := repo.Peek(t.Context(), oci.Reference{Digest: d})
 	if err != nil {
@@ -317,10 +340,10 @@ func TestMarks(t *testing.T) {
 
 func TestParseMark(t *testing.T) {
 	d := oci.SHA256.FromBytes(nil)
-	for _, want := range []mark{{repository: "a"}, {repository: "a/b-c", tag: "_v1.0"}, {repository: "a_b/c", digest: d}} {
+	for _, want := range []mark{{repository: "a"}, {repository: "a/b-c", tag: "_v1.0"}, {repository: "a", tag: "1.0.tmp"}, {repository: "a_b/c", digest: d}} {
 		key := markKey("x", want.repository, want.tag, want.digest)
 		want.key = key
-		if got, ok := parseMark("x", storage.Info{Key: key}); !ok || got != want || !storage.ValidKey(key) {
+		if got, ok := parseMark("x", storage.Info{Key: key}); !ok || got != want || !storage.ValidKey(key) || strings.HasSuffix(key, ".tmp") {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
