@@ -8,8 +8,8 @@ import (
 	"slipway/shared/signin/signintest"
 )
 
-// People of a real provider log in: one who has a user already, then one who gets a user. The provider then goes away,
-// and the relay starts and takes passwords.
+// An existing user and a new one log in at a real provider. While the provider is down, the relay starts and accepts
+// passwords.
 func TestSingleSignOn(t *testing.T) {
 	s := newSite(t)
 	client := signintest.Start(t, "relay", s.url+"/ui/login/callback")

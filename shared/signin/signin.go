@@ -148,7 +148,7 @@ func parseAttempt(text string) (a attempt, ok bool) {
 	return attempt{secret, next}, err == nil && secret != ""
 }
 
-// state and nonce can't be chosen by somebody who has seen those of another login.
+// state and nonce are hashes of the cookie's secret, so neither reveals the other, nor the PKCE verifier.
 func (a attempt) state() string { return oauth2.S256ChallengeFromVerifier("state " + a.secret) }
 func (a attempt) nonce() string { return oauth2.S256ChallengeFromVerifier("nonce " + a.secret) }
 

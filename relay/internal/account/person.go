@@ -13,18 +13,18 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Person is somebody who has logged in at the identity provider.
+// Person identifies an end user that an identity provider has authenticated.
 type Person struct {
 	Issuer   string
-	Subject  string // the issuer never gives it to another person
+	Subject  string // unique at the issuer and never reassigned (OpenID Connect Core 2)
 	MatrixID string
 }
 
 // localPart is the form of the local part of a new Matrix ID. It has no colon: a name can't bring its own server.
 var localPart = regexp.MustCompile(`^[a-z0-9._=/+-]+$`)
 
-// MatrixIDOf returns the Matrix ID of a person whom the provider calls name: @name:server, or name itself if server is
-// "". It reports whether that is a Matrix ID.
+// MatrixIDOf returns the Matrix ID for the name claim: @name:server, or name itself if server is empty. ok reports whether the
+// result is a valid Matrix ID.
 func MatrixIDOf(name, server string) (id string, ok bool) {
 	if server == "" {
 		return name, isMatrixID(name)
@@ -33,8 +33,8 @@ func MatrixIDOf(name, server string) (id string, ok bool) {
 	return id, localPart.MatchString(name) && isMatrixID(id)
 }
 
-// LogInPerson begins a session of the user who is linked to the person. Without one, it links the only user who has the
-// person's Matrix ID, or if nobody has it and create is set, a new one.
+// LogInPerson begins a session for the user that p is linked to. The first login links p to the one user with p's Matrix ID.
+// If there is none and create is true, LogInPerson creates it. If the login is refused, the error is a *refusal.Error.
 func (s *Accounts) LogInPerson(ctx context.Context, p Person, create bool) (Session, error) {
 	u, err := s.link(ctx, p, create)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"slipway/shared/programtest"
 )
 
-// Secret is that of the client at the provider.
+// Secret is the client's secret at the provider.
 const Secret = "secret of the service"
 
-// Start starts a provider with one client and returns its URL. It ends with the test. Anybody logs in there with any
-// password; the groups of NAME@GROUP are what follows the at sign.
+// Start starts a provider with one client and returns its URL. It ends with the test. Any name and
+// password log in; the user NAME@GROUP is a member of GROUP.
 func Start(t *testing.T, client, callback string) (issuer string) {
 	t.Helper()
 	root := programtest.Root(t)
 	modules := filepath.Join(root, ".tools", "oidc-provider", "node_modules")
 	if _, err := os.Stat(modules); err != nil {
-		programtest.Skip(t, "oidc-provider is missing; `make tools` installs it")
+		t.Fatal("oidc-provider is missing; `make tools` installs it")
 	}
 	addr := programtest.FreeAddr(t)
 	_, port, _ := strings.Cut(addr, ":")

@@ -17,13 +17,10 @@ import (
 
 // strace runs the scenario (see scenarios) in a process of its own, on root.
 func strace(t *testing.T, scenario, root string, args ...string) []call {
-	if _, err := exec.LookPath("strace"); err != nil {
-		programtest.Skip(t, "strace shows what is flushed, and it is not installed (make tools)")
-	}
 	out := path.Join(t.TempDir(), "trace")
 	args = append([]string{"-f", "-y", "-v", "-o", out, "-s", "0"}, args...)
 	args = append(args, os.Args[0], "-test.run=^TestScenario$")
-	cmd := exec.Command("strace", args...)
+	cmd := exec.Command(programtest.Tool(t, "strace"), args...)
 	cmd.Env = append(os.Environ(), "SCENARIO="+scenario, "SCENARIO_ROOT="+root, "GORACE=atexit_sleep_ms=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("strace %v: %v\n%s", args, err, output)
