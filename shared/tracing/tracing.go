@@ -1,7 +1,7 @@
 // Package tracing sends spans of requests, and of what they cause, to an OpenTelemetry collector. The variables
 // of the OpenTelemetry specification configure it; it is off without them, and then costs an atomic load.
 //
-// Spans never hold tokens, paths or the text of messages, whose places are the route and the identifiers.
+// Names and attributes of spans are routes, storage paths and identifiers, never tokens, request paths or the text of messages.
 package tracing
 
 import (

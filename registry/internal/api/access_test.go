@@ -24,11 +24,17 @@ import (
 // withRules lets in the user u with the password p, by rules.
 func withRules(t *testing.T, list ...access.Rule) func(*setup) {
 	t.Helper()
+	rules := newRules(t, list...)
+	return withAuth(t, func() *access.Rules { return rules })
+}
+
+func newRules(t *testing.T, list ...access.Rule) *access.Rules {
+	t.Helper()
 	rules, err := access.New(nil, list)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return withAuth(t, func() *access.Rules { return rules })
+	return rules
 }
 
 func withAuth(t *testing.T, rules func() *access.Rules) func(*setup) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,15 +20,18 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// openUsers knows the user u with the password p and nobody else.
-func openUsers(t *testing.T) *auth.Htpasswd {
+// openUsers opens a password file with the user u and more ones, all with the password p.
+func openUsers(t *testing.T, more ...string) *auth.Htpasswd {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte("p"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "htpasswd")
-	if err := os.WriteFile(path, []byte("u:"+string(hash)+"\n"), 0o600); err != nil {
+	path, content := filepath.Join(t.TempDir(), "htpasswd"), ""
+	for _, name := range append(more, "u") {
+		content += name + ":" + string(hash) + "\n"
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Path: path, Log: zap.NewNop()})
@@ -35,6 +39,11 @@ func openUsers(t *testing.T) *auth.Htpasswd {
 		t.Fatal(err)
 	}
 	return users
+}
+
+// basic returns the header of a login, for host.do.
+func basic(user, password string) []string {
+	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
 }
 
 // withUser lets in that user, who may do everything.

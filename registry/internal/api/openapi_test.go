@@ -40,10 +40,7 @@ func TestDocument_SuitsGenerators(t *testing.T) {
 // documentedServer has all routes. The user u may do everything.
 func documentedServer(t *testing.T, change ...func(*setup)) *host {
 	t.Helper()
-	written, err := access.New(nil, []access.Rule{{Who: []string{"u"}, Repositories: []string{"**"}, Allow: []string{"admin"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := newRules(t, allow("u", "**", "admin"))
 	rules := func() *access.Rules { return written }
 	return newServer(t, append(change, func(s *setup) {
 		store := memory.New()

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -74,7 +73,7 @@ func TestHistoryWithoutNames(t *testing.T) {
 	for user, sees := range map[string]bool{"": false, "u": true} {
 		var header []string
 		if user != "" {
-			header = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":p"))}
+			header = basic(user, "p")
 		}
 		a := s.do("GET", "/v2/a/_slipway/tags/v1/history", nil, header...).want(t, 200)
 		if got := strings.Contains(string(a.body), `"by":"anonymous"`); got != sees {

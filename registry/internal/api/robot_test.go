@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -26,13 +25,10 @@ import (
 func TestRotateRobot_ByARobot(t *testing.T) {
 	store := memory.New()
 	robots := robot.New(store, zap.NewNop())
-	rules, err := access.New(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := newRules(t)
 	headers := map[string][]string{}
 	login := func(name, secret string) {
-		headers[name] = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("robot+"+name+":"+secret))}
+		headers[name] = basic("robot+"+name, secret)
 	}
 	for _, r := range []robot.Robot{{Name: "one"}, {Name: "two"}, {Name: "child", CreatedBy: "robot:one"}} {
 		if r.CreatedBy != "" {
@@ -111,10 +107,7 @@ func TestCreateRobot_NotStored(t *testing.T) {
 func TestCreateRobot_ByAPersonalToken(t *testing.T) {
 	store, lines := memory.New(), &bytes.Buffer{}
 	robots := robot.New(store, zap.NewNop())
-	rules, err := access.New(nil, []access.Rule{{Who: []string{"u"}, Repositories: []string{"**"}, Allow: []string{"admin"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := newRules(t, allow("u", "**", "admin"))
 	people := personal.New(store, "")
 	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: lines})
 	logins := &auth.Logins{Htpasswd: openUsers(t), Robots: robots, People: people}
@@ -122,9 +115,6 @@ func TestCreateRobot_ByAPersonalToken(t *testing.T) {
 	s := newServer(t, func(s *setup) {
 		s.store, s.options.Robots, s.options.Audit, s.options.Auth = store, robots, acts, authorizer
 	})
-	basic := func(user, password string) []string {
-		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
-	}
 	create := func(path, body string, login []string) []string {
 		t.Helper()
 		var created struct{ Username, Password string }

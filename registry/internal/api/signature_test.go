@@ -9,13 +9,8 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.uber.org/zap"
-	"golang.org/x/crypto/bcrypt"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
@@ -111,38 +106,17 @@ func TestSignatures_Warned(t *testing.T) {
 
 // Those who sign have to read what isn't signed yet; a login that only pulls can't.
 func TestSignatures_CallersWhoMayPushAreWarned(t *testing.T) {
-	path, content := filepath.Join(t.TempDir(), "htpasswd"), ""
-	for _, name := range []string{"dev", "node"} {
-		hash, err := bcrypt.GenerateFromPassword([]byte(name), bcrypt.MinCost)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content += name + ":" + string(hash) + "\n"
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Path: path, Log: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := access.New(nil, []access.Rule{
-		{Who: []string{"dev"}, Repositories: []string{"**"}, Allow: []string{"push"}},
-		{Who: []string{"anyone"}, Repositories: []string{"**"}, Allow: []string{"pull"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := newRules(t, allow("dev", "**", "push"), allow("anyone", "**", "pull"))
 	key := newSigner(t, true)
 	s := newServer(t, func(s *setup) {
 		s.options.Signatures = signature.New([]signature.Rule{key.rule})
-		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }, Logins: &auth.Logins{Htpasswd: users}, Realm: "test"})
+		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }, Logins: &auth.Logins{Htpasswd: openUsers(t, "dev", "node")}, Realm: "test"})
 	})
 	registrytest.PushImage(t, s.api.opts.Registry.Repository("signed/app"), "v1", "{}", "layer")
 	for user, want := range map[string]int{"dev": http.StatusOK, "node": http.StatusForbidden, "": http.StatusForbidden} {
 		var login []string
 		if user != "" {
-			login = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+user))}
+			login = basic(user, "p")
 		}
 		if a := s.do("GET", "/v2/signed/app/manifests/v1", nil, login...); a.StatusCode != want || (a.Header.Get("Warning") != "") != (want == http.StatusOK) {
 			t.Errorf("%q: %s %q", user, a.Status, a.Header.Get("Warning"))

@@ -2,17 +2,13 @@ package api
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/crypto/bcrypt"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
@@ -25,29 +21,8 @@ import (
 // Nobody gets more rights by way of users and tokens than the caller has: a robot manages no users, an administrator of some
 // repositories manages none, and a token makes no other one.
 func TestUsers_WhoManagesThem(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "htpasswd")
-	content := ""
-	for _, name := range []string{"root", "lead", "bob"} {
-		hash, err := bcrypt.GenerateFromPassword([]byte(name), bcrypt.MinCost)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content += name + ":" + string(hash) + "\n"
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Path: path, Log: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := access.New(nil, []access.Rule{
-		{Who: []string{"root"}, Repositories: []string{"**"}, Allow: []string{"admin"}},
-		{Who: []string{"lead"}, Repositories: []string{"team/**"}, Allow: []string{"admin"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := openUsers(t, "root", "lead", "bob")
+	compiled := newRules(t, allow("root", "**", "admin"), allow("lead", "team/**", "admin"))
 	rules := func() *access.Rules { return compiled }
 	store := memory.New()
 	robots, people := robot.New(store, zap.NewNop()), personal.New(store, "")
@@ -56,9 +31,6 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		s.store, s.options.Robots, s.options.Auth, s.options.Rights = store, robots, authorizer, authorizer
 		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules}
 	})
-	login := func(user, password string) []string {
-		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}
-	}
 	secret, err := robots.Create(t.Context(), robot.Robot{Name: "ci", Repositories: []string{"**"}, Allow: []string{"admin"}})
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +39,10 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		t.Helper()
 		body := `{"allow":[` + allow + `],"expires":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"}`
 		var made struct{ Username, Password string }
-		if err := json.Unmarshal(s.do("POST", "/v2/_slipway/tokens", []byte(body), login("root", "root")...).want(t, 201).body, &made); err != nil {
+		if err := json.Unmarshal(s.do("POST", "/v2/_slipway/tokens", []byte(body), basic("root", "p")...).want(t, 201).body, &made); err != nil {
 			t.Fatal(err)
 		}
-		return login(made.Username, made.Password)
+		return basic(made.Username, made.Password)
 	}
 	admin, pull := token(`"admin"`), token(`"pull"`)
 	expires := `"expires":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"`
@@ -79,19 +51,19 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		login                   []string
 		status                  int
 	}{
-		{"a robot with admin", "GET", "/users", "", login("robot+ci", secret), 403},
-		{"a robot with admin", "POST", "/users", `{"name":"x"}`, login("robot+ci", secret), 403},
-		{"a robot with admin", "POST", "/users/root/password", "", login("robot+ci", secret), 403},
-		{"a robot with admin", "PUT", "/account/password", `{"present":"x","new":"long enough"}`, login("robot+ci", secret), 403},
-		{"a robot with admin", "POST", "/tokens", "{" + expires + "}", login("robot+ci", secret), 403},
-		{"an administrator of some", "GET", "/users", "", login("lead", "lead"), 403},
-		{"an administrator of some", "PATCH", "/users/bob", `{"disabled":true}`, login("lead", "lead"), 403},
-		{"an administrator of some", "DELETE", "/users/bob", "", login("lead", "lead"), 403},
-		{"an administrator of some", "GET", "/tokens?owner=bob", "", login("lead", "lead"), 403},
-		{"an administrator of some", "GET", "/tokens?all=true", "", login("lead", "lead"), 403},
-		{"a user", "GET", "/users", "", login("bob", "bob"), 403},
-		{"a user", "GET", "/tokens", "", login("bob", "bob"), 200},
-		{"a user", "DELETE", "/tokens/0123456789abcdef?owner=root", "", login("bob", "bob"), 403},
+		{"a robot with admin", "GET", "/users", "", basic("robot+ci", secret), 403},
+		{"a robot with admin", "POST", "/users", `{"name":"x"}`, basic("robot+ci", secret), 403},
+		{"a robot with admin", "POST", "/users/root/password", "", basic("robot+ci", secret), 403},
+		{"a robot with admin", "PUT", "/account/password", `{"present":"x","new":"long enough"}`, basic("robot+ci", secret), 403},
+		{"a robot with admin", "POST", "/tokens", "{" + expires + "}", basic("robot+ci", secret), 403},
+		{"an administrator of some", "GET", "/users", "", basic("lead", "p"), 403},
+		{"an administrator of some", "PATCH", "/users/bob", `{"disabled":true}`, basic("lead", "p"), 403},
+		{"an administrator of some", "DELETE", "/users/bob", "", basic("lead", "p"), 403},
+		{"an administrator of some", "GET", "/tokens?owner=bob", "", basic("lead", "p"), 403},
+		{"an administrator of some", "GET", "/tokens?all=true", "", basic("lead", "p"), 403},
+		{"a user", "GET", "/users", "", basic("bob", "p"), 403},
+		{"a user", "GET", "/tokens", "", basic("bob", "p"), 200},
+		{"a user", "DELETE", "/tokens/0123456789abcdef?owner=root", "", basic("bob", "p"), 403},
 		{"a token for pulls", "GET", "/users", "", pull, 403},
 		{"a token for pulls", "POST", "/tokens", `{"allow":["admin"],` + expires + `}`, pull, 403},
 		{"a token for pulls", "GET", "/tokens?all=true", "", pull, 403},
@@ -106,7 +78,7 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		}
 	}
 	compiled = access.UsersOnly(false) // everybody is equal, so nobody resets another's password
-	if got := s.do("POST", "/v2/_slipway/users/bob/password", nil, login("root", "root")...); got.StatusCode != 403 {
+	if got := s.do("POST", "/v2/_slipway/users/bob/password", nil, basic("root", "p")...); got.StatusCode != 403 {
 		t.Errorf("without access rules: %d: %s", got.StatusCode, got.body)
 	}
 }
