@@ -19,7 +19,8 @@ import (
 const (
 	maxContent    = 1 << 20 // bytes of a payload or a bundle
 	maxSignatures = 32      // objects with signatures, and signatures in each
-	maxReferrers  = 64      // that are looked at for signatures
+	maxReferrers  = 64      // of one manifest
+	maxManifests  = 256     // with those of all indexes that contain it
 	maxParents    = 16      // indexes that contain the manifest
 	maxDepth      = 3       // indexes in indexes
 	cached        = 32 << 10
@@ -101,7 +102,8 @@ func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registr
 }
 
 func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Verdict, error) {
-	own, err := r.judge(ctx, repo, m)
+	left := maxManifests
+	own, err := r.judge(ctx, repo, m, &left)
 	if err != nil || own == Verified {
 		return own, err
 	}
@@ -112,7 +114,7 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 	if is {
 		return Attachment, nil
 	}
-	level := []oci.Digest{m.Digest}
+	level, seen := []oci.Digest{m.Digest}, map[oci.Digest]bool{m.Digest: true}
 	for range maxDepth {
 		var above []oci.Digest
 		for _, d := range level {
@@ -120,7 +122,11 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 			if err != nil {
 				return Unsigned, err
 			}
-			above = append(above, parents[:min(len(parents), maxParents-len(above))]...)
+			for _, parent := range parents[:min(len(parents), maxParents-len(above))] {
+				if !seen[parent] {
+					seen[parent], above = true, append(above, parent)
+				}
+			}
 		}
 		for _, d := range above {
 			index, err := repo.Peek(ctx, oci.Reference{Digest: d})
@@ -129,7 +135,7 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 			} else if err != nil {
 				return Unsigned, err
 			}
-			if v, err := r.judge(ctx, repo, index); err != nil || v == Verified {
+			if v, err := r.judge(ctx, repo, index, &left); err != nil || v == Verified {
 				return v, err
 			}
 		}
@@ -138,9 +144,13 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 	return own, nil
 }
 
-// judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers.
-func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Verdict, error) {
+// judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers. It subtracts the
+// manifests that it reads from left, and reads none if that is used up.
+func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *int) (Verdict, error) {
 	best := Unsigned
+	if *left <= 0 {
+		return best, nil
+	}
 	consider := func(ref oci.Reference) error {
 		object, err := repo.Peek(ctx, ref)
 		if missing(err) {
@@ -155,17 +165,18 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best == Verified {
 		return best, err
 	}
-	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", maxReferrers)
+	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", min(maxReferrers, *left))
 	if err != nil {
 		return Unsigned, err
 	}
-	left := maxSignatures
+	*left -= 1 + len(referrers)
+	signatures := 0
 	for i := range referrers {
 		t := referrers[i].ArtifactType
-		if left == 0 || !strings.Contains(t, "sigstore.bundle") && !strings.Contains(t, "cosign") {
+		if signatures == maxSignatures || !strings.Contains(t, "sigstore.bundle") && !strings.Contains(t, "cosign") {
 			continue
 		}
-		left--
+		signatures++
 		if err := consider(oci.Reference{Digest: referrers[i].Digest}); err != nil || best == Verified {
 			return best, err
 		}

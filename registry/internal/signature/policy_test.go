@@ -1,16 +1,20 @@
 package signature
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -201,6 +205,44 @@ func TestCheck_SignatureIsDeleted(t *testing.T) {
 	signed := peek(t, repo, oci.Reference{Tag: "signed"})
 	retag(t, repo, peek(t, repo, oci.Reference{Tag: "unsigned"}).Digest, signatureTag(signed.Digest))
 	expect(t, p, repo, oci.Reference{Tag: "signed"}, Unsigned)
+}
+
+// counted counts what is opened in a store.
+type counted struct {
+	storage.Store
+	opened atomic.Int64
+}
+
+func (c *counted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	c.opened.Add(1)
+	return c.Store.Open(ctx, key, offset, length)
+}
+
+// However much is attached to an image and to the indexes that contain it, a check reads a bounded number of manifests.
+func TestCheck_ManyReferrers(t *testing.T) {
+	store := &counted{Store: memory.New()}
+	repo := registry.New(registry.Options{Store: store, IndexParents: true, ManifestCache: 1}).Repository("app")
+	image := registrytest.PushImage(t, repo, "unsigned", "1", "layer")
+	config := registrytest.Push(t, repo, "{}")
+	for i := range maxParents {
+		index := registrytest.PutManifest(t, repo, map[string]any{
+			"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{image}, "annotations": map[string]string{"n": strconv.Itoa(i)},
+		})
+		for k := range maxReferrers {
+			m := manifest(&config)
+			m["subject"], m["artifactType"], m["annotations"] = index, "application/vnd.dev.cosign.artifact", map[string]string{"n": strconv.Itoa(k)}
+			registrytest.PutManifest(t, repo, m)
+		}
+	}
+	m := peek(t, repo, oci.Reference{Tag: "unsigned"})
+	if _, err := repo.Parents(t.Context(), m.Digest); err != nil { // the first time reads all manifests of the repository
+		t.Fatal(err)
+	}
+	store.opened.Store(0)
+	got, err := policy(t, "ours").Check(t.Context(), repo, m)
+	if n := store.opened.Load(); err != nil || got.Verdict != Unsigned || n > 2*maxManifests {
+		t.Errorf("%v, %v after %d reads", got, err, n)
+	}
 }
 
 func manifest(config *oci.Descriptor, layers ...oci.Descriptor) map[string]any {
