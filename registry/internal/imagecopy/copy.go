@@ -165,7 +165,8 @@ func (c *Copier) reference(ctx context.Context, d *oci.Descriptor, listed, has b
 			return found, err
 		}
 	}
-	return c.manifest(ctx, d, nil, has, depth+1)
+	// A target that has an index may lack what it lists: the registry may have got that later.
+	return c.manifest(ctx, d, nil, has && c.comparer == nil, depth+1)
 }
 
 func (c *Copier) blob(ctx context.Context, d oci.Digest) (found bool, err error) {

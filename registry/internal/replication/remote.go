@@ -124,7 +124,7 @@ func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, cont
 	}
 	switch n, broken := body.end(); {
 	case broken != nil:
-		return n, fmt.Errorf("reading it here: %w", broken)
+		return n, fromSource(broken)
 	case err != nil:
 		if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 			err = &url.Error{Op: "PUT", URL: r.client.target.URL.String(), Err: cause}
@@ -289,9 +289,12 @@ func status(err error) int {
 }
 
 // down reports whether the error concerns the whole target: it can't be reached, refuses the
-// login, or asks for a pause. Registries with a token server also answer 401 if the login lacks a
+// login, or asks for a pause; no failure to read here does. Registries with a token server also answer 401 if the login lacks a
 // right. c may be nil.
 func (c *client) down(err error) bool {
+	if _, ok := errors.AsType[*sourceError](err); ok {
+		return false
+	}
 	if _, ok := errors.AsType[*url.Error](err); ok || errors.Is(err, auth.ErrBasicCredentialNotFound) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}

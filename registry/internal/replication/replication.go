@@ -295,8 +295,8 @@ func wholes(list []mark) (n int) {
 
 // repository copies what is marked of one repository. The error concerns the whole target.
 func (run *turn) repository(ctx context.Context, name oci.Name, list []mark) error {
-	c := &copying{turn: run, from: run.Registry.Repository(name), to: run.client.repository(name)}
-	c.copier = imagecopy.New(stored{imagecopy.Pulled{Puller: c.from}, c.from}, c.to, false, &c.report)
+	c := &copying{turn: run, from: source{run.Registry.Repository(name)}, to: run.client.repository(name)}
+	c.copier = imagecopy.New(c.from, c.to, false, &c.report)
 	err := c.marked(ctx, list)
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -320,25 +320,10 @@ func (run *turn) repository(ctx context.Context, name oci.Name, list []mark) err
 	return nil
 }
 
-// stored is a repository as a source that doesn't count as pulled.
-type stored struct {
-	imagecopy.Pulled
-	repo registry.Repository
-}
-
-// Manifest implements [imagecopy.Source].
-func (s stored) Manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
-	m, err := s.repo.Peek(ctx, oci.Reference{Digest: d})
-	if err != nil {
-		return nil, err
-	}
-	return m.Bytes, nil
-}
-
 // copying is one repository in a turn.
 type copying struct {
 	*turn
-	from    registry.Repository
+	from    source
 	to      *repository
 	copier  *imagecopy.Copier
 	report  imagecopy.Report
@@ -347,7 +332,7 @@ type copying struct {
 
 // marked copies what the marks are for, and removes those that succeeded. It stops if the target is down.
 func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
-	if !c.selects(c.target, c.from.Name()) { // the configuration has changed
+	if !c.selects(c.target, c.from.repo.Name()) { // the configuration has changed
 		return remove(ctx, c.Store, list)
 	}
 	if wholes(list) > 0 {
@@ -378,7 +363,7 @@ func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
 
 // all compares the whole repository.
 func (c *copying) all(ctx context.Context) (failed error) {
-	list, _, err := c.from.Tags(ctx, -1, "")
+	list, err := c.from.tags(ctx)
 	if err != nil && !oci.HasCode(err, oci.CodeNameUnknown) {
 		return err
 	}
@@ -419,7 +404,7 @@ func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
 	if fallback(tag) {
 		return nil
 	}
-	m, err := c.from.Peek(ctx, oci.Reference{Tag: tag})
+	m, err := c.from.peek(ctx, oci.Reference{Tag: tag})
 	if oci.IsUnknown(err) {
 		return c.gone(ctx, tag)
 	}
@@ -439,7 +424,7 @@ func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
 
 // gone deletes a tag at the target that doesn't exist here.
 func (c *copying) gone(ctx context.Context, tag oci.Tag) error {
-	if _, err := c.from.TagModified(ctx, tag); !oci.IsUnknown(err) || !c.target.Deletions {
+	if _, err := c.from.repo.TagModified(ctx, tag); !oci.IsUnknown(err) || !c.target.Deletions {
 		return nil //nolint:nilerr // only its manifest is missing, or nobody can tell
 	}
 	there, err := c.to.tagged(ctx, tag)
@@ -456,7 +441,7 @@ func (c *copying) gone(ctx context.Context, tag oci.Tag) error {
 // referrer copies a manifest that was pushed by digest if the target has its subject. Others come
 // with their tags.
 func (c *copying) referrer(ctx context.Context, d oci.Digest) error {
-	m, err := c.from.Peek(ctx, oci.Reference{Digest: d})
+	m, err := c.from.peek(ctx, oci.Reference{Digest: d})
 	if oci.IsUnknown(err) || err == nil && m.Subject == "" {
 		return nil
 	}

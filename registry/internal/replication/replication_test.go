@@ -169,6 +169,23 @@ func TestTurn_Deletions(t *testing.T) {
 	}
 }
 
+// A platform that the target lacks although it has the index is copied: the target lost it, or this registry got it later.
+func TestTurn_MissingPlatform(t *testing.T) {
+	p := newPair(t, nil)
+	repo := p.Registry.Repository("app")
+	d := registrytest.PushImage(t, repo, "", "1", "layer")
+	registrytest.PutManifest(t, repo, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{d}}, "v1")
+	p.mustTurn(t, false)
+	there := p.there.Repository("app")
+	if _, err := there.DeleteManifest(t.Context(), d.Digest); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.mustTurn(t, true); report.Manifests != 1 || report.Tags != 0 {
+		t.Errorf("%+v", report)
+	}
+	mustBytes(t, there, d.Digest)
+}
+
 // A registry that starts with another storage, and gets a push there, doesn't empty the repository at the target.
 func TestTurn_LostStorage(t *testing.T) {
 	p := newPair(t, func(t *Target) { t.Deletions = true })
@@ -351,6 +368,14 @@ func TestParseMark(t *testing.T) {
 		if got, ok := parseMark("x", storage.Info{Key: marks("x") + key}); ok {
 			t.Errorf("%s: %+v", key, got)
 		}
+	}
+}
+
+func TestDown(t *testing.T) {
+	away := &url.Error{Op: "Get", URL: "http://minio/", Err: context.DeadlineExceeded}
+	var c *client
+	if !c.down(fmt.Errorf("app: %w", away)) || c.down(fmt.Errorf("app: %w", fromSource(away))) || c.down(nil) {
+		t.Error("an error of the storage here is taken for one of the target, or that for none")
 	}
 }
 
