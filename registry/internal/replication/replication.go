@@ -336,10 +336,14 @@ func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
 		return remove(ctx, c.Store, list)
 	}
 	if wholes(list) > 0 {
-		if err := c.all(ctx); err != nil {
+		left, err := c.all(ctx)
+		if err != nil && len(left) == 0 {
 			return err
 		}
-		return remove(ctx, c.Store, list)
+		if failed := put(ctx, c.Store, left); failed != nil {
+			return errors.Join(err, failed)
+		}
+		return errors.Join(err, remove(ctx, c.Store, list))
 	}
 	var served []mark
 	for _, m := range list {
@@ -361,11 +365,12 @@ func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
 	return errors.Join(failed, remove(ctx, c.Store, served))
 }
 
-// all compares the whole repository.
-func (c *copying) all(ctx context.Context) (failed error) {
+// all compares the whole repository. If nothing but tags failed, left is the keys of their marks: the repository needs no other
+// comparison for them.
+func (c *copying) all(ctx context.Context) (left []string, failed error) {
 	list, err := c.from.tags(ctx)
 	if err != nil && !oci.HasCode(err, oci.CodeNameUnknown) {
-		return err
+		return nil, err
 	}
 	tags := map[oci.Tag]bool{}
 	for _, t := range list {
@@ -373,30 +378,32 @@ func (c *copying) all(ctx context.Context) (failed error) {
 		if err := c.tag(ctx, oci.Tag(t)); err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("%s: %w", t, err))
 			if c.client.down(err) || ctx.Err() != nil {
-				return failed
+				return nil, failed
 			}
+			left = append(left, markKey(c.target.Name, c.from.repo.Name(), oci.Tag(t), ""))
 		}
 	}
 	if !c.target.Deletions {
-		return failed
+		return left, failed
 	}
 	there, err := c.to.tags(ctx)
 	if err != nil {
-		return cmp.Or(failed, err)
+		return nil, cmp.Or(failed, err)
 	}
 	gone := slices.DeleteFunc(there, func(t oci.Tag) bool { return tags[t] || fallback(t) })
 	if n := len(gone) + len(tags); len(tags) > 0 && len(gone) > maxGone && len(gone) > n/2 {
-		return cmp.Or(failed, fmt.Errorf("%d of %d tags at the target are not here, as after a start with another storage: delete them there if that is right", len(gone), n))
+		return nil, cmp.Or(failed, fmt.Errorf("%d of %d tags at the target are not here, as after a start with another storage: delete them there if that is right", len(gone), n))
 	}
 	for _, tag := range gone {
 		if err := c.tag(ctx, tag); err != nil {
 			failed = cmp.Or(failed, err)
 			if c.client.down(err) || ctx.Err() != nil {
-				return failed
+				return nil, failed
 			}
+			left = append(left, markKey(c.target.Name, c.from.repo.Name(), tag, ""))
 		}
 	}
-	return failed
+	return left, failed
 }
 
 // tag brings a tag at the target to what it is here.

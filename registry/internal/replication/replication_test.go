@@ -371,6 +371,36 @@ func TestParseMark(t *testing.T) {
 	}
 }
 
+// One tag that the target refuses doesn't keep its repository in comparison.
+func TestTurn_RefusedTag(t *testing.T) {
+	p := newPair(t, nil)
+	repo := p.Registry.Repository("app")
+	good := registrytest.PushImage(t, repo, "good", "1", "layer")
+	registrytest.PushImage(t, repo, "bad", "2", "layer")
+	var asked atomic.Int64
+	fail := func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/manifests/good") {
+			asked.Add(1)
+		}
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/manifests/bad") {
+			return false
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		return true
+	}
+	p.answer.Store(&fail)
+	if report, err := p.turn(t, true); err == nil || report.Waiting != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	p.has(t, "app", "good", good.Digest)
+	asked.Store(0)
+	if report, err := p.turn(t, false); err == nil || report.Waiting != 1 || asked.Load() > 0 {
+		t.Errorf("%+v, %v; %d requests for the tag that is there", report, err, asked.Load())
+	}
+	p.answer.Store(nil)
+	p.mustTurn(t, false)
+}
+
 func TestDown(t *testing.T) {
 	away := &url.Error{Op: "Get", URL: "http://minio/", Err: context.DeadlineExceeded}
 	var c *client
