@@ -17,9 +17,7 @@ const (
 	// Lifetime is the time for which an answer is kept.
 	Lifetime = 10 * time.Minute
 
-	// MaxKey bounds a key, in bytes.
-	MaxKey = 255
-
+	maxKey       = 255 // bytes
 	maxAnswers   = 1000
 	maxAnswersOf = 100 // of one owner
 )
@@ -46,6 +44,7 @@ type answer struct {
 	sync.Mutex
 	until  time.Time
 	made   bool
+	failed bool              // it is no longer in Answers.byKey
 	body   [sha256.Size]byte // of the request
 	status int
 	header http.Header
@@ -60,14 +59,13 @@ func (a *Answers) Serve(w http.ResponseWriter, r *http.Request, owner string, ma
 	switch {
 	case key == "":
 		return handle(w)
-	case len(key) > MaxKey:
+	case len(key) > maxKey:
 		return ErrKeyTooLong
 	}
-	one, err := a.of(name{owner, r.URL.RequestURI(), key}, time.Now())
+	one, err := a.lock(name{owner, r.URL.RequestURI(), key})
 	if err != nil {
 		return err
 	}
-	one.Lock()
 	defer one.Unlock()
 	digest, body := sha256.New(), http.MaxBytesReader(w, r.Body, maxBody)
 	if one.made {
@@ -98,6 +96,20 @@ func (a *Answers) Serve(w http.ResponseWriter, r *http.Request, owner string, ma
 	return nil
 }
 
+// lock returns the answer of that name, locked. If the request that held it has failed, it begins another one. ErrTooMany.
+func (a *Answers) lock(n name) (*answer, error) {
+	for {
+		one, err := a.of(n, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if one.Lock(); !one.failed {
+			return one, nil
+		}
+		one.Unlock()
+	}
+}
+
 // of returns the answer of that name, empty if the request is the first. ErrTooMany.
 func (a *Answers) of(n name, now time.Time) (*answer, error) {
 	a.mu.Lock()
@@ -123,8 +135,9 @@ func (a *Answers) of(n name, now time.Time) (*answer, error) {
 	return one, nil
 }
 
-// forget makes room for an answer that was none.
+// forget removes the answer of a request that failed. The caller must hold its lock.
 func (a *Answers) forget(one *answer) {
+	one.failed = true
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.byKey, func(_ name, other *answer) bool { return other == one })

@@ -83,6 +83,37 @@ func TestServe_AtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
+// The answer to a request that waited for one that failed is repeated, and failed requests take no place.
+func TestServe_AfterAFailure(t *testing.T) {
+	var kept Answers
+	serve := func(handle func(http.ResponseWriter) error) (*httptest.ResponseRecorder, error) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("Idempotency-Key", "k")
+		return w, kept.Serve(w, r, "a", 100, handle)
+	}
+	answers := func(w http.ResponseWriter) error { _, err := io.WriteString(w, "secret"); return err }
+	var second sync.WaitGroup
+	fails := func(http.ResponseWriter) error {
+		second.Go(func() {
+			if _, err := serve(answers); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(50 * time.Millisecond) // the second request waits by now; the test passes too if it doesn't
+		return io.EOF
+	}
+	if _, err := serve(fails); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	second.Wait()
+	if w, err := serve(fails); err != nil || w.Body.String() != "secret" || w.Header().Get("Idempotent-Replay") != "true" {
+		t.Errorf("%v, %q, %v", err, w.Body, w.Header())
+	}
+	if _, err := kept.lock(name{"a", "/", "other"}); err != nil || len(kept.byKey) != 2 {
+		t.Errorf("%v, %d places are taken", err, len(kept.byKey))
+	}
+}
+
 // One owner can't fill the memory, and keeps others from nothing.
 func TestAnswers_OfOneOwner(t *testing.T) {
 	var kept Answers
