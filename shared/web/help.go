@@ -3,6 +3,7 @@ package web
 import (
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"slipway/shared/help"
 )
@@ -30,6 +31,10 @@ type HelpPage struct {
 // Serve answers a request for a file below /help/. Frame makes the data of the template from the title and the part. The error is
 // [fs.ErrNotExist] if there is no such file.
 func (h *Help) Serve(w http.ResponseWriter, r *http.Request, file string, frame func(title string, part HelpPage) any) error {
+	if file == "" && !strings.HasSuffix(r.URL.Path, "/") { // links are relative
+		http.Redirect(w, r, h.pages.o.Base+"/help/", http.StatusSeeOther)
+		return nil
+	}
 	if h.docs.ServePicture(w, r, file) {
 		return nil
 	}

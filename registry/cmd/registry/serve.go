@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
-	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/app"
 	"slipway/registry/internal/config"
 	"slipway/shared/command"
+	"slipway/shared/server"
 )
 
 func newServeCommand() *cobra.Command {
@@ -27,10 +25,8 @@ func newServeCommand() *cobra.Command {
 }
 
 func serve(cmd *cobra.Command, args []string) error {
-	// Without a receiver SIGHUP would end the process and cut uploads off.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	hangups, stopSignals := server.Hangups()
+	defer stopSignals()
 	file, err := command.ConfigArgument(cmd, args)
 	if err != nil {
 		return err
@@ -49,22 +45,8 @@ func serve(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(cmd.Context())
-	var reloads sync.WaitGroup
-	reloads.Go(func() { reloadOn(ctx, hangups, a) })
+	stop := server.OnHangup(cmd.Context(), hangups, func(context.Context) { a.Reload() })
 	err = a.Run(cmd.Context())
 	stop()
-	reloads.Wait()
 	return errors.Join(err, a.Close())
-}
-
-func reloadOn(ctx context.Context, hangups <-chan os.Signal, a *app.App) {
-	for {
-		select {
-		case <-hangups:
-			a.Reload()
-		case <-ctx.Done():
-			return
-		}
-	}
 }

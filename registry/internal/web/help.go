@@ -17,10 +17,6 @@ type helpPage struct {
 
 // getHelp serves the documentation, which is public.
 func (web *Web) getHelp(w http.ResponseWriter, v *visit) error {
-	if v.URL.Path == "/ui/help" {
-		http.Redirect(w, v.Request, web.base+"/help/", http.StatusSeeOther)
-		return nil
-	}
 	err := web.help.Serve(w, v.Request, mux.Vars(v.Request)["file"], func(title string, part ui.HelpPage) any {
 		return helpPage{web.frame(v, "help", title), part}
 	})

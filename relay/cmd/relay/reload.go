@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -22,26 +20,6 @@ type reloader struct {
 	parts   *parts
 	servers []*server.Server
 	log     *zap.Logger
-}
-
-// follow reloads at each signal. stop ends that and blocks until a reload has ended.
-func (r *reloader) follow(ctx context.Context, hangups <-chan os.Signal) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var following sync.WaitGroup
-	following.Go(func() {
-		for {
-			select {
-			case <-hangups:
-				r.reload(ctx)
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return func() {
-		cancel()
-		following.Wait()
-	}
 }
 
 func (r *reloader) reload(ctx context.Context) {
@@ -64,18 +42,18 @@ func (r *reloader) reload(ctx context.Context) {
 	r.cfg.Limits = cfg.Limits
 	r.parts.hookSecret.Store(new(cfg.Hook.Registry.Secret.Reveal()))
 	r.cfg.Hook = cfg.Hook
+	taken := []string{"limits", "logging.level", "hook.registry"}
 	if cfg.Admin.Name == r.cfg.Admin.Name {
 		if err := r.parts.service.SetAdmin(ctx, adminOf(cfg)); err != nil {
 			r.log.Error("cannot change the administrator's password", zap.Error(err))
 		} else {
-			r.cfg.Admin = cfg.Admin
+			r.cfg.Admin, taken = cfg.Admin, append(taken, "admin")
 		}
 	}
 	if broken == nil {
-		r.log.Info("reloaded certificates, passwords, limits and the log level")
-	} else {
-		r.log.Info("reloaded passwords, limits and the log level")
+		taken = append(taken, "certificates")
 	}
+	r.log.Info("reloaded the configuration", zap.Strings("settings", taken))
 	if other := settings.Changed(r.cfg, *cfg); len(other) > 0 {
 		r.log.Warn("other settings have changed; they take effect at the next start", zap.Strings("settings", other))
 	}

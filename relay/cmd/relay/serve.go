@@ -6,10 +6,8 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,9 +55,8 @@ func newServeCommand() *cobra.Command {
 
 // serve runs the relay until ctx is done, then stops intake, delivery and the database, in that order.
 func serve(ctx context.Context, cfg *config.Config, load func() (*config.Config, error), warnings []string, stdout, stderr io.Writer) (err error) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // from the first moment: it would end the process
-	defer signal.Stop(hangups)
+	hangups, stopSignals := server.Hangups()
+	defer stopSignals()
 	tuneCollector()
 	level := zap.NewAtomicLevel()
 	lines, accessLines := logging.NewBuffer(stderr), logging.NewBuffer(stdout)
@@ -95,7 +92,8 @@ func serve(ctx context.Context, cfg *config.Config, load func() (*config.Config,
 	}
 	stop := p.start(ctx)
 	defer stop()
-	defer (&reloader{cfg: *cfg, load: load, level: level, parts: p, servers: servers, log: log}).follow(ctx, hangups)()
+	r := &reloader{cfg: *cfg, load: load, level: level, parts: p, servers: servers, log: log}
+	defer server.OnHangup(ctx, hangups, r.reload)()
 	log.Info("relay started", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
 	defer systemd.Ready(ctx, log)()
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)

@@ -18,10 +18,6 @@ type helpPage struct {
 
 // getHelp serves the documentation, which is public.
 func (web *Web) getHelp(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.Path == "/ui/help" {
-		http.Redirect(w, r, "/ui/help/", http.StatusSeeOther)
-		return nil
-	}
 	err := web.help.Serve(w, r, mux.Vars(r)["file"], func(title string, part ui.HelpPage) any {
 		f := web.frame(nil, "help", title)
 		if v, err := web.sessionRequest(r); err == nil {
