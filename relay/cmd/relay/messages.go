@@ -141,14 +141,14 @@ func newMessagesListCommand() *cobra.Command {
 			return err
 		}
 		q.Set("limit", strconv.Itoa(limit))
-		var page messagesPage
+		var page messagesPage[delivery]
 		return r.show(cmd, asJSON, http.MethodGet, "/message?"+q.Encode(), nil, &page, func(out io.Writer) error { return printMessages(out, page.Messages) })
 	})
 }
 
 // messagesPage is the API's list of messages.
-type messagesPage struct {
-	Messages []delivery
+type messagesPage[Message any] struct {
+	Messages []Message
 	Paging   struct {
 		Since int64 // before of the next page; 0 at the end
 	}
@@ -291,20 +291,16 @@ func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilte
 	if err != nil {
 		return err
 	}
-	selected, err := r.selected(cmd.Context(), q)
+	if dry && asJSON {
+		all, err := selected[json.RawMessage](cmd.Context(), r, q)
+		if err != nil {
+			return err
+		}
+		return command.WriteJSON(cmd.OutOrStdout(), changed{Messages: all})
+	}
+	selected, err := selected[delivery](cmd.Context(), r, q)
 	if err != nil {
 		return err
-	}
-	if dry && asJSON {
-		var all changed
-		for _, m := range selected {
-			raw, err := json.Marshal(m)
-			if err != nil {
-				return err
-			}
-			all.Messages = append(all.Messages, raw)
-		}
-		return command.WriteJSON(cmd.OutOrStdout(), all)
 	}
 	if dry {
 		if err := printMessages(cmd.OutOrStdout(), selected); err != nil {
@@ -334,11 +330,11 @@ func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilte
 }
 
 // selected returns all messages that a filter selects, newest first.
-func (r *remote) selected(ctx context.Context, q url.Values) (all []delivery, err error) {
+func selected[Message any](ctx context.Context, r *remote, q url.Values) (all []Message, err error) {
 	page := maps.Clone(q)
 	page.Set("limit", "200")
 	for {
-		var answer messagesPage
+		var answer messagesPage[Message]
 		if _, err := r.Do(ctx, http.MethodGet, "/message?"+page.Encode(), nil, &answer); err != nil {
 			return nil, err
 		}

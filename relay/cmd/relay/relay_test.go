@@ -289,7 +289,7 @@ func TestMessages(t *testing.T) {
 	d.does(0, "messages withdraw 1 2 --config %", "2 withdrawn")
 	d.does(0, "messages withdraw 1 --config %", "1 withdrawn")
 	d.does(0, "messages withdraw 1 --json --config %", `"done": 1`, `"status": "cancelled"`)
-	d.does(0, "messages withdraw --app two --state queued,retry_wait,blocked --dry-run --json --config %", `"done": 0`, `"title"`)
+	d.does(0, "messages withdraw --app two --state queued,retry_wait,blocked --dry-run --json --config %", `"done": 0`, `"status_url"`, `"sent_at": null`)
 	d.does(0, "messages withdraw --app two --state queued,retry_wait,blocked --dry-run --config %", "to-two first", "3 messages would be withdrawn; nothing was changed")
 	d.does(2, "messages withdraw --app two --state queued,retry_wait,blocked --config %", "Withdraw messages: 3 messages? Nobody can be asked here: give --yes")
 	d.does(0, "messages withdraw --app two --state queued,retry_wait,blocked --yes --json --config %", `"done": 3`)

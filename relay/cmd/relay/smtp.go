@@ -17,7 +17,7 @@ func listenSMTP(ctx context.Context, cfg *config.Config, log *zap.Logger, p *par
 		return func() error { return nil }, nil
 	}
 	o := smtp.Options{
-		Service: p.service, Log: log, Domain: cfg.SMTP.Domain, MaxText: int(cfg.Limits.Message), ImplicitTLS: cfg.SMTP.ImplicitTLS, Plaintext: cfg.SMTP.Plaintext,
+		Service: p.service, Log: log, Domain: cfg.SMTP.Domain, ImplicitTLS: cfg.SMTP.ImplicitTLS, Plaintext: cfg.SMTP.Plaintext,
 	}
 	if cfg.HTTP.TLS() {
 		o.Certificate = main.Certificate

@@ -31,7 +31,7 @@ func main() {
 
 func factories() (f otelcol.Factories, err error) {
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err == nil {
-		f.Telemetry = telemetry.NewFactory(func() component.Config { return &struct{}{} }) // it tells nothing of itself
+		f.Telemetry = telemetry.NewFactory(func() component.Config { return &struct{}{} }) // no telemetry of its own
 		f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](fileexporter.NewFactory())
 	}
 	return f, err

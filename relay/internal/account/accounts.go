@@ -30,7 +30,7 @@ type Options struct {
 	PasswordMemory int
 }
 
-// Admin is the administrator of the configuration, created or updated at each start.
+// Admin is the administrator of the configuration, created or updated at each start and reload.
 type Admin struct {
 	Name, Password, MatrixID string
 }

@@ -77,7 +77,7 @@ var errUsersOnly = refusal.Forbidden("Only users have clients.")
 // CreateClient makes a client of the user v. It is deleted after idle without use, unless that is 0.
 func (s *Accounts) CreateClient(ctx context.Context, v Principal, name string, idle time.Duration) (IssuedClient, error) {
 	if v.UserID == 0 || v.ClientID != 0 {
-		return IssuedClient{}, refusal.Forbidden("Only users make clients, and clients make none.")
+		return IssuedClient{}, refusal.Forbidden("A client's token can't make clients: log in as the user.")
 	}
 	name, err := checkName(name)
 	if err != nil {

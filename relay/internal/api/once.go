@@ -8,6 +8,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/refusal"
 	"slipway/shared/idempotency"
+	ui "slipway/shared/web"
 )
 
 // once answers a repeated request with the same Idempotency-Key as the first one.
@@ -16,13 +17,13 @@ func (a *API) once(h userHandler) userHandler {
 		err := a.answers.Serve(w, r, strconv.FormatInt(v.UserID, 10), a.maxBody.Load(), func(w http.ResponseWriter) error { return h(w, r, v) })
 		switch {
 		case errors.Is(err, idempotency.ErrKeyTooLong):
-			return refusal.Invalid("Idempotency-Key", "An idempotency key has at most 255 bytes.")
+			return refusal.Invalid("Idempotency-Key", ui.Sentence(err.Error()))
 		case errors.Is(err, idempotency.ErrTooMany):
-			return &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many idempotency keys are in use: try again later, or without one.", RetryAfter: idempotency.Lifetime}
+			return &refusal.Error{Kind: refusal.KindRateLimited, Message: ui.Sentence(err.Error()), RetryAfter: idempotency.Lifetime}
 		case errors.Is(err, idempotency.ErrOtherRequest):
-			return refusal.Conflict("Idempotency-Key", "This idempotency key was used for another request: give that one a key of its own.")
+			return refusal.Conflict("Idempotency-Key", ui.Sentence(err.Error()))
 		case errors.Is(err, idempotency.ErrBody):
-			return refusal.Invalid("", "The body of the request cannot be read.")
+			return refusal.Invalid("", ui.Sentence(err.Error()))
 		}
 		return err
 	}

@@ -21,7 +21,7 @@ type Config struct {
 	HTTP       HTTP       `key:"http"`
 	Database   Database   `key:"database"`
 	Matrix     Matrix     `key:"matrix" doc:"The bot's account."`
-	Admin      Admin      `key:"admin" doc:"The first administrator, created or updated at each start."`
+	Admin      Admin      `key:"admin" doc:"The first administrator, created or updated at each start and reload."`
 	Auth       Auth       `key:"auth"`
 	Security   Security   `key:"security"`
 	Hook       Hook       `key:"hook"`
@@ -110,7 +110,7 @@ type Admin struct {
 	MatrixID string        `key:"matrixid" doc:"The administrator's Matrix ID. Required."`
 }
 
-// Auth is about logins to the web interface, besides the users' passwords.
+// Auth configures logins to the web interface besides passwords.
 type Auth struct {
 	OIDC *OIDC `key:"oidc"`
 }

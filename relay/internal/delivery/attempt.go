@@ -71,7 +71,7 @@ func (d *Delivery) try(ctx context.Context, q *queue, e *post.Entry) (string, er
 // sendEvent sends an event, unless an earlier attempt at it is found to have arrived.
 func (d *Delivery) sendEvent(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
-	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
+	if id, err := d.arrived(ctx, q, room, device, e); id != "" || err != nil {
 		return id, err
 	}
 	if e.Wire == nil {
@@ -264,7 +264,7 @@ func (d *Delivery) encrypt(ctx context.Context, q *queue, e *post.Entry, out *ma
 // sendFile sends the full text of a message that was cut, or an attachment.
 func (d *Delivery) sendFile(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
-	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
+	if id, err := d.arrived(ctx, q, room, device, e); id != "" || err != nil {
 		return id, err
 	}
 	if e.EventType == matrix.EventEncrypted && e.Wire != nil {
@@ -338,7 +338,7 @@ func (d *Delivery) redact(ctx context.Context, q *queue, room store.Room, device
 		if q.replacedSince(e.TargetAt) != "" {
 			return "", errUnproven // nothing can be removed from a room that was replaced
 		}
-		found, err := d.find(room.RoomID, e.Marker, e.AcceptedAt)
+		found, err := d.find(ctx, room.RoomID, e.Marker, e.AcceptedAt)
 		if found == "" || err != nil {
 			return "", err
 		}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -33,8 +34,8 @@ func (d *Delivery) doubtful(e *post.Entry, device string) bool {
 }
 
 // find searches for an event of ours. It returns the event's id, or "" if it certainly was not sent.
-func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
-	found, err := d.sender.Find(d.ctx, roomID, txn, time.UnixMilli(acceptedAt).Add(-findMargin))
+func (d *Delivery) find(ctx context.Context, roomID, txn string, acceptedAt int64) (string, error) {
+	found, err := d.sender.Find(ctx, roomID, txn, time.UnixMilli(acceptedAt).Add(-findMargin))
 	if err == nil && found.EventID == "" && !found.Complete {
 		err = errUnproven
 	}
@@ -43,8 +44,8 @@ func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
 
 // reconcile finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not: then
 // the entry was never attempted. What was encrypted for it is dropped: another device or room cannot use it.
-func (d *Delivery) reconcile(roomID string, e *post.Entry) (string, error) {
-	id, err := d.find(roomID, e.Txn, e.AcceptedAt)
+func (d *Delivery) reconcile(ctx context.Context, roomID string, e *post.Entry) (string, error) {
+	id, err := d.find(ctx, roomID, e.Txn, e.AcceptedAt)
 	if err == nil && id == "" {
 		e.FirstAttemptAt, e.Device = 0, ""
 		if e.EventType == matrix.EventEncrypted {
@@ -56,8 +57,8 @@ func (d *Delivery) reconcile(roomID string, e *post.Entry) (string, error) {
 
 // reconcileBefore finds out whether an earlier attempt arrived in the room that was replaced since. Where the bot is not
 // let look, it stays unknown.
-func (d *Delivery) reconcileBefore(old string, e *post.Entry) (string, error) {
-	id, err := d.reconcile(old, e)
+func (d *Delivery) reconcileBefore(ctx context.Context, old string, e *post.Entry) (string, error) {
+	id, err := d.reconcile(ctx, old, e)
 	switch classOf(err).Class {
 	case matrix.ClassBlock, matrix.ClassJoin, matrix.ClassDead, matrix.ClassReconcile:
 		return "", errUnproven
@@ -67,13 +68,13 @@ func (d *Delivery) reconcileBefore(old string, e *post.Entry) (string, error) {
 
 // arrived returns the event of an earlier attempt if it arrived and the homeserver would not deduplicate a repeat. While that is
 // unknown nothing is sent again: a person decides about a message, and its follow-ups are given up.
-func (d *Delivery) arrived(q *queue, room store.Room, device string, e *post.Entry) (id string, err error) {
+func (d *Delivery) arrived(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (id string, err error) {
 	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
-		id, err = d.reconcileBefore(old, e)
+		id, err = d.reconcileBefore(ctx, old, e)
 	}
 	if id == "" && err == nil && doubtful {
-		id, err = d.reconcile(room.RoomID, e)
+		id, err = d.reconcile(ctx, room.RoomID, e)
 	}
 	if errors.Is(err, errUnproven) && e.Kind != post.KindMessage {
 		err = errRestUnproven

@@ -58,11 +58,11 @@ type Client struct {
 	crypt crypt
 	media mediaConfig
 
-	entered sync.Map // IDs of rooms that the bot may have joined before it could read their predecessor
+	joinedUnverified sync.Map // IDs of rooms that the bot may have joined before it could read their predecessor
 
 	noAliases atomic.Bool // the homeserver forbids the bot to create room aliases
 
-	unfinished time.Duration // how long a room that the bot can't see may still be the one that the homeserver is making for it
+	creationWithin time.Duration // how long a room that the bot can't see may still be the one that the homeserver is making for it
 }
 
 // New returns a client. It does not use the network.
@@ -87,7 +87,7 @@ func New(o Options) (*Client, error) {
 	transport := newTransport()
 	c := &Client{
 		options: o, log: o.Log, store: o.Store, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
-		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, unfinished: 30 * time.Second,
+		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, creationWithin: 30 * time.Second,
 	}
 	c.joins = newJoins(joinOptions{
 		Store: o.Store, Log: o.Log, Servers: o.InviteServers, Join: c.follow, Ready: func() bool { return c.session.Load() != nil },

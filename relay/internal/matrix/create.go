@@ -110,7 +110,7 @@ func (c *Client) roomOfAlias(ctx context.Context, alias, me string) (roomID stri
 	}
 	roomID = out.RoomID.String()
 	path := v3("rooms", roomID, "state", "m.room.create", "")
-	for end := time.Now().Add(c.unfinished); ; {
+	for end := time.Now().Add(c.creationWithin); ; {
 		err = c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
 		if !hasClass(err, ClassBlock, ClassDead) || time.Now().After(end) {
 			break

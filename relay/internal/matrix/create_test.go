@@ -98,7 +98,7 @@ func TestCreate_StillBeingMade_IsAwaited(t *testing.T) {
 func TestCreate_AliasOfSomebodyElse_IsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	w.bot.unfinished = 0
+	w.bot.creationWithin = 0
 	key := rand.Text()
 	theirs := w.ownersRoom(map[string]any{"room_alias_name": "slipway-" + strings.ToLower(key), "invite": []string{w.bot.UserID()}})
 	for _, step := range []string{"outside", "inside"} {

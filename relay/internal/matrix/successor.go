@@ -19,7 +19,7 @@ const leaveWithin = 10 * time.Second
 func (c *Client) follow(ctx context.Context, p store.PendingJoin) (wait time.Duration, err error) {
 	if p.Replaces == "" {
 		if err = c.join(ctx, p.RoomID, p.Via); err == nil {
-			c.entered.Delete(p.RoomID)
+			c.joinedUnverified.Delete(p.RoomID)
 		}
 	} else if err = c.joinSuccessor(ctx, p.Replaces, p.RoomID, p.Via); err == nil {
 		return 0, c.emit(ctx, Replaced{p.Replaces, p.RoomID})
@@ -66,25 +66,24 @@ func (c *Client) joinSuccessor(ctx context.Context, oldID, newID, via string) er
 		return err
 	}
 	if unknown {
-		c.entered.Store(newID, true)
+		c.joinedUnverified.Store(newID, true)
 	}
 	if err := c.join(ctx, newID, via); err != nil || !unknown {
 		if !hasClass(err, ClassRetry, ClassAway) { // the homeserver has answered
-			c.entered.Delete(newID)
+			c.joinedUnverified.Delete(newID)
 		}
 		return err
 	}
 	return c.settle(ctx, newID, c.checkPredecessor(ctx, newID, oldID))
 }
 
-// settle ends the doubt about a room that the bot joined before it could read the predecessor: it leaves a room that is no successor.
-// After any other err it stays, because it could not return to a room that it was invited to, and the next attempt decides. A restart
-// in between keeps it there.
+// settle leaves a room that the bot joined before it could read its predecessor, if err is ErrNotSuccessor. After any other error the
+// bot stays, because its invitation is used up, and the next attempt decides. After a restart the bot stays.
 func (c *Client) settle(ctx context.Context, newID string, err error) error {
 	if err != nil && !errors.Is(err, ErrNotSuccessor) {
 		return err
 	}
-	if _, entered := c.entered.LoadAndDelete(newID); err == nil || !entered {
+	if _, entered := c.joinedUnverified.LoadAndDelete(newID); err == nil || !entered {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)

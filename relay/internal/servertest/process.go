@@ -25,7 +25,7 @@ type process struct {
 	once   sync.Once
 }
 
-// startProcess runs a homeserver in dir, until the program that started it ends or longer. Its output goes to output.log there.
+// startProcess runs a homeserver in dir. It ends with this process unless outlives is set. Its output goes to output.log there.
 func startProcess(dir string, outlives bool, program string, args ...string) (*process, error) {
 	output := filepath.Join(dir, "output.log")
 	log, err := os.Create(output)

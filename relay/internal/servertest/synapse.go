@@ -39,7 +39,7 @@ type SynapseOptions struct {
 	outlives bool // the homeserver stays when the program that started it ends
 }
 
-// Homeserver is one that runs.
+// Homeserver is a running homeserver.
 type Homeserver struct {
 	URL    string // http://127.0.0.1:port
 	Domain string

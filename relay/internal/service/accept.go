@@ -154,14 +154,14 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 	if err := s.withinRate(ctx, app, n, now); err != nil {
 		return err
 	}
-	text := ""
+	text, limit := "", s.limits().MaxWaiting
 	switch waiting, err := s.store.Waiting(ctx); {
 	case err != nil: // storing the message will tell
-	case waiting >= s.limits().MaxWaiting:
+	case waiting >= limit:
 		text = "Too many messages wait for delivery."
-	case exceeds(waiting, s.limits().MaxWaiting, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
+	case exceeds(waiting, limit, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
 		text = "Too many messages of this application wait for delivery."
-	case s.ownerExceeds(waiting, s.limits().MaxWaiting, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
+	case s.ownerExceeds(waiting, limit, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
 		text = "Too many messages of the applications of this owner wait for delivery."
 	}
 	if text == "" {

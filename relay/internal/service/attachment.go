@@ -102,6 +102,9 @@ func (s *Intake) tooLarge(homeserver bool) error {
 	return refusal.TooLarge("attachments", "The attachments of a message may have together at most", s.limits().MaxAttachments)
 }
 
+// MaxMessage returns the largest size of a message's text, in bytes.
+func (s *Intake) MaxMessage() int { return s.limits().MaxMessage }
+
 // MaxAttachments returns how many bytes the attachments of a message may have together.
 func (s *Intake) MaxAttachments() int64 { return s.limits().MaxAttachments }
 

@@ -33,8 +33,8 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 			s.s.log.Warn("cannot remove the attachments of a mail that was not accepted: they are removed in an hour", zap.Error(err))
 		}
 	}()
-	left := s.s.o.Service.MaxAttachments()
-	m, err := readMail(r, s.s.o.MaxText, func(name, mediaType string, content io.Reader) error {
+	left, longest := s.s.o.Service.MaxAttachments(), s.s.o.Service.MaxMessage()
+	m, err := readMail(r, longest, func(name, mediaType string, content io.Reader) error {
 		f, err := s.s.o.Service.Attach(ctx, s.app.Row().ID, content, left)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 	})
 	switch {
 	case errors.Is(err, ErrTooLong):
-		return refusal.TooLarge("message", "A message may have at most", int64(s.s.o.MaxText))
+		return refusal.TooLarge("message", "A message may have at most", int64(longest))
 	case errors.Is(err, ErrMalformed), errors.Is(err, smtp.ErrTooLongLine):
 		return refusal.Invalid("", "The mail is malformed.")
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -13,7 +13,7 @@ import (
 // commandListener accepts connections whose addresses may lack a domain.
 type commandListener struct {
 	net.Listener
-	start *tlsListener // gets the connections that ask for TLS; nil if there is none, or all have it
+	upgraded *tlsListener // gets the connections that ask for TLS; nil if there is none, or all have it
 }
 
 // Accept implements [net.Listener].
@@ -23,20 +23,20 @@ func (l commandListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Now().Add(idleTime)) // for a handshake; each command sets its own
-	return &commandConn{Conn: c, in: bufio.NewReader(c), start: l.start, begins: true}, nil
+	return &commandConn{Conn: c, in: bufio.NewReader(c), upgraded: l.upgraded, begins: true}, nil
 }
 
 // commandConn is a connection that adds a domain to addresses without one, which the library refuses: cron sends from root to root.
 type commandConn struct {
 	net.Conn
-	in     *bufio.Reader
-	start  *tlsListener
-	left   []byte // of a line that was read
-	begins bool   // the next byte begins a line
-	mail   bool   // lines are a mail's, up to a dot
-	chunk  int64  // bytes of a mail that come before the next command
-	mute   bool   // the next line that is written is a greeting, which the client has had
-	over   bool   // another connection reads on
+	in           *bufio.Reader
+	upgraded     *tlsListener
+	left         []byte // of a line that was read
+	begins       bool   // the next byte begins a line
+	mail         bool   // lines are a mail's, up to a dot
+	chunk        int64  // bytes of a mail that come before the next command
+	skipGreeting bool   // the next line written is a greeting, which the client has had
+	handedOver   bool   // another connection reads on
 }
 
 // NetConn returns the connection below.
@@ -56,7 +56,7 @@ func (c *commandConn) Read(p []byte) (int, error) {
 		}
 		c.left = line
 		if whole := err == nil; c.begins && whole {
-			if c.start != nil && !c.mail && startsTLS.Match(line) {
+			if c.upgraded != nil && !c.mail && startsTLS.Match(line) {
 				return 0, c.startTLS()
 			}
 			c.left = c.command(line)
@@ -92,8 +92,8 @@ func (c *commandConn) command(line []byte) []byte {
 
 // Write implements [net.Conn].
 func (c *commandConn) Write(p []byte) (int, error) {
-	if c.mute {
-		c.mute = false
+	if c.skipGreeting {
+		c.skipGreeting = false
 		return len(p), nil
 	}
 	if bytes.HasPrefix(p, []byte("354 ")) {
@@ -104,7 +104,7 @@ func (c *commandConn) Write(p []byte) (int, error) {
 
 // Close implements [net.Conn].
 func (c *commandConn) Close() error {
-	if c.over {
+	if c.handedOver {
 		return nil
 	}
 	return c.Conn.Close()

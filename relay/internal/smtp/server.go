@@ -2,7 +2,6 @@
 package smtp
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -30,7 +29,6 @@ type Options struct {
 	Service *service.Service
 	Log     *zap.Logger
 	Domain  string // what the server calls itself
-	MaxText int    // bytes of a mail's text
 	// Certificate returns the certificate for STARTTLS; nil for none.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	ImplicitTLS bool // TLS begins with the connection, in place of STARTTLS
@@ -67,9 +65,9 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		s.serve(accept, nil)
 		return s, nil
 	}
-	accept.start = newTLSListener(s.listener, config)
+	accept.upgraded = newTLSListener(s.listener, config)
 	s.serve(accept, config)
-	s.serve(accept.start, nil)
+	s.serve(accept.upgraded, nil)
 	return s, nil
 }
 
@@ -78,7 +76,7 @@ func (s *Server) serve(l net.Listener, config *tls.Config) {
 	server := smtp.NewServer(smtp.BackendFunc(s.session))
 	server.Domain, server.MaxRecipients, server.EnableSMTPUTF8 = s.o.Domain, maxRecipients, true
 	server.ReadTimeout, server.WriteTimeout = idleTime, writeTime
-	server.MaxMessageBytes = int64(2*s.o.MaxText) + s.o.Service.MaxAttachments()*3/2
+	server.MaxMessageBytes = int64(2*s.o.Service.MaxMessage()) + s.o.Service.MaxAttachments()*3/2
 	server.AllowInsecureAuth = true // a session decides
 	server.MaxLineLength = maxLine
 	server.ErrorLog = errorLog{s.log}
@@ -97,7 +95,7 @@ func (s *Server) Close(within time.Duration) error {
 	s.listener.drain()
 	var err error
 	for _, server := range s.servers {
-		err = cmp.Or(err, server.Shutdown(ctx))
+		err = errors.Join(err, server.Shutdown(ctx))
 	}
 	s.stop()
 	s.listener.closeAll()

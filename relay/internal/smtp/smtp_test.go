@@ -54,7 +54,7 @@ func newWorld(t *testing.T, change func(*Options), limits ...func(*service.Optio
 	hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, Writable: true})
 	admin, _ := relaytest.Administrator(s)
 	core, logged := observer.New(zapcore.DebugLevel)
-	o := Options{Service: s, Log: zap.New(core), Domain: "relay.test", MaxText: 10_000}
+	o := Options{Service: s, Log: zap.New(core), Domain: "relay.test"}
 	if change != nil {
 		change(&o)
 	}

@@ -10,31 +10,31 @@ import (
 	"sync"
 )
 
-// startsTLS is a command that the library takes for STARTTLS.
+// startsTLS matches the commands that the library takes for STARTTLS.
 var startsTLS = regexp.MustCompile(`(?i)^STARTTLS`)
 
-var errEarly = errors.New("commands came ahead of the TLS handshake")
+var errPipelined = errors.New("commands came ahead of the TLS handshake")
 
 // startTLS answers STARTTLS, and passes the connection on once it has TLS. The library would begin TLS itself, and then read addresses
 // without a domain. For the new connection nothing has been said yet (RFC 3207, section 4.2). The error is always set: [io.EOF] if the
 // connection was passed on.
 func (c *commandConn) startTLS() error {
 	if c.in.Buffered() > 0 { // what came in the clear must not count as secure
-		return errEarly
+		return errPipelined
 	}
 	if _, err := io.WriteString(c.Conn, "220 2.0.0 Ready to start TLS\r\n"); err != nil {
 		return err
 	}
-	secure := tls.Server(c.Conn, c.start.config)
+	secure := tls.Server(c.Conn, c.upgraded.config)
 	if err := secure.Handshake(); err != nil { //nolint:noctx // deadlines of the connection end it
 		return err
 	}
-	c.over = true
+	c.handedOver = true
 	select {
-	case c.start.conns <- &commandConn{Conn: secure, in: bufio.NewReader(secure), begins: true, mute: true}:
+	case c.upgraded.conns <- &commandConn{Conn: secure, in: bufio.NewReader(secure), begins: true, skipGreeting: true}:
 		return io.EOF
-	case <-c.start.closed:
-		c.over = false
+	case <-c.upgraded.closed:
+		c.handedOver = false
 		return net.ErrClosed
 	}
 }
