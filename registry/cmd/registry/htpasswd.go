@@ -69,20 +69,20 @@ func (h *htpasswd) run(ctx context.Context, path, user string) error {
 	case err == nil:
 		defer unlock()
 	case errors.Is(err, auth.ErrFileBusy) || ctx.Err() != nil:
-		return err // without a lock file in a directory that takes none, or on a full disk
-	}
+		return err
+	} // A read-only directory or a full disk takes no lock file: go on without it.
 	content, err := os.ReadFile(path)
 	if err != nil && (h.remove || !errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	next, found := auth.RemoveUser(content, user)
-	switch {
-	case hash != "":
-		if next, err = auth.SetHash(content, user, hash); err != nil {
-			return err
+	var next []byte
+	if h.remove {
+		var found bool
+		if next, found = auth.RemoveUser(content, user); !found {
+			return fmt.Errorf("%s has no user %s", path, user)
 		}
-	case !found:
-		return fmt.Errorf("%s has no user %s", path, user)
+	} else if next, err = auth.SetHash(content, user, hash); err != nil {
+		return err
 	}
 	if err := writePasswords(path, next); err != nil {
 		return err

@@ -22,8 +22,8 @@ func (r *request) audit(status int) {
 		return
 	}
 	token := r.token
-	if token == "" && r.grant != nil {
-		token = r.grant.PersonalToken()
+	if r.grant != nil {
+		token = cmp.Or(r.grant.PersonalToken(), token) // Change names the token that the request is about
 	}
 	log.Write(audit.Record{
 		Time: time.Now(), Event: event, Who: cmp.Or(r.user, "anonymous"), Token: token, Claimed: r.claimed, From: r.RemoteAddr, Method: r.Method,

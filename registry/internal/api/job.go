@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 )
-
-// planTimeout is less than what proxies wait for.
-const planTimeout = 50 * time.Second
 
 // verdictSize is about the bytes of a tag in an answer.
 const verdictSize = 400
@@ -132,14 +128,10 @@ func (a *API) getPlan(w http.ResponseWriter, r *request) error {
 	if err := a.administrator(w, r); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), planTimeout)
-	defer cancel()
-	plan, err := a.opts.Plan(ctx)
+	plan, err := a.opts.Plan(r.Context())
 	switch {
-	case errors.Is(err, retention.ErrBusy):
+	case errors.Is(err, retention.ErrBusy), errors.Is(err, retention.ErrTooLong):
 		return oci.Explain(oci.CodeUnavailable, err.Error())
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return oci.Explain(oci.CodeUnavailable, "the plan takes too long: make it with registry retention plan")
 	case err != nil:
 		return err
 	}

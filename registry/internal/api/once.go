@@ -15,7 +15,7 @@ func (a *API) once(handle handler) handler {
 		if r.grant != nil {
 			owner += " " + r.grant.PersonalToken() // which may be for less than its owner
 		}
-		err := a.kept.Serve(w, r.Request, owner, maxRobotBody, func(w http.ResponseWriter) error { return handle(w, r) })
+		err := a.kept.Serve(w, r.Request, owner, maxBody, func(w http.ResponseWriter) error { return handle(w, r) })
 		switch {
 		case errors.Is(err, idempotency.ErrKeyTooLong), errors.Is(err, idempotency.ErrBody):
 			return badRequest(err.Error())

@@ -59,8 +59,8 @@ func (a *API) personalTokens() []*endpoint {
 	}
 }
 
-// ownTokens returns why the caller may not manage the own tokens, nil if they may. A token may not: it could make another
-// one that is for more.
+// ownTokens returns why the caller may not manage their tokens, nil if they may. A personal access token may not: it could
+// create one with more rights.
 func (r *request) ownTokens() error {
 	switch {
 	case r.grant == nil || r.grant.Caller.Kind != access.User && r.grant.Caller.Kind != access.Person:

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -34,6 +36,19 @@ type request struct {
 	gone     bool // the client hung up, or was cut off
 	stalled  bool // it was cut off because it was too slow
 	query    url.Values
+}
+
+// maxBody bounds a body of JSON, in bytes.
+const maxBody = 64 << 10
+
+// decode reads a body of JSON. It refuses unknown fields.
+func decode(r *request, into any) error {
+	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return badRequest("not the expected JSON: " + err.Error())
+	}
+	return nil
 }
 
 // param is a parameter of the query string, "" if it is absent.

@@ -18,8 +18,6 @@ import (
 // Undoing deletions is no part of the distribution-spec. Its paths are among those that the spec
 // leaves to extensions, like that of deleteRepository.
 
-const maxRestoreBody = 4 << 10
-
 // listDeleted answers what was deleted from a repository and can be restored.
 func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
 	all, err := a.repository(r).Deletions(r.Context(), registry.MaxDeletions)
@@ -32,6 +30,12 @@ func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
 // maxDeletedRepositories bounds the repositories that one answer lists.
 const maxDeletedRepositories = 200
 
+// maxDeletionsCounted bounds the deletions of each repository that a list of repositories counts.
+const maxDeletionsCounted = 100
+
+// deletionsCost is the memory reserved for the records of deletions, in bytes.
+const deletionsCost = 32 << 20
+
 // deletedRepository is a repository in which something can be restored.
 type deletedRepository struct {
 	Name      oci.Name  `json:"name"`
@@ -43,13 +47,18 @@ type deletedRepository struct {
 
 // listAllDeleted answers the repositories in which the caller can undo a deletion.
 func (a *API) listAllDeleted(w http.ResponseWriter, r *request) error {
+	release, err := a.answers.Acquire(r.Context(), r.client(), deletionsCost)
+	if err != nil {
+		return err
+	}
+	defer release()
 	names, err := a.opts.Registry.Deleted(r.Context(), maxDeletedRepositories, func(name oci.Name) bool { return r.may(access.Push.Needs(), name) })
 	if err != nil {
 		return err
 	}
 	list := []deletedRepository{}
 	for _, name := range names {
-		all, err := a.opts.Registry.Repository(name).Deletions(r.Context(), registry.MaxDeletions)
+		all, err := a.opts.Registry.Repository(name).Deletions(r.Context(), maxDeletionsCounted)
 		if err != nil {
 			return err
 		}
@@ -107,7 +116,7 @@ func (a *API) restore(w http.ResponseWriter, r *request) error {
 }
 
 func readSelection(body io.Reader) (s registry.Selection, err error) {
-	d := json.NewDecoder(io.LimitReader(body, maxRestoreBody))
+	d := json.NewDecoder(io.LimitReader(body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
 		return s, badRequest("not the JSON of what to restore: " + err.Error())

@@ -42,7 +42,7 @@ func TestRestore(t *testing.T) {
 	s.do("POST", "/v2/a/b/_slipway/restore", nil).want(t, 200)
 	s.do("GET", "/v2/a/b/manifests/v1", nil).want(t, 200)
 
-	for _, bad := range []string{`{`, `{"tag": "../x"}`, `{"digest": "sha256:x"}`, `{"more": 1}`, `{"deletion": "` + strings.Repeat("x", 5000) + `"}`} {
+	for _, bad := range []string{`{`, `{"tag": "../x"}`, `{"digest": "sha256:x"}`, `{"more": 1}`, `{"deletion": "` + strings.Repeat("x", maxBody) + `"}`} {
 		s.do("POST", "/v2/a/b/_slipway/restore", []byte(bad)).want(t, 400)
 	}
 }

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
 )
-
-const maxRobotBody = 64 << 10
 
 // robotRequest is the body of a request that creates a robot.
 type robotRequest struct {
@@ -59,11 +55,9 @@ func (r *request) administers(x *robot.Robot) bool {
 }
 
 func (a *API) createRobot(w http.ResponseWriter, r *request) error {
-	d := json.NewDecoder(io.LimitReader(r.Body, maxRobotBody))
-	d.DisallowUnknownFields()
 	var q robotRequest
-	if err := d.Decode(&q); err != nil {
-		return badRequest("not the JSON of a robot: " + err.Error())
+	if err := decode(r, &q); err != nil {
+		return err
 	}
 	r.last = q.Name
 	if err := a.confirm(w, r); err != nil {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"slipway/registry/internal/auth"
@@ -20,6 +19,9 @@ type usage struct {
 	Bytes        int64             `json:"bytes"`            // of them; what several have counts in each
 	Stored       *int64            `json:"stored,omitempty"` // of all repositories, each blob once; nil = the caller may not see all
 }
+
+// usageSize is about the bytes of a repository in an answer.
+const usageSize = 512
 
 type repositoryUsage struct {
 	Name   oci.Name  `json:"name"`
@@ -49,10 +51,11 @@ func (a *API) getUsage(w http.ResponseWriter, r *request) error {
 		n = maxUsage
 	}
 	if !a.opts.Index.Want() {
-		w.Header().Set("Retry-After", strconv.Itoa(5))
-		return oci.Explain(oci.CodeUnavailable, "sizes are being collected: ask again later")
+		e := oci.Explain(oci.CodeUnavailable, "sizes are being collected: ask again later")
+		e.RetryAfter = 5 * time.Second
+		return e
 	}
-	release, err := a.answers.Acquire(r.Context(), r.client(), referrersCost)
+	release, err := a.room(r, int64(n)*usageSize)
 	if err != nil {
 		return err
 	}

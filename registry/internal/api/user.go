@@ -1,10 +1,8 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"slipway/registry/internal/access"
@@ -14,8 +12,6 @@ import (
 
 // usersPath is the path at which users of the password file are managed.
 const usersPath = "/_slipway/users"
-
-const maxUserBody = 4 << 10
 
 // userList is the answer with all users.
 type userList struct {
@@ -63,7 +59,7 @@ func (a *API) users() []*endpoint {
 }
 
 // mayManageUsers returns why the caller may not manage users, nil if they may. A robot or a personal access token may not: its rights
-// are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be.
+// are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be. A personal access token may still list users.
 func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
 	if !a.opts.Users.Managed() {
 		return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
@@ -76,16 +72,6 @@ func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
 		err = oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
 	}
 	return err
-}
-
-// decode reads a small body of JSON.
-func decode(r *request, into any) error {
-	d := json.NewDecoder(io.LimitReader(r.Body, maxUserBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return badRequest("not the expected JSON: " + err.Error())
-	}
-	return nil
 }
 
 func (a *API) listUsers(w http.ResponseWriter, r *request) error {

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"context"
 	"net/url"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/replication"
 )
@@ -35,12 +37,9 @@ func replicationTarget(c *config.ReplicationTarget) (*replication.Target, error)
 	if err != nil {
 		return nil, err
 	}
-	login := func() (user, password string, err error) {
-		if c.Password.File() == "" {
-			return c.Username, c.Password.Reveal(), nil
-		}
-		password, err = c.Password.Reread()
-		return c.Username, password, err
+	login := func(context.Context) (user, password string, err error) { return c.Username, c.Password.Reveal(), nil }
+	if c.Password.File() != "" {
+		login = upstream.PasswordFile(c.Username, c.Password.Reveal(), c.Password.Reread).Login
 	}
 	return &replication.Target{
 		Name: c.Name, URL: at, Login: login, CAs: roots, Repositories: pattern.MustNames(c.Repositories), Named: c.Repositories,

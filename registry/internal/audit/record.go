@@ -20,7 +20,7 @@ type Record struct {
 	Time       time.Time         `json:"time"`
 	Event      string            `json:"event"`             // login, refused, pull, push, mount, delete, restore, robot created, robot rotated, robot deleted, token created, token revoked, user created, user changed, user deleted, password reset, password changed, maintenance, reload, lost
 	Who        string            `json:"who,omitempty"`     // the authenticated caller, or anonymous
-	Token      string            `json:"token,omitempty"`   // ID of the personal access token that proved the caller, or that the event is about
+	Token      string            `json:"token,omitempty"`   // ID of the personal access token that the caller logged in with, else of the one created or revoked
 	Claimed    string            `json:"claimed,omitempty"` // the name that a refused login gave
 	From       string            `json:"from,omitempty"`    // the client's address
 	Method     string            `json:"method,omitempty"`

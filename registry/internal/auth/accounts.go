@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -60,10 +59,10 @@ func (a *Accounts) list(users *users) []Account {
 		who := access.Caller{Kind: access.User, Name: name}
 		all = append(all, Account{name, disabled, rules.Administers(&who, nil)})
 	}
-	for name := range maps.Keys(users.byName) {
+	for name := range users.byName {
 		add(name, false)
 	}
-	for name := range maps.Keys(users.disabled) {
+	for name := range users.disabled {
 		add(name, true)
 	}
 	slices.SortFunc(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })

@@ -81,7 +81,7 @@ func (c *Copier) Refresh(ctx context.Context, d *oci.Descriptor) error {
 	return err
 }
 
-// manifest is Copy. There is nothing to put if the target has all of it.
+// manifest copies a manifest that depth indexes contain. has means that the target has it: then only new referrers are copied.
 func (c *Copier) manifest(ctx context.Context, d *oci.Descriptor, tags []oci.Tag, has bool, depth int) (found bool, err error) {
 	if c.copied[d.Digest] && len(tags) == 0 {
 		return true, nil

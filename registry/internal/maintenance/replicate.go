@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	replicateSoon  = 5 * time.Second        // after the start
+	replicateSoon  = 5 * time.Second        // after the start, and while another process copies
 	replicateCheck = time.Minute            // for marks of other replicas, and for a comparison that is due
 	replicateSlow  = 5 * time.Minute        // the same, and the longest backoff
 	replicatePause = 300 * time.Millisecond // after a push, for what belongs to it
@@ -71,7 +71,7 @@ func (r *replicator) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if by == "" { // somebody may have asked during the pause
+		if by == "" { // a request may have arrived during the pause
 			select {
 			case by = <-asked:
 			default:

@@ -42,7 +42,7 @@ func TestReplicate(t *testing.T) {
 	var recorder *replication.Recorder
 	rules := registry.New(registry.Options{Store: store, Changed: func(name oci.Name, d oci.Digest, tags []oci.Tag) { recorder.Changed(name, d, tags) }})
 	copies := replication.New(replication.Options{Store: store, Registry: rules, Log: zap.NewNop(), Targets: []*replication.Target{{
-		Name: "backup", URL: at, Login: func() (string, string, error) { return "", "", nil }, Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
+		Name: "backup", URL: at, Login: func(context.Context) (string, string, error) { return "", "", nil }, Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
 	}}})
 	recorder = replication.NewRecorder(*copies)
 	cfg := config.Default()

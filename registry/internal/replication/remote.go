@@ -50,8 +50,8 @@ type client struct {
 }
 
 // newClient makes a client with the login as it is now. It does no I/O at the target.
-func newClient(t *Target, agent string) (*client, error) {
-	user, password, err := t.Login()
+func newClient(ctx context.Context, t *Target, agent string) (*client, error) {
+	user, password, err := t.Login(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the password: %w", err)
 	}

@@ -47,7 +47,7 @@ const catalogPage = 1000
 type Target struct {
 	Name         string
 	URL          *url.URL // its path begins the names of repositories there
-	Login        func() (user, password string, err error)
+	Login        func(context.Context) (user, password string, err error)
 	CAs          *x509.CertPool // nil = those of the system
 	Repositories pattern.Names
 	Named        []string // patterns that may name a cache
@@ -255,7 +255,7 @@ func (run *turn) copyMarked(ctx context.Context) error {
 			return err
 		}
 	}
-	if run.client, err = newClient(run.target, run.UserAgent); err != nil {
+	if run.client, err = newClient(ctx, run.target, run.UserAgent); err != nil {
 		return err
 	}
 	defer run.client.transport.CloseIdleConnections()

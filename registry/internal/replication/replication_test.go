@@ -56,7 +56,7 @@ func newPair(t *testing.T, change func(*Target)) *pair {
 		t.Fatal(err)
 	}
 	p.t = &Target{
-		Name: "backup", URL: at, Login: func() (string, string, error) { return "", "", nil },
+		Name: "backup", URL: at, Login: func(context.Context) (string, string, error) { return "", "", nil },
 		Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
 	}
 	if change != nil {
@@ -263,7 +263,9 @@ func TestTurn_Faults(t *testing.T) {
 
 // A 401 for one repository is a right that the login lacks, as token servers express it, once the login was accepted.
 func TestTurn_LacksRight(t *testing.T) {
-	p := newPair(t, func(t *Target) { t.Login = func() (string, string, error) { return "copier", "secret", nil } })
+	p := newPair(t, func(t *Target) {
+		t.Login = func(context.Context) (string, string, error) { return "copier", "secret", nil }
+	})
 	registrytest.PushImage(t, p.Registry.Repository("app"), "v1", "1", "layer")
 	d := registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
 	check := func(w http.ResponseWriter, r *http.Request) bool {
@@ -285,7 +287,7 @@ func TestTurn_LacksRight(t *testing.T) {
 // A target that goes away during an upload is an error of the target, a blob that can't be read here is not.
 func TestPutBlob_Faults(t *testing.T) {
 	p := newPair(t, nil)
-	c, err := newClient(p.t, "test")
+	c, err := newClient(t.Context(), p.t, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,11 +99,7 @@ func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 		}
 	}
 	wanted := map[string]any{"note": p.Note, "allow": allow, "expires": time.Now().AddDate(0, 0, min(days, 10_000)).UTC().Truncate(time.Second)}
-	body, err := json.Marshal(wanted)
-	if err != nil {
-		return err
-	}
-	_, answer, err := web.act(v, http.MethodPost, tokensPath, "application/json", body)
+	answer, err := web.actJSON(v, http.MethodPost, tokensPath, wanted)
 	if err != nil {
 		status, text := problem(err)
 		if status >= http.StatusInternalServerError {

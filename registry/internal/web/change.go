@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,6 +19,18 @@ import (
 // act makes a change as the visitor.
 func (web *Web) act(v *visit, method, path, contentType string, body []byte) (http.Header, []byte, error) {
 	return web.o.API.Act(v.Request, v.grant, method, path, contentType, body)
+}
+
+// actJSON makes a change as the visitor, with a JSON body; nil for none.
+func (web *Web) actJSON(v *visit, method, path string, body any) (answer []byte, err error) {
+	var content []byte
+	if body != nil {
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	_, answer, err = web.act(v, method, path, "application/json", content)
+	return answer, err
 }
 
 type deletePage struct {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -93,11 +92,7 @@ func (web *Web) postStart(w http.ResponseWriter, v *visit) error {
 	if !web.offers(v, name) {
 		return errNoPage
 	}
-	body, err := json.Marshal(map[string]string{"plan": v.PostForm.Get("plan")})
-	if err != nil {
-		return err
-	}
-	if _, _, err := web.act(v, http.MethodPost, "/_slipway/jobs/"+url.PathEscape(name), "application/json", body); err != nil {
+	if _, err := web.actJSON(v, http.MethodPost, "/_slipway/jobs/"+url.PathEscape(name), map[string]string{"plan": v.PostForm.Get("plan")}); err != nil {
 		return err
 	}
 	return web.back(w, v, "/maintenance", "started")

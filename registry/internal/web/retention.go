@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -14,7 +13,6 @@ import (
 const (
 	maxVerdicts = 500 // tags that the page of the plan shows
 	maxProblems = 20
-	planTimeout = 50 * time.Second
 )
 
 type retentionPage struct {
@@ -33,14 +31,12 @@ func (web *Web) getRetention(w http.ResponseWriter, v *visit) error {
 	if web.o.Plan == nil || !web.administers(v) {
 		return errNoPage
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), planTimeout)
-	defer cancel()
 	p := retentionPage{frame: web.frame(v, "maintenance", "Retention plan"), Applies: !web.o.RetentionDryRun && web.offers(v, schedule.RetentionApply), Keep: web.o.KeepDeleted}
-	plan, err := web.o.Plan(ctx)
+	plan, err := web.o.Plan(v.Context())
 	if errors.Is(err, retention.ErrBusy) {
 		return &refusal{http.StatusServiceUnavailable, ui.Sentence(err.Error())}
 	}
-	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err != nil && !errors.Is(err, retention.ErrTooLong) {
 		return err
 	}
 	if err == nil {

@@ -69,11 +69,7 @@ func (web *Web) postRobots(w http.ResponseWriter, v *visit) error {
 	if days, err := strconv.Atoi(form.Get("days")); err == nil && days > 0 && days <= 3650 {
 		wanted["expires"] = time.Now().AddDate(0, 0, days).UTC().Truncate(time.Second)
 	}
-	body, err := json.Marshal(wanted)
-	if err != nil {
-		return err
-	}
-	_, answer, err := web.act(v, http.MethodPost, robotsPath, "application/json", body)
+	answer, err := web.actJSON(v, http.MethodPost, robotsPath, wanted)
 	return web.showSecret(w, v, answer, err)
 }
 

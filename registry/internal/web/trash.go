@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -128,11 +127,8 @@ func (web *Web) postRestore(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	name, form := string(repo.Name()), v.PostForm
-	body, err := json.Marshal(map[string]string{"deletion": form.Get("deletion"), "tag": form.Get("tag"), "digest": form.Get("digest")})
-	if err != nil {
-		return err
-	}
-	if _, _, err := web.act(v, http.MethodPost, "/"+name+"/_slipway/restore", "application/json", body); err != nil {
+	wanted := map[string]string{"deletion": form.Get("deletion"), "tag": form.Get("tag"), "digest": form.Get("digest")}
+	if _, err := web.actJSON(v, http.MethodPost, "/"+name+"/_slipway/restore", wanted); err != nil {
 		return err
 	}
 	web.names.changed(v.Context(), repo.Name())

@@ -61,23 +61,11 @@ func (web *Web) getUsers(w http.ResponseWriter, v *visit) error {
 	return web.pages.Show(w, http.StatusOK, "users", p)
 }
 
-// changeUser makes a request of the visitor for a change of users.
-func (web *Web) changeUser(v *visit, method, path string, body any) (answer []byte, err error) {
-	var content []byte
-	if body != nil {
-		if content, err = json.Marshal(body); err != nil {
-			return nil, err
-		}
-	}
-	_, answer, err = web.act(v, method, path, "application/json", content)
-	return answer, err
-}
-
 func (web *Web) postUsers(w http.ResponseWriter, v *visit) error {
 	if !web.managesUsers(v) {
 		return errNoPage
 	}
-	answer, err := web.changeUser(v, http.MethodPost, usersPath, map[string]string{"name": strings.TrimSpace(v.PostForm.Get("name"))})
+	answer, err := web.actJSON(v, http.MethodPost, usersPath, map[string]string{"name": strings.TrimSpace(v.PostForm.Get("name"))})
 	return web.showUsers(w, v, answer, err)
 }
 
@@ -129,7 +117,7 @@ func (web *Web) postUser(w http.ResponseWriter, v *visit) error {
 			return err
 		}
 	}
-	answer, err := web.changeUser(v, act.method, usersPath+"/"+url.PathEscape(name)+act.path, act.body)
+	answer, err := web.actJSON(v, act.method, usersPath+"/"+url.PathEscape(name)+act.path, act.body)
 	switch {
 	case err != nil || act.method == http.MethodPost:
 		return web.showUsers(w, v, answer, err)
@@ -152,7 +140,7 @@ func (web *Web) postPassword(w http.ResponseWriter, v *visit) error {
 	if next != v.PostForm.Get("repeated") {
 		err = &refusal{http.StatusBadRequest, "The new passwords differ."}
 	} else {
-		_, err = web.changeUser(v, http.MethodPut, "/_slipway/account/password", map[string]string{"present": v.PostForm.Get("present"), "new": next})
+		_, err = web.actJSON(v, http.MethodPut, "/_slipway/account/password", map[string]string{"present": v.PostForm.Get("present"), "new": next})
 	}
 	if err != nil {
 		status, text := problem(err)

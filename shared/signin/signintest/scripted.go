@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Scripted answers as a provider at which somebody has just logged in, and as wrong as a test wants.
+// Scripted answers as a provider that logs its one user in at once. Tests make its answers wrong.
 type Scripted struct {
 	*httptest.Server
 	key    *rsa.PrivateKey

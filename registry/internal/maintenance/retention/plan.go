@@ -68,10 +68,17 @@ type Overlap struct {
 	Example string `json:"example"`
 }
 
-// ErrBusy means that a plan is being made for another caller.
-var ErrBusy = errors.New("a plan is being made for somebody else: try again in a minute")
+// Errors of OneAtATime.
+var (
+	ErrBusy    = errors.New("another caller's plan is being made: try again in a minute")
+	ErrTooLong = errors.New("the plan takes too long: make it with registry retention plan")
+)
 
-// OneAtATime returns a function that makes plans, or fails with ErrBusy: each reads the whole storage.
+// planTimeout is less than the time that proxies wait for an answer.
+const planTimeout = 50 * time.Second
+
+// OneAtATime returns a function that makes plans for requests. It returns ErrBusy while it makes another one, since each reads
+// the whole storage, and ErrTooLong after 50 seconds.
 func OneAtATime(o Options) func(context.Context) (*Plan, error) {
 	var making sync.Mutex
 	return func(ctx context.Context) (*Plan, error) {
@@ -79,7 +86,13 @@ func OneAtATime(o Options) func(context.Context) (*Plan, error) {
 			return nil, ErrBusy
 		}
 		defer making.Unlock()
-		return Make(ctx, o)
+		ctx, cancel := context.WithTimeoutCause(ctx, planTimeout, ErrTooLong)
+		defer cancel()
+		plan, err := Make(ctx, o)
+		if err != nil && errors.Is(context.Cause(ctx), ErrTooLong) {
+			err = ErrTooLong
+		}
+		return plan, err
 	}
 }
 
