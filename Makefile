@@ -139,7 +139,7 @@ tools-test:
 
 modules:
 	@tools/retry go list -deps -test $(MODULES) ./deploy/... ./tools/... >/dev/null
-	@for d in clients collector generated; do (cd relay/e2e/$$d && GOWORK=off ../../../tools/retry go mod download); done
+	@for d in relay/e2e/clients relay/e2e/collector relay/e2e/generated registry/e2e/clients/generated; do (cd $$d && GOWORK=off "$(CURDIR)"/tools/retry go mod download); done
 
 tools-run:
 	@command -v go >/dev/null || { echo "make run: Go is missing; install 1.26 or newer from https://go.dev/dl" >&2; exit 1; }
