@@ -114,7 +114,8 @@ site: ## dist/site: the documentation as web pages, for any server of files, wit
 	@tools/install zensical
 	@rm -rf dist/pages dist/site && mkdir -p dist/pages
 	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml docker-compose.yml | grep -zvE '/reference.md$$|[.]go$$|/go[.](mod|sum)$$' | xargs -0 cp --parents -t dist/pages
-	@cp tools/site.yml dist/ && .tools/bin/zensical build --config-file dist/site.yml
+	@{ cat tools/site.yml && awk -f tools/sitenav.awk docs/README.md; } >dist/site.yml
+	@.tools/bin/zensical build --config-file dist/site.yml
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
 	@go run ./tools/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures
