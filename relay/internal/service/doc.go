@@ -2,5 +2,5 @@
 // database delivers. It depends on neither HTTP nor a Matrix SDK.
 //
 // A message enters through [Intake.Accept], which answers only after it is committed to the outbox. [delivery.Delivery]
-// reads the outbox and sends it through the Sender in [Options]. docs/architecture.md names the file of each step.
+// reads the outbox and sends it through the Sender in [Options]. ARCHITECTURE.md names the file of each step.
 package service
