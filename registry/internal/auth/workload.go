@@ -17,6 +17,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/oidc"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
 )
 
 // WorkloadUser is the user name with which a pipeline sends its OIDC token as the
@@ -28,7 +29,7 @@ type Workload struct {
 	Name     string
 	Issuer   string
 	Audience string
-	Claims   map[string]string // claim → pattern, in which * stands for anything but a slash and a colon
+	Claims   map[string]string // claim → pattern
 	Own      access.Grant
 }
 
@@ -61,7 +62,7 @@ func (w *Workloads) Set(rules []Workload) {
 	for _, r := range rules {
 		c := workload{r, map[string]*regexp.Regexp{}, r.stamp()}
 		for claim, p := range r.Claims {
-			c.claims[claim] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, `[^/:]*`) + "$")
+			c.claims[claim] = pattern.Value(p)
 		}
 		set.rules, issuers = append(set.rules, c), append(issuers, r.Issuer)
 	}

@@ -68,7 +68,7 @@ type Workload struct {
 	Name         string            `key:"name" doc:"Name in rules and logs (workload:NAME). Required."`
 	Issuer       string            `key:"issuer" doc:"URL of the issuer, such as https://token.actions.githubusercontent.com. Required; serves its keys."`
 	Audience     string            `key:"audience" doc:"Audience that the pipeline asks its token for. Required."`
-	Claims       map[string]string `key:"claims" doc:"Required claims; * matches anything but a slash and a colon."`
+	Claims       map[string]string `key:"claims" doc:"Required claims; * matches anything but a slash and a colon, ** anything."`
 	Repositories []string          `key:"repositories" doc:"Repository patterns."`
 	Allow        []string          `key:"allow" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights in these repositories."`
 }
