@@ -10,18 +10,22 @@ import (
 	"slipway/shared/fileerror"
 )
 
-// signatures reads the keys of the policy. It returns nil if there is no policy; the error joins those of all keys.
+// signatures reads the keys and trusted roots of the policy. It returns nil if there is no policy; the error joins those of all files.
 func signatures(p *config.Policy) (*signature.Policy, error) {
 	var rules []signature.Rule
 	var errs []error
 	for i, r := range p.Signatures {
-		rule := signature.Rule{Repositories: pattern.MustNames(r.Repositories), Refuse: r.Action == "refuse"}
+		names, _ := pattern.ParseNames(r.Repositories) // the check of the values reports errors
+		rule := signature.Rule{Repositories: names, Refuse: r.Action == "refuse"}
 		for j, path := range r.Keys {
 			key, err := loadKey(path)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("policy.signatures[%d].keys[%d]: %w", i, j, err))
-			}
+			errs = appendError(errs, fmt.Sprintf("policy.signatures[%d].keys[%d]", i, j), err)
 			rule.Keys = append(rule.Keys, key)
+		}
+		if r.TrustedRoot != "" && len(r.Identities) > 0 {
+			var err error
+			rule.Identities, err = loadIdentities(&r)
+			errs = appendError(errs, fmt.Sprintf("policy.signatures[%d].trustedroot", i), err)
 		}
 		rules = append(rules, rule)
 	}
@@ -33,4 +37,15 @@ func loadKey(path string) (signature.Key, error) {
 		return signature.Key{}, fileerror.Explain(path, err)
 	}
 	return signature.LoadKey(path)
+}
+
+func loadIdentities(r *config.SignatureRule) (*signature.Identities, error) {
+	if err := canRead(r.TrustedRoot); err != nil {
+		return nil, fileerror.Explain(r.TrustedRoot, err)
+	}
+	var identities []signature.Identity
+	for _, i := range r.Identities {
+		identities = append(identities, signature.Identity(i))
+	}
+	return signature.LoadIdentities(r.TrustedRoot, identities)
 }

@@ -56,11 +56,19 @@ type Policy struct {
 	Signatures []SignatureRule  `key:"signatures" doc:"Signatures that images need to be pulled. The first rule that names the repository decides; others need none. Pull-through caches are not checked."`
 }
 
-// SignatureRule names the keys that must have signed the images of repositories.
+// SignatureRule names the keys and identities of which one must have signed the images of repositories.
 type SignatureRule struct {
-	Repositories []string `key:"repositories" doc:"Repository patterns."`
-	Keys         []string `key:"keys" doc:"PEM files with a public key of cosign, read at the start. One of the keys must have signed. Required."`
-	Action       string   `key:"action" choices:"warn,refuse" doc:"For images without a valid signature: a Warning header and a line in the log, or 403. Callers who may push are only warned."`
+	Repositories []string   `key:"repositories" doc:"Repository patterns."`
+	Keys         []string   `key:"keys" doc:"PEM files with a public key of cosign, read at the start. One of the keys or identities must have signed."`
+	Identities   []Identity `key:"identities" doc:"Logins that may sign with a certificate. One of the keys or identities must have signed."`
+	TrustedRoot  string     `key:"trustedroot" doc:"The trusted_root.json of the Sigstore whose certificates prove the identities, read at the start. Required with them."`
+	Action       string     `key:"action" choices:"warn,refuse" doc:"For images without a valid signature: a Warning header and a line in the log, or 403. Callers who may push are only warned."`
+}
+
+// Identity selects certificates by the login that they were issued for.
+type Identity struct {
+	Issuer  string `key:"issuer" doc:"URL of the OIDC issuer, as for cosign's --certificate-oidc-issuer. Required; * matches anything but a slash and a colon, ** anything."`
+	Subject string `key:"subject" doc:"E-mail address or URL, as for cosign's --certificate-identity. Required; * and ** as in issuer."`
 }
 
 // RepositoryPolicy is about what a repository may hold.

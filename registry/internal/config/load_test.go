@@ -402,7 +402,9 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "log.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.draintimeout: \"5\" is not a duration such as 10s, 5m, 12h or 7d (c.yml:3)\nhttp.addr:"},
 		{minimal + "policy: {signatures: [{repositories: [a], keys: [k]}]}", nil, "policy.signatures[0].action: refuse needs auth"},
 		{minimal + "auth: none\npolicy: {signatures: [{keys: [k], action: refuse}]}", nil, "policy.signatures[0].repositories: is required; \"**\" is all (c.yml:4)\npolicy.signatures[0].action: refuse needs auth"},
-		{minimal + "policy: {signatures: [{repositories: [a], action: warn}]}", nil, "policy.signatures[0].keys: is required"},
+		{minimal + "policy: {signatures: [{repositories: [a], action: warn}]}", nil, "policy.signatures[0].keys: is required, unless there are identities"},
+		{minimal + "policy: {signatures: [{repositories: [a], keys: [k], action: warn, trustedroot: /r}]}", nil, "policy.signatures[0].trustedroot: is required with identities, and only with them (c.yml:"},
+		{minimal + "policy: {signatures: [{repositories: [a], identities: [{issuer: i}], action: warn}]}", nil, "policy.signatures[0].trustedroot: is required with identities, and only with them (c.yml:3)\npolicy.signatures[0].identities[0].subject: is required (c.yml:3)"},
 		{minimal + "slipway: {http: {stalltimeout: 0}}", nil, "slipway.http.stalltimeout: must be above 0"},
 	}
 	for _, tt := range tests {
@@ -437,6 +439,7 @@ func TestAccepted(t *testing.T) {
 		{"middleware: {registry: [], storage: [{name: redirect, options: {baseurl: https://cdn.example.com/x}}, {name: rewrite, options: {host: 'h:1', scheme: http, trimpathprefix: /x}}]}", nil},
 		{"policy: {repository: {classes: []}}", nil},
 		{"policy: {signatures: [{repositories: [a], keys: [k], action: warn}]}", nil},
+		{"policy: {signatures: [{repositories: [a], trustedroot: /r, identities: [{issuer: 'https://i', subject: '*@example.org'}], action: warn}]}", nil},
 		{"auth: {htpasswd: {realm: r, path: /p}}\npolicy: {signatures: [{repositories: [a], keys: [k]}]}\naccess: {rules: [{who: [ci], repositories: [a], allow: [push]}]}", nil},
 		{"redis: {addr: 'r:1', password: p, pool: {maxidle: 16}, tls: {enabled: false}}", []string{"redis does nothing"}},
 	}

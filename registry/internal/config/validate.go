@@ -177,8 +177,16 @@ func (c *Config) validateSignatures(p *config.Problems) {
 	for i, r := range c.Policy.Signatures {
 		at := item("policy.signatures", i)
 		names(p, at+".repositories", r.Repositories)
-		if len(r.Keys) == 0 {
-			p.Addf(at+".keys", "is required")
+		if len(r.Keys)+len(r.Identities) == 0 {
+			p.Addf(at+".keys", "is required, unless there are identities")
+		}
+		if (r.TrustedRoot == "") != (len(r.Identities) == 0) {
+			p.Addf(at+".trustedroot", "is required with identities, and only with them")
+		}
+		for j, who := range r.Identities {
+			at := item(at+".identities", j)
+			required(p, at+".issuer", who.Issuer)
+			required(p, at+".subject", who.Subject)
 		}
 		if r.Action == "refuse" && (c.Auth == nil || c.Auth.None != nil) {
 			p.Addf(at+".action", "refuse needs auth: without logins, those who sign can't be told from those who pull")

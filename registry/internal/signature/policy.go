@@ -1,10 +1,9 @@
-// Package signature decides whether images are signed by the keys that a policy names. It reads what cosign has attached to them in the
-// repository, and asks no one else.
+// Package signature decides whether images are signed by the keys and identities that a policy names. It reads what cosign has attached to
+// them in the repository, and asks no one else.
 package signature
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"strings"
@@ -20,17 +19,18 @@ const (
 	maxContent    = 1 << 20 // bytes of a payload or a bundle
 	maxSignatures = 32      // objects with signatures, and signatures in each
 	maxReferrers  = 64      // of one manifest
-	maxManifests  = 256     // with those of all indexes that contain it
+	maxReads      = 256     // manifests and layers, with those of all indexes that contain it
 	maxParents    = 16      // indexes that contain the manifest
 	maxDepth      = 3       // indexes in indexes
 	cached        = 32 << 10
 )
 
-// Rule names the keys for repositories.
+// Rule names the keys and identities for repositories, any of which must have signed.
 type Rule struct {
 	Repositories pattern.Names
-	Keys         []Key // any of which must have signed
-	Refuse       bool  // what isn't signed is refused; false = it is served with a warning
+	Keys         []Key
+	Identities   *Identities
+	Refuse       bool // what isn't signed is refused; false = it is served with a warning
 }
 
 // Policy is a list of rules; the first one that selects a repository decides. It is safe for concurrent use.
@@ -64,9 +64,9 @@ type Verdict int
 // The verdicts.
 const (
 	Unsigned   Verdict = iota // there is no signature of it
-	Unverified                // there are signatures, all by other keys
+	Unverified                // there are signatures, none of which the rule accepts
 	Attachment                // it needs no signature: it is one, or an attestation or SBOM, which no one can run
-	Verified                  // one of the keys has signed it, or an index that contains it
+	Verified                  // a key or identity of the rule has signed it, or an index that contains it
 	Exempt                    // no rule names the repository
 )
 
@@ -82,7 +82,7 @@ func (r Result) OK() bool { return r.Verdict >= Attachment }
 // Reason explains to a client why the result isn't OK.
 func (r Result) Reason() string {
 	if r.Verdict == Unverified {
-		return "the manifest is signed, but by no key of policy.signatures"
+		return "the manifest is signed, but by no key or identity of policy.signatures"
 	}
 	return "the manifest is not signed, and policy.signatures wants a signature"
 }
@@ -102,7 +102,7 @@ func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registr
 }
 
 func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Verdict, error) {
-	left := maxManifests
+	left := maxReads
 	own, err := r.judge(ctx, repo, m, &left)
 	if err != nil || own == Verified {
 		return own, err
@@ -144,8 +144,8 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 	return own, nil
 }
 
-// judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers. It subtracts the
-// manifests that it reads from left, and reads none if that is used up.
+// judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers. It subtracts what
+// it reads from left, and reads nothing if that is used up.
 func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *int) (Verdict, error) {
 	best := Unsigned
 	if *left <= 0 {
@@ -158,7 +158,7 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 		} else if err != nil {
 			return err
 		}
-		v, err := r.read(ctx, repo, m, object)
+		v, err := r.read(ctx, repo, m, object, left)
 		best = max(best, v)
 		return err
 	}
@@ -189,8 +189,8 @@ func signatureTag(d oci.Digest) oci.Tag {
 	return oci.Tag(string(d.Algorithm()) + "-" + d.Hex() + ".sig")
 }
 
-// read judges the image by the signatures in an object, and remembers the verdict.
-func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest) (Verdict, error) {
+// read judges the image by the signatures in an object, and remembers the verdict. It subtracts the layers that it reads from left.
+func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest, left *int) (Verdict, error) {
 	key := judged{image.Digest, object.Digest}
 	if v, ok := r.verdicts.Get(key); ok {
 		return v, nil
@@ -199,9 +199,13 @@ func (r *rule) read(ctx context.Context, repo registry.Repository, image, object
 	if err != nil {
 		return Unsigned, nil //nolint:nilerr // it holds no signature
 	}
+	layers := parsed.Layers[:min(len(parsed.Layers), maxSignatures)]
+	if *left -= len(layers); *left < 0 {
+		return Unsigned, nil
+	}
 	best := Unsigned
-	for i := range parsed.Layers[:min(len(parsed.Layers), maxSignatures)] {
-		v, err := r.readLayer(ctx, repo, image, &parsed.Layers[i])
+	for i := range layers {
+		v, err := r.readLayer(ctx, repo, image, &layers[i])
 		if missing(err) {
 			return best, nil // not remembered: the layer may come
 		} else if err != nil {
@@ -225,15 +229,12 @@ func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *r
 	if layer.MediaType == typeBundle {
 		s, err = readBundle(content, image.Bytes)
 	} else {
-		var sig []byte
-		if sig, err = base64.StdEncoding.DecodeString(layer.Annotations[annotationSignature]); err == nil {
-			s, err = readSimple(content, sig)
-		}
+		s, err = readSimple(content, layer.Annotations)
 	}
 	switch {
 	case err != nil || !s.image || !s.about(image.Digest):
 		return Unsigned, nil //nolint:nilerr // it is no signature of the image
-	case s.signedBy(r.Keys):
+	case s.signedBy(r.Keys) || s.bundle != nil && r.Identities.sign(s.artifact, s.bundle):
 		return Verified, nil
 	}
 	return Unverified, nil

@@ -5,10 +5,13 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
@@ -64,7 +67,7 @@ func retag(t *testing.T, repo registry.Repository, d oci.Digest, tag oci.Tag) {
 	registrytest.PutManifest(t, repo, string(peek(t, repo, oci.Reference{Digest: d}).Bytes), tag)
 }
 
-func peek(t *testing.T, repo registry.Repository, ref oci.Reference) *registry.Manifest {
+func peek(t testing.TB, repo registry.Repository, ref oci.Reference) *registry.Manifest {
 	t.Helper()
 	m, err := repo.Peek(t.Context(), ref)
 	if err != nil {
@@ -218,18 +221,21 @@ func (c *counted) Open(ctx context.Context, key string, offset, length int64) (*
 	return c.Store.Open(ctx, key, offset, length)
 }
 
-// However much is attached to an image and to the indexes that contain it, a check reads a bounded number of manifests.
+// However much is attached to an image and to the indexes that contain it, a check reads a bounded number of manifests and layers.
 func TestCheck_ManyReferrers(t *testing.T) {
 	store := &counted{Store: memory.New()}
 	repo := registry.New(registry.Options{Store: store, IndexParents: true, ManifestCache: 1}).Repository("app")
 	image := registrytest.PushImage(t, repo, "unsigned", "1", "layer")
 	config := registrytest.Push(t, repo, "{}")
+	layer := registrytest.Push(t, repo, "signature")
+	layer.MediaType = typeBundle
+	layers := slices.Repeat([]oci.Descriptor{layer}, maxSignatures)
 	for i := range maxParents {
 		index := registrytest.PutManifest(t, repo, map[string]any{
 			"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{image}, "annotations": map[string]string{"n": strconv.Itoa(i)},
 		})
 		for k := range maxReferrers {
-			m := manifest(&config)
+			m := manifest(&config, layers...)
 			m["subject"], m["artifactType"], m["annotations"] = index, "application/vnd.dev.cosign.artifact", map[string]string{"n": strconv.Itoa(k)}
 			registrytest.PutManifest(t, repo, m)
 		}
@@ -240,7 +246,7 @@ func TestCheck_ManyReferrers(t *testing.T) {
 	}
 	store.opened.Store(0)
 	got, err := policy(t, "ours").Check(t.Context(), repo, m)
-	if n := store.opened.Load(); err != nil || got.Verdict != Unsigned || n > 2*maxManifests {
+	if n := store.opened.Load(); err != nil || got.Verdict != Unsigned || n > 2*maxReads {
 		t.Errorf("%v, %v after %d reads", got, err, n)
 	}
 }
@@ -308,15 +314,33 @@ func FuzzStatement(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	deployed := newDeployment(f)
+	ids, err := LoadIdentities(deployed.path(all), []Identity{{issuer, who}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	bundle, err := protojson.Marshal(deployed.signed(who, issuer))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bundle)
+	annotations := deployed.annotations(deployed.bundle(deployed.Sign(who, issuer, nil)))
+	f.Add([]byte(annotations[annotationEntry]))
 	d := oci.SHA256.FromBytes(nil)
 	f.Fuzz(func(t *testing.T, content []byte) {
 		for _, read := range []func() (statement, error){
 			func() (statement, error) { return readBundle(content, content) },
-			func() (statement, error) { return readSimple(content, content) },
+			func() (statement, error) {
+				text := string(content)
+				return readSimple([]byte("{}"), map[string]string{annotationSignature: "AAAA", annotationCertificate: annotations[annotationCertificate], annotationEntry: text, annotationTimestamp: text})
+			},
+			func() (statement, error) {
+				return readSimple(content, map[string]string{annotationSignature: "AAAA", annotationCertificate: string(content)})
+			},
 		} {
 			if s, err := read(); err == nil {
 				s.about(d)
-				if s.signedBy([]Key{key}) {
+				if s.signedBy([]Key{key}) || s.bundle != nil && ids.sign(s.artifact, s.bundle) {
 					t.Errorf("%q is signed", content)
 				}
 			}

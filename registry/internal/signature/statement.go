@@ -1,9 +1,14 @@
 package signature
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"slipway/registry/internal/oci"
 )
@@ -26,11 +31,15 @@ type statement struct {
 	signatures [][]byte // any of them
 	image      bool     // it states that the image is signed; an attestation states something else
 	about      func(oci.Digest) bool
+
+	// The same for certificates: a bundle, and what its statement or signature is about. nil if there is none.
+	bundle   *protobundle.Bundle
+	artifact []byte
 }
 
 // readSimple reads the payload of a simple signing layer; see cosign's specs/SIGNATURE_SPEC.md. The docker-reference in it names no
 // repository that anyone must pull from, so only the digest counts.
-func readSimple(payload, signature []byte) (statement, error) {
+func readSimple(payload []byte, annotations map[string]string) (statement, error) {
 	var p struct {
 		Critical struct {
 			Type  string `json:"type"`
@@ -42,42 +51,37 @@ func readSimple(payload, signature []byte) (statement, error) {
 	if err := json.Unmarshal(payload, &p); err != nil {
 		return statement{}, err
 	}
+	signature, err := base64.StdEncoding.DecodeString(annotations[annotationSignature])
+	if err != nil {
+		return statement{}, err
+	}
 	return statement{
 		signed: payload, signatures: [][]byte{signature}, image: p.Critical.Type == simpleKind,
-		about: func(d oci.Digest) bool { return p.Critical.Image.Digest == d },
+		about:  func(d oci.Digest) bool { return p.Critical.Image.Digest == d },
+		bundle: newBundle(payload, signature, annotations), artifact: payload,
 	}, nil
 }
 
 // readBundle reads a Sigstore bundle with a signed in-toto statement, or with a signature of the manifest's bytes.
 func readBundle(content, manifest []byte) (statement, error) {
-	var b struct {
-		Envelope *struct {
-			Payload     []byte `json:"payload"`
-			PayloadType string `json:"payloadType"`
-			Signatures  []struct {
-				Sig []byte `json:"sig"`
-			} `json:"signatures"`
-		} `json:"dsseEnvelope"`
-		Message *struct {
-			Signature []byte `json:"signature"`
-		} `json:"messageSignature"`
-	}
-	if err := json.Unmarshal(content, &b); err != nil {
+	b := &protobundle.Bundle{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, b); err != nil {
 		return statement{}, err
 	}
-	switch e := b.Envelope; {
-	case e != nil && b.Message == nil && e.PayloadType == typeStatement:
+	if e := b.GetDsseEnvelope(); e != nil && e.PayloadType == typeStatement {
 		s, err := readStatement(e.Payload)
+		s.bundle, s.artifact = b, manifest
 		s.signed = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
-		for i := range e.Signatures[:min(len(e.Signatures), maxSignatures)] {
-			s.signatures = append(s.signatures, e.Signatures[i].Sig)
+		for _, sig := range e.Signatures[:min(len(e.Signatures), maxSignatures)] {
+			s.signatures = append(s.signatures, sig.Sig)
 		}
 		return s, err
-	case e == nil && b.Message != nil:
-		about := func(d oci.Digest) bool { return d.Algorithm().FromBytes(manifest) == d }
-		return statement{signed: manifest, signatures: [][]byte{b.Message.Signature}, image: true, about: about}, nil
 	}
-	return statement{}, fmt.Errorf("a bundle without a statement or a signature")
+	if m := b.GetMessageSignature(); m != nil {
+		about := func(d oci.Digest) bool { return d.Algorithm().FromBytes(manifest) == d }
+		return statement{signed: manifest, signatures: [][]byte{m.Signature}, image: true, about: about, bundle: b, artifact: manifest}, nil
+	}
+	return statement{}, errors.New("a bundle without a statement or a signature")
 }
 
 func readStatement(payload []byte) (statement, error) {

@@ -1,0 +1,78 @@
+package signature
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+
+	"slipway/registry/internal/pattern"
+)
+
+// maxProofs bounds the log entries of a bundle, and its timestamps: each costs some signatures to verify.
+const maxProofs = 4
+
+// Identity selects certificates by patterns of the issuer of the login and of the subject, which is an e-mail address or a URL.
+type Identity struct{ Issuer, Subject string }
+
+// Identities verifies signatures by certificates. It is safe for concurrent use; nil accepts none.
+type Identities struct {
+	verifier *verify.Verifier
+	accepted []verify.PolicyOption
+}
+
+// LoadIdentities reads the trusted root of a Sigstore deployment, in the format of trusted_root.json. A signature counts if a
+// certificate authority of the root certified one of the identities, valid at the time that a log or timestamp authority of the root has
+// signed. A root with transparency logs demands an entry in one of them, a root with logs of certificates an entry there.
+func LoadIdentities(path string, identities []Identity) (*Identities, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := root.NewTrustedRootFromJSON(content)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s is no trusted root of Sigstore: %w", path, err)
+	case len(trusted.FulcioCertificateAuthorities()) == 0:
+		return nil, fmt.Errorf("%s names no certificate authority", path)
+	case len(trusted.RekorLogs())+len(trusted.TimestampingAuthorities()) == 0:
+		return nil, fmt.Errorf("%s names no transparency log and no timestamp authority: nothing can prove when a certificate was used", path)
+	}
+	options := []verify.VerifierOption{verify.WithObserverTimestamps(1), verify.WithoutStatementPredicate()}
+	if len(trusted.RekorLogs()) > 0 {
+		options = append(options, verify.WithTransparencyLog(1))
+	}
+	if len(trusted.CTLogs()) > 0 {
+		options = append(options, verify.WithSignedCertificateTimestamps(1))
+	}
+	ids := &Identities{}
+	if ids.verifier, err = verify.NewVerifier(trusted, options...); err != nil {
+		return nil, err
+	}
+	for _, i := range identities {
+		c, err := verify.NewShortCertificateIdentity("", pattern.Value(i.Issuer).String(), "", pattern.Value(i.Subject).String())
+		if err != nil {
+			return nil, err
+		}
+		ids.accepted = append(ids.accepted, verify.WithCertificateIdentity(c))
+	}
+	return ids, nil
+}
+
+// sign reports whether one of the identities has signed the artifact.
+func (i *Identities) sign(artifact []byte, b *protobundle.Bundle) bool {
+	proofs := b.GetVerificationMaterial()
+	if i == nil || len(proofs.GetTlogEntries()) > maxProofs || len(proofs.GetTimestampVerificationData().GetRfc3161Timestamps()) > maxProofs {
+		return false
+	}
+	signed, err := bundle.NewBundle(b)
+	if err != nil {
+		return false
+	}
+	_, err = i.verifier.Verify(signed, verify.NewPolicy(verify.WithArtifact(bytes.NewReader(artifact)), i.accepted...))
+	return err == nil
+}
