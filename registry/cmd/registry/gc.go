@@ -165,7 +165,7 @@ type printer struct {
 func (t *printer) event(e collect.Event) {
 	switch e.Kind {
 	case collect.Waiting:
-		fmt.Fprintln(t.status, "waiting, usually two minutes, until requests of other registries have ended: a bucket doesn't tell whether any uses it")
+		fmt.Fprintln(t.status, "waiting, usually two minutes, until requests of registries that use the storage have ended")
 	case collect.Repository:
 		t.repositories++
 		t.line("%s\n", e.Repository)

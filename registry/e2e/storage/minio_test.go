@@ -14,6 +14,7 @@ func TestFull_MinIO(t *testing.T) {
 		"move from disk to bucket":    move,
 		"upload survives its replica": uploadSurvives,
 		"bucket away":                 bucketAway,
+		"collection without servers":  collectWithoutServers,
 		"requests per operation":      requestsPerOperation,
 		"exchange with distribution": func(t *testing.T, start s3test.Start) {
 			exchange(t, start, harness.Distribution2, harness.Distribution3)

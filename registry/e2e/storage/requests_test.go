@@ -206,7 +206,11 @@ func countRequests(t *testing.T, c *countedStore, most perOperation) {
 	}
 	repo := "count"
 	img := harness.NewImage(t, 61, 3, 4096)
-	harness.PushBlob(t, replica.Addr, repo, harness.DigestOf([]byte("first")), []byte("first")) // registers the replica
+	other := c.start()
+	for i, p := range []*harness.Process{replica, other} { // takes their leases
+		first := []byte(fmt.Sprint("first ", i))
+		harness.PushBlob(t, p.Addr, repo, harness.DigestOf(first), first)
+	}
 	content := strings.Repeat("true", 1000)
 	begin := func() string {
 		resp, body := harness.Fetch(t, "POST", at+repo+"/blobs/uploads/", nil, nil)
@@ -255,7 +259,7 @@ func countRequests(t *testing.T, c *countedStore, most perOperation) {
 	count("blob GET", get("GET", "/blobs/"+harness.DigestOf([]byte(content)), 200))
 	if c.redirects {
 		p := c.start(redirected)
-		harness.PushBlob(t, p.Addr, repo, harness.DigestOf([]byte("first")), []byte("first")) // registers it
+		harness.PushBlob(t, p.Addr, repo, harness.DigestOf([]byte("first")), []byte("first")) // takes its lease
 		count("blob GET redirected", func() {
 			resp := fetchOnce(t, "http://"+p.Addr+"/v2/"+repo+"/blobs/"+harness.DigestOf([]byte(content)), nil)
 			if resp.StatusCode != http.StatusTemporaryRedirect {
@@ -270,9 +274,7 @@ func countRequests(t *testing.T, c *countedStore, most perOperation) {
 	}
 	count("manifest PUT", func() { harness.PushManifest(t, replica.Addr, repo, "v1", img.Blobs[img.Manifest]) })
 	count("manifest PUT again", func() { harness.PushManifest(t, replica.Addr, repo, "v1", img.Blobs[img.Manifest]) })
-	other := c.start()
 	at = "http://" + other.Addr + "/v2/"
-	get("GET", "/tags/list", 200)() // registers the other replica
 	count("manifest by tag, cold", get("GET", "/manifests/v1", 200))
 	count("manifest by tag", get("GET", "/manifests/v1", 200))
 	count("manifest by digest", get("GET", "/manifests/"+img.Manifest, 200))

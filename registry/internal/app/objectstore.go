@@ -54,7 +54,8 @@ func (b *Backend) useBucket(ctx context.Context, bucket bucket, cfg *config.Conf
 		}
 	}
 	store := object.New(client, object.Options{
-		Spool: cfg.Slipway.ObjectStore.Spool, SpoolMax: int64(cfg.Slipway.ObjectStore.SpoolMax), Upload: layout.IsUpload, SHA256: layout.SHA256, Log: log,
+		Spool: cfg.Slipway.ObjectStore.Spool, SpoolMax: int64(cfg.Slipway.ObjectStore.SpoolMax), Upload: layout.IsUpload,
+		Collected: layout.IsCollected, SHA256: layout.SHA256, Log: log,
 	})
 	b.Store, b.replicas = store, client.Limits().ConditionalPut
 	if store.Redirects() {

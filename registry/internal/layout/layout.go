@@ -198,6 +198,9 @@ func IsUpload(key string) bool {
 	return strings.HasPrefix(key, Repositories+"/") && strings.HasSuffix(key, "/data") && strings.Contains(key, "/_uploads/")
 }
 
+// IsCollected reports whether garbage collections may delete what is at a key, other than records that have ended.
+func IsCollected(key string) bool { return !strings.HasPrefix(key, Own+"/") }
+
 // SHA256 is the hash in hex of what lies at the key of a blob, "" for any other key.
 func SHA256(key string) string {
 	rest, ok := strings.CutPrefix(key, Blobs+"/sha256/")

@@ -29,6 +29,7 @@ type Attempt struct {
 
 	mu     sync.Mutex
 	denied error
+	since  time.Time
 }
 
 // NewAttempt is called by stores: begun is now by the store's clock, fresh is the age up to
@@ -55,21 +56,43 @@ func (a *Attempt) Denied() error {
 	return a.denied
 }
 
-func (a *Attempt) deny(err error) {
+// refused denies the attempt its writes if err says that this process can't write. Otherwise it returns err.
+func (a *Attempt) refused(err error) error {
+	if !errors.Is(err, ErrReadOnly) && !errors.Is(err, ErrDenied) && !errors.Is(err, ErrNoSpace) {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.denied = err
+	return nil
+}
+
+// RenewBefore makes objects stale that are dated before t, by the store's clock. It is called by stores.
+func (a *Attempt) RenewBefore(t time.Time) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t.After(a.since) {
+		a.since = t
+	}
 }
 
 // Stale reports whether the attempt must renew the object before it relies on it.
 func (a *Attempt) Stale(info Info) bool {
-	return info.Modified.Before(a.begun.Add(-a.fresh)) || info.Modified.After(a.begun.Add(AttemptLimit+ClockError))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return info.Modified.Before(a.begun.Add(-a.fresh)) || info.Modified.Before(a.since) || info.Modified.After(a.begun.Add(AttemptLimit+ClockError))
 }
 
-// Left returns how much of AttemptLimit is left. It uses both clocks of the process,
-// as one of them stands still while the machine is suspended.
-func (a *Attempt) Left() time.Duration {
-	return AttemptLimit - max(time.Since(a.wall), time.Now().Round(0).Sub(a.wall.Round(0)))
+// Left returns how much of AttemptLimit is left.
+func (a *Attempt) Left() time.Duration { return AttemptLimit - Elapsed(a.wall) }
+
+// Elapsed returns the time since t, which is by this process's clock. It uses both clocks of the process, as one of them
+// stands still while the machine is suspended.
+func Elapsed(t time.Time) time.Duration {
+	return max(time.Since(t), time.Now().Round(0).Sub(t.Round(0)))
 }
 
 // Err returns ErrExpired once the attempt has lasted AttemptLimit: then its result must not be
@@ -87,18 +110,13 @@ func (a *Attempt) Err() error {
 // write is not an error (see Attempt.Denied). A nil attempt neither waits nor renews.
 func Rely(ctx context.Context, s Store, a *Attempt, key string) (Info, error) {
 	if a != nil && a.await != nil {
-		if err := a.await(ctx, key); err != nil {
+		if err := a.refused(a.await(ctx, key)); err != nil {
 			return Info{}, err
 		}
 	}
 	info, err := s.Stat(ctx, key)
-	if err != nil || a == nil || !a.Stale(info) {
+	if err != nil || a == nil || a.Denied() != nil || !a.Stale(info) {
 		return info, err
 	}
-	err = s.Apply(ctx, a, Stage{{Key: key, Renew: true}})
-	if errors.Is(err, ErrReadOnly) || errors.Is(err, ErrDenied) || errors.Is(err, ErrNoSpace) {
-		a.deny(err)
-		err = nil
-	}
-	return info, err
+	return info, a.refused(s.Apply(ctx, a, Stage{{Key: key, Renew: true}}))
 }

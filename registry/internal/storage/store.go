@@ -90,7 +90,8 @@ type Store interface {
 
 	// Collect begins a collection, and first waits until attempts begun long before can
 	// change nothing any more: some seconds on files, two minutes on object stores (16 where
-	// requests can't be made to expire), not at all while no process serves the store. It also
+	// requests can't be made to expire). While no process makes attempts it waits a few seconds on
+	// object stores and not at all on files. It also
 	// removes what writers that died have left and no key shows. ErrBusy if another collection
 	// is in progress.
 	Collect(ctx context.Context) (Collection, error)

@@ -90,6 +90,9 @@ type run struct {
 // a file system.
 const maxWorkers = 16
 
+// longWait is the time after which somebody who watches a run is told that it waits.
+const longWait = 10 * time.Second
+
 // perDelete is about how many objects are deleted at a time. On some stores each deletion
 // takes half a minute, however many there are.
 const perDelete = 20_000
@@ -124,10 +127,9 @@ func (r *run) run(ctx context.Context) error {
 	r.start = time.Now()
 	if !r.DryRun {
 		r.Progress.Enter("waiting for running requests to end")
-		if r.Remote {
-			r.emit(Event{Kind: Waiting})
-		}
+		waiting := time.AfterFunc(longWait, func() { r.emit(Event{Kind: Waiting}) })
 		c, err := r.Store.Collect(ctx)
+		waiting.Stop()
 		if err != nil {
 			return err
 		}

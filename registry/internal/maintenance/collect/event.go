@@ -28,7 +28,7 @@ const (
 	OldTag                  // an entry of a tag's history is deleted, because its manifest is gone
 	Marked                  // all repositories were read
 	OldBlob                 // is deleted
-	Waiting                 // for requests of processes that may use the store: comes first, and only from a bucket
+	Waiting                 // for the end of requests of other processes, which takes long: comes first
 )
 
 func (r *run) emit(events ...Event) {

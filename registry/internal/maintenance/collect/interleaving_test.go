@@ -14,7 +14,7 @@ type question struct {
 }
 
 func (q question) String() string {
-	return fmt.Sprintf("%s/%s and %s/%d collectors/backwards %v", kindNames[q.kind], q.plans[0], q.plans[1], q.collectors, q.backwards)
+	return fmt.Sprintf("%s/%s and %s/%d collectors/backwards %v/leases %v", kindNames[q.kind], q.plans[0], q.plans[1], q.collectors, q.backwards, q.leases)
 }
 
 const (
@@ -34,6 +34,10 @@ func questions(long bool) (all []question) {
 		for i, plan := range plans {
 			if kind == modelFiles || plan == "push" || kind == modelLists && plan == "slow" || long {
 				add(kind, plan, "none", 1, false, complete)
+			}
+			if kind != modelFiles && (plan == "push" || plan == "mount" || long) {
+				add(kind, plan, "none", 1, false, partial)
+				all[len(all)-1].leases, all[len(all)-1].times.end = true, modelStart+6
 			}
 			if !long {
 				continue
@@ -71,7 +75,7 @@ func TestFull_Model_EveryInterleaving(t *testing.T) {
 
 // TestFull_Model_EveryStepIsNeeded leaves out a step: then a promise is broken.
 func TestFull_Model_EveryStepIsNeeded(t *testing.T) {
-	for kind, omissions := range map[storeKind]map[string]string{ // to plans
+	steps := map[storeKind]map[string]string{ // to plans
 		modelFiles: {
 			"the fence":                            "push",
 			"writers renew":                        "push",
@@ -108,11 +112,36 @@ func TestFull_Model_EveryStepIsNeeded(t *testing.T) {
 			"fresh things are looked for in the lists":         "slow",
 			"the second look waits for early readings":         "push",
 		},
-	} {
+	}
+	leases := map[storeKind]map[string]string{
+		modelVersions: {
+			"writers take a lease":                        "push",
+			"a collection looks for leases":               "push",
+			"what is older than the lease is renewed":     "mount",
+			"a collection believes in a lease for longer": "push",
+		},
+		modelLists: {
+			"writers take a lease":                              "push",
+			"a collection looks for leases":                     "push",
+			"what is older than the lease is renewed":           "mount",
+			"a collection believes in a lease for longer":       "push",
+			"lists that were read before the lease don't count": "push",
+		},
+	}
+	breaks(t, steps, false)
+	breaks(t, leases, true)
+}
+
+// breaks leaves out each step, and fails the test unless a promise is broken.
+func breaks(t *testing.T, steps map[storeKind]map[string]string, leases bool) {
+	for kind, omissions := range steps {
 		for what, plan := range omissions {
 			t.Run(kindNames[kind]+": "+what, func(t *testing.T) {
 				t.Parallel()
-				m := model{kind: kind, plans: [2]string{plan, "none"}, collectors: 1, omit: what, times: timesOf(kind)}
+				m := model{kind: kind, plans: [2]string{plan, "none"}, collectors: 1, leases: leases, omit: what, times: timesOf(kind)}
+				if leases {
+					m.times.end = modelStart + 6
+				}
 				if what == "a collection waits" {
 					m.times.wait = 0
 				}

@@ -44,7 +44,7 @@ const (
 var kindNames = [...]string{"files", "versions", "lists"}
 
 // modelTimes are in ticks, and those of the protocol.
-type modelTimes struct{ fresh, limit, late, grace, wait, reading, end int8 }
+type modelTimes struct{ fresh, limit, late, grace, wait, reading, lease, end int8 }
 
 // model is a question to the explorer.
 type model struct {
@@ -52,6 +52,7 @@ type model struct {
 	plans      [2]string // of the writers
 	collectors int
 	backwards  bool   // the collectors read in the opposite order
+	leases     bool   // collectors look for leases; otherwise they wait always
 	omit       string // the step or inequality that is left out
 	times      modelTimes
 }
@@ -97,6 +98,8 @@ type modelWriter struct {
 	half    bool  // a renewal is due, or the lists were read for an attempt
 	lists   uint8 // that were read
 	revoked bool
+	lease   int8 // its date, 0 = none
+	since   int8 // when the writer saw that it has one, 0 = not yet
 	sent    modelRequest
 }
 
@@ -109,7 +112,7 @@ type modelRequest struct {
 
 type modelRun struct {
 	phase      int8 // 0 idle, 1 waiting, 2 reading, 3 publishing, 4 looking again, 5 deleting, 6 done
-	cut, ready int8
+	cut, ready int8 // ready is 0 until the collector has looked for leases, if it does
 	read       int8 // how many things were
 	needed     uint8
 	seen       [things]int8
@@ -123,6 +126,12 @@ const modelStart = 20
 func (m *model) first() world {
 	w := world{now: modelStart}
 	w.stamp[theBytes], w.stamp[linkA] = 1, 1
+	if m.leases { // a writer that has stopped renewed them
+		w.now, w.stamp[theBytes], w.stamp[linkA] = modelStart+1, modelStart, modelStart
+		if m.plans[0] == "mount" { // or the bytes alone
+			w.stamp[linkA] = 1
+		}
+	}
 	if slices.Contains(m.plans[:], "index") {
 		w.stamp[child] = 1
 	}
@@ -206,6 +215,7 @@ func (m *model) write(w world, i int, plan []modelStep, emit func(string, world)
 	case s.verb == "begin" && m.kind == modelLists && (!me.half || w.now > me.begun+m.times.reading):
 		me.lists, me.begun, me.half = m.announced(&w), w.now, true
 		emit(name+": reads the lists", w)
+	case s.verb == "begin" && m.leases && m.omit != "writers take a lease" && m.lease(w, i, name, emit):
 	case s.verb == "begin":
 		me.begun, me.revoked = w.now, false
 		advance()
@@ -233,7 +243,11 @@ func (m *model) write(w world, i int, plan []modelStep, emit func(string, world)
 		w.stamp[s.what] = w.now
 		advance()
 	case s.verb == "rely" && w.has(s.what):
-		if w.stamp[s.what] >= me.begun-m.times.fresh || m.omit == "writers renew" {
+		since := me.since
+		if m.omit == "what is older than the lease is renewed" {
+			since = 0
+		}
+		if w.stamp[s.what] >= max(me.begun-m.times.fresh, since) || m.omit == "writers renew" {
 			advance()
 			return
 		}
@@ -244,6 +258,40 @@ func (m *model) write(w world, i int, plan []modelStep, emit func(string, world)
 	default:
 		m.miss(w, i, plan, emit)
 	}
+}
+
+// lease takes a lease that lasts as long as an attempt. It reports false if the writer has one. A collector may look
+// between the two steps.
+func (m *model) lease(w world, i int, name string, emit func(string, world)) bool {
+	me := &w.writers[i]
+	switch {
+	case me.lease > 0 && w.now+m.times.limit <= me.lease+m.times.lease && me.since > 0:
+		return false
+	case me.lease > 0 && me.since == 0 && w.now+m.times.limit <= me.lease+m.times.lease:
+		me.since = w.now
+		if m.omit != "lists that were read before the lease don't count" {
+			me.half = false
+		}
+		emit(name+": has a lease", w)
+	default:
+		me.lease, me.since = w.now, 0
+		emit(name+": takes a lease", w)
+	}
+	return true
+}
+
+// leased reports whether a writer may be making attempts, as a collector sees it.
+func (m *model) leased(w *world) bool {
+	life := m.times.lease + m.times.late
+	if m.omit == "a collection believes in a lease for longer" {
+		life = m.times.lease - m.times.limit
+	}
+	for _, me := range w.writers {
+		if me.lease > 0 && w.now <= me.lease+life {
+			return m.omit != "a collection looks for leases"
+		}
+	}
+	return false
 }
 
 // listed reports whether a step relies on, puts or renews what was listed when the attempt began.
@@ -320,9 +368,18 @@ func (m *model) collect(w world, i int, emit func(string, world)) {
 	name := fmt.Sprint("collector ", i)
 	switch me.phase {
 	case 0:
-		me.phase, me.cut, me.ready = 1, w.now, w.now+m.times.wait
+		if me.phase, me.cut = 1, w.now; !m.leases {
+			me.ready = w.now + m.times.wait
+		}
 		emit(name+" starts", w)
 	case 1:
+		if me.ready == 0 {
+			if me.ready = w.now; m.leased(&w) {
+				me.ready = me.cut + m.times.wait
+			}
+			emit(name+" looks for leases", w)
+			return
+		}
 		if w.now < me.ready {
 			return
 		}
@@ -349,14 +406,21 @@ func (m *model) collect(w world, i int, emit func(string, world)) {
 					me.list |= 1 << t
 				}
 			}
-			if m.omit == "the second look waits" {
+			if me.ready = 0; m.omit == "the second look waits" {
 				me.ready = w.now
-			} else {
+			} else if !m.leases {
 				me.ready = w.now + wait
 			}
 		}
 		emit(name+" publishes", w)
 	case 4:
+		if me.ready == 0 {
+			if me.ready = w.now; m.leased(&w) {
+				me.ready = me.listEnd - 1
+			}
+			emit(name+" looks for leases again", w)
+			return
+		}
 		if w.now < me.ready {
 			return
 		}
@@ -518,5 +582,5 @@ func timesOf(kind storeKind) modelTimes {
 	if kind == modelFiles {
 		return modelTimes{fresh: 1, limit: 1, grace: 1, wait: 1, end: modelStart + 6}
 	}
-	return modelTimes{fresh: 1, limit: 1, late: 1, grace: 1, wait: 4, reading: 1, end: modelStart + 10}
+	return modelTimes{fresh: 1, limit: 1, late: 1, grace: 1, wait: 4, reading: 1, lease: 2, end: modelStart + 10}
 }

@@ -185,13 +185,32 @@ func TestRemoteStoreIsReadBySeveral(t *testing.T) {
 	x.image("a", "v2", "two")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var told []Kind
-	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Remote: true, Tell: func(e Event) { told = append(told, e.Kind) }}
+	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Remote: true}
 	if report, err := Run(ctx, o); err != nil || report.Blobs.Kept != 6 {
 		t.Errorf("%v, %+v", err, report)
 	}
-	if len(told) == 0 || told[0] != Waiting {
-		t.Errorf("told %v, and not first what it waits for", told)
+}
+
+// Somebody who watches a run on a bucket that a process uses is told first that it waits. Otherwise it starts at once.
+func TestWaiting(t *testing.T) {
+	for _, idle := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			b := hostile.New(hostile.Options{})
+			p, q := b.Process(), b.Process()
+			defer p.Close()
+			defer q.Close()
+			x := volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true} // its lease is as old as what it puts
+			x.image("a", "v1", "one")
+			if err := q.Apply(t.Context(), nil, storage.Stage{{Key: "/r/new", Content: []byte("x")}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(idle)
+			begun, told := time.Now(), []Kind{}
+			x.run(Options{Tell: func(e Event) { told = append(told, e.Kind) }})
+			if waits, took := told[0] == Waiting, time.Since(begun); waits != (idle == 0) || waits != (took > time.Minute) || !waits && took > 10*time.Second {
+				t.Errorf("idle for %v: told %v, it takes %v", idle, told, took)
+			}
+		})
 	}
 }
 

@@ -188,8 +188,9 @@ func TestAttemptBesideACollection(t *testing.T) {
 	for name, o := range map[string]Options{
 		"versions": {}, "lists": {ContentVersions: true}, "lists, deletes have no condition": {DeleteIgnoresConditions: true},
 	} {
-		for delay := range 8 {
-			t.Run(fmt.Sprint(name, delay), func(t *testing.T) {
+		for delay := range 16 {
+			leased := delay%2 == 1
+			t.Run(fmt.Sprintf("%s, after %d, leased before %v", name, delay/2, leased), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					b := New(o)
 					p, q := b.Process(), b.Process()
@@ -199,9 +200,16 @@ func TestAttemptBesideACollection(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(10 * time.Minute)
+					pause := time.Duration(delay/2) * 2 * time.Second
+					if leased {
+						pause *= 10 // a collection waits for q
+						if err := q.Apply(t.Context(), nil, storage.Stage{{Key: "/other", Content: []byte("x")}}); err != nil {
+							t.Fatal(err)
+						}
+					}
 					linked := make(chan bool)
 					go func() {
-						time.Sleep(time.Duration(delay) * 20 * time.Second)
+						time.Sleep(pause)
 						a := q.Begin()
 						_, err := storage.Rely(t.Context(), q, a, "/blob")
 						if err == nil {

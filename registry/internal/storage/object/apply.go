@@ -40,7 +40,7 @@ func (s *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage
 
 // applyStage makes the first change, and then the others in parallel; deletions alone go in one request.
 func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storage.Stage) error {
-	before, err := s.deadline(ctx, a, written(stage)...)
+	before, err := s.deadline(ctx, a, s.written(stage)...)
 	if err != nil {
 		return at(stage[0].Key, err)
 	}
@@ -80,10 +80,10 @@ func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storag
 	return err
 }
 
-// written returns the keys that the changes put or renew.
-func written(changes []storage.Change) (keys []string) {
+// written returns the keys that the changes put or renew, and a collection may delete.
+func (s *Store) written(changes []storage.Change) (keys []string) {
 	for _, c := range changes {
-		if !c.Delete {
+		if !c.Delete && (s.o.Collected == nil || s.o.Collected(c.Key)) {
 			keys = append(keys, c.Key)
 		}
 	}
@@ -91,7 +91,7 @@ func written(changes []storage.Change) (keys []string) {
 }
 
 // late reports whether a collection that announces what it deletes may have missed what was just changed.
-func (s *Store) late(before time.Time) bool { return s.announces() && time.Now().After(before) }
+func (s *Store) late(before time.Time) bool { return s.announces() && storage.Elapsed(before) > 0 }
 
 // renewPlaced begins another attempt for changes that rely on bytes which took long to put.
 func (s *Store) renewPlaced(ctx context.Context, key string, others storage.Stage) (before time.Time, err error) {
@@ -106,7 +106,7 @@ func (s *Store) renewPlaced(ctx context.Context, key string, others storage.Stag
 	if err != nil {
 		return before, err
 	}
-	return s.deadline(ctx, a, written(others)...)
+	return s.deadline(ctx, a, s.written(others)...)
 }
 
 // split separates the deletions that can share a request from all other changes.

@@ -19,10 +19,9 @@ func (s *Store) announces() bool { return !s.limits.Versioned || !s.limits.Condi
 // clock is known from answers, which come late: an attempt that is dated too late only renews more.
 func (s *Store) Begin() (a *storage.Attempt) {
 	begun := s.b.Now().Add(storage.ClockError)
-	if !s.announces() {
-		return storage.NewAttempt(begun, s.fresh, nil, nil)
+	if s.announces() {
+		s.lists.prefetch()
 	}
-	s.lists.prefetch()
 	a = storage.NewAttempt(begun, s.fresh, nil, func(ctx context.Context, key string) error {
 		_, err := s.deadline(ctx, a, key)
 		return err
@@ -39,6 +38,9 @@ const listedPause = time.Second
 // are deleting one of the keys. Rely calls it before it looks at an object, since even a fresh one may be going: a
 // late request may have renewed it after the collection looked.
 //
+// Until then this process has a lease. A collection that began before the bucket had it didn't wait for the attempt, so
+// nothing that is older counts: neither dates of objects nor what was read of the lists.
+//
 // A collection whose list the attempt misses looks again after that time, and keeps what the attempt has put
 // or renewed. For example, an attempt that begins at 12:00:00 may use lists read at 11:59:57 (listsFor), and is
 // over at 12:00:15. A collection that publishes its list at 11:59:58 looks again at 12:00:18 (announced).
@@ -51,10 +53,22 @@ func (s *Store) deadline(ctx context.Context, a *storage.Attempt, keys ...string
 	if a != nil {
 		end = now.Add(a.Left())
 	}
-	if !s.announces() || len(keys) == 0 {
+	if len(keys) == 0 {
 		return end, nil
 	}
-	for since := now.Add(-listsFor); ; since = time.Now() {
+	held, err := s.lease.hold(ctx, time.Until(end))
+	if err != nil {
+		return end, err
+	}
+	a.RenewBefore(held.since)
+	if !s.announces() {
+		return end, nil
+	}
+	since := now.Add(-listsFor)
+	if since.Before(held.seen) {
+		since = held.seen
+	}
+	for ; ; since = time.Now() {
 		known, err := s.lists.get(ctx, since)
 		if err != nil {
 			return end, err

@@ -13,6 +13,7 @@ import (
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -28,6 +29,11 @@ type Client struct {
 	patience time.Duration // for all tries of one
 	pause    time.Duration // before the second try
 	stall    time.Duration // for a body that does not move
+
+	mu      sync.Mutex
+	changes int       // in progress
+	lost    time.Time // when the last request ended that got no answer
+	ended   bool      // no more changes
 }
 
 // Timing bounds what a Client waits for. The zero value is right.
@@ -361,8 +367,12 @@ func (c *Client) deleteMany(ctx context.Context, keys []string, how *WriteOption
 // change sends a request until it is known what it did. done reports whether what was asked
 // for is the case; nil where there is no condition.
 func (c *Client) change(ctx context.Context, size int64, how *WriteOptions, request func(context.Context) error, done func() (bool, error)) error {
+	if !c.begin() {
+		return fmt.Errorf("%w: the storage is closed", storage.ErrUnavailable)
+	}
 	begun := time.Now()
 	var last time.Time // when the last request ended that got no answer
+	defer func() { c.done(last) }()
 	// A large body that fails late is sent again: once, if the store is as slow as it may be.
 	err := c.tryChange(ctx, size, how, request, done, begun.Add(c.patience+transfer(size)), &last)
 	if !last.IsZero() {
@@ -373,6 +383,34 @@ func (c *Client) change(ctx context.Context, size int64, how *WriteOptions, requ
 		}
 	}
 	return err
+}
+
+// begin reports whether a change may begin.
+func (c *Client) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.changes++
+	}
+	return !c.ended
+}
+
+// done is called at the end of a change. lost is zero if all its requests got an answer.
+func (c *Client) done(lost time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes--
+	if lost.After(c.lost) {
+		c.lost = lost
+	}
+}
+
+// end keeps changes from beginning, and reports whether none can take effect any more.
+func (c *Client) end() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	return c.changes == 0 && (c.lost.IsZero() || storage.Elapsed(c.lost) > c.limits.MaxLate)
 }
 
 // transfer returns the longest time for a body of that size.
@@ -399,7 +437,7 @@ func (c *Client) tryChange(ctx context.Context, size int64, how *WriteOptions, r
 	doubt := false
 	for try := 0; ; try++ {
 		now := time.Now()
-		if !how.Before.IsZero() && !now.Before(how.Before) {
+		if !how.Before.IsZero() && storage.Elapsed(how.Before) >= 0 {
 			return storage.ErrExpired
 		}
 		one, cancel := context.WithTimeout(WithSent(ctx, now), c.timeout+transfer(size))

@@ -15,7 +15,8 @@ import (
 // unfinishedAge is older than any request in progress.
 const unfinishedAge = 7 * 24 * time.Hour
 
-// Collect implements storage.Store. It waits about two minutes.
+// Collect implements storage.Store. While no process has a lease it waits four seconds: then the renewals of one that
+// takes it later are dated after the start. Otherwise it waits until the attempts of that process are over.
 func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 	unlock, err := s.Lock(ctx, storage.LockCollector, false)
 	if err != nil {
@@ -23,9 +24,16 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 	}
 	page, err := s.page(ctx, private, ListOptions{Max: 1})
 	if err == nil {
-		fence := time.Now().Add(s.fresh + storage.AttemptLimit + s.limits.MaxLate + 2*storage.ClockError)
+		begun := time.Now()
 		s.clean(ctx)
-		err = sleep(ctx, time.Until(fence))
+		err = sleep(ctx, time.Until(begun.Add(2*storage.ClockError)))
+		var leased bool
+		if err == nil {
+			leased, err = s.leased(ctx)
+		}
+		if err == nil && leased {
+			err = sleep(ctx, time.Until(begun.Add(s.fresh+storage.AttemptLimit+s.limits.MaxLate+2*storage.ClockError)))
+		}
 	}
 	if err != nil {
 		unlock()
@@ -53,7 +61,7 @@ type collection struct {
 
 func (c *collection) Start() time.Time { return c.start }
 
-// Offline implements storage.Collection. A bucket cannot tell which servers use it.
+// Offline implements storage.Collection. A process without a lease may serve, and take one at any moment.
 func (c *collection) Offline() bool { return false }
 
 func (c *collection) Close() { c.unlock() }
@@ -93,7 +101,8 @@ func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (
 	return kept, err
 }
 
-// deleteListed deletes objects after it has announced them and waited for the attempts that have not seen that.
+// deleteListed deletes objects after it has announced them and waited for the attempts that have not seen that, if a
+// process has a lease.
 // left are those that it didn't come to before the list ended.
 //
 // If the bucket has no space for the list, it continues without one, a few objects at a time until there is room.
@@ -112,7 +121,11 @@ func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (ke
 		return nil, nil, err
 	}
 	defer withdraw()
-	if err := sleep(ctx, announced); err != nil {
+	leased, err := c.s.leased(ctx)
+	if err == nil && leased {
+		err = sleep(ctx, announced)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	for some := range slices.Chunk(infos, step) {

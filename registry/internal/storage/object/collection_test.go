@@ -51,14 +51,22 @@ func keys(infos []storage.Info) (keys []string) {
 // A writer of another process renews an object at any moment of its deletion: either the object stays, or
 // the writer is told to try again.
 func TestDelete_BesideARenewal(t *testing.T) {
-	for _, versioned := range []bool{false, true} {
-		for after := time.Duration(0); after < 125*time.Second; after += 1700 * time.Millisecond {
+	for i := range 4 {
+		versioned, leased := i%2 == 1, i/2 == 1
+		end := 40 * time.Second
+		if leased {
+			end = 125 * time.Second
+		}
+		for after := time.Duration(0); after < end; after += 1700 * time.Millisecond {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
 				m.limits.Versioned, m.limits.ConditionalDelete = versioned, versioned
 				a, b := m.store(t), m.store(t)
 				put(t, a, "/r/link")
 				time.Sleep(time.Hour)
+				if leased {
+					put(t, b, "/other")
+				}
 				m.failWith(func(method, key string) error { // a request takes effect late
 					if key == "root/r/link" {
 						time.Sleep(map[string]time.Duration{"COPY": 9 * time.Second, "DELETE": 8 * time.Second}[method])
@@ -83,11 +91,13 @@ func TestDelete_BesideARenewal(t *testing.T) {
 				c.Close()
 				_, gone := a.Stat(t.Context(), "/r/link")
 				if relied := err == nil; relied != (gone == nil) || relied != (len(kept) == 1) {
-					t.Errorf("renewed %v after the objects were listed, versioned %v: %v; then it is gone: %v; kept %v", after, versioned, err, gone, keys(kept))
+					t.Errorf("renewed %v after the objects were listed, versioned %v, leased before %v: %v; then it is gone: %v; kept %v", after, versioned, leased, err, gone, keys(kept))
 				}
 				if err != nil && !errors.Is(err, storage.ErrNotExist) && !errors.Is(err, storage.ErrTemporary) {
 					t.Errorf("renewal: %v", err)
 				}
+				synctest.Wait() // for a renewal of the lease
+				_ = b.Close()
 				if left := m.below("root/.slipway/"); len(left) > 0 {
 					t.Errorf("left: %q", left)
 				}

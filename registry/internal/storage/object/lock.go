@@ -56,8 +56,8 @@ type lock struct {
 	version string // "" once it was lost or released
 }
 
-// content names the holder, and makes the version of each renewal another.
-func (l *lock) content() []byte {
+// holder names this process, and makes the version of each renewal another.
+func holder() []byte {
 	host, _ := os.Hostname()
 	return fmt.Appendf(nil, "process %d on %s\n%s\n", os.Getpid(), host, rand.Text())
 }
@@ -69,7 +69,7 @@ func (l *lock) put(ctx context.Context, c storage.Condition) error {
 		}
 		c = storage.Condition{}
 	}
-	version, err := l.s.Put(ctx, l.key, l.content(), &WriteOptions{If: c, Versioned: true})
+	version, err := l.s.Put(ctx, l.key, holder(), &WriteOptions{If: c, Versioned: true})
 	if err == nil {
 		l.version = version
 	}

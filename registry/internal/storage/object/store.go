@@ -27,6 +27,8 @@ type Options struct {
 	// Upload reports whether a key is one of OpenUpload: then it holds no object. nil =
 	// unknown.
 	Upload func(key string) bool
+	// Collected reports whether collections may delete what is at a key: then changes of it are announced to them. nil = unknown.
+	Collected func(key string) bool
 	// SHA256 returns the hash in hex of the only content that a key can have, or "". nil = unknown.
 	SHA256 func(key string) string
 	// Fresh is the age up to which an attempt doesn't renew an object; 0 = a minute. It is the same in
@@ -43,6 +45,7 @@ type Store struct {
 	fresh time.Duration
 	locks keyLocks
 	lists lists
+	lease lease
 
 	mu   sync.Mutex
 	live map[string]bool // uploads that this process has created and not left
@@ -60,7 +63,7 @@ func New(c *Client, o Options) *Store {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Store{Client: c, o: o, fresh: cmp.Or(o.Fresh, defaultFresh), lists: lists{c: c}, live: map[string]bool{}}
+	return &Store{Client: c, o: o, fresh: cmp.Or(o.Fresh, defaultFresh), lists: lists{c: c}, lease: lease{c: c}, live: map[string]bool{}}
 }
 
 // mayUpload reports whether there may be an upload at key.
@@ -181,4 +184,7 @@ func startAfter(key string) string {
 }
 
 // Close implements storage.Store. The caller closes the bucket.
-func (s *Store) Close() error { return nil }
+func (s *Store) Close() error {
+	s.lease.release()
+	return nil
+}
