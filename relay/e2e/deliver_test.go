@@ -33,59 +33,33 @@ func TestFirstMessage(t *testing.T) {
 	}
 }
 
-// TestLongMessage: it arrives in several formatted events, and what is too long for that as a file behind them.
+// TestLongMessage: its formatted beginning arrives, and the whole text as a file behind it; withdrawn, both go.
 func TestLongMessage(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	a := s.application("verbose", "")
-	send := func(text string) int {
-		t.Helper()
-		status, out := s.request(http.MethodPost, "/message", object{"token": a.token, "title": "Log", "message": text}, nil)
-		if status != http.StatusOK {
-			t.Fatalf("%d %v", status, out)
-		}
-		status, out = s.ask(http.MethodGet, fmt.Sprint("/message/", out["id"]), nil)
-		n, _ := out["events"].(float64)
-		if status != http.StatusOK || n < 2 {
-			t.Fatalf("%d %v", status, out)
-		}
-		return int(n)
-	}
-	n := send(strings.Repeat("- **a line** of a long log \"quoted\" é 🦀\n", 2000))
-	s.eventually("all parts", func() bool { return len(s.events(a.room)) == n })
-	lines := 0
-	for i, e := range s.events(a.room) {
-		if html := e.Field("formatted_body"); !strings.HasSuffix(html, "</ul>") {
-			t.Errorf("event %d ends in %q", i, html[max(0, len(html)-40):])
-		}
-		lines += strings.Count(e.Field("body"), "• a line of a long log")
-	}
-	if lines != 2000 {
-		t.Errorf("%d lines arrived, want 2000", lines)
-	}
-
-	long := strings.Repeat("a line of a long log \"quoted\" é 🦀\n", 20000)
-	n += send(long) + 1
-	s.eventually("all parts and the file", func() bool { return len(s.events(a.room)) == n })
+	long := strings.Repeat("- **a line** of a long log \"quoted\" é 🦀\n", 20000)
+	id := s.becomes(s.post(a, object{"title": "Log", "message": long, "priority": 2}), "sent").id()
+	s.eventually("the file", func() bool { return len(s.events(a.room)) == 2 })
 	events := s.events(a.room)
-	if last := events[n-2]; !strings.HasSuffix(last.Field("body"), "… (truncated)") || len(last.Content) < 30_000 {
-		t.Errorf("the last part has %d bytes and ends in %q", len(last.Content), last.Field("body")[len(last.Field("body"))-40:])
+	if n := len(events[0].Content); n < 30_000 || !strings.HasSuffix(events[0].Field("body"), "… The whole text is in the file below.") {
+		t.Errorf("the event has %d bytes and ends in %q", n, events[0].Field("body")[max(0, len(events[0].Field("body"))-60):])
 	}
-	shown := 0
-	for _, e := range events[:n-1] {
-		shown += len(e.Field("body"))
+	if html := events[0].Field("formatted_body"); !strings.Contains(html, "</ul><p>") && !strings.Contains(html, "</ul>\n<p>") {
+		t.Errorf("formatted, it ends in %q", html[max(0, len(html)-100):])
 	}
-	if shown < 190_000 { // of both, 84,000 and 780,000
-		t.Errorf("the parts show %d bytes", shown)
+	if events[1].Field("msgtype") != "m.file" || events[1].Field("body") != "message.md" || strings.Contains(string(events[1].Content), s.owner.ID) {
+		t.Fatalf("the file is %s", events[1].Content)
 	}
-	if events[n-1].Field("msgtype") != "m.file" {
-		t.Fatalf("the last event is %s", events[n-1].Content)
-	}
-	file, err := s.owner.Download(s.ctx, events[n-1].Field("url"))
+	file, err := s.owner.Download(s.ctx, events[1].Field("url"))
 	s.must(err)
 	if want := "Log\n\n" + long; strings.TrimSpace(string(file)) != strings.TrimSpace(want) {
 		t.Errorf("the file has %d bytes, want %d", len(file), len(want))
 	}
+	if status, out := s.ask(http.MethodDelete, fmt.Sprint("/message/", id), nil); status != http.StatusOK {
+		t.Errorf("%d %v", status, out)
+	}
+	s.eventually("both are removed", func() bool { return strings.Join(s.bodies(a.room), "") == "" })
 }
 
 func TestGracefulStop(t *testing.T) {

@@ -114,7 +114,7 @@ func relayName(cfg *config.Config) string {
 
 func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) service.Options {
 	return service.Options{
-		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents, MediaServer: cfg.Matrix.ServerName()},
+		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MediaServer: cfg.Matrix.ServerName()},
 		Log: log, Metrics: service.NewMetrics(registry),
 		Limits:          limitsOf(cfg),
 		Delivery:        service.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge, SearchFirst: cfg.Delivery.SearchFirst},

@@ -34,8 +34,7 @@ type delivery struct {
 	RoomID      string     `json:"room_id"`
 	SentAt      *time.Time `json:"sent_at"`
 	Removal     string     `json:"removal,omitempty"` // "pending" until the room has changed
-	Events      int        `json:"events,omitempty"`  // in the answer for a single message only: the message is sent as
-	File        bool       `json:"file,omitempty"`    // …and its full text follows
+	File        bool       `json:"file,omitempty"`    // has the full text of a message too long for one event
 
 	Alert *alertState `json:"alert,omitempty"` // in the answer for a single message, and in the list of alerts
 }
@@ -44,7 +43,7 @@ func showMessage(m post.View) delivery {
 	d := delivery{
 		Message: protocol.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
 		NextAttempt: timeOrNull(m.NextAt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.Code),
-		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(post.Millis(m.SentAt())),
+		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(post.Millis(m.SentAt())), File: m.Cut,
 	}
 	if m.Removing {
 		d.Removal = "pending"
@@ -83,9 +82,6 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Princ
 		return err
 	}
 	out := showMessage(m)
-	if out.Events, out.File, err = a.service.Shape(r.Context(), m); err != nil {
-		return err
-	}
 	state, err := a.service.Alert(r.Context(), v, m.ID)
 	if err != nil {
 		return err

@@ -154,7 +154,6 @@ type SMTP struct {
 // Formatting is about how messages look.
 type Formatting struct {
 	ColoredTitle  bool `key:"coloredtitle" doc:"Color titles by priority."`
-	MaxEvents     int  `key:"maxevents" doc:"Most events of a message; the rest follows as a file."`
 	PriorityWords bool `key:"prioritywords" doc:"Begin titles with a priority such as [high]."`
 }
 

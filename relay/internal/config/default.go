@@ -18,7 +18,7 @@ func Default() Config {
 		Auth:       Auth{OIDC: &OIDC{Name: "single sign-on", Scopes: []string{"profile"}, NameClaim: "preferred_username"}},
 		Security:   Security{CheckToken: true},
 		SMTP:       SMTP{Domain: "localhost"},
-		Formatting: Formatting{ColoredTitle: true, PriorityWords: true, MaxEvents: 8},
+		Formatting: Formatting{ColoredTitle: true, PriorityWords: true},
 		Delivery:   Delivery{Parallel: 64, MaxAge: 72 * time.Hour},
 		Limits: Limits{
 			Body:         2 << 20,

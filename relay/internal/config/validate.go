@@ -24,9 +24,6 @@ func (c *Config) Validate(p *config.Problems) {
 	}
 	c.Hook.validate(p)
 	c.SMTP.validate(p, c.HTTP.TLS())
-	if n := c.Formatting.MaxEvents; n < 1 || n > 50 {
-		p.Addf("formatting.maxevents", "must be from 1 to 50")
-	}
 	c.Delivery.validate(p)
 	c.Limits.validate(p)
 	notNegative(p, "history.retention", c.History.Retention)

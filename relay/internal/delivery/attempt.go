@@ -88,86 +88,52 @@ var errNotRendered = &matrix.SendError{Class: matrix.ClassDead, Reason: "The mes
 func (d *Delivery) render(q *queue, e *post.Entry) error {
 	e.EventType, e.Plain = typeOf(e), nil
 	switch e.Kind {
-	case post.KindPart:
-		e.Wire, e.Cut = []byte(e.Body), false
-		return nil
 	case post.KindEdit, post.KindReaction, post.KindReply:
 		return d.renderRelated(q, e)
 	}
-	q.long = long{}
-	events, err := d.events(q, e)
-	if err != nil {
-		return err
-	}
-	e.Wire, e.Cut, e.Root = events[0].Content, events[0].Truncated || len(events) > 1, q.long.root
-	return nil
-}
-
-// long is a message as it was rendered last. Rendering takes time.
-type long struct {
-	of     int64
-	root   string // of its thread; "" for none
-	events []format.Event
-}
-
-// events renders a message, in its thread.
-func (d *Delivery) events(q *queue, e *post.Entry) ([]format.Event, error) {
-	if q.long.of == e.ID {
-		return q.long.events, nil
-	}
 	root, err := d.threadRoot(q, e)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o := d.o.Format
 	if root != "" {
 		o.Budget = spare(o)
 	}
-	events := eventsOf(e, o, d.log)
-	if events == nil {
-		return nil, errNotRendered
+	event, err := d.event(e, o)
+	if err == nil && root != "" {
+		event.Content, err = related(event.Content, inThread(root, d.latest(q, e, root)))
 	}
-	if root != "" {
-		to := root
-		if len(events) == 1 { // parts are compared with how the first event would be rendered again
-			to = d.latest(q, e, root)
-		}
-		for i := range events {
-			if events[i].Content, err = related(events[i].Content, inThread(root, to)); err != nil {
-				return nil, err
-			}
-		}
+	if err != nil {
+		return err
 	}
-	q.long = long{e.ID, root, events}
-	return events, nil
+	e.Wire, e.Cut, e.Root = event.Content, event.Truncated, root
+	return nil
 }
 
-// eventsOf renders a message; nil if that brings a parser to panic.
-func eventsOf(e *post.Entry, o format.Options, log *zap.Logger) (events []format.Event) {
+// event renders a message. It fails if that brings a parser to panic.
+func (d *Delivery) event(e *post.Entry, o format.Options) (event format.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error("cannot render a message", zap.Int64("message", e.MessageID()), zap.Any("panic", p))
-			events = nil
+			d.log.Error("cannot render a message", zap.Int64("message", e.MessageID()), zap.Any("panic", p))
+			err = errNotRendered
 		}
 	}()
 	m := formatted(e)
 	if e.Shrunk != post.SizeWhole {
-		o.Budget, o.MaxEvents = format.MinBudget, 1
+		o.Budget = format.MinBudget
 	}
 	if e.Shrunk == post.SizeNotice {
 		m.Sender, m.Title, m.Body, m.ContentType = "", "", tooLarge, format.Plain
 	}
-	events = renderEvents(m, o)
-	if e.Shrunk == post.SizeNotice {
-		events[0].Truncated = true
-	}
-	return events
+	event = renderEvent(m, o)
+	event.Truncated = event.Truncated || e.Shrunk == post.SizeNotice
+	return event, nil
 }
 
 // tooLarge stands for a message that the homeserver takes only as a file.
 const tooLarge = "The homeserver refuses this message as too large: its text is in the file."
 
-var renderEvents = format.Events // tests replace it
+var renderEvent = format.Render // tests replace it
 
 // formatted returns the message to render. Its events carry the entry's Txn as the marker by which find recognizes them.
 func formatted(e *post.Entry) format.Message {
@@ -179,26 +145,6 @@ func formatted(e *post.Entry) format.Message {
 		Sender: e.Sender, Title: title, Note: e.Note, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
 		Mention: e.Mention, Mentions: cmp.Or(e.Mentions, e.Choice), Marker: e.Txn,
 	}
-}
-
-// rest returns the entries that follow a message's first event: its parts, and the full text as a file if these don't hold it. Parts
-// fit only to the event as it would be rendered now: names and settings may have changed since it was.
-func (d *Delivery) rest(q *queue, e *post.Entry) (all []post.Entry) {
-	sent, whole := e.Wire, false
-	if e.EventType == matrix.EventEncrypted {
-		sent = e.Plain
-	}
-	if events, err := d.events(q, e); err == nil && len(events) > 1 && bytes.Equal(sent, events[0].Content) {
-		for i, event := range events[1:] {
-			p := e.Follow(post.KindPart, e.QueuedAt)
-			p.Txn, p.Content = format.PartMarker(e.Txn, i+1), post.Content{Body: string(event.Content), ContentType: post.Rendered}
-			all, whole = append(all, p), !event.Truncated
-		}
-	}
-	if !whole {
-		all = append(all, e.AsFile(e.QueuedAt))
-	}
-	return all
 }
 
 // typeOf returns the type of an entry's event where it isn't encrypted.
@@ -283,6 +229,9 @@ func (d *Delivery) sendFile(ctx context.Context, q *queue, room store.Room, devi
 	f.URI, f.Keys = media.URI, media.Keys
 	wire := format.FileContent(f)
 	root, err := d.threadRoot(q, e)
+	if root == "" && e.Kind == post.KindFile && e.Place != e.Target && e.Room == e.TargetRoom { // of a reply
+		root = e.TargetEvent
+	}
 	if err == nil && root != "" {
 		wire, err = related(wire, inThread(root, d.latest(q, e, root)))
 	}

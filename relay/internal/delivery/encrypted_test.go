@@ -53,7 +53,7 @@ func TestEncryptedAnewForAnotherRoomOrDevice(t *testing.T) {
 	}
 }
 
-// A room becomes encrypted behind the first event of a long message: its file is encrypted, too, and uploaded in no other way.
+// A room becomes encrypted behind the event of a long message: its file is encrypted, too, and uploaded in no other way.
 func TestFileInRoomThatBecomesEncrypted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t, withEncryption)

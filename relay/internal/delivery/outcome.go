@@ -59,12 +59,12 @@ func (d *Delivery) succeeded(q *queue, e *post.Entry, eventID string) {
 		d.apply(q, e, post.Absent{})
 		return
 	}
-	if e.Wire == nil && (e.Kind == post.KindMessage || e.Kind == post.KindPart) { // found before it was rendered since the last start
+	if e.Wire == nil && (e.Kind == post.KindMessage || e.Kind == post.KindReply) { // found before it was rendered since the last start
 		_ = d.render(q, e) // what cannot be rendered was not sent
 	}
 	sent := post.Sent{EventID: eventID, Said: e.RevisedAt}
-	if e.Cut && e.Kind == post.KindMessage {
-		sent.Rest = d.rest(q, e)
+	if e.Cut {
+		sent.Rest = []post.Entry{e.AsFile(e.QueuedAt)}
 	}
 	sent.Rest = append(sent.Rest, e.Attached(e.QueuedAt)...)
 	d.apply(q, e, sent)

@@ -51,7 +51,6 @@ type queue struct {
 	retried   int64                      // the number of the last outcome of an entry that stays
 	began     int64                      // since when the attempt under way may reach its room, 0 before
 	followUps struct{ id, failed int64 } // the follow-up that failed last, and how often
-	long      long                       // the message whose events are sent now
 }
 
 func newQueue(d *Delivery, room store.Room) *queue {
@@ -152,7 +151,6 @@ func (q *queue) run() {
 	for q.wait() {
 		if q.d.enter(q) {
 			q.work()
-			q.long = long{} // no more rooms hold one than may send at once
 			q.d.leave()
 		}
 	}
@@ -352,7 +350,7 @@ func (q *queue) takeEcho() {
 	}
 	clear(q.echo)
 	q.mu.Unlock()
-	if err != nil || eventID == "" || e.Kind != post.KindMessage && e.Kind != post.KindPart || e.FirstAttemptAt == 0 {
+	if err != nil || eventID == "" || e.Kind != post.KindMessage || e.FirstAttemptAt == 0 {
 		return
 	}
 	q.d.succeeded(q, e, eventID)

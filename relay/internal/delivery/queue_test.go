@@ -1,12 +1,9 @@
 package delivery_test
 
 import (
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/store"
@@ -41,28 +38,5 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 	}
 	if n := len(r.HS.Bodies("!a:hs")); n != 2*len(all) {
 		t.Errorf("%d messages are sent", n)
-	}
-}
-
-// A long message that is given up after its first event, because the application is deleted, leaves nothing of the others in memory.
-func TestQueue_LongMessageEndsEarly_KeepsNoEvents(t *testing.T) {
-	r := relaytest.NewRig(t, withParts)
-	app := r.NewApp("a", "!a:hs")
-	var once sync.Once
-	r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
-		once.Do(func() {
-			if err := r.Options.Store.Update(ctx, func(tx *store.Tx) error { return tx.DeleteApplications(1, app.Application.ID) }); err != nil {
-				t.Error(err)
-			}
-		})
-		return nil
-	}
-	r.Post(app.Token, strings.Repeat("- a line\n", 20_000))
-	r.Start()
-	r.Eventually("the message is sent", func() bool { return len(r.HS.Bodies("!a:hs")) > 0 })
-	r.Drained()
-	r.Stop()
-	if n := r.Delivery().Rendered(); n != 0 || len(r.HS.Bodies("!a:hs")) != 1 {
-		t.Errorf("%d events are kept; the room has %d", n, len(r.HS.Bodies("!a:hs")))
 	}
 }

@@ -16,6 +16,7 @@ import (
 func TestRefusedBehindTheMessage(t *testing.T) {
 	refused := &matrix.SendError{Class: matrix.ClassBlock, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot may not do this"}
 	noFiles := &matrix.SendError{Class: matrix.ClassDead, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot may not upload"}
+	tooLarge := &matrix.SendError{Class: matrix.ClassTooLarge, Status: 413, Code: "M_TOO_LARGE", Reason: "the file is too large"}
 	broken := &matrix.SendError{Class: matrix.ClassRetry, Status: 500, Code: "M_UNKNOWN", Reason: "the homeserver failed"}
 	hangs := &matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver did not answer in time"}
 	remove := func(r *relaytest.Rig, id int64) error { _, err := r.Cancel(ctx, r.Admin, id); return err }
@@ -28,6 +29,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	}{
 		"removal refused": {"x", refused, remove, time.Minute},
 		"file refused":    {long, noFiles, nil, time.Minute},
+		"file too large":  {long, tooLarge, nil, time.Minute},
 		"removal fails":   {"x", broken, remove, time.Hour},
 		"file fails":      {long, broken, nil, time.Hour},
 		"no answer":       {long, hangs, nil, 0},
@@ -88,37 +90,28 @@ func TestWithdrawnWithoutItsFile(t *testing.T) {
 	})
 }
 
-// The bot may not write for a while when the first event of a message is sent: the rest waits as messages do.
-func TestRefusedForAWhile_TheRestWaits(t *testing.T) {
-	for _, suffix := range []string{"p1", "f"} {
-		t.Run(suffix, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := relaytest.NewRig(t)
-				if suffix == "p1" {
-					r = relaytest.NewRig(t, withParts)
-				}
-				r.HS.Script = func(out matrix.Outgoing, n int) *relaytest.Answer {
-					if strings.HasSuffix(out.TxnID, suffix) && n == 1 {
-						a := relaytest.Fails(matrix.ClassBlock)
-						return &a
-					}
-					return nil
-				}
-				r.Start()
-				synctest.Wait()
-				app := r.NewApp("a", "!a:hs")
-				id := r.Post(app.Token, report(2100))
-				next := r.Post(app.Token, "next")
-				if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != post.StateSent {
-					t.Fatalf("%+v, %v", m, err)
-				}
-				if m := r.Stored(id); m.State != post.StateSent || m.Error != "" {
-					t.Errorf("it is %s, %q", m.State, m.Error)
-				}
-				if suffix == "p1" {
-					wantReport(r, 2100, 5, "next")
-				}
-			})
-		})
-	}
+// The bot may not write for a while when the event of a message is sent: its file waits as messages do.
+func TestRefusedForAWhile_TheFileWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Script = func(out matrix.Outgoing, n int) *relaytest.Answer {
+			if strings.HasSuffix(out.TxnID, "f") && n == 1 {
+				a := relaytest.Fails(matrix.ClassBlock)
+				return &a
+			}
+			return nil
+		}
+		r.Start()
+		synctest.Wait()
+		app, text := r.NewApp("a", "!a:hs"), report(6000)
+		id := r.Post(app.Token, text)
+		next := r.Post(app.Token, "next")
+		if m, err := r.Wait(ctx, r.Admin, next, time.Hour); err != nil || m.State != post.StateSent {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		if m := r.Stored(id); m.State != post.StateSent || m.Error != "" {
+			t.Errorf("it is %s, %q", m.State, m.Error)
+		}
+		wantReport(r, text, "next")
+	})
 }

@@ -68,13 +68,13 @@ func (d *Delivery) findTarget(e *post.Entry) error {
 // renderEdit makes an event that replaces another one. It mentions nobody.
 func (d *Delivery) renderEdit(e *post.Entry) ([]byte, error) {
 	o := d.o.Format
-	o.Budget, o.MaxEvents = format.DefaultBudget/2-maxRelation, 1 // the event has its content twice
-	events := eventsOf(e, o, d.log)
-	if events == nil {
-		return nil, errNotRendered
+	o.Budget, o.NoFile = format.DefaultBudget/2-maxRelation, true // the event has its content twice
+	event, err := d.event(e, o)
+	if err != nil {
+		return nil, err
 	}
 	edit := map[string]any{}
-	if err := json.Unmarshal(events[0].Content, &edit); err != nil {
+	if err := json.Unmarshal(event.Content, &edit); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"body", "formatted_body"} { // for clients that know no edits
@@ -83,7 +83,7 @@ func (d *Delivery) renderEdit(e *post.Entry) ([]byte, error) {
 		}
 	}
 	edit["m.mentions"] = struct{}{}
-	edit["m.new_content"] = json.RawMessage(events[0].Content)
+	edit["m.new_content"] = json.RawMessage(event.Content)
 	edit["m.relates_to"] = relation{Type: "m.replace", EventID: e.TargetEvent}
 	return unescaped(edit)
 }
@@ -104,15 +104,16 @@ func (d *Delivery) renderReply(q *queue, e *post.Entry) ([]byte, error) {
 		return nil, err
 	}
 	o := d.o.Format
-	o.Budget, o.MaxEvents = spare(o), 1
-	events := eventsOf(e, o, d.log)
-	if events == nil {
-		return nil, errNotRendered
+	o.Budget = spare(o)
+	event, err := d.event(e, o)
+	if err != nil {
+		return nil, err
 	}
+	e.Cut = event.Truncated
 	if e.TargetRoom != 0 && e.TargetRoom != e.Room {
-		return events[0].Content, nil // a copy for the people of another room
+		return event.Content, nil // a copy for the people of another room
 	}
-	return related(events[0].Content, inThread(cmp.Or(root, e.TargetEvent), d.latest(q, e, e.TargetEvent)))
+	return related(event.Content, inThread(cmp.Or(root, e.TargetEvent), d.latest(q, e, e.TargetEvent)))
 }
 
 // latest returns the newest event of an entry's thread that is known to be sent, or else another one: clients without threads show the

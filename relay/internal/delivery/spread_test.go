@@ -11,17 +11,17 @@ import (
 	"slipway/relay/internal/relaytest"
 )
 
-// While the disk is full the parts of a message exist only in memory: the next message waits for them.
-func TestParts_CannotBeStored_TheNextMessageWaits(t *testing.T) {
+// While the disk is full the file of a message exists only in memory: the next message waits for it.
+func TestFile_CannotBeStored_TheNextMessageWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t, withParts)
+		r := relaytest.NewRig(t)
 		var once sync.Once
 		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
 			once.Do(func() { r.FillDisk(true) })
 			return nil
 		}
-		app := r.NewApp("a", "!a:hs")
-		r.Post(app.Token, report(2100))
+		app, text := r.NewApp("a", "!a:hs"), report(6000)
+		r.Post(app.Token, text)
 		next := r.Post(app.Token, "next")
 		r.Start()
 		time.Sleep(10 * time.Second)
@@ -32,6 +32,6 @@ func TestParts_CannotBeStored_TheNextMessageWaits(t *testing.T) {
 		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != post.StateSent {
 			t.Fatalf("%+v, %v", m, err)
 		}
-		wantReport(r, 2100, 5, "next")
+		wantReport(r, text, "next")
 	})
 }

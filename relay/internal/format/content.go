@@ -14,18 +14,15 @@ const markerKey = "io.slipway.relay"
 // content is an m.room.message that is fitted into its budget.
 type content struct {
 	message         Message
+	note            string // the last line of a body that is cut
 	body, formatted string
-	continued       bool // an earlier event has the mentions
 }
 
 // json returns the content as an event has it.
 func (c content) json() []byte {
-	out := map[string]any{"body": c.body, markerKey: marker{c.message.Marker}, "m.mentions": mentions{}, "msgtype": c.message.msgtype()}
+	out := map[string]any{"body": c.body, markerKey: marker{c.message.Marker}, "m.mentions": c.message.mentions(), "msgtype": c.message.msgtype()}
 	if c.formatted != "" {
 		out["format"], out["formatted_body"] = "org.matrix.custom.html", c.formatted
-	}
-	if !c.continued {
-		out["m.mentions"] = c.message.mentions()
 	}
 	return canonical(out)
 }
@@ -127,7 +124,7 @@ func (f File) msgtype() string {
 	return "m.file"
 }
 
-// FileContent returns the m.room.message of a file. It mentions nobody, because the first event did.
+// FileContent returns the m.room.message of a file. It mentions nobody, because the event before it did.
 func FileContent(f File) []byte {
 	info := map[string]any{"mimetype": f.MimeType, "size": f.Size}
 	if f.Height > 0 {

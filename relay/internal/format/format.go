@@ -4,8 +4,6 @@
 package format
 
 import (
-	"cmp"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,8 +17,7 @@ const (
 )
 
 // DefaultBudget is the largest content of an event in bytes. Matrix limits an event to 65,536 bytes including the fields that
-// the homeserver adds; encryption makes the content a third larger. Encrypted rooms and others share the budget, so a message
-// has the same events in both.
+// the homeserver adds; encryption makes the content a third larger. Encrypted rooms and others share the budget.
 const DefaultBudget = 44 << 10
 
 // MinBudget is the smallest budget. No homeserver refuses an event of this size as too large.
@@ -28,10 +25,15 @@ const MinBudget = 4 << 10
 
 const (
 	maxTitle    = 1 << 10
-	truncated   = "\n… (truncated)"
-	sourceTimes = 2         // a single event parses at most this many budgets of source
-	maxSource   = 256 << 10 // several events parse at most this much Markdown or HTML
-	largeSource = 16 << 10  // sources above this size are rendered by few goroutines at a time
+	maxSource   = 4 * DefaultBudget // bytes that are parsed at most
+	largeSource = 16 << 10          // sources above this size are rendered by few goroutines at a time
+	maxCuts     = 4                 // of the HTML of a message that is too large
+)
+
+// The last lines of a body that is cut.
+const (
+	inFile = "\n… The whole text is in the file below."
+	onPage = "\n… The relay's page of this message has the whole text."
 )
 
 // slots bounds the memory of concurrent renders: a large hostile source takes up to 70 MB.
@@ -54,86 +56,85 @@ type Message struct {
 type Options struct {
 	ColoredTitle  bool // color the title by priority
 	PriorityWords bool // put the priority into the title, unless it is normal
+	NoFile        bool // no file with the full text follows an event that is cut: the text matters more than its formatting
 	Budget        int  // largest content in bytes, at least MinBudget; 0 means DefaultBudget
-	MaxEvents     int  // most events of a long message; 0 means DefaultEvents
 
 	MediaServer string // the homeserver whose media (mxc:) images may show; "" for none
 }
 
-// Event is a rendered message, or a part of one.
+// Event is a rendered message.
 type Event struct {
 	Content   []byte // of an m.room.message, canonical JSON
 	Truncated bool   // the body was cut; FullText has all of it
 }
 
-// PartMarker returns the marker of a message's i-th event, counting from 0.
-func PartMarker(marker string, i int) string {
-	if i == 0 {
-		return marker
-	}
-	return marker + "p" + strconv.Itoa(i)
-}
-
-// Render builds a single event of a message. If the content exceeds the budget, the formatted body is dropped; if the plain
-// body alone still exceeds it, the body is cut at the end of a line or a rune and ends with a note.
+// Render builds the event of a message. If the content exceeds the budget, the event has the beginning of the message, cut at the
+// end of a block, line or word, and a line that says where the whole text is.
 func Render(m Message, o Options) Event {
-	e, _ := renderOne(m, o)
-	return e
+	budget, title := o.budget(), titleOf(m, o)
+	source, cut := cutSource(m.Source(), maxSource)
+	r := render(m.ContentType, source, budget, o.MediaServer)
+	r.cut = r.cut || cut
+	c := content{message: m, note: inFile}
+	if o.NoFile {
+		c.note = onPage
+	}
+	out := c.fill(title, r, o)
+	if len(out) > budget && r.markup && !o.NoFile {
+		out, r.cut = c.beginning(title, r, len(out), o), true
+	}
+	if len(out) > budget {
+		return c.unformatted(title, r, budget)
+	}
+	return Event{Content: out, Truncated: r.cut}
 }
 
-// Events builds the events of a message, in the order of sending. A message that loses formatting or text in a single event is
-// split into at most o.MaxEvents, between blocks, items, or lines where possible. If the last is truncated, the full text
-// belongs in a file after it. Only the first event mentions anybody.
-func Events(m Message, o Options) []Event {
-	e, whole := renderOne(m, o)
-	limit := cmp.Or(o.MaxEvents, DefaultEvents)
-	if whole || limit == 1 {
-		return []Event{e}
-	}
-	// Where parts end depends on the message alone, because names may change before the later parts are rendered.
-	title := cleanTitle(m.Title)
-	frame := content{message: m, body: joinTitle(title, " "), formatted: titleHTML(title, m.Priority, true) + " "}
-	frame.message.Mention, frame.message.Mentions = "", ""
-	const spare = 8 << 10 // for the names of the sender and the owner, and for tags that a part closes and the next reopens
-	budget := o.budget() - len(frame.json()) - spare
-	title = titleOf(m, o)
-	most := limit * o.budget()
-	if m.ContentType != Plain {
-		most = min(most/2, maxSource) // body and formatted_body both have the text
-	}
-	source, cut := cutSource(m.Source(), most)
-	parts := split(m.ContentType, source, budget, limit, o.MediaServer)
-	if len(parts) > limit {
-		parts, cut = parts[:limit], true
-	}
-	events := make([]Event, len(parts))
-	for i, r := range parts {
-		part := content{message: m, continued: i > 0}
-		part.message.Marker = PartMarker(m.Marker, i)
-		heading := title
-		if i > 0 {
-			heading = ""
+// beginning builds the content of the beginning of r, which takes size bytes. The result exceeds the budget if hardly anything fits.
+func (c *content) beginning(title string, r rendered, size int, o Options) (out []byte) {
+	budget := o.budget()
+	html := r.html
+	frame := len(c.fill(title, rendered{markup: true, cut: true}, o))
+	for range maxCuts {
+		n := len(html) * max(0, budget-frame) / max(1, size-frame)
+		html = cutHTML(html, n-n/16)
+		part := sanitize([]byte(html), false, budget, o.MediaServer)
+		part.markup, part.cut = true, true
+		if out = c.fill(title, part, o); len(out) <= budget {
+			return out
 		}
-		events[i] = part.fit(heading, r, cut && i == len(parts)-1, o)
+		size = len(out)
 	}
-	return events
+	return out
 }
 
-// split renders a source in parts.
-func split(contentType, source string, budget, limit int, media string) (parts []rendered) {
-	if contentType == Plain {
-		return splitPlain(source, budget)
+// unformatted builds an event of the text alone, which is cut if it exceeds the budget.
+func (c *content) unformatted(title string, r rendered, budget int) Event {
+	c.body, c.formatted = joinTitle(title, r.text), ""
+	if r.cut {
+		c.body += c.note
 	}
-	defer acquire(source)()
-	defer func() {
-		if recover() != nil || parts[0].text == "" {
-			parts = splitPlain(source, budget)
+	out := c.json()
+	if len(out) > budget {
+		r.cut = true
+		c.body = cutJSON(joinTitle(title, r.text), budget-(len(out)-jsonLen(c.body)), c.note)
+		out = c.json()
+	}
+	return Event{Content: out, Truncated: r.cut}
+}
+
+// fill builds the content of a rendered body.
+func (c *content) fill(title string, r rendered, o Options) []byte {
+	c.body, c.formatted = joinTitle(title, r.text), ""
+	if r.markup || title != "" {
+		c.formatted = titleHTML(title, c.message.Priority, o.ColoredTitle) + r.html
+	}
+	if r.cut {
+		c.body += c.note
+		if c.formatted != "" {
+			c.formatted += "<p>" + strings.TrimSpace(c.note) + "</p>"
 		}
-	}()
-	if contentType == HTML {
-		return sanitizeParts([]byte(source), false, budget, limit, media)
 	}
-	return sanitizeParts(markdown(source), true, budget, limit, media)
+	return c.json()
 }
 
 // acquire waits for a slot if the source is large. The caller must call release.
@@ -145,41 +146,6 @@ func acquire(source string) (release func()) {
 	return func() { <-slots }
 }
 
-// renderOne builds a single event. whole is false if the event lacks formatting or text of the message.
-func renderOne(m Message, o Options) (e Event, whole bool) {
-	budget := o.budget()
-	source, cut := cutSource(m.Source(), sourceTimes*budget)
-	r := render(m.ContentType, source, budget, o.MediaServer)
-	c := content{message: m}
-	e = c.fit(titleOf(m, o), r, cut || r.cut, o)
-	return e, !e.Truncated && (c.formatted != "" || !r.markup)
-}
-
-// fit builds an event of a rendered body within the budget. cut reports that the body lacks text of the message.
-func (c *content) fit(title string, r rendered, cut bool, o Options) Event {
-	budget := o.budget()
-	c.body = joinTitle(title, r.text)
-	if r.markup || title != "" {
-		c.formatted = titleHTML(title, c.message.Priority, o.ColoredTitle) + r.html
-	}
-	if cut {
-		c.body += truncated
-		if c.formatted != "" {
-			c.formatted += "<p>" + strings.TrimSpace(truncated) + "</p>"
-		}
-	}
-	out := c.json()
-	if len(out) > budget && c.formatted != "" {
-		c.formatted = ""
-		out = c.json()
-	}
-	if len(out) > budget {
-		c.body = cutJSON(c.body, budget-(len(out)-jsonLen(c.body)), truncated)
-		out, cut = c.json(), true
-	}
-	return Event{Content: out, Truncated: cut}
-}
-
 func (o Options) budget() int {
 	if o.Budget == 0 {
 		return DefaultBudget
@@ -189,7 +155,7 @@ func (o Options) budget() int {
 
 // Body renders a body without a title as sanitized HTML, which is safe inside a page and has no images, and as text.
 func Body(contentType, source string) (html, text string) {
-	source, _ = cutSource(cleanText(source), sourceTimes*DefaultBudget)
+	source, _ = cutSource(cleanText(source), maxSource/2)
 	r := render(contentType, source, DefaultBudget, "")
 	return r.html, r.text
 }
@@ -321,6 +287,17 @@ func runeStart(s string, i int) int {
 		i--
 	}
 	return i
+}
+
+// cutHTML cuts allowed HTML to at most limit bytes, at the end of a block, line or word if one is near. It may leave elements open.
+func cutHTML(s string, limit int) string {
+	i := runeStart(s, min(limit, len(s)))
+	for _, end := range []string{"\n", "</p>", "</li>", "</tr>", "<br>", " ", "<"} {
+		if n := strings.LastIndex(s[:i], end); n > i-i/4 {
+			return s[:n]
+		}
+	}
+	return s[:i]
 }
 
 // lineEnd returns the end of the last line that ends in the last quarter of s[:i], or i.

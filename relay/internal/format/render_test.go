@@ -2,6 +2,7 @@ package format
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -96,7 +97,7 @@ func TestRenderStaysInTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Around each of the limits: with HTML, without HTML, cut, source cut.
-			for _, size := range []int{30_600, 61_300, 61_440, 65_536, 130_000} {
+			for _, size := range []int{22_000, 30_600, 44_900, 65_536, maxSource + 10_000} {
 				for _, kind := range []string{Markdown, Plain, HTML} {
 					m := Message{Title: "t", Body: strings.Repeat(unit, size/len(unit)), ContentType: kind, Marker: "t1"}
 					e := Render(m, Options{})
@@ -107,7 +108,7 @@ func TestRenderStaysInTheBudget(t *testing.T) {
 					if !utf8.ValidString(d.Body) || strings.Contains(d.Body, "\uFFFD") {
 						t.Fatalf("%s of %d: a rune was cut", kind, size)
 					}
-					if says := strings.HasSuffix(d.Body, truncated); says != e.Truncated {
+					if says := strings.HasSuffix(d.Body, inFile); says != e.Truncated {
 						t.Fatalf("%s of %d: body says truncated %t, event says %t", kind, size, says, e.Truncated)
 					}
 					if kind == Plain && e.Truncated && len(e.Content) < DefaultBudget*3/4-10 {
@@ -119,9 +120,9 @@ func TestRenderStaysInTheBudget(t *testing.T) {
 	}
 }
 
-func TestRenderDropsHTMLBeforeText(t *testing.T) {
+func TestRender_NoFile_DropsHTMLBeforeText(t *testing.T) {
 	body := strings.Repeat("- **x** & y\n", 3000)
-	e := Render(Message{Body: body}, Options{})
+	e := Render(Message{Body: body}, Options{NoFile: true})
 	d := decode(t, e.Content)
 	if d.Formatted != "" || e.Truncated || strings.Count(d.Body, "• x & y") != 3000 {
 		t.Errorf("formatted %d bytes, truncated %t, %d items", len(d.Formatted), e.Truncated, strings.Count(d.Body, "• x & y"))
@@ -132,7 +133,7 @@ func TestRenderCutsAtALine(t *testing.T) {
 	line := strings.Repeat("x", 99)
 	e := Render(Message{Body: strings.Repeat(line+"\n", 2000), ContentType: Plain}, Options{Budget: 10_000})
 	lines := strings.Split(decode(t, e.Content).Body, "\n")
-	if !e.Truncated || lines[len(lines)-2] != line || lines[len(lines)-1] != "… (truncated)" {
+	if !e.Truncated || lines[len(lines)-2] != line || lines[len(lines)-1] != strings.TrimSpace(inFile) {
 		t.Errorf("truncated %t, last lines %q", e.Truncated, lines[len(lines)-2:])
 	}
 }
@@ -231,11 +232,9 @@ func TestMediaServer(t *testing.T) {
 			t.Errorf("without a server %s: %s", source, formatted)
 		}
 	}
-	parts := Events(Message{Body: strings.Repeat("**b** ![a](mxc://evil.example/a) ![a](mxc://x.example/a)\n\n", 1000)}, Options{MediaServer: "x.example"})
-	for _, part := range parts {
-		if formatted := formattedBody(t, part); len(parts) < 2 || strings.Contains(formatted, "evil.example") || !strings.Contains(formatted, "x.example") {
-			t.Errorf("a part of %d: %.200s", len(parts), formatted)
-		}
+	e := Render(Message{Body: strings.Repeat("**b** ![a](mxc://evil.example/a) ![a](mxc://x.example/a)\n\n", 1000)}, Options{MediaServer: "x.example"})
+	if formatted := formattedBody(t, e); !e.Truncated || strings.Contains(formatted, "evil.example") || !strings.Contains(formatted, "x.example") {
+		t.Errorf("cut: %.200s", formatted)
 	}
 }
 
@@ -248,4 +247,95 @@ func formattedBody(t *testing.T, e Event) string {
 		t.Fatal(err)
 	}
 	return c.Formatted
+}
+
+// TestRender_Long: a message that is too long keeps as much of its beginning as fits, with its formatting, and mentions people.
+func TestRender_Long(t *testing.T) {
+	table := "|a|b|\n|-|-|\n"
+	for name, tt := range map[string]struct {
+		kind, source string
+		contains     string // in the formatted body
+	}{
+		"sections":        {Markdown, repeat(2000, func(i int) string { return fmt.Sprintf("## Part %d\n\nSome **bold** text, & more.\n\n", i) }), "<h2>"},
+		"one list":        {Markdown, repeat(5000, func(i int) string { return fmt.Sprintf("- item *%d*\n", i) }), "<ul>\n<li>item"},
+		"numbered list":   {Markdown, repeat(5000, func(i int) string { return fmt.Sprintf("%d. item **%d**\n", i+7, i+7) }), `<ol start="7">`},
+		"nested list":     {Markdown, repeat(600, func(i int) string { return fmt.Sprintf("- item %d\n  1. one\n  2. two\n     - deep **%d**\n", i, i) }), "<ul>"},
+		"table":           {Markdown, table + repeat(3000, func(i int) string { return fmt.Sprintf("|%d|`x`|\n", i) }), "<table>"},
+		"code":            {Markdown, "```go\n" + repeat(3000, func(i int) string { return fmt.Sprintf("\tif a[%d] < b { // \"x\"\n", i) }) + "```\n", `<pre><code class="language-go">`},
+		"quote":           {Markdown, repeat(3000, func(i int) string { return fmt.Sprintf("> line **%d**\n>\n", i) }), "<blockquote>"},
+		"a paragraph":     {Markdown, "**" + strings.Repeat("word ", 15000) + "end**", "<strong>"},
+		"a word":          {Markdown, "`" + strings.Repeat("xé", 30000) + "`", "<code>"},
+		"lines":           {Markdown, "**bold**\n" + repeat(3000, func(i int) string { return fmt.Sprintf("line %d with some text\n", i) }), "<br>"},
+		"links":           {Markdown, strings.Repeat("[a] and [a]\n\n", 3000) + "[a]: https://example.org\n", `<a href="https://example.org">`},
+		"HTML":            {HTML, repeat(2000, func(i int) string { return fmt.Sprintf("<p>Some <b>bold</b> text %d</p>", i) }), "<p>"},
+		"HTML in a block": {HTML, "<div><i>" + repeat(3000, func(i int) string { return fmt.Sprintf("text %d <b>bold</b> ", i) }) + "</i></div>", "<div><i>"},
+		"a style first":   {HTML, "<style>" + strings.Repeat("p { color: red }\n", 6000) + "</style>" + strings.Repeat("<p>Some <b>bold</b> text</p>", 2000), "<p>Some"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := Render(Message{Title: "Report", Body: tt.source, ContentType: tt.kind, Priority: 2, Mention: "@o:x", Marker: "m"}, Options{ColoredTitle: true})
+			d := decode(t, e.Content)
+			if !e.Truncated || len(e.Content) > DefaultBudget || len(e.Content) < DefaultBudget*6/10 || !utf8.ValidString(d.Body) {
+				t.Errorf("%d bytes, truncated %t", len(e.Content), e.Truncated)
+			}
+			if tag := unbalanced(d.Formatted); tag != "" || !strings.Contains(d.Formatted, tt.contains) || !strings.HasSuffix(d.Formatted, "<p>"+strings.TrimSpace(inFile)+"</p>") {
+				t.Errorf("unbalanced %q: %.200q … %q", tag, d.Formatted, d.Formatted[max(0, len(d.Formatted)-200):])
+			}
+			if MarkerOf(e.Content) != "m" || !strings.Contains(string(e.Content), `"room":true`) {
+				t.Errorf("the marker is %q, of %.200s", MarkerOf(e.Content), e.Content)
+			}
+			source := []byte(tt.source)
+			if tt.kind == Markdown {
+				source = markdown(tt.source)
+			}
+			whole := sanitize(source, tt.kind == Markdown, 1<<30, "").text
+			text, ok := strings.CutSuffix(strings.TrimPrefix(d.Body, "Report\n\n"), inFile)
+			if !ok || !strings.HasPrefix(whole, strings.TrimRight(text, " ")) {
+				t.Errorf("the text is not the beginning: %.200q … %q", text, text[max(0, len(text)-200):])
+			}
+		})
+	}
+}
+
+// TestPriorityWords: each priority can be told from the others without colors.
+func TestPriorityWords(t *testing.T) {
+	seen := map[string]int{}
+	for p := -2; p <= 2; p++ {
+		d := decode(t, Render(Message{Sender: "backup", Title: "Done", Body: "x", Priority: p}, Options{PriorityWords: true}).Content)
+		if other, there := seen[d.Body]; there || !strings.Contains(d.Formatted, strings.SplitN(d.Body, "\n", 2)[0]) {
+			t.Errorf("priority %d reads as %d: %q", p, other, d.Body)
+		}
+		seen[d.Body] = p
+	}
+	for p, want := range map[int]string{2: "[max]\n\nx", 0: "x"} {
+		if d := decode(t, Render(Message{Body: "x", Priority: p}, Options{PriorityWords: true}).Content); d.Body != want {
+			t.Errorf("without a title, %d: %q, want %q", p, d.Body, want)
+		}
+	}
+}
+
+// unbalanced returns the first tag of allowed HTML that has no partner; "" if there is none.
+func unbalanced(html string) string {
+	var open []string
+	for _, part := range strings.Split(html, "<")[1:] {
+		tag, _, _ := strings.Cut(part, ">")
+		name, _, _ := strings.Cut(tag, " ")
+		switch {
+		case name == "br" || name == "hr" || name == "img":
+		case name[0] != '/':
+			open = append(open, name)
+		case len(open) == 0 || open[len(open)-1] != name[1:]:
+			return name
+		default:
+			open = open[:len(open)-1]
+		}
+	}
+	return strings.Join(open, " ")
+}
+
+func repeat(n int, line func(i int) string) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(line(i))
+	}
+	return b.String()
 }

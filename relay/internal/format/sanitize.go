@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"strings"
 
@@ -28,44 +27,25 @@ type sanitizer struct {
 	skip    atom.Atom // the dropped element that is open
 	nested  int       // of the same name inside it
 	markup  bool
-	split   splitter
 }
 
 type element struct {
-	tag   atom.Atom
-	href  string // of an <a>
-	start string // its tag
+	tag  atom.Atom
+	href string // of an <a>
 }
 
 // sanitize returns the allowed part of the source. If literal is set, unknown tags are shown as text instead of being dropped. Images
 // of the server media are kept.
 func sanitize(source []byte, literal bool, limit int, media string) rendered {
-	s := newSanitizer(source, literal, limit, media)
-	return s.run()
-}
-
-// sanitizeParts is sanitize in parts whose HTML and text together have at most budget bytes as JSON strings, unless a single
-// tag is larger. It stops soon after limit parts.
-func sanitizeParts(source []byte, literal bool, budget, limit int, media string) []rendered {
-	s := newSanitizer(source, literal, math.MaxInt, media)
-	s.split.budget, s.split.limit = budget, limit
-	last := s.run()
-	if last.text == "" && len(s.split.parts) > 0 {
-		return s.split.parts
-	}
-	return append(s.split.parts, last)
-}
-
-func newSanitizer(source []byte, literal bool, limit int, media string) *sanitizer {
-	return &sanitizer{
+	s := &sanitizer{
 		z: html.NewTokenizer(bytes.NewReader(source)), literal: literal, media: media,
 		out: make([]byte, 0, len(source)+64), text: textWriter{limit: limit},
 	}
+	return s.run()
 }
 
 func (s *sanitizer) run() rendered {
-	for s.next() && len(s.split.parts) <= s.split.limit {
-		s.measure()
+	for s.next() {
 	}
 	for len(s.open) > 0 {
 		s.pop()
@@ -93,16 +73,8 @@ func (s *sanitizer) next() bool {
 }
 
 func (s *sanitizer) write(text string) {
-	if s.split.budget == 0 {
-		s.out = appendEscaped(s.out, text)
-		s.text.write(text)
-		return
-	}
-	pieces(text, s.text.pre > 0, func(piece string, rank int) {
-		s.out = appendEscaped(s.out, piece)
-		s.text.write(piece)
-		s.mark(rank)
-	})
+	s.out = appendEscaped(s.out, text)
+	s.text.write(text)
 }
 
 // tag returns the current tag, 0 if unknown, and whether attributes follow. It saves the tag first, because reading the name
@@ -177,18 +149,14 @@ func (s *sanitizer) push(tag atom.Atom, attributes bool) {
 		e.href = value
 	}
 	s.markup = s.markup || tag != atom.P && tag != atom.Br
-	from := len(s.out)
 	s.out = append(append(s.out, '<'), tag.String()...)
 	s.out = append(append(s.out, s.attrs...), '>')
-	e.start = string(s.out[from:])
 	s.text.openTag(tag)
 	if tag == atom.Ol {
 		s.text.countFrom(value)
 	}
 	if !void {
 		s.open = append(s.open, e)
-	} else if tag == atom.Br {
-		s.mark(atLine)
 	}
 }
 
@@ -277,7 +245,6 @@ func (s *sanitizer) pop() {
 	}
 	s.text.closeTag(e.tag)
 	s.out = append(append(append(s.out, "</"...), e.tag.String()...), '>')
-	s.markBlock(e.tag)
 }
 
 // image keeps images of the bot's homeserver. Those of another server would make each reader's homeserver fetch from where the sender

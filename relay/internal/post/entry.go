@@ -1,5 +1,7 @@
 package post
 
+import "cmp"
+
 // Kind is the effect of an entry in its room. The numbers are stored.
 type Kind int
 
@@ -8,15 +10,11 @@ const (
 	KindMessage   Kind = 0 // sends a message
 	KindRedaction Kind = 1 // removes an event of its target
 	KindFile      Kind = 2 // sends its content as a file
-	KindPart      Kind = 3 // sends another event of its target, which is too long for one
-	KindEdit      Kind = 4 // replaces what its target's event says
-	KindReaction  Kind = 5 // adds its body to its target's event, as a reaction
-	KindReply     Kind = 6 // sends a message in the thread of its target
-	KindMedia     Kind = 7 // sends an attachment of its target
+	KindEdit      Kind = 3 // replaces what its target's event says
+	KindReaction  Kind = 4 // adds its body to its target's event, as a reaction
+	KindReply     Kind = 5 // sends a message in the thread of its target
+	KindMedia     Kind = 6 // sends an attachment of its target
 )
-
-// Completes reports whether an entry of the kind sends the rest of its target.
-func (k Kind) Completes() bool { return k == KindFile || k == KindPart || k == KindMedia }
 
 // Content is the text and the attachments of an entry. The hash of its JSON is stored for idempotency keys, so a new field needs
 // omitempty.
@@ -31,9 +29,6 @@ type Content struct {
 	Note        string `json:",omitempty" written:"insert,edit"` // a line of the relay's own above the body
 	Attachments string `json:",omitempty" written:"insert,edit"` // JSON of []Attachment; a KindMedia entry has one
 }
-
-// Rendered is the content type of a Part: its body is the JSON of an event's content.
-const Rendered = "application/json"
 
 // SourceRelay is the source of messages by the relay itself about an application.
 const SourceRelay = "relay"
@@ -114,10 +109,10 @@ func (e *Entry) Follow(kind Kind, queuedAt int64) Entry {
 	return Entry{Kind: kind, Target: e.MessageID(), Place: e.MessageID(), Origin: e.Origin, QueuedAt: queuedAt, State: StateQueued}
 }
 
-// AsFile returns the entry that sends the full text of e, a message, as a file.
+// AsFile returns the entry that sends the full text of e, a message or a reply, as a file in e's turn.
 func (e *Entry) AsFile(queuedAt int64) Entry {
 	f := e.Follow(KindFile, queuedAt)
-	f.Txn, f.Content = e.Txn+"f", e.Content
+	f.Place, f.Txn, f.Content = cmp.Or(e.Place, e.ID), e.Txn+"f", e.Content
 	f.Attachments = "" // entries of their own send them
 	return f
 }
@@ -127,7 +122,7 @@ func (e *Entry) Size() int {
 	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Attachments) + len(e.Wire) + len(e.Plain)
 }
 
-// Size selects the form in which a message is rendered, the whole text or less.
+// Size selects the largest size at which a message is rendered.
 type Size int
 
 // The sizes, each of which is tried after the homeserver has refused the one before.

@@ -65,11 +65,6 @@ type (
 	NeverArrived struct{}
 	// FollowUpFailed means that a follow-up was given up.
 	FollowUpFailed struct{ Reason string }
-	// PartRefused means that the homeserver will never take a part of a message. FollowUps are all entries that have it as their target.
-	PartRefused struct {
-		Reason    string
-		FollowUps []Entry
-	}
 )
 
 func (Sent) fact()           {}
@@ -89,7 +84,6 @@ func (Redelivered) fact()    {}
 func (Removed) fact()        {}
 func (NeverArrived) fact()   {}
 func (FollowUpFailed) fact() {}
-func (PartRefused) fact()    {}
 
 // Effect is a side effect that the caller of [Step] must carry out.
 type Effect interface{ effect() }

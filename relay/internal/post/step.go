@@ -44,11 +44,6 @@ func (s *step) told(f Fact) bool {
 		if final && s.State != StateDead && s.State != StateAmbiguous { // these have a reason of their own
 			s.Error = f.Reason
 		}
-	case PartRefused:
-		if final {
-			s.Error = f.Reason
-			s.sendAsFile(f.FollowUps)
-		}
 	default:
 		return false
 	}
@@ -178,23 +173,17 @@ func (s *step) expire(f Expired) {
 // giveUp ends an entry without success.
 func (s *step) giveUp(state State, reason, code string) {
 	s.Error, s.Code = reason, code
-	if s.Kind == KindPart && state == StateDead {
-		s.effect(Tell{PartRefused{Reason: incomplete + reason}})
-	} else {
-		s.tellFailure(reason)
-	}
+	s.tellFailure(reason)
 	s.end(state)
 }
-
-const incomplete = "The rest of the message could not be sent: "
 
 // tellFailure reports a follow-up's failure to its target.
 func (s *step) tellFailure(reason string) {
 	switch {
 	case s.Kind == KindMedia:
 		s.effect(Tell{FollowUpFailed{"The attachment " + s.Title + " could not be sent: " + reason}})
-	case s.Kind.Completes():
-		s.effect(Tell{FollowUpFailed{incomplete + reason}})
+	case s.Kind == KindFile:
+		s.effect(Tell{FollowUpFailed{"The file with the whole text could not be sent: " + reason}})
 	case s.Kind == KindReply:
 		s.effect(Tell{FollowUpFailed{"A reply in its thread could not be sent: " + reason}})
 	case s.Kind == KindEdit:
@@ -202,17 +191,6 @@ func (s *step) tellFailure(reason string) {
 	case s.Kind == KindRedaction && s.EventID != "":
 		s.effect(Tell{FollowUpFailed{"The event could not be removed from the room: " + reason}})
 	}
-}
-
-// sendAsFile sends a message whose parts are refused as a file in place of those that wait.
-func (s *step) sendAsFile(followUps []Entry) {
-	for _, f := range followUps {
-		if f.Kind == KindPart && f.State.Pending() {
-			f.State, f.FinalAt = StateCancelled, s.at
-			s.others = append(s.others, f)
-		}
-	}
-	s.others = append(s.others, s.AsFile(s.at))
 }
 
 // end makes the entry final. One that may have arrived and isn't known to have keeps its bytes.

@@ -49,9 +49,9 @@ func attempted(at int64) func(*Entry) { return func(e *Entry) { e.FirstAttemptAt
 func failed(text string) func(*Entry) { return func(e *Entry) { e.Error = text } }
 
 func TestStep(t *testing.T) {
-	rest := []Entry{follow(KindPart), follow(KindPart)}
 	caughtUp := follow(KindEdit, func(e *Entry) { e.Content = Content{Title: "T", Body: "b", Priority: 1} })
 	file := follow(KindFile, func(e *Entry) { e.Txn, e.Content = "tf", Content{Title: "T", Body: "b", Priority: 1} })
+	rest := []Entry{file}
 	tests := []struct {
 		name    string
 		entry   Entry
@@ -62,7 +62,7 @@ func TestStep(t *testing.T) {
 		effects []Effect
 	}{
 		{"a message is sent", of(KindMessage, queued, failed("old")), Sent{EventID: "$1"}, sent, "", nil, []Effect{Count{}}},
-		{"a part follows", of(KindMessage, waits), Sent{EventID: "$1", Rest: rest}, sent, "", rest, []Effect{Count{}}},
+		{"a file follows", of(KindMessage, waits), Sent{EventID: "$1", Rest: rest}, sent, "", rest, []Effect{Count{}}},
 		{"a file is sent", of(KindFile, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
 		{"an event is removed", of(KindRedaction, queued, event("$1")), Sent{EventID: "$1"}, sent, "", nil, []Effect{Tell{Removed{"$1"}}}},
 		{"nothing was to remove", of(KindRedaction, queued), Absent{}, cancelled, "", nil, []Effect{Tell{NeverArrived{}}}},
@@ -73,13 +73,7 @@ func TestStep(t *testing.T) {
 		{"too large again", of(KindMessage, queued, func(e *Entry) { e.Shrunk = SizeShort }), TooLarge{Reason: "large"}, queued, "large", nil, nil},
 		{"too large as a notice", of(KindMessage, queued, func(e *Entry) { e.Shrunk = SizeNotice }), TooLarge{Reason: "large"}, dead, "large", nil, []Effect{Count{}}},
 		{"a message is refused", of(KindMessage, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Count{}}},
-		{
-			"a part is refused", of(KindPart, queued),
-			Refused{Reason: "no"},
-			dead, "no", nil,
-			[]Effect{Tell{PartRefused{Reason: "The rest of the message could not be sent: no"}}},
-		},
-		{"a file is refused", of(KindFile, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Tell{FollowUpFailed{"The rest of the message could not be sent: no"}}}},
+		{"a file is refused", of(KindFile, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Tell{FollowUpFailed{"The file with the whole text could not be sent: no"}}}},
 		{
 			"a removal is refused", of(KindRedaction, queued, event("$1")),
 			Refused{Reason: "no"},
@@ -90,7 +84,7 @@ func TestStep(t *testing.T) {
 		{"in doubt", of(KindMessage, waits, attempted(1)), Unproven{}, ambiguous, "Whether the message arrived", nil, nil},
 		{"a removal in doubt", of(KindRedaction, waits), Unproven{}, ambiguous, "", nil, nil},
 		{"too old", of(KindMessage, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Count{}}},
-		{"a part is too old", of(KindPart, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Tell{FollowUpFailed{"The rest of the message could not be sent: old"}}}},
+		{"a file is too old", of(KindFile, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Tell{FollowUpFailed{"The file with the whole text could not be sent: old"}}}},
 		{"a reminder is needless", of(KindReply, queued), Needless{}, cancelled, "", nil, nil},
 		{"the application is gone", of(KindMessage, queued), Orphaned{}, cancelled, "The application", nil, nil},
 
@@ -118,17 +112,17 @@ func TestStep(t *testing.T) {
 		},
 		{
 			"withdrawn, sent", of(KindMessage, sent, event("$1")),
-			Withdrawn{[]Entry{of(KindPart, sent, event("$2"))}},
+			Withdrawn{[]Entry{of(KindFile, sent, event("$2"))}},
 			sent, "",
 			[]Entry{follow(KindRedaction, event("$1")), follow(KindRedaction, event("$2"))},
 			nil,
 		},
 		{
-			"withdrawn, a part in doubt", of(KindMessage, sent, event("$1")),
-			Withdrawn{[]Entry{of(KindPart, waits, attempted(1))}},
+			"withdrawn, a file in doubt", of(KindMessage, sent, event("$1")),
+			Withdrawn{[]Entry{of(KindFile, waits, attempted(1))}},
 			sent, "",
 			[]Entry{
-				of(KindPart, cancelled, attempted(1), ended),
+				of(KindFile, cancelled, attempted(1), ended),
 				follow(KindRedaction, event("$1")),
 				follow(KindRedaction, marker("u")),
 			},
@@ -151,8 +145,6 @@ func TestStep(t *testing.T) {
 		{"removed, queued again", of(KindMessage, queued), Removed{"$1"}, queued, "", nil, nil},
 		{"was not there", of(KindMessage, cancelled, failed(InDoubt)), NeverArrived{}, cancelled, "", nil, nil},
 		{"incomplete", of(KindMessage, sent), FollowUpFailed{"half"}, sent, "half", nil, nil},
-		{"a part was refused", of(KindMessage, sent), PartRefused{"half", []Entry{of(KindPart, sent), of(KindPart, queued), of(KindRedaction, queued)}}, sent, "half", []Entry{of(KindPart, cancelled, ended), file}, nil},
-		{"a part was refused, queued again", of(KindMessage, queued), PartRefused{Reason: "half"}, queued, "", nil, nil},
 		{"not edited, unclear", of(KindMessage, ambiguous, failed("look into the room")), FollowUpFailed{"half"}, ambiguous, "look into the room", nil, nil},
 		{"not edited, given up", of(KindMessage, dead, failed("no")), FollowUpFailed{"half"}, dead, "no", nil, nil},
 		{"incomplete, queued again", of(KindMessage, queued), FollowUpFailed{"half"}, queued, "", nil, nil},

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
@@ -45,7 +44,7 @@ func newRig(t testing.TB, shared bool, change ...func(*service.Options)) *Rig {
 	hs := NewHomeserver()
 	metrics := prometheus.NewRegistry()
 	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Metrics: metrics, Options: service.Options{
-		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1}, Log: zap.NewNop(), CheckToken: true, Metrics: service.NewMetrics(metrics),
+		Sender: hs, Rooms: hs, Log: zap.NewNop(), CheckToken: true, Metrics: service.NewMetrics(metrics),
 		PasswordMemory: 64, // hashing would take most of the tests' time
 	}}
 	r.openStore()

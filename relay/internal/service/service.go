@@ -16,8 +16,6 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/lease"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/post"
-	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -294,19 +292,6 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 		return matrix.RoomInfo{}, err
 	}
 	return s.deliverer().LookUpRoom(ctx, address)
-}
-
-// Shape returns the number of events that a message is sent as, and whether its full text follows as a file. A message that cannot
-// be rendered has none.
-func (s *Service) Shape(ctx context.Context, m post.View) (events int, file bool, err error) {
-	events, file, err = delivery.Shape(ctx, s.store, s.o.Format, s.log, m)
-	switch {
-	case store.IsMissing(err):
-		err = refusal.NotFound("message")
-	case err != nil:
-		err = refusal.Unreadable(err)
-	}
-	return events, file, err
 }
 
 // Delivery returns the delivery; nil while another relay delivers.

@@ -219,7 +219,7 @@ var onlyPostgres = []struct {
 	{"OpenPostgres_Refused_SaysWhy", testOpenPostgres_Refused_SaysWhy},
 	{"OpenPostgres_SeveralHosts", testOpenPostgres_SeveralHosts},
 	{"OpenPostgres_TLS", testOpenPostgres_TLS},
-	{"OutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows", testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows},
+	{"OutcomeOfAFile_WithdrawnElsewhereMeanwhile_IsRemoved", testOutcomeOfAFile_WithdrawnElsewhereMeanwhile_IsRemoved},
 	{"ReadOnlyServer_IsRefusedWithASentence", testReadOnlyServer_IsRefusedWithASentence},
 	{"Withdraw_SentElsewhereMeanwhile_RemovesTheEvent", testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent},
 	{"Writer_ScansATable_CompilesNothing", testWriter_ScansATable_CompilesNothing},

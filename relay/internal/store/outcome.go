@@ -31,13 +31,7 @@ func NewOutcome(e post.Entry, f post.Fact, at int64) *Outcome {
 }
 
 // Spreads reports whether the outcome adds or ends other entries of the room.
-func (o *Outcome) Spreads() bool {
-	return len(o.Others) > 0 || slices.ContainsFunc(o.Effects, func(e post.Effect) bool {
-		tell, ok := e.(post.Tell)
-		_, refused := tell.Fact.(post.PartRefused)
-		return ok && refused
-	})
-}
+func (o *Outcome) Spreads() bool { return len(o.Others) > 0 }
 
 // Report stores an outcome soon, without a flush of its own. If the process dies before, the attempt is repeated under its
 // transaction id. It returns the outcome's number, see [Store.Committed].
@@ -207,10 +201,6 @@ func (tx *Tx) tell(id int64, f post.Fact, at int64) error {
 	target, err := tx.Entry(id)
 	if IsMissing(err) {
 		return nil
-	}
-	if refused, ok := f.(post.PartRefused); ok && err == nil {
-		refused.FollowUps, err = tx.FollowUps(id)
-		f = refused
 	}
 	if err == nil {
 		_, err = tx.Step(target, f, at)

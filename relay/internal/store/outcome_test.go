@@ -52,15 +52,15 @@ func TestLateOutcome(t *testing.T) {
 	}
 }
 
-// What is left of a message that was given up while its first event was sent is not forgotten: it is given up in its turn.
-func TestLateOutcome_OfAMessageInParts_KeepsTheRest(t *testing.T) {
+// The file of a message that was given up while its event was sent is not forgotten: it is given up in its turn.
+func TestLateOutcome_OfALongMessage_KeepsTheFile(t *testing.T) {
 	s, a := readyWithMessage(t)
 	if _, dead, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil || dead != 1 {
 		t.Fatalf("%d given up, %v", dead, err)
 	}
 	e := a.Entry
-	found(t, s, e, post.Sent{EventID: "$e", Rest: []post.Entry{e.Follow(post.KindPart, e.QueuedAt)}}, 9)
-	if left := pending(t, s, 1); len(left) != 1 || left[0].Kind != post.KindPart {
+	found(t, s, e, post.Sent{EventID: "$e", Rest: []post.Entry{e.AsFile(e.QueuedAt)}}, 9)
+	if left := pending(t, s, 1); len(left) != 1 || left[0].Kind != post.KindFile {
 		t.Fatalf("left: %+v", left)
 	}
 	if _, _, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil {
@@ -130,11 +130,11 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	t.Error("the result was lost")
 }
 
-// The commit of a message's first event fails once: its other events and its file are stored by the retry.
+// The commit of a message's event fails once: its file and its attachment are stored by the retry.
 func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
 	s, a := readyWithMessage(t)
-	rest := []post.Entry{a.Entry.Follow(post.KindPart, 1), a.Entry.AsFile(1)}
-	rest[0].Txn = a.Entry.Txn + "p1"
+	rest := []post.Entry{a.Entry.AsFile(1), a.Entry.Follow(post.KindMedia, 1)}
+	rest[1].Txn = a.Entry.Txn + "a1"
 	o := NewOutcome(a.Entry, post.Sent{EventID: "$e", Rest: rest}, 9)
 	failed := errors.New("the commit failed")
 	err := s.Update(ctx, func(tx *Tx) error { return errors.Join(tx.storeOutcome(o), failed) }) // rolled back
@@ -144,7 +144,7 @@ func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
 	s.Report(o)
 	settle(t, s)
 	left := pending(t, s, 1)
-	if len(left) != 2 || left[0].Kind != post.KindPart || left[1].Kind != post.KindFile {
+	if len(left) != 2 || left[0].Kind != post.KindFile || left[1].Kind != post.KindMedia {
 		t.Errorf("left: %+v", left)
 	}
 }
@@ -220,22 +220,22 @@ func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	}
 }
 
-// The delivering relay stores that a part was sent while the message is withdrawn at another one: no more of it follows.
-func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T) {
+// The delivering relay stores that a message's file was sent while the message is withdrawn at another one: the file is removed.
+func testOutcomeOfAFile_WithdrawnElsewhereMeanwhile_IsRemoved(t *testing.T) {
 	a, b := relays(t)
 	if !acquire(t, a, time.Hour) {
 		t.Fatal("no lease")
 	}
 	x := entry(1, "x")
 	accept(t, a, x)
-	found(t, a, x.Entry, post.Sent{EventID: "$1", Rest: []post.Entry{x.Entry.Follow(post.KindPart, 1)}}, 1)
+	found(t, a, x.Entry, post.Sent{EventID: "$1", Rest: []post.Entry{x.Entry.AsFile(1)}}, 1)
 	found := pending(t, a, 1)
 	if len(found) != 1 {
-		t.Fatalf("the part: %+v", found)
+		t.Fatalf("the file: %+v", found)
 	}
-	part := *found[0]
+	file := *found[0]
 	withdrawing := elsewhere(t, b, `SELECT 1 FROM outbox WHERE id = $1 FOR UPDATE`, x.Entry.ID)
-	a.Report(NewOutcome(part, post.Sent{EventID: "$2"}, 1))
+	a.Report(NewOutcome(file, post.Sent{EventID: "$2"}, 1))
 	blocked(t, b)
 	if _, err := withdrawing.ExecContext(ctx, `UPDATE outbox SET state = 'cancelled', final_at = 1 WHERE target = $1 AND final_at = 0`, x.Entry.ID); err != nil {
 		t.Fatal(err)

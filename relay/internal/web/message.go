@@ -170,7 +170,6 @@ type messagePage struct {
 	Link         string
 	Alert        *post.Alert
 	History      []event
-	Length       string // how a message too long for one event is sent; "" for one event
 }
 
 // lower moves a message's headings below those of the page. In sanitized HTML these letters only begin tags.
@@ -195,11 +194,6 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 			return err
 		}
 	}
-	events, file, err := web.service.Shape(v.ctx(), m)
-	if err != nil {
-		return err
-	}
-	p.Length = lengthOf(m.State, events, file)
 	kind := m.ContentType
 	if kind == "" {
 		kind = format.Markdown
@@ -221,29 +215,6 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 		p.Link = "https://matrix.to/#/" + url.PathEscape(m.RoomID) + "/" + url.PathEscape(m.EventID)
 	}
 	return web.show(w, status, "message", p)
-}
-
-// lengthOf describes how a message too long for one event is sent, was sent, or would be sent: a dead message is in the
-// room in part at most.
-func lengthOf(s post.State, events int, file bool) string {
-	if events == 1 && !file {
-		return ""
-	}
-	verb := "sent"
-	switch {
-	case s.Pending():
-		verb = "to be sent"
-	case !s.Delivered():
-		verb = "it would be sent"
-	}
-	text := verb + " shortened"
-	if events > 1 {
-		text = fmt.Sprintf("%s as %d", verb, events)
-	}
-	if file {
-		text += ", with the full text as a file"
-	}
-	return text
 }
 
 func (web *Web) postRedeliver(w http.ResponseWriter, v *sessionRequest) error {
