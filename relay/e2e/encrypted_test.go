@@ -58,7 +58,7 @@ func TestEncrypted_EverythingArrives(t *testing.T) {
 	s.becomes(s.say(a, "secret one"), "sent")
 	marked := s.becomes(s.post(a, object{"title": "Backup", "message": "**secret two**", "priority": 1}), "sent")
 	long := strings.Repeat("secret line that is long enough to need a file\n", 12_000)
-	s.becomes(s.post(a, object{"message": long, "content_type": "text/plain"}), "sent")
+	s.becomes(s.post(a, object{"message": long}), "sent")
 	s.eventually("the file is read", func() bool {
 		events := reader.Events(room)
 		return len(events) > 0 && events[len(events)-1].Content["msgtype"] == "m.file"
