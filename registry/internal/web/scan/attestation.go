@@ -1,0 +1,70 @@
+package scan
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"path"
+	"strings"
+)
+
+// IsPredicate reports whether attestations with a type of predicate are scan reports: vuln of cosign, or vulns of in-toto, in any version.
+func IsPredicate(predicateType string) bool {
+	t := strings.TrimPrefix(predicateType, "https://")
+	return t == "cosign.sigstore.dev/attestation/vuln/v1" || strings.HasPrefix(t, "in-toto.io/attestation/vulns/")
+}
+
+type predicate struct {
+	Scanner struct {
+		URI     string          `json:"uri"`
+		Version string          `json:"version"`
+		Result  json.RawMessage `json:"result"`
+	} `json:"scanner"`
+	Metadata struct {
+		Finished date `json:"scanFinishedOn"`
+	} `json:"metadata"`
+}
+
+// readPredicate reads the predicate of a statement: cosign's has what the scanner wrote, in-toto's a list.
+func (s *summary) readPredicate(d *document) error {
+	if !IsPredicate(d.PredicateType) {
+		return errors.New("the attestation is no scan report")
+	}
+	var p predicate
+	err := json.Unmarshal(d.Predicate, &p)
+	if err != nil {
+		return err
+	}
+	s.Time = p.Metadata.Finished.Time
+	if p.Scanner.URI != "" { // such as pkg:github/aquasecurity/trivy@v0.68.1
+		s.Scanner, _, _ = strings.Cut(path.Base(p.Scanner.URI), "@")
+	}
+	if bytes.HasPrefix(p.Scanner.Result, []byte("[")) {
+		err = each(s, p.Scanner.Result, s.addVulnerability)
+	} else if d, err = parse(p.Scanner.Result); err == nil {
+		err = s.readResult(d)
+	}
+	s.Version = cmp.Or(s.Version, p.Scanner.Version)
+	return err
+}
+
+// vulnerability is an entry of in-toto's list, in which no field names the package.
+type vulnerability struct {
+	ID       string          `json:"id"`
+	Severity json.RawMessage `json:"severity"` // assessments, of which the worst counts
+}
+
+func (s *summary) addVulnerability(v *vulnerability) error {
+	worst := Unknown
+	err := each(s, v.Severity, func(a *struct{ Method, Score string }) error {
+		if !strings.Contains(strings.ToLower(a.Method), "epss") { // which is a probability
+			worst = min(worst, assessed(a.Score))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.add(v.ID, "", worst)
+}

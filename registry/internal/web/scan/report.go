@@ -1,0 +1,204 @@
+// Package scan summarizes the reports of security scanners that clients attach to images.
+package scan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// MaxReport bounds the bytes of a report that is read.
+	MaxReport = 8 << 20
+
+	maxEntries = 100_000 // of the lists of a report: findings, rules and what they are in
+)
+
+// Room is about how many bytes of memory reading a report of this size takes.
+func Room(size int64) int64 { return 6*size + min(12*size, 16<<20) }
+
+// ErrTooLarge is the error of [Read] for a report with too many entries.
+var ErrTooLarge = errors.New("the report has too many entries")
+
+// Severity is the severity of a finding; a smaller one is worse.
+type Severity int
+
+// The severities.
+const (
+	Critical Severity = iota
+	High
+	Medium
+	Low
+	Unknown
+)
+
+var severities = [...]string{"critical", "high", "medium", "low", "unknown"}
+
+// Report summarizes a report. Nothing in it is proven: the client that pushed it chose all of it.
+type Report struct {
+	Scanner, Version string               // "" = the report doesn't name it
+	Time             time.Time            // end of the scan; zero = the report doesn't date it
+	Counts           [len(severities)]int // findings by severity, each once per package
+}
+
+// Found lists how many findings there are of each severity, the worst first.
+func (r *Report) Found() (list []string) {
+	for i, n := range r.Counts {
+		if n > 0 {
+			list = append(list, fmt.Sprint(n, " ", severities[i]))
+		}
+	}
+	return list
+}
+
+// document is the union of the formats. Its lists are decoded entry by entry, since many small entries would take much memory.
+type document struct {
+	Runs json.RawMessage `json:"runs"` // SARIF
+
+	SchemaVersion int // Trivy, up to Results
+	ArtifactName  string
+	CreatedAt     date
+	Trivy         struct{ Version string }
+	Results       json.RawMessage
+
+	PredicateType string          `json:"predicateType"` // in-toto
+	Predicate     json.RawMessage `json:"predicate"`
+
+	envelope           // DSSE
+	Bundle   *envelope `json:"dsseEnvelope"` // Sigstore
+}
+
+type envelope struct {
+	Payload []byte `json:"payload"`
+}
+
+// Read summarizes a report in SARIF or Trivy's JSON, or in an attestation of type vuln (cosign) or vulns (in-toto), alone, in a DSSE
+// envelope or in a Sigstore bundle. It verifies no signature.
+func Read(content []byte) (*Report, error) {
+	d, err := parse(content)
+	if err == nil && d.Bundle != nil {
+		d.envelope = *d.Bundle
+	}
+	if err == nil && d.Payload != nil {
+		d, err = parse(d.Payload)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &summary{seen: map[uint64]Severity{}, seed: maphash.MakeSeed()}
+	if d.PredicateType != "" {
+		err = s.readPredicate(d)
+	} else {
+		err = s.readResult(d)
+	}
+	return &s.Report, err
+}
+
+func parse(content []byte) (*document, error) {
+	var d document
+	return &d, json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &d)
+}
+
+// summary is a report that is being read.
+type summary struct {
+	Report
+	seen    map[uint64]Severity // by the hashes of findings
+	seed    maphash.Seed
+	entries int // that were decoded
+}
+
+// readResult reads what a scanner writes: SARIF or Trivy's JSON.
+func (s *summary) readResult(d *document) error {
+	if d.Runs != nil {
+		s.Scanner = ""
+		err := each(s, d.Runs, s.readRun)
+		if err == nil && s.Scanner == "" {
+			err = errors.New("the report has no run")
+		}
+		return err
+	}
+	if d.SchemaVersion == 0 || d.ArtifactName == "" {
+		return errors.New("the report has an unknown format")
+	}
+	s.Scanner, s.Version = "Trivy", d.Trivy.Version
+	if !d.CreatedAt.IsZero() {
+		s.Time = d.CreatedAt.Time
+	}
+	return each(s, d.Results, func(target *struct{ Vulnerabilities json.RawMessage }) error {
+		return each(s, target.Vulnerabilities, func(v *struct{ VulnerabilityID, PkgName, InstalledVersion, Severity string }) error {
+			return s.add(v.VulnerabilityID, v.PkgName+"@"+v.InstalledVersion, assessed(v.Severity))
+		})
+	})
+}
+
+// add counts a finding, with the worst severity of those with the same ID in the same package.
+func (s *summary) add(id, in string, severity Severity) error {
+	key := maphash.Comparable(s.seed, [2]string{id, in})
+	before, again := s.seen[key]
+	if again && severity >= before {
+		return nil
+	}
+	if again {
+		s.Counts[before]--
+	}
+	s.seen[key] = severity
+	s.Counts[severity]++
+	return nil
+}
+
+// each decodes the entries of a list one after the other. An absent list has none.
+func each[T any](s *summary, list json.RawMessage, f func(*T) error) error {
+	if len(list) == 0 || string(list) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(list))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return errors.New("the report has something else in place of a list")
+	}
+	for d.More() {
+		if s.entries++; s.entries > maxEntries {
+			return ErrTooLarge
+		}
+		var entry T
+		if err := d.Decode(&entry); err != nil {
+			return err
+		}
+		if err := f(&entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// date is a time in a report. UnmarshalJSON never fails: a report with a bad date is worth showing.
+type date struct{ time.Time }
+
+func (d *date) UnmarshalJSON(text []byte) error {
+	d.Time, _ = time.Parse(`"`+time.RFC3339+`"`, string(text))
+	return nil
+}
+
+// assessed is the severity with a name, or for a CVSS score as GitHub reads it.
+func assessed(text string) Severity {
+	for i, name := range severities {
+		if strings.EqualFold(name, text) {
+			return Severity(i)
+		}
+	}
+	switch score, err := strconv.ParseFloat(text, 64); {
+	case err != nil || !(score > 0 && score <= 10):
+		return Unknown
+	case score >= 9:
+		return Critical
+	case score >= 7:
+		return High
+	case score >= 4:
+		return Medium
+	}
+	return Low
+}
