@@ -29,8 +29,10 @@ func TestFull_Cosign(t *testing.T) {
 	}
 	cosign("generate-key-pair", "--output-key-prefix", filepath.Join(dir, "k"))
 	predicate, sbom, services := filepath.Join(dir, "predicate.json"), filepath.Join(dir, "sbom.spdx.json"), filepath.Join(dir, "services.json")
+	scan := filepath.Join(dir, "scan.json")
 	harness.WriteFile(t, predicate, []byte(`{"builder":"here"}`))
 	harness.WriteFile(t, sbom, []byte(`{"spdxVersion":"SPDX-2.3"}`))
+	harness.WriteFile(t, scan, []byte(`{"scanner":{"uri":"pkg:github/aquasecurity/trivy@0.68.1","version":"0.68.1","result":`+trivyReport+`},"metadata":{"scanFinishedOn":"2026-01-02T03:04:05Z"}}`))
 	cosign("signing-config", "create", "--out", services) // no public log
 
 	insecure := []string{"--allow-insecure-registry", "--allow-http-registry"}
@@ -75,8 +77,9 @@ func TestFull_Cosign(t *testing.T) {
 	if out := cosign(append(insecure, "tree", ref)...); !strings.Contains(out, "https://sigstore.dev/cosign/sign/v1") || !strings.Contains(out, "https://cosign.sigstore.dev/attestation/v1") {
 		t.Errorf("cosign tree: %s", out)
 	}
-	shows("repository/signed/app", ">signature<", ">attestation<")
-	shows("image/signed/app:v1", ">signature<", ">attestation<")
+	signs(bundles, "attest", "--type", "vuln", "--predicate", scan, ref)
+	shows("repository/signed/app", ">signature<", ">attestation<", ">2 critical<")
+	shows("image/signed/app:v1", ">signature<", ">attestation<", ">2 critical<", "Trivy", "0.68.1", "2026-01-02")
 
 	// Tags, which all earlier releases read.
 	img.Push(t, addr, "signed/older", "v1")
@@ -85,12 +88,13 @@ func TestFull_Cosign(t *testing.T) {
 	cosign(verifies("verify", "--new-bundle-format=false", ref)...)
 	signs(older, "attest", "--type", "custom", "--predicate", predicate, ref)
 	cosign(verifies("verify-attestation", "--new-bundle-format=false", "--type", "custom", ref)...)
+	signs(older, "attest", "--type", "vuln", "--predicate", scan, ref)
 	cosign(slices.Concat([]string{"attach", "sbom", "--sbom", sbom, "--type", "spdx"}, insecure, []string{ref})...)
 	tags := harness.ListTags(t, addr, "signed/older")
 	if strings.Count(tags, ".sig") != 3 || !strings.Contains(tags, ".att") || !strings.Contains(tags, ".sbom") {
 		t.Errorf("tags after signing = %s, want three .sig, .att and .sbom", tags)
 	}
-	shows("repository/signed/older", ">signature<", ">attestation<", ">SBOM<")
+	shows("repository/signed/older", ">signature<", ">attestation<", ">SBOM<", ">2 critical<")
 
 	// Referrers without bundles.
 	other := harness.NewImage(t, 5, 1, 20_000)

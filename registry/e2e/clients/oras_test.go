@@ -130,3 +130,47 @@ func TestOras(t *testing.T) {
 		t.Errorf("oras resolves what it deleted: %s", out)
 	}
 }
+
+// Reports that scanners write.
+const (
+	trivyReport = `{"SchemaVersion":2,"CreatedAt":"2026-01-02T03:04:05Z","ArtifactName":"app","Results":[{"Target":"debian","Vulnerabilities":[
+		{"VulnerabilityID":"CVE-2026-1","PkgName":"libssl3","InstalledVersion":"3.0","Severity":"CRITICAL"},
+		{"VulnerabilityID":"CVE-2026-1","PkgName":"openssl","InstalledVersion":"3.0","Severity":"CRITICAL"},
+		{"VulnerabilityID":"CVE-2026-2","PkgName":"zlib","InstalledVersion":"1.2","Severity":"LOW"}]}]}`
+	grypeReport = `{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"grype","version":"0.104.0","rules":[{"id":"CVE-2026-3-zlib","properties":{"security-severity":"7.5"}}]}},
+		"results":[{"ruleId":"CVE-2026-3-zlib","message":{"text":"zlib"}}]}]}`
+)
+
+// Scan reports that oras attaches to an index, to an image in it, and by a tag, are on the pages.
+func TestOras_ScanReports(t *testing.T) {
+	addr, dir := harness.StartRegistry(t, t.TempDir()).Addr, t.TempDir()
+	child := harness.ImageOf(t, "amd64", harness.Tar(t, "app", []byte("one")))
+	index := harness.NewIndex(t, child, harness.ImageOf(t, "arm64", harness.Tar(t, "app", []byte("two"))))
+	index.Push(t, addr, "app", "v1")
+	attach := func(ref, artifactType, report string) {
+		t.Helper()
+		harness.WriteFile(t, filepath.Join(dir, "report.json"), []byte(report))
+		cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "oras"), "attach", "--plain-http", "--artifact-type", artifactType, addr+"/app"+ref, "report.json")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	shows := func(path string, words ...string) {
+		t.Helper()
+		resp, body := harness.Fetch(t, "GET", "http://"+addr+"/ui/"+path, nil, nil)
+		for _, word := range words {
+			if !strings.Contains(string(body), word) {
+				t.Errorf("%s (%s) does not show %s", path, resp.Status, word)
+			}
+		}
+	}
+	attach(":v1", "application/sarif+json", grypeReport)
+	shows("repository/app", ">1 high<")
+	attach("@"+child.Manifest, "application/vnd.aquasec.trivy.report+json", trivyReport)
+	shows("repository/app", ">2 critical<", "1 low")
+	shows("image/app:v1", "grype", ">1 high<", "Trivy", ">2 critical<", "linux/amd64", "2026-01-02")
+	shows("image/app@"+child.Manifest, ">2 critical<")
+	attach(":v1", "application/sarif+json", "{")
+	shows("image/app:v1", "scan report unreadable", ">2 critical<")
+}

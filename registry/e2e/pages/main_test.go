@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -76,7 +77,7 @@ func (b visitor) reloadsUntil(path, text string) {
 const evil = `<img src=x onerror="window.evil=1">"'><script>window.evil=1</script>`
 
 // stock pushes what the tests look at: images of several repositories, one with hostile texts
-// and one with something attached.
+// and things attached to it.
 func stock(t *testing.T, x *harness.Process) {
 	t.Helper()
 	addr := harness.AsAlice(x.Addr)
@@ -95,14 +96,30 @@ func stock(t *testing.T, x *harness.Process) {
 		manifest["config"], manifest["layers"] = img.Add(configType, harness.JSON(t, config)), []harness.Descriptor{l}
 		d := img.Add(harness.TypeManifest, harness.JSON(t, manifest))
 		img.Manifest = d.Digest
-		img.Push(t, addr, "web/app", tag)
+		img.Push(t, addr, "web/app", cmp.Or(tag, d.Digest))
 		return d
 	}
 	subject := push("evil", harness.TypeConfig, map[string]any{
 		"created": "2026-01-02T03:04:05Z", "os": "linux", "architecture": "amd64", "author": evil, "history": []any{map[string]any{"created_by": evil}},
 		"config": map[string]any{"Env": []string{evil + "=" + evil}, "Labels": map[string]string{evil: evil, "a-long-label": strings.Repeat("long", 80)}, "Entrypoint": []string{evil}, "User": evil},
 	}, map[string]any{"annotations": map[string]string{evil: "javascript:window.evil=1"}}, "layer")
-	push("sbom", "application/vnd.oci.empty.v1+json", map[string]any{}, map[string]any{"artifactType": "application/spdx+json", "subject": subject}, `{"spdxVersion":"SPDX-2.3"}`)
+	const empty = "application/vnd.oci.empty.v1+json"
+	var findings []string
+	for i := range 12_345 {
+		findings = append(findings, fmt.Sprintf(`{"ruleId":"l","level":"note","message":{"text":"%d"}}`, i))
+	}
+	reports := []string{
+		"{", `{"runs":[{"tool":{"driver":{"name":"a scanner","version":"1.2.3"}},"results":[]}]}`,
+		`{"runs":[{"tool":{"driver":{"name":` + string(harness.JSON(t, evil)) + `,"version":` + string(harness.JSON(t, strings.Repeat("long", 80))) + `,"rules":[
+			{"id":"c","properties":{"security-severity":"9.8"}},{"id":"h","properties":{"security-severity":"7.5"}},{"id":"m","properties":{"security-severity":"5.5"}},{"id":"u","properties":{"security-severity":"0"}}
+		]}},"results":[{"ruleId":"c"},{"ruleId":"h"},{"ruleId":"m"},{"ruleId":"u"},` + strings.Join(findings, ",") + `]}]}`,
+	}
+	for _, report := range reports {
+		for _, of := range []harness.Descriptor{subject, {MediaType: harness.TypeIndex, Digest: index.Manifest, Size: len(index.Blobs[index.Manifest])}} {
+			push("", empty, map[string]any{}, map[string]any{"artifactType": "application/sarif+json", "subject": of}, report)
+		}
+	}
+	push("sbom", empty, map[string]any{}, map[string]any{"artifactType": "application/spdx+json", "subject": subject}, `{"spdxVersion":"SPDX-2.3"}`)
 }
 
 // files is a storage of its own.

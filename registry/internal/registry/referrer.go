@@ -62,6 +62,13 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 	return descs, Page{}, nil
 }
 
+// Referring returns the manifests that refer to each of the subjects, except for what only fallback tags list. It reads no more than
+// Referrers does for one subject. The lists are the caller's only to read.
+func (r Repository) Referring(ctx context.Context, subjects []oci.Digest) (map[oci.Digest][]oci.Digest, error) {
+	found, err := r.reg.referrers.OfEach(ctx, r.name, subjects)
+	return found, fault(err)
+}
+
 // referrerCandidates returns the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
 	indexed, err := r.reg.referrers.Of(ctx, r.name, subject)

@@ -46,6 +46,7 @@ type imagePage struct {
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
 	Signed      signed
+	Scans       []scanned // the newest of each scanner
 	Protected   bool
 	Rule        int      // that protects it, counted from 0
 	Left        int      // entries of lists that the page leaves out
@@ -85,6 +86,10 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
+	scans, err := web.scansOf(v, repo, ref)
+	if err != nil {
+		return err
+	}
 	m, room, err := web.peek(v, repo, ref, rawFactor*maxRaw+referrerBytes)
 	if err != nil {
 		return err
@@ -97,7 +102,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	name := repo.Name()
 	p := imagePage{
 		Repository: name, Digest: m.Digest, MediaType: m.MediaType, Size: m.Size, Tag: string(ref.Tag), Annotations: pairs(parsed.Annotations), Subject: m.Subject,
-		Host: web.host(v.Request), Cache: web.o.Caches(name), Rights: web.rights(v, name), Raw: indent(m.Bytes), Reference: "@" + string(m.Digest),
+		Host: web.host(v.Request), Cache: web.o.Caches(name), Rights: web.rights(v, name), Raw: indent(m.Bytes), Reference: "@" + string(m.Digest), Scans: scans,
 	}
 	title := short(m.Digest)
 	if ref.Tag != "" {

@@ -42,7 +42,8 @@ type tagRow struct {
 	Pushed    time.Time      // zero = unknown
 	Image     *image.Summary // nil if the manifest can't be read
 	Protected bool           // neither moved nor deleted
-	Referrers []string       // what is attached to the image
+	Referrers []string       // what else is attached to the image
+	Scan      *scanned       // the worst of its scan reports, nil = it has none
 }
 
 type repositoryPage struct {
@@ -123,10 +124,8 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 	if err := web.addRows(v, repo, &p, all, q.Get("page")); err != nil {
 		return err
 	}
-	for i := range p.Rows {
-		if err := web.addDetails(v, repo, &p.Rows[i]); err != nil {
-			return err
-		}
+	if err := web.addDetails(v, repo, p.Rows); err != nil {
+		return err
 	}
 	return web.pages.Show(w, http.StatusOK, "repository", p)
 }
@@ -261,20 +260,41 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 	return err
 }
 
-func (web *Web) addDetails(v *visit, repo registry.Repository, row *tagRow) error {
-	if err := web.addImage(v, repo, row); err != nil || row.Digest == "" {
-		return err
+// addDetails adds what the images of the tags say, and what is attached to them.
+func (web *Web) addDetails(v *visit, repo registry.Repository, rows []tagRow) error {
+	var images []*image.Summary
+	for i := range rows {
+		if err := web.addImage(v, repo, &rows[i]); err != nil {
+			return err
+		}
+		if rows[i].Image != nil {
+			images = append(images, rows[i].Image)
+		}
 	}
-	row.Protected = repo.Immutable(oci.Tag(row.Tag))
-	room, err := web.reserve(v, referrerBytes)
+	found, err := web.scans(v, repo, images...)
+	for i := 0; i < len(rows) && err == nil; i++ {
+		if rows[i].Image != nil {
+			rows[i].Protected = repo.Immutable(oci.Tag(rows[i].Tag))
+			err = web.addAttached(v, repo, &rows[i], found)
+		}
+	}
+	return err
+}
+
+// addAttached adds what is attached to an image: the worst of its scan reports, and the kinds of the rest.
+func (web *Web) addAttached(v *visit, repo registry.Repository, row *tagRow, found *scans) error {
+	attached, err := web.attached(v, repo, row.Digest)
 	if err != nil {
 		return err
 	}
-	defer room.Release()
-	attached, _, err := repo.Referrers(v.Context(), row.Digest, "", "", maxReferrers)
-	for i := range attached {
-		if kind := image.KindOfEntry(&attached[i]); !slices.Contains(row.Referrers, kind) {
-			row.Referrers = append(row.Referrers, kind)
+	reports, err := found.find(attached, row.Image)
+	if len(reports) > 0 {
+		row.Scan = &reports[0]
+	}
+	for _, a := range attached {
+		shown := row.Scan != nil && a.Kind == image.ScanReport || slices.ContainsFunc(reports, func(s scanned) bool { return s.Manifest == a.Digest })
+		if !shown && !slices.Contains(row.Referrers, a.Kind) {
+			row.Referrers = append(row.Referrers, a.Kind)
 		}
 	}
 	return err

@@ -56,7 +56,24 @@ type link struct {
 	child bool // by a list of manifests; false = by subject
 }
 
-func (x *Index) find(ctx context.Context, name oci.Name, to link) ([]oci.Digest, error) {
+// OfEach is Of for several subjects, in one step.
+func (x *Index) OfEach(ctx context.Context, name oci.Name, subjects []oci.Digest) (map[oci.Digest][]oci.Digest, error) {
+	found := map[oci.Digest][]oci.Digest{}
+	err := x.look(ctx, name, func(from map[link][]oci.Digest) {
+		for _, d := range subjects {
+			found[d] = from[link{d, false}]
+		}
+	})
+	return found, err
+}
+
+func (x *Index) find(ctx context.Context, name oci.Name, to link) (found []oci.Digest, err error) {
+	err = x.look(ctx, name, func(from map[link][]oci.Digest) { found = from[to] })
+	return found, err
+}
+
+// look calls f with what refers to what in a repository, as it is now.
+func (x *Index) look(ctx context.Context, name oci.Name, f func(from map[link][]oci.Digest)) error {
 	r := x.repository(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +83,8 @@ func (x *Index) find(ctx context.Context, name oci.Name, to link) ([]oci.Digest,
 	} else if len(r.read) == 0 {
 		x.repositories.Forget(name) // nothing was read, and anybody may ask for what does not exist
 	}
-	return r.from[to], err
+	f(r.from)
+	return err
 }
 
 // repository is the one that is remembered, or a new one.

@@ -1,4 +1,4 @@
-// Package image reads what manifests and configurations say of images and other artifacts.
+// Package image reads what manifests, configurations and attached scan reports say of images and other artifacts.
 package image
 
 import (
@@ -17,6 +17,7 @@ import (
 
 const (
 	maxWord      = 100       // bytes of a platform or a kind in a Summary
+	maxChildren  = 16        // images of an index in a Summary
 	maxChild     = 256 << 10 // bytes of a manifest that is read for the summary of its index
 	maxSummaries = 16 << 10
 
@@ -39,6 +40,7 @@ const MaxChildren = 64
 type Reader struct {
 	registry  *registry.Registry
 	summaries *cache.Cache[summaryKey, *Summary]
+	scans     *cache.Cache[summaryKey, []Scan]
 }
 
 type summaryKey struct {
@@ -48,15 +50,22 @@ type summaryKey struct {
 
 // NewReader makes a reader of the images of a registry.
 func NewReader(r *registry.Registry) *Reader {
-	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries)}
+	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries), scans: cache.New[summaryKey, []Scan](maxSummaries)}
 }
 
 // Summary describes an image in a list.
 type Summary struct {
 	Kind      string // "image", "index", or what the artifact is
 	Platforms []string
-	Size      int64 // of all that the manifest refers to, and itself
+	Children  []Child // of an index: the first images for a platform
+	Size      int64   // of all that the manifest refers to, and itself
 	Created   time.Time
+}
+
+// Child is an image for one platform in an index.
+type Child struct {
+	Platform string
+	Digest   oci.Digest
 }
 
 // Known returns the remembered result of Summarize for a manifest, or nil.
@@ -108,8 +117,13 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 		if s.Size += d.Size; i >= MaxChildren {
 			continue
 		}
-		if p := PlatformOf(d); p != "" && !slices.Contains(s.Platforms, p) {
-			s.Platforms = append(s.Platforms, p)
+		if p := PlatformOf(d); p != "" {
+			if !slices.Contains(s.Platforms, p) {
+				s.Platforms = append(s.Platforms, p)
+			}
+			if len(s.Children) < maxChildren {
+				s.Children = append(s.Children, Child{p, d.Digest})
+			}
 		}
 		if d.Size > maxChild {
 			continue
@@ -186,25 +200,36 @@ func clip(word string) string {
 // Config reads the configuration of an image; nil if the repository doesn't have it, it can't be
 // understood, or is larger than most or than its manifest says.
 func (x *Reader) Config(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) (*Config, error) {
-	most = min(most, d.Size)
+	content, err := readBlob(ctx, repo, d, most)
+	if content == nil || err != nil {
+		return nil, err
+	}
+	var c Config
+	if json.Unmarshal(content, &c) != nil {
+		return nil, nil //nolint:nilnil,nilerr // there is none to show
+	}
+	return &c, nil
+}
+
+// readBlob reads a blob; nil if the repository doesn't have it, it is damaged, or larger than most or than its manifest says.
+func readBlob(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) ([]byte, error) {
 	blob, err := repo.OpenBlob(ctx, d.Digest)
 	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
-		return nil, nil //nolint:nilnil // there is none to show
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = blob.Close() }() // read only
-	if blob.Size() > most {
-		return nil, nil //nolint:nilnil // as above
+	if blob.Size() > min(most, d.Size) {
+		return nil, nil
 	}
-	content, err := io.ReadAll(io.LimitReader(blob, most))
-	if err != nil {
+	content := make([]byte, blob.Size())
+	if _, err := io.ReadFull(blob, content); err != nil {
 		return nil, err
 	}
-	var c Config
-	if json.Unmarshal(content, &c) != nil {
-		return nil, nil //nolint:nilnil // as above
+	if d.Digest.Algorithm().FromBytes(content) != d.Digest {
+		return nil, nil
 	}
-	return &c, nil
+	return content, nil
 }

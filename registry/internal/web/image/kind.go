@@ -12,6 +12,9 @@ const (
 	sbom        = "SBOM"
 )
 
+// ScanReport is the kind of reports of security scanners.
+const ScanReport = "scan report"
+
 // kinds are the words for types of artifacts and contents, by what the type contains.
 var kinds = []struct{ part, word string }{
 	{"cosign.artifact.sig", signature},
@@ -24,7 +27,9 @@ var kinds = []struct{ part, word string }{
 	{"spdx", sbom},
 	{"cyclonedx", sbom},
 	{"syft", sbom},
-	{"sarif", "scan report"},
+	{"sarif", ScanReport},
+	{"trivy.report", ScanReport},
+	{"vuln", ScanReport},
 	{"helm.config", "Helm chart"},
 	{"helm.chart", "Helm chart"},
 	{"wasm", "WebAssembly"},

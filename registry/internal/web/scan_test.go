@@ -1,0 +1,176 @@
+package web
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/web/scan"
+)
+
+const (
+	sarifType  = "application/sarif+json"
+	bundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	vulnType   = "https://cosign.sigstore.dev/attestation/vuln/v1"
+)
+
+// sarif is a report with findings of these scores.
+func sarif(scanner string, scores ...string) string {
+	var rules, results []string
+	for i, s := range scores {
+		rules = append(rules, fmt.Sprintf(`{"id":"%d","properties":{"security-severity":%q}}`, i, s))
+		results = append(results, fmt.Sprintf(`{"ruleId":"%d","message":{"text":"x"}}`, i))
+	}
+	return fmt.Sprintf(`{"runs":[{"tool":{"driver":{"name":%q,"rules":[%s]}},"results":[%s]}]}`, scanner, strings.Join(rules, ","), strings.Join(results, ","))
+}
+
+// attach attaches a document to a manifest, as oras does.
+func (s *site) attach(name oci.Name, subject oci.Descriptor, artifactType, content string, annotations map[string]string) oci.Descriptor {
+	s.Helper()
+	return s.put(name, oci.Reference{}, map[string]any{
+		"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "artifactType": artifactType, "config": s.blob(name, []byte("{}"), "application/vnd.oci.empty.v1+json"),
+		"layers": []oci.Descriptor{s.blob(name, []byte(content), artifactType)}, "subject": subject, "annotations": annotations,
+	})
+}
+
+func on(day int) map[string]string {
+	return map[string]string{"org.opencontainers.image.created": time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC).Format(time.RFC3339)}
+}
+
+func bundled(statement string) string {
+	return `{"dsseEnvelope":{"payload":"` + base64.StdEncoding.EncodeToString([]byte(statement)) + `"}}`
+}
+
+const attested = `{"predicateType":"` + vulnType + `","predicate":{"scanner":{"uri":"pkg:x/trivy@1","result":{"SchemaVersion":2,"ArtifactName":"a",
+	"Results":[{"Vulnerabilities":[{"VulnerabilityID":"CVE-1","PkgName":"a","Severity":"HIGH"}]}]}}}}`
+
+func TestScans(t *testing.T) {
+	s := newSite(t, open)
+	b := s.browser()
+	shows := func(repository string, wants ...string) {
+		t.Helper()
+		b.get("/ui/repository/" + repository)
+		b.want(200, wants...)
+	}
+
+	plain := s.image("plain", "v1", nil, "layer")
+	shows("plain", "-findings", "-scan report")
+	b.get("/ui/image/plain:v1")
+	b.want(200, "-Scan reports")
+
+	// The newest report of each scanner counts, and the worst of them is shown first.
+	s.attach("plain", plain, sarifType, sarif("Trivy", "9.8", "9.8", "9.1"), on(1))
+	newest := s.attach("plain", plain, sarifType, sarif("trivy", "5.0", "5.1", "1.0"), on(2))
+	s.attach("plain", plain, sarifType, sarif("grype"), on(3))
+	shows("plain", `<span class="state warn">2 medium</span> <span class="hint">1 low</span>`, "-critical", "-scan report")
+	b.get("/ui/image/plain:v1")
+	b.want(200, "the worst of 2 reports, not verified", `<span class="state info">no findings</span>`, ">trivy<", ">grype<", "2026-03-02", "-critical", "-Platform</th>",
+		"Anyone who may push", string(newest.Digest))
+
+	// Attestations: bundles and envelopes as referrers, and tags of cosign 2. Others stay what they are.
+	of := s.image("attested", "bundle", nil, "1")
+	s.attach("attested", of, bundleType, bundled(attested), map[string]string{"dev.sigstore.bundle.predicateType": vulnType})
+	s.attach("attested", of, bundleType, bundled(`{"predicateType":"https://slsa.dev/provenance/v1"}`), map[string]string{"dev.sigstore.bundle.predicateType": "https://slsa.dev/provenance/v1"})
+	shows("attested", ">1 high<", ">attestation<")
+	of = s.image("statement", "v1", nil, "2")
+	s.attach("statement", of, "application/vnd.in-toto+json", attested, nil)
+	shows("statement", ">1 high<", "->attestation<")
+	of = s.image("other", "v1", nil, "3")
+	s.attach("other", of, "application/vnd.in-toto+json", `{"predicateType":"https://slsa.dev/provenance/v1"}`, nil)
+	s.attach("other", of, "application/vnd.in-toto+json", `{`, nil)
+	shows("other", ">attestation<", "-scan report", "-findings")
+	of = s.image("tagged", "v1", nil, "4")
+	layer := s.blob("tagged", []byte(bundled(attested)), "application/vnd.dsse.envelope.v1+json")
+	layer.Annotations = map[string]string{"predicateType": vulnType}
+	provenance := s.blob("tagged", []byte("{"), "application/vnd.dsse.envelope.v1+json")
+	provenance.Annotations = map[string]string{"predicateType": "https://slsa.dev/provenance/v1"}
+	s.put("tagged", oci.Reference{Tag: oci.Tag("sha256-" + of.Digest.Hex() + ".att")}, map[string]any{
+		"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "config": s.blob("tagged", []byte("{}"), configType), "layers": []oci.Descriptor{provenance, layer},
+	})
+	shows("tagged", ">1 high<", "-scan report")
+
+	// An index shows reports about it and about its images.
+	amd, arm := s.image("multi", "", nil, "amd64"), s.image("multi", "", nil, "arm64")
+	index := s.put("multi", oci.Reference{Tag: "v1"}, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []map[string]any{
+		{"mediaType": amd.MediaType, "digest": amd.Digest, "size": amd.Size, "platform": map[string]string{"os": "linux", "architecture": "amd64"}},
+		{"mediaType": arm.MediaType, "digest": arm.Digest, "size": arm.Size, "platform": map[string]string{"os": "linux", "architecture": "arm64"}},
+	}})
+	s.attach("multi", index, sarifType, sarif("Trivy", "4.0"), nil)
+	s.attach("multi", amd, sarifType, sarif("Trivy", "7.0"), nil)
+	s.attach("multi", arm, "application/vnd.aquasec.trivy.report+json", `{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Vulnerabilities":[{"VulnerabilityID":"CVE-1","Severity":"CRITICAL"}]}]}`, nil)
+	shows("multi", `<span class="state bad">1 critical</span>`, "-1 high", "-1 medium")
+	b.get("/ui/image/multi:v1")
+	b.want(200, `<td data-label="Platform">linux/arm64</td>`, `<td data-label="Platform">linux/amd64</td>`, `<td data-label="Platform">all</td>`, "1 critical", "1 high", "1 medium", "worst of 3")
+	b.get("/ui/image/multi@" + string(amd.Digest))
+	b.want(200, ">1 high<", "in a report, not verified", "-1 critical", "-Platform</th>")
+}
+
+// Whatever is attached, pages show the image.
+func TestScans_Hostile(t *testing.T) {
+	s := newSite(t, open)
+	b := s.browser()
+	shows := func(name oci.Name, wants ...string) {
+		t.Helper()
+		for range 2 { // the second time from memory
+			for _, path := range []string{"/ui/repository/" + string(name), "/ui/image/" + string(name) + ":v1"} {
+				b.get(path)
+				b.want(200, wants...)
+			}
+		}
+	}
+	for name, content := range map[oci.Name]string{"malformed": `{"runs":[{`, "other": `{"spdxVersion":"SPDX-2.3"}`, "empty": `{}`} {
+		s.attach(name, s.image(name, "v1", nil, "x"), sarifType, content, nil)
+		shows(name, `<span class="state warn">scan report unreadable</span>`)
+	}
+	s.attach("large", s.image("large", "v1", nil, "x"), sarifType, sarif(strings.Repeat("x", scan.MaxReport), "9.8"), nil)
+	shows("large", "scan report too large to read", "-critical")
+
+	evil := s.image("evil", "v1", nil, "x")
+	s.attach("evil", evil, sarifType, sarif("<script>alert(1)</script>", "9.8"), map[string]string{"org.opencontainers.image.created": "<script>"})
+	shows("evil", "1 critical", "-<script>alert")
+
+	s.attach("name", s.image("name", "v1", nil, "x"), sarifType, sarif(strings.Repeat("y", 100_000), "9.8"), nil)
+	shows("name", "1 critical", "-"+strings.Repeat("y", 200))
+
+	// A date in the future doesn't keep newer reports from being shown.
+	future := s.image("future", "v1", nil, "x")
+	s.attach("future", future, sarifType, sarif("Trivy"), map[string]string{"org.opencontainers.image.created": "2999-01-01T00:00:00Z"})
+	s.attach("future", future, sarifType, sarif("Trivy", "9.8"), on(1))
+	shows("future", "1 critical")
+
+	s.attach("lost", s.image("lost", "v1", nil, "x"), sarifType, sarif("Trivy", "9.8"), nil)
+	if err := s.rules.Repository("lost").DeleteBlob(t.Context(), oci.SHA256.FromBytes([]byte(sarif("Trivy", "9.8")))); err != nil {
+		t.Fatal(err)
+	}
+	shows("lost", "scan report unreadable", "-critical")
+}
+
+// A page reads a bounded amount of reports, remembers them, and a later visit goes on.
+func TestScans_ReadOnce(t *testing.T) {
+	store := &readStore{}
+	s := newSite(t, open, func(c *setup) { store.Store, c.store = c.store, store })
+	const size, images = 7 << 20, 8
+	for i := range images {
+		d := s.image("app", oci.Tag(fmt.Sprint("v", i)), nil, fmt.Sprint(i))
+		s.attach("app", d, sarifType, `{"filler":"`+strings.Repeat("x", size)+`",`+sarif(fmt.Sprint("scanner", i), "9.8")[1:], nil)
+	}
+	b := s.browser()
+	visit := func(done int, most int64) {
+		t.Helper()
+		store.read.Store(0)
+		b.get("/ui/repository/app")
+		b.want(200)
+		if n := strings.Count(b.page, ">1 critical<"); n != done || strings.Count(b.page, "scan report not read yet") != images-done {
+			t.Errorf("%d reports are read, want %d", n, done)
+		}
+		if read := store.read.Load(); read > most+1<<20 {
+			t.Errorf("%d bytes are read, want at most %d", read, most)
+		}
+	}
+	visit(maxScanBytes/size, maxScanBytes)
+	visit(images, maxScanBytes)
+	visit(images, 0)
+}
