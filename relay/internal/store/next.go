@@ -49,11 +49,6 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	return entries, false, rows.Err()
 }
 
-// Entry returns an entry as [Store.Pending] does.
-func (s *Store) Entry(ctx context.Context, id int64) (*post.Entry, error) {
-	return scanEntry(s.queryRow(ctx, `SELECT `+allColumns.list("o.")+`,`+besides+` FROM outbox o`+withBesides+` WHERE o.id = ?`, id))
-}
-
 func scanEntry(r row) (*post.Entry, error) {
 	e := &post.Entry{}
 	return e, r.Scan(append(allColumns.of(e), &e.TargetEvent, &e.TargetAt, &e.TargetRoom, &e.Mention, &e.Choice, &e.Deleted, &e.Barred, &e.Sender)...)
