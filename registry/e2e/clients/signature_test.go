@@ -10,7 +10,8 @@ import (
 	"slipway/registry/e2e/harness"
 )
 
-// A policy refuses to anonymous callers what the key hasn't signed with cosign, in each of its formats, and lets them verify the rest.
+// A policy refuses to anonymous callers what neither the key nor a login of the rule has signed with cosign, in each of its formats, and
+// lets them verify the rest.
 func TestFull_SignaturePolicy(t *testing.T) {
 	dir := t.TempDir()
 	cosign := func(args ...string) {
@@ -25,12 +26,14 @@ func TestFull_SignaturePolicy(t *testing.T) {
 	}
 	cosign("signing-config", "create", "--out", file("services"))
 	harness.WriteFile(t, file("predicate"), []byte(`{"builder":"here"}`))
+	logins := startSigstore(t)
 	x := harness.StartTeam(t, dir, harness.TeamRules, fmt.Sprintf(`
 policy:
   signatures:
     - {repositories: ["signed/**"], keys: [%s]}
     - {repositories: ["watched/**"], keys: [%[1]s], action: warn}
-`, file("ours.pub")))
+    - {repositories: ["keyless/**"], keys: [%[1]s], trustedroot: %[2]s, identities: [{issuer: %[3]q, subject: "*@example.org"}]}
+`, file("ours.pub"), logins.root, logins.URL))
 	insecure := []string{"--allow-insecure-registry", "--allow-http-registry"}
 	login := append([]string{"--registry-username", "alice", "--registry-password", "secret of alice", "--yes"}, insecure...)
 	get := func(repo, ref string) (status int, warning, body string) {
@@ -77,14 +80,44 @@ policy:
 		expect(repo, "sha256-"+strings.Repeat("0", 64)+".sig", "is not signed")
 
 		// Without a login, what signs can be read.
-		format := "--new-bundle-format=" + fmt.Sprint(format == "bundle")
-		cosign(slices.Concat([]string{"verify", "--key", file("ours.pub"), "--insecure-ignore-tlog", format}, insecure, []string{x.Addr + "/" + repo + ":v1"})...)
+		bundles := "--new-bundle-format=" + fmt.Sprint(format == "bundle")
+		cosign(slices.Concat([]string{"verify", "--key", file("ours.pub"), "--insecure-ignore-tlog", bundles}, insecure, []string{x.Addr + "/" + repo + ":v1"})...)
 
 		for tag, word := range map[string]string{"v1": ">verified<", "other": ">unverified<", "attested": ">unsigned<"} {
 			if _, page := harness.Fetch(t, "GET", "http://"+x.Addr+"/ui/image/"+repo+":"+tag, nil, nil); !strings.Contains(string(page), word) {
 				t.Errorf("the page of %s:%s doesn't show %s", repo, tag, word)
 			}
 		}
+
+		// By logins: a certificate of the deployment for each signature.
+		repo = "keyless/" + format
+		byLogin := flags
+		if format == "tag" {
+			byLogin = append(byLogin, "--fulcio-url", logins.fulcio, "--timestamp-server-url", logins.tsa, "--insecure-skip-verify")
+		} else {
+			byLogin = []string{"--signing-config", logins.services, "--trusted-root", logins.root}
+		}
+		asLogin := func(verb, email, digest string, more ...string) {
+			t.Helper()
+			cosign(slices.Concat([]string{verb, "--identity-token", logins.token(email)}, more, login, byLogin, []string{x.Addr + "/" + repo + "@" + digest})...)
+		}
+		for tag, img := range map[string]*harness.Image{"v1": index, "other": other, "attested": attested} {
+			img.Push(t, harness.AsAlice(x.Addr), repo, tag)
+			expect(repo, tag, "is not signed")
+		}
+		asLogin("sign", "ann@example.org", index.Manifest)
+		asLogin("sign", "ann@example.org.example.com", other.Manifest)
+		asLogin("attest", "ann@example.org", attested.Manifest, "--type", "custom", "--predicate", file("predicate"))
+		expect(repo, "v1", "")
+		expect(repo, child.Manifest, "")
+		expect(repo, "other", "by no key or identity")
+		expect(repo, "attested", "is not signed")
+		sign("sign", "ours", other.Manifest)
+		expect(repo, "other", "")
+		cosign(slices.Concat([]string{
+			"verify", "--trusted-root", logins.root, "--certificate-oidc-issuer", logins.URL, "--certificate-identity", "ann@example.org",
+			"--use-signed-timestamps", "--insecure-ignore-tlog", "--insecure-ignore-sct", bundles,
+		}, insecure, []string{x.Addr + "/" + repo + ":v1"})...)
 	}
 	harness.NewImage(t, 6, 1, 2000).Push(t, harness.AsAlice(x.Addr), "watched/app", "v1")
 	if status, warning, body := get("watched/app", "v1"); status != 200 || !strings.Contains(warning, "is not signed") {
