@@ -1,9 +1,12 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"slipway/relay/internal/lease"
 	"slipway/relay/internal/post"
@@ -68,6 +71,34 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	}
 	if err := a.Keys().SaveCrypto(ctx, "DEV", row); err != nil {
 		t.Errorf("keys that are read now: %v", err)
+	}
+}
+
+// A relay whose lease another one has taken ends its term as soon as it learns that: it doesn't try to renew it again.
+func testLease_RenewalIsRefused_TermEnds(t *testing.T) {
+	a, b := relays(t)
+	l := lease.NewLease(a.Member, zap.NewNop())
+	if !l.Take(ctx) || !l.Valid() {
+		t.Fatal("no lease")
+	}
+	keeping, stop := context.WithCancel(ctx)
+	defer stop()
+	renewals := 0
+	l.Keep(keeping, func() string {
+		if renewals++; renewals > 1 {
+			stop()
+			return ""
+		}
+		if err := a.Lead(ctx, func(tx *Tx) error { return tx.exec(`UPDATE lease SET expires_at = '-infinity'`) }); err != nil {
+			t.Error(err)
+		}
+		if !acquire(t, b, time.Hour) {
+			t.Error("the second relay does not get the lease")
+		}
+		return ""
+	})
+	if renewals != 1 || l.Valid() {
+		t.Errorf("%d renewals, valid %v", renewals, l.Valid())
 	}
 }
 

@@ -213,6 +213,7 @@ var onlyPostgres = []struct {
 	{"FrozenServer_ReadsEndInTime", testFrozenServer_ReadsEndInTime},
 	{"Horizon_AnotherRelayWrites_WaitsForIt", testHorizon_AnotherRelayWrites_WaitsForIt},
 	{"Lease_ConnectionsAreBusy_IsRenewed", testLease_ConnectionsAreBusy_IsRenewed},
+	{"Lease_RenewalIsRefused_TermEnds", testLease_RenewalIsRefused_TermEnds},
 	{"Lease_TakenByAnother_NothingOfTheFirstIsStored", testLease_TakenByAnother_NothingOfTheFirstIsStored},
 	{"LostConnections_AreMadeAnew", testLostConnections_AreMadeAnew},
 	{"Notifications_ReachTheOtherRelay", testNotifications_ReachTheOtherRelay},
