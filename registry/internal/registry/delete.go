@@ -104,11 +104,26 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 		return nil, err
 	}
 	pointing := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
-	at, err := pointing(ctx)
-	if err == nil && len(at) == 0 {
-		if err = r.revision(ctx, d); absent(err) {
-			return nil, r.unknown(ctx, r.revisionUnknown(d))
+	undo := r.beginDeletion()
+	var at pointers
+	var there error // of the manifest
+	err = r.reg.store.Each(2, func(i int) (err error) {
+		if i == 0 {
+			at, err = pointing(ctx)
+		} else if undo != nil {
+			there = r.revision(ctx, d)
 		}
+		return err
+	})
+	if err == nil && undo == nil && len(at) == 0 {
+		there = r.revision(ctx, d)
+	}
+	switch {
+	case err != nil:
+	case !absent(there):
+		err = there
+	case len(at) == 0:
+		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	}
 	if err == nil {
 		err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
@@ -118,11 +133,12 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	undo := r.beginDeletion()
-	if undo != nil {
-		if err := undo.recordManifest(ctx, at, d); err != nil {
-			return nil, fault(err)
-		}
+	var record []oci.Digest
+	if there == nil {
+		record = append(record, d)
+	}
+	if err := undo.record(ctx, at, record...); err != nil {
+		return nil, fault(err)
 	}
 	if removed, err = r.deleteTags(ctx, at, undo.recording(pointing), layout.RevisionLink(r.name, d)); err != nil {
 		return nil, fault(err)

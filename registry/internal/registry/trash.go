@@ -93,17 +93,6 @@ func (d *deletion) record(ctx context.Context, at pointers, manifests ...oci.Dig
 	return nil
 }
 
-// recordManifest records a manifest, if it exists, and the tags that point at it.
-func (d *deletion) recordManifest(ctx context.Context, at pointers, digest oci.Digest) error {
-	switch err := d.repo.revision(ctx, digest); {
-	case absent(err):
-		return d.record(ctx, at)
-	case err != nil:
-		return err
-	}
-	return d.record(ctx, at, digest)
-}
-
 // recording returns find, which also records what it finds.
 func (d *deletion) recording(find finder) finder {
 	if d == nil {
