@@ -116,7 +116,7 @@ func (s *scans) newest(platform string, referrers []oci.Digest) (list []scanned,
 	}), nil
 }
 
-// read waits for room for reading so many bytes. The error is [image.ErrSpent] if the page has read enough.
+// read waits for room to read size bytes. The error is [image.ErrSpent] if the page has read enough.
 func (s *scans) read(size int64) (release func(), err error) {
 	if s.left < size {
 		return nil, image.ErrSpent

@@ -67,7 +67,7 @@ func (x *Reader) Scans(ctx context.Context, repo registry.Repository, d oci.Dige
 		}
 		if remember = remember && final; s.Problem == "" || claimed {
 			if s.Time = cmp.Or(s.Time, created); s.Time.After(time.Now().Add(time.Hour)) {
-				s.Time = time.Time{} // else it would be the newest for ever
+				s.Time = time.Time{} // else no later report would replace it
 			}
 			scans = append(scans, s)
 		}
