@@ -25,7 +25,7 @@ func (a *API) checkSignature(w http.ResponseWriter, r *request, m *registry.Mani
 	}
 	refused := res.Refuse && (r.grant == nil || !r.grant.Writes(r.name))
 	a.opts.Log.Warn("manifest without a valid signature", zap.String("repository", string(r.name)), zap.String("digest", string(m.Digest)),
-		zap.String("reason", reason), zap.Bool("refused", refused), zap.String("user", r.user), zap.Error(err))
+		zap.String("reason", reason), zap.String("cause", res.Cause), zap.Bool("refused", refused), zap.String("user", r.user), zap.Error(err))
 	switch {
 	case !refused:
 		warn(w, `299 - "`+reason+`"`)

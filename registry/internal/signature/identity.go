@@ -19,7 +19,7 @@ const maxProofs = 4
 // Identity selects certificates by patterns of the issuer of the login and of the subject, which is an e-mail address or a URL.
 type Identity struct{ Issuer, Subject string }
 
-// Identities verifies signatures by certificates. It is safe for concurrent use; nil accepts none.
+// Identities verifies signatures by certificates. It is safe for concurrent use.
 type Identities struct {
 	verifier *verify.Verifier
 	accepted []verify.PolicyOption
@@ -63,16 +63,16 @@ func LoadIdentities(path string, identities []Identity) (*Identities, error) {
 	return ids, nil
 }
 
-// sign reports whether one of the identities has signed the artifact.
-func (i *Identities) sign(artifact []byte, b *protobundle.Bundle) bool {
+// verify returns why no identity has signed the artifact, or nil if one has.
+func (i *Identities) verify(artifact []byte, b *protobundle.Bundle) error {
 	proofs := b.GetVerificationMaterial()
-	if i == nil || len(proofs.GetTlogEntries()) > maxProofs || len(proofs.GetTimestampVerificationData().GetRfc3161Timestamps()) > maxProofs {
-		return false
+	if len(proofs.GetTlogEntries()) > maxProofs || len(proofs.GetTimestampVerificationData().GetRfc3161Timestamps()) > maxProofs {
+		return fmt.Errorf("more than %d log entries or timestamps", maxProofs)
 	}
 	signed, err := bundle.NewBundle(b)
 	if err != nil {
-		return false
+		return err
 	}
 	_, err = i.verifier.Verify(signed, verify.NewPolicy(verify.WithArtifact(bytes.NewReader(artifact)), i.accepted...))
-	return err == nil
+	return err
 }

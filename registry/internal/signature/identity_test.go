@@ -339,6 +339,20 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
+// The log explains why a certificate isn't accepted, in a text of a bounded length.
+func TestIdentities_Cause(t *testing.T) {
+	d := newDeployment(t)
+	long := "https://example.org/" + strings.Repeat("x", 1000)
+	d.attach(d.signed(long, issuer))
+	p := d.policy(all, Identity{issuer, who})
+	for range 2 {
+		res, err := p.Check(t.Context(), d.repo, d.image)
+		if err != nil || res.Verdict != Unverified || !strings.Contains(res.Cause, "expected SAN value") || len(res.Cause) > 300 {
+			t.Errorf("%v %q, %v", res.Verdict, res.Cause, err)
+		}
+	}
+}
+
 // cosign 2 writes the certificate, the log entry and the timestamp into annotations.
 func TestIdentities_SignaturesByTag(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -5,6 +5,7 @@ package signature
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -39,7 +40,7 @@ type Policy struct{ rules []*rule }
 type rule struct {
 	Rule
 	// verdicts and attachments are functions of content that digests fix, so nothing ever makes an entry wrong.
-	verdicts    *cache.Cache[judged, Verdict]
+	verdicts    *cache.Cache[judged, Result]
 	attachments *cache.Cache[oci.Digest, bool]
 }
 
@@ -53,7 +54,7 @@ func New(rules []Rule) *Policy {
 	}
 	p := &Policy{}
 	for _, r := range rules {
-		p.rules = append(p.rules, &rule{r, cache.New[judged, Verdict](cached), cache.New[oci.Digest, bool](cached)})
+		p.rules = append(p.rules, &rule{r, cache.New[judged, Result](cached), cache.New[oci.Digest, bool](cached)})
 	}
 	return p
 }
@@ -73,7 +74,15 @@ const (
 // Result is the verdict on a manifest, and whether the rule refuses those that are not signed.
 type Result struct {
 	Verdict Verdict
+	Cause   string // of Unverified: why a certificate isn't accepted, for the log; "" if there is none
 	Refuse  bool
+}
+
+func better(a, b Result) Result {
+	if b.Verdict > a.Verdict {
+		return b
+	}
+	return a
 }
 
 // OK reports whether the manifest may be served without a warning.
@@ -94,25 +103,26 @@ func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registr
 	}
 	for _, r := range p.rules {
 		if r.Repositories.Match(repo.Name()) {
-			v, err := r.check(ctx, repo, m)
-			return Result{v, r.Refuse}, err
+			res, err := r.check(ctx, repo, m)
+			res.Refuse = r.Refuse
+			return res, err
 		}
 	}
 	return Result{Verdict: Exempt}, nil
 }
 
-func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Verdict, error) {
+func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Result, error) {
 	left := maxReads
 	own, err := r.judge(ctx, repo, m, &left)
-	if err != nil || own == Verified {
+	if err != nil || own.Verdict == Verified {
 		return own, err
 	}
 	is, err := r.isAttachment(ctx, repo, m)
 	if err != nil {
-		return Unsigned, err
+		return Result{}, err
 	}
 	if is {
-		return Attachment, nil
+		return Result{Verdict: Attachment}, nil
 	}
 	level, seen := []oci.Digest{m.Digest}, map[oci.Digest]bool{m.Digest: true}
 	for range maxDepth {
@@ -120,7 +130,7 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 		for _, d := range level {
 			parents, err := repo.Parents(ctx, d)
 			if err != nil {
-				return Unsigned, err
+				return Result{}, err
 			}
 			for _, parent := range parents[:min(len(parents), maxParents-len(above))] {
 				if !seen[parent] {
@@ -133,10 +143,10 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 			if missing(err) {
 				continue
 			} else if err != nil {
-				return Unsigned, err
+				return Result{}, err
 			}
-			if v, err := r.judge(ctx, repo, index, &left); err != nil || v == Verified {
-				return v, err
+			if res, err := r.judge(ctx, repo, index, &left); err != nil || res.Verdict == Verified {
+				return res, err
 			}
 		}
 		level = above
@@ -146,8 +156,8 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 
 // judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers. It subtracts what
 // it reads from left, and reads nothing if that is used up.
-func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *int) (Verdict, error) {
-	best := Unsigned
+func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *int) (Result, error) {
+	best := Result{}
 	if *left <= 0 {
 		return best, nil
 	}
@@ -158,16 +168,16 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 		} else if err != nil {
 			return err
 		}
-		v, err := r.read(ctx, repo, m, object, left)
-		best = max(best, v)
+		res, err := r.read(ctx, repo, m, object, left)
+		best = better(best, res)
 		return err
 	}
-	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best == Verified {
+	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best.Verdict == Verified {
 		return best, err
 	}
 	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", min(maxReferrers, *left))
 	if err != nil {
-		return Unsigned, err
+		return Result{}, err
 	}
 	*left -= 1 + len(referrers)
 	signatures := 0
@@ -177,7 +187,7 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 			continue
 		}
 		signatures++
-		if err := consider(oci.Reference{Digest: referrers[i].Digest}); err != nil || best == Verified {
+		if err := consider(oci.Reference{Digest: referrers[i].Digest}); err != nil || best.Verdict == Verified {
 			return best, err
 		}
 	}
@@ -190,40 +200,40 @@ func signatureTag(d oci.Digest) oci.Tag {
 }
 
 // read judges the image by the signatures in an object, and remembers the verdict. It subtracts the layers that it reads from left.
-func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest, left *int) (Verdict, error) {
+func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest, left *int) (Result, error) {
 	key := judged{image.Digest, object.Digest}
-	if v, ok := r.verdicts.Get(key); ok {
-		return v, nil
+	if res, ok := r.verdicts.Get(key); ok {
+		return res, nil
 	}
 	parsed, err := oci.ReadManifest(object.Bytes)
 	if err != nil {
-		return Unsigned, nil //nolint:nilerr // it holds no signature
+		return Result{}, nil //nolint:nilerr // it holds no signature
 	}
 	layers := parsed.Layers[:min(len(parsed.Layers), maxSignatures)]
 	if *left -= len(layers); *left < 0 {
-		return Unsigned, nil
+		return Result{}, nil
 	}
-	best := Unsigned
+	best := Result{}
 	for i := range layers {
-		v, err := r.readLayer(ctx, repo, image, &layers[i])
+		res, err := r.readLayer(ctx, repo, image, &layers[i])
 		if missing(err) {
 			return best, nil // not remembered: the layer may come
 		} else if err != nil {
-			return Unsigned, err
+			return Result{}, err
 		}
-		best = max(best, v)
+		best = better(best, res)
 	}
 	r.verdicts.Put(key, best, 1)
 	return best, nil
 }
 
-func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *registry.Manifest, layer *oci.Descriptor) (Verdict, error) {
+func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *registry.Manifest, layer *oci.Descriptor) (Result, error) {
 	if layer.MediaType != typeSimple && layer.MediaType != typeBundle {
-		return Unsigned, nil
+		return Result{}, nil
 	}
 	content, err := readBlob(ctx, repo, layer.Digest)
 	if err != nil {
-		return Unsigned, err
+		return Result{}, err
 	}
 	var s statement
 	if layer.MediaType == typeBundle {
@@ -231,13 +241,19 @@ func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *r
 	} else {
 		s, err = readSimple(content, layer.Annotations)
 	}
-	switch {
-	case err != nil || !s.image || !s.about(image.Digest):
-		return Unsigned, nil //nolint:nilerr // it is no signature of the image
-	case s.signedBy(r.Keys) || s.bundle != nil && r.Identities.sign(s.artifact, s.bundle):
-		return Verified, nil
+	if err != nil || !s.image || !s.about(image.Digest) {
+		return Result{}, nil //nolint:nilerr // it is no signature of the image
 	}
-	return Unverified, nil
+	if s.signedBy(r.Keys) {
+		return Result{Verdict: Verified}, nil
+	}
+	if r.Identities == nil || s.bundle == nil {
+		return Result{Verdict: Unverified}, nil
+	}
+	if err := r.Identities.verify(s.artifact, s.bundle); err != nil {
+		return Result{Verdict: Unverified, Cause: fmt.Sprintf("%.300s", err)}, nil
+	}
+	return Result{Verdict: Verified}, nil
 }
 
 // readBlob reads a blob of at most maxContent bytes; a larger one is nil.
