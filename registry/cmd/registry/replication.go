@@ -86,6 +86,9 @@ func printTargets(out io.Writer, list []replicationTarget) error {
 		if target.Error != "" {
 			fmt.Fprintf(out, "%s failed at %s: %s\n", target.Name, stamp(target.Failed), target.Error)
 		}
+		if target.Skipped != "" {
+			fmt.Fprintf(out, "%s doesn't get %s\n", target.Name, target.Skipped)
+		}
 	}
 	return nil
 }

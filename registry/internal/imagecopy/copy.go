@@ -48,6 +48,14 @@ type Comparer interface {
 	Listed(ctx context.Context, subject oci.Digest) (map[oci.Digest]bool, error)
 }
 
+// MissingError is the error of a manifest whose source lacks a blob of it.
+type MissingError struct{ By, Blob oci.Digest }
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s: its blob %s is not there", e.By, e.Blob)
+}
+
 // absent reports whether err means that a source lacks the content.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || oci.IsUnknown(err) }
 
@@ -147,7 +155,7 @@ func (c *Copier) references(ctx context.Context, by oci.Digest, m *oci.Manifest,
 		case listed, oci.IsManifest(d.MediaType), oci.NonDistributable(d.MediaType) && len(d.URLs) > 0:
 			c.report.Note("%s refers to %s, which is not there", by, d.Digest)
 		default:
-			return fmt.Errorf("%s: its blob %s is not there", by, d.Digest)
+			return &MissingError{By: by, Blob: d.Digest}
 		}
 	}
 	return nil

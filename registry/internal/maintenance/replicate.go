@@ -181,6 +181,9 @@ func (r *replicator) show(ctx context.Context) {
 	if !s.Behind.IsZero() {
 		limits += "; behind since " + s.Behind.UTC().Format("2006-01-02 15:04 UTC")
 	}
+	if s.Skipped != "" {
+		limits += "; without " + s.Skipped
+	}
 	r.Board.Limit(r.name, limits)
 	if r.target.Interval > 0 {
 		r.Board.Plan(r.name, max(time.Second, time.Until(s.Compared.Add(r.target.Interval))))

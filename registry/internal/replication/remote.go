@@ -113,6 +113,7 @@ func (r *repository) HasBlob(ctx context.Context, d oci.Digest) (bool, error) {
 
 // PutBlob implements [imagecopy.Target]. It mounts what another repository there got in this turn.
 func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (n int64, err error) {
+	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	body := &upload{content: content, timer: time.AfterFunc(answerTimeout, func() { cancel(errStalled) })}
@@ -129,6 +130,9 @@ func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, cont
 		if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 			err = &url.Error{Op: "PUT", URL: r.client.target.URL.String(), Err: cause}
 		}
+		if r.client.refuses(outer, err) {
+			err = &uploadError{err}
+		}
 		return n, err
 	default:
 		r.client.blobs.Store(d, r.remote.Reference.Repository)
@@ -137,6 +141,37 @@ func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, cont
 }
 
 var errStalled = errors.New("the target takes nothing of an upload")
+
+// uploadError is the end of one upload at a target that answers, such as by a proxy that doesn't take large bodies.
+type uploadError struct{ err error }
+
+func (e *uploadError) Error() string { return "the upload was cut: " + e.err.Error() }
+func (e *uploadError) Unwrap() error { return e.err }
+
+// refuses reports whether the target answers other requests after an upload that got no answer.
+func (c *client) refuses(ctx context.Context, err error) bool {
+	failed, ok := errors.AsType[*url.Error](err)
+	if !ok || ctx.Err() != nil {
+		return false
+	}
+	if at, err := url.Parse(failed.URL); err != nil || at.Host != c.target.URL.Host { // its token server is away
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	at := c.target.URL.JoinPath()
+	at.Path = "/v2/"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
+	if err != nil {
+		return false
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is only read
+	return resp.StatusCode < http.StatusInternalServerError && resp.StatusCode != http.StatusTooManyRequests
+}
 
 // upload is the body of a request, which the transport may read for a moment after the request
 // has failed.
@@ -289,10 +324,13 @@ func status(err error) int {
 }
 
 // down reports whether the error concerns the whole target: it can't be reached, refuses the
-// login, or asks for a pause; no failure to read here does. Registries with a token server also answer 401 if the login lacks a
+// login, or asks for a pause; no failure to read here does, nor of an upload that it cut while it answered. Registries with a token server also answer 401 if the login lacks a
 // right. c may be nil.
 func (c *client) down(err error) bool {
 	if _, ok := errors.AsType[*sourceError](err); ok {
+		return false
+	}
+	if _, ok := errors.AsType[*uploadError](err); ok {
 		return false
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok || errors.Is(err, auth.ErrBasicCredentialNotFound) || errors.Is(err, context.DeadlineExceeded) {

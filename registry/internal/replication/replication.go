@@ -29,6 +29,7 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
+	"slipway/shared/plural"
 )
 
 // parallel is the number of repositories that are copied to a target at the same time.
@@ -64,7 +65,7 @@ func (t *Target) Woken() <-chan struct{} { return t.wake }
 // Options name what is copied from where.
 type Options struct {
 	Store     storage.Store
-	Registry  *registry.Registry
+	Registry  *registry.Registry // with Options.IndexParents
 	Targets   []*Target
 	Caches    func(oci.Name) bool // nil = no repository is a cache
 	UserAgent string
@@ -97,6 +98,7 @@ type Status struct {
 	Failed   time.Time `json:"failed,omitzero"` // when it occurred
 	Copied   time.Time `json:"copied,omitzero"` // when a turn last ended with nothing waiting
 	Compared time.Time `json:"compared,omitzero"`
+	Skipped  string    `json:"skipped,omitempty"` // which images were left out since the last comparison, by right
 }
 
 func (o *Options) document(t *Target) *document.Document[Status] {
@@ -132,6 +134,7 @@ type Report struct {
 	Repositories int    `json:"repositories"` // that were looked at
 	imagecopy.Report
 	Deleted int    `json:"deleted"` // tags
+	Skipped int    `json:"skipped"` // images of caches that lack blobs
 	Waiting int    `json:"waiting"`
 	Error   string `json:"error,omitempty"`
 
@@ -150,6 +153,7 @@ func (r *Report) Add(other *Report) {
 	r.Blobs += other.Blobs
 	r.Bytes += other.Bytes
 	r.Deleted += other.Deleted
+	r.Skipped += other.Skipped
 	r.Notes = append(r.Notes, other.Notes[:min(len(other.Notes), maxNotes-len(r.Notes))]...)
 	r.Waiting, r.Error = other.Waiting, other.Error
 }
@@ -163,7 +167,8 @@ type turn struct {
 
 	mu     sync.Mutex
 	report Report
-	failed error // the first failure that concerns one repository
+	failed error  // the first failure that concerns one repository
+	lacks  string // the first image of a cache that was skipped
 }
 
 // Turn copies what is marked for the target, and first marks everything if compare is true. It continues after the failure of
@@ -217,7 +222,10 @@ func (run *turn) note(ctx context.Context, began time.Time, compared bool, faile
 			run.report.Error = s.Error
 		}
 		if compared {
-			s.Compared = began
+			s.Compared, s.Skipped = began, ""
+		}
+		if run.report.Skipped > 0 {
+			s.Skipped = plural.Of(run.report.Skipped, "image") + " of caches without all blobs, such as " + run.lacks
 		}
 		return nil
 	})
@@ -303,7 +311,10 @@ func (run *turn) repository(ctx context.Context, name oci.Name, list []mark) err
 	for i, note := range c.report.Notes {
 		c.report.Notes[i] = string(name) + ": " + note
 	}
-	run.report.Add(&Report{Repositories: 1, Report: c.report, Deleted: c.deleted, Waiting: run.report.Waiting})
+	run.report.Add(&Report{Repositories: 1, Report: c.report, Deleted: c.deleted, Skipped: len(c.skipped), Waiting: run.report.Waiting})
+	if len(c.skipped) > 0 {
+		run.lacks = cmp.Or(run.lacks, string(name)+":"+c.skipped[0])
+	}
 	run.done.Repositories.Store(int64(run.report.Repositories))
 	run.done.Manifests.Store(int64(run.report.Manifests))
 	run.done.Blobs.Store(int64(run.report.Blobs))
@@ -328,6 +339,7 @@ type copying struct {
 	copier  *imagecopy.Copier
 	report  imagecopy.Report
 	deleted int
+	skipped []string // tags and digests in a cache
 }
 
 // marked copies what the marks are for, and removes those that succeeded. It stops if the target is down.
@@ -351,7 +363,7 @@ func (c *copying) marked(ctx context.Context, list []mark) (failed error) {
 		if m.tag != "" {
 			err = c.tag(ctx, m.tag)
 		} else {
-			err = c.referrer(ctx, m.digest)
+			err = c.untagged(ctx, m.digest)
 		}
 		if err == nil {
 			served = append(served, m)
@@ -425,8 +437,23 @@ func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
 	if there == m.Digest {
 		return c.copier.Refresh(ctx, &m.Descriptor)
 	}
-	_, err = c.copier.Copy(ctx, &m.Descriptor, []oci.Tag{tag})
-	return err
+	return c.copy(ctx, &m.Descriptor, []oci.Tag{tag})
+}
+
+// copy copies an image. One of a cache of which nobody has pulled all blobs is skipped: a comparison copies it once it is complete.
+func (c *copying) copy(ctx context.Context, d *oci.Descriptor, tags []oci.Tag) error {
+	_, err := c.copier.Copy(ctx, d, tags)
+	lacks, ok := errors.AsType[*imagecopy.MissingError](err)
+	if !ok || c.Caches == nil || !c.Caches(c.from.repo.Name()) {
+		return err
+	}
+	image := string(d.Digest)
+	if len(tags) > 0 {
+		image = string(tags[0])
+	}
+	c.skipped = append(c.skipped, image)
+	c.report.Note("%s is skipped: nobody has pulled the blob %s through the cache", image, lacks.Blob)
+	return nil
 }
 
 // gone deletes a tag at the target that doesn't exist here.
@@ -445,22 +472,31 @@ func (c *copying) gone(ctx context.Context, tag oci.Tag) error {
 	return nil
 }
 
-// referrer copies a manifest that was pushed by digest if the target has its subject. Others come
-// with their tags.
-func (c *copying) referrer(ctx context.Context, d oci.Digest) error {
+// untagged copies a manifest that was pushed by digest if the target has its subject or an index that contains it. Others
+// come with their tags.
+func (c *copying) untagged(ctx context.Context, d oci.Digest) error {
 	m, err := c.from.peek(ctx, oci.Reference{Digest: d})
-	if oci.IsUnknown(err) || err == nil && m.Subject == "" {
+	if oci.IsUnknown(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	has, err := c.to.exists(ctx, m.Subject)
-	if err != nil || !has {
+	needing, err := c.from.parents(ctx, d)
+	if err != nil {
 		return err
 	}
-	_, err = c.copier.Copy(ctx, &m.Descriptor, nil)
-	return err
+	if m.Subject != "" {
+		needing = append(needing, m.Subject)
+	}
+	for _, by := range needing {
+		if has, err := c.to.exists(ctx, by); err != nil {
+			return err
+		} else if has {
+			return c.copy(ctx, &m.Descriptor, nil)
+		}
+	}
+	return nil
 }
 
 // fallback reports whether clients keep the list of a manifest's referrers in the tag

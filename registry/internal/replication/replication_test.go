@@ -64,7 +64,7 @@ func newPair(t *testing.T, change func(*Target)) *pair {
 	}
 	store := memory.New()
 	o := Options{Store: store, Targets: []*Target{p.t}, UserAgent: "test", Log: zap.NewNop()}
-	o.Registry = registry.New(registry.Options{Store: store, DeleteEnabled: true, Changed: func(name oci.Name, d oci.Digest, tags []oci.Tag) { p.recorder.Changed(name, d, tags) }})
+	o.Registry = registry.New(registry.Options{Store: store, DeleteEnabled: true, IndexParents: true, Changed: func(name oci.Name, d oci.Digest, tags []oci.Tag) { p.recorder.Changed(name, d, tags) }})
 	p.Options = New(o)
 	p.recorder = NewRecorder(*p.Options)
 	return p
@@ -183,6 +183,17 @@ func TestTurn_MissingPlatform(t *testing.T) {
 	if report := p.mustTurn(t, true); report.Manifests != 1 || report.Tags != 0 {
 		t.Errorf("%+v", report)
 	}
+	body := mustBytes(t, there, d.Digest)
+	for _, r := range []registry.Repository{there, repo} {
+		if _, err := r.DeleteManifest(t.Context(), d.Digest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.mustTurn(t, false)
+	registrytest.PutManifest(t, repo, string(body)) // by digest, and no tag changes
+	if report := p.mustTurn(t, false); report.Manifests != 1 || report.Tags != 0 {
+		t.Errorf("pushed after its index: %+v", report)
+	}
 	mustBytes(t, there, d.Digest)
 }
 
@@ -297,15 +308,63 @@ func TestPutBlob_Faults(t *testing.T) {
 	if !errors.Is(err, broken) || c.down(err) {
 		t.Errorf("a blob that cannot be read: %v", err)
 	}
-	cut := func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPut {
+	for _, away := range []bool{true, false} {
+		cut := func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPut || away && r.URL.Path == "/v2/" {
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}
+		p.answer.Store(&cut)
+		if _, err = c.repository("app").PutBlob(t.Context(), d, 5, strings.NewReader("layer")); err == nil || c.down(err) != away {
+			t.Errorf("a connection that was cut, then the target is away: %v: %v", away, err)
+		}
+	}
+}
+
+// One upload that the target cuts each time, as a proxy does with a large body, doesn't hold up others.
+func TestTurn_CutUpload(t *testing.T) {
+	p := newPair(t, nil)
+	repo := p.Registry.Repository("app")
+	registrytest.PushImage(t, repo, "large", "1", "large layer")
+	good := registrytest.PushImage(t, repo, "small", "2", "layer")
+	cut := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && r.ContentLength == int64(len("large layer")) {
 			panic(http.ErrAbortHandler)
 		}
 		return false
 	}
 	p.answer.Store(&cut)
-	if _, err = c.repository("app").PutBlob(t.Context(), d, 5, strings.NewReader("layer")); !c.down(err) {
-		t.Errorf("a connection that was cut: %v", err)
+	report, err := p.turn(t, false)
+	if err == nil || !strings.Contains(err.Error(), "app: large: ") || !strings.Contains(err.Error(), "the upload was cut") || report.Down || report.Waiting != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	p.has(t, "app", "small", good.Digest)
+}
+
+// An image of a cache is copied once all its blobs were pulled. Until then the status names it, and the target isn't behind.
+func TestTurn_CacheLacksBlobs(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Named = []string{"hub/app"} })
+	p.Caches = func(n oci.Name) bool { return n == "hub/app" }
+	repo := p.Registry.Repository("hub/app")
+	whole := registrytest.PushImage(t, repo, "whole", "1", "layer")
+	partial := registrytest.PushImage(t, repo, "partial", "2", "layer", "not pulled")
+	if err := repo.DeleteBlob(t.Context(), oci.SHA256.FromBytes([]byte("not pulled"))); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.mustTurn(t, true); report.Skipped != 1 || len(report.Notes) != 1 {
+		t.Errorf("%+v", report)
+	}
+	p.has(t, "hub/app", "whole", whole.Digest)
+	p.has(t, "hub/app", "partial", "")
+	if s, err := p.Status(t.Context(), p.t); err != nil || !s.Behind.IsZero() || s.Error != "" || s.Skipped != "1 image of caches without all blobs, such as hub/app:partial" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	registrytest.Push(t, repo, "not pulled")
+	p.mustTurn(t, true)
+	p.has(t, "hub/app", "partial", partial.Digest)
+	if s, err := p.Status(t.Context(), p.t); err != nil || s.Skipped != "" {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

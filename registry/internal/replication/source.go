@@ -44,6 +44,11 @@ func (s source) tags(ctx context.Context) ([]string, error) {
 	return tags, fromSource(err)
 }
 
+func (s source) parents(ctx context.Context, d oci.Digest) ([]oci.Digest, error) {
+	all, err := s.repo.Parents(ctx, d)
+	return all, fromSource(err)
+}
+
 // sourceError is a failure of this registry's storage. Like one of the target it may be a timeout or an error of HTTP.
 type sourceError struct{ err error }
 
