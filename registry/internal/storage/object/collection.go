@@ -22,14 +22,18 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.page(ctx, private, ListOptions{Max: 1})
+	start, dated, err := s.dates(ctx, lockPrefix+storage.LockCollector) // it was put just now, unless the bucket is full
+	var ahead time.Duration
+	if start.After(dated) && !dated.IsZero() {
+		start, ahead = dated, start.Sub(dated)
+	}
 	if err == nil {
 		begun := time.Now()
 		s.clean(ctx)
 		err = sleep(ctx, time.Until(begun.Add(2*storage.ClockError)))
 		var leased bool
 		if err == nil {
-			leased, err = s.leased(ctx)
+			leased, err = s.leased(ctx, ahead)
 		}
 		if err == nil && leased {
 			err = sleep(ctx, time.Until(begun.Add(s.fresh+storage.AttemptLimit+s.limits.MaxLate+2*storage.ClockError)))
@@ -39,7 +43,7 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 		unlock()
 		return nil, err
 	}
-	return &collection{s: s, start: page.Now.UTC(), unlock: unlock}, nil
+	return &collection{s: s, start: start.UTC(), ahead: ahead, unlock: unlock}, nil
 }
 
 // clean removes what writers and collections that died have left.
@@ -55,7 +59,8 @@ func (s *Store) clean(ctx context.Context) {
 
 type collection struct {
 	s      *Store
-	start  time.Time
+	start  time.Time     // by the dates of objects
+	ahead  time.Duration // of the store's answers
 	unlock func()
 }
 
@@ -121,7 +126,7 @@ func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (ke
 		return nil, nil, err
 	}
 	defer withdraw()
-	leased, err := c.s.leased(ctx)
+	leased, err := c.s.leased(ctx, c.ahead)
 	if err == nil && leased {
 		err = sleep(ctx, announced)
 	}

@@ -225,7 +225,7 @@ func freeFullBucket(t *testing.T, limit func(*Limits)) {
 	}
 	time.Sleep(time.Hour)
 	m.failWith(func(method, _ string) error {
-		if method != "DELETE" && method != "HEAD" {
+		if !slices.Contains([]string{"DELETE", "HEAD", "LIST"}, method) {
 			return fmt.Errorf("%w: XMinioStorageFull", storage.ErrNoSpace)
 		}
 		return nil

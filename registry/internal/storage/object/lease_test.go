@@ -2,6 +2,7 @@ package object
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,8 +11,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// leases returns the keys of the leases in the bucket.
-func (m *memory) leases() []string { return m.below("root/" + leasePrefix) }
+// leases returns the keys of the leases in the bucket, sorted.
+func (m *memory) leases() []string { return slices.Sorted(slices.Values(m.below("root/" + leasePrefix))) }
 
 // rely has a store make an attempt that relies on an object.
 func rely(t *testing.T, s *Store, key string) (storage.Info, error) {
@@ -113,7 +114,7 @@ func TestLease_Expires(t *testing.T) {
 		if got := m.leases(); len(first) != 2 || len(got) != 2 || got[0] != first[0] || got[1] != first[1] {
 			t.Errorf("leases %q, then %q", first, got)
 		}
-		time.Sleep(leaseLife)
+		time.Sleep(leaseLife + m.limits.MaxLate + time.Second) // what it renewed late has taken effect
 		put(t, a, "/r/a")
 		synctest.Wait()
 		if got := m.leases(); len(got) != 2 || got[0] == first[0] && got[1] == first[1] {
@@ -188,6 +189,84 @@ func TestLease_ListsAreReadAgain(t *testing.T) {
 		defer withdraw()
 		if info, err := storage.Rely(t.Context(), b, attempt, "/r/link"); !errors.Is(err, storage.ErrTemporary) {
 			t.Errorf("relied on %+v, %v", info, err)
+		}
+	})
+}
+
+// Where the clock of answers is ahead of the dates of objects, a process that takes its lease when a collection has looked for leases still
+// writes nothing that is dated before the collection, and a collection sees the lease of one that works.
+func TestCollect_ClockAheadOfDates(t *testing.T) {
+	for _, ahead := range []time.Duration{5 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			m.ahead = ahead
+			a, b := m.store(t), m.store(t)
+			c := collect(t, a)
+			put(t, b, "/r/new")
+			if info := listed(t, b, "/r")[0]; info.Modified.Before(c.Start()) {
+				t.Errorf("%v: dated %v, and the collection started %v", ahead, info.Modified, c.Start())
+			}
+			c.Close()
+			begun := time.Now()
+			collect(t, a).Close()
+			if took := time.Since(begun); took < defaultFresh {
+				t.Errorf("%v: a collection waits %v beside a process that writes", ahead, took)
+			}
+		})
+	}
+}
+
+// A virtual machine that was paused may not know: the store's clock tells.
+func TestLease_OfAPausedMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		s := m.store(t)
+		put(t, s, "/r/a")
+		first := m.leases()[0]
+		m.ahead = time.Hour
+		put(t, s, "/r/a")
+		if got := m.leases(); !slices.ContainsFunc(got, func(key string) bool { return key != first }) {
+			t.Errorf("leases %q", got)
+		}
+	})
+}
+
+// A lease that can't be looked up is not left to hold collections up, and one that can't be renewed isn't tried for each request.
+func TestLease_Fails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		s := m.store(t)
+		tries := 0
+		failing := func(method string) func(string, string) error {
+			return func(of, key string) error {
+				if of == method && strings.HasPrefix(key, "root/"+leasePrefix) {
+					tries++
+					return storage.ErrDenied
+				}
+				return nil
+			}
+		}
+		m.failWith(failing("LIST"))
+		for range 3 {
+			if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/r/a", Content: []byte("x")}}); !errors.Is(err, storage.ErrDenied) {
+				t.Error(err)
+			}
+		}
+		if got := m.leases(); len(got) > 0 {
+			t.Errorf("leases %q", got)
+		}
+		m.failWith(nil)
+		put(t, s, "/r/a")
+		m.failWith(failing("PUT"))
+		time.Sleep(leaseLife * 2 / 3)
+		tries = 0
+		for range 100 {
+			put(t, s, "/r/a")
+			synctest.Wait()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if tries > 3 {
+			t.Errorf("%d renewals in ten seconds", tries)
 		}
 	})
 }

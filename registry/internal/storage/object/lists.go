@@ -82,7 +82,7 @@ type flight struct {
 func (l *lists) prefetch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flight == nil && time.Since(l.last.began) > listsFor {
+	if l.flight == nil && storage.Elapsed(l.last.began) > listsFor {
 		l.start()
 	}
 }
@@ -107,7 +107,7 @@ func (l *lists) start() {
 func (l *lists) get(ctx context.Context, since time.Time) (reading, error) {
 	for {
 		l.mu.Lock()
-		if !l.last.began.Before(since) {
+		if !l.last.began.Before(since) && storage.Elapsed(l.last.began) <= storage.Elapsed(since) {
 			defer l.mu.Unlock()
 			return l.last, nil
 		}

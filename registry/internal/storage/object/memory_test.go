@@ -22,6 +22,7 @@ type memory struct {
 	objects map[string]stored
 	puts    int
 	limits  Limits
+	ahead   time.Duration                  // of the clock, compared with the dates of objects
 	fail    func(method, key string) error // before it does anything; nil = nothing fails
 	lost    func(method string) bool       // the answer of what it has done; nil = none
 }
@@ -60,7 +61,11 @@ func (m *memory) failed(method, key string) error {
 	return fail(method, key)
 }
 
-func (m *memory) Now() time.Time { return time.Now().Truncate(time.Second) }
+// Now has a resolution of a second, as the header Date of answers has.
+func (m *memory) Now() time.Time { return m.date().Add(m.ahead) }
+
+// date is the one of an object that changes now.
+func (m *memory) date() time.Time { return time.Now().Truncate(time.Second) }
 
 func (m *memory) Limits() Limits { return m.limits }
 
@@ -92,7 +97,7 @@ func (m *memory) Put(_ context.Context, key string, body Body, o PutOptions) (st
 	}
 	m.puts++
 	version := fmt.Sprint("v", m.puts)
-	m.objects[key] = stored{Info{Key: key, Size: body.Size, Modified: m.Now(), Version: version, Writer: o.Writer}, content}
+	m.objects[key] = stored{Info{Key: key, Size: body.Size, Modified: m.date(), Version: version, Writer: o.Writer}, content}
 	return version, nil
 }
 
@@ -110,7 +115,7 @@ func (m *memory) renew(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o := m.objects[key]
-	o.Modified = m.Now()
+	o.Modified = m.date()
 	m.objects[key] = o
 }
 
@@ -151,7 +156,7 @@ func (m *memory) Touch(_ context.Context, key, version string) error {
 	if o.Version != version {
 		return storage.ErrConflict
 	}
-	o.Modified = m.Now()
+	o.Modified = m.date()
 	if m.limits.Versioned {
 		m.puts++
 		o.Version = fmt.Sprint("v", m.puts)
@@ -188,6 +193,9 @@ func (m *memory) DeleteMany(ctx context.Context, keys []string) error {
 }
 
 func (m *memory) List(_ context.Context, prefix string, o ListOptions) (Page, error) {
+	if err := m.failed("LIST", prefix); err != nil {
+		return Page{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	page := Page{Now: m.Now()}
