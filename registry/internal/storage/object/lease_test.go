@@ -12,7 +12,9 @@ import (
 )
 
 // leases returns the keys of the leases in the bucket, sorted.
-func (m *memory) leases() []string { return slices.Sorted(slices.Values(m.below("root/" + leasePrefix))) }
+func (m *memory) leases() []string {
+	return slices.Sorted(slices.Values(m.below("root/" + leasePrefix)))
+}
 
 // rely has a store make an attempt that relies on an object.
 func rely(t *testing.T, s *Store, key string) (storage.Info, error) {
