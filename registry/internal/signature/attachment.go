@@ -16,7 +16,7 @@ import (
 var attachmentTypes = []string{
 	typeSimple, typeStatement, typeEnvelope, typeBundle,
 	"application/spdx+json", "text/spdx+json", "application/vnd.cyclonedx+json", "application/vnd.syft+json", "application/sarif+json",
-	"application/jose+json",
+	"application/vnd.aquasec.trivy.report+json", "application/vnd.trivy.report+json", "application/jose+json",
 }
 
 // maxDocuments bounds the bytes of the layers of an attachment.

@@ -62,7 +62,7 @@ type signed struct{ Word, Class, Hint string }
 
 // signedWords are for verdicts under policy.signatures; what needs no signature has none.
 var signedWords = map[signature.Verdict]signed{
-	signature.Verified:   {"verified", "good", "by a key or identity of policy.signatures, or an index of the image is"},
+	signature.Verified:   {"verified", "good", "signed by a key or identity of policy.signatures, or in an index that is"},
 	signature.Unverified: {"unverified", "warn", "signed by keys or identities that policy.signatures does not name"},
 	signature.Unsigned:   {"unsigned", "bad", "policy.signatures wants a signature"},
 }
