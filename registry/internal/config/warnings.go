@@ -51,6 +51,11 @@ func (c *Config) warnings(origins map[string]string) []string {
 	if i := slices.IndexFunc(c.Policy.Signatures, func(r SignatureRule) bool { return r.Action == "refuse" }); i >= 0 && c.Access == nil {
 		all = append(all, item("policy.signatures", i)+".action: refuse stops only callers who may not push, and without access rules every user may push")
 	}
+	for i, rule := range c.Policy.Signatures {
+		if j := slices.Index(rule.Identities, Identity{Issuer: "**", Subject: "**"}); j >= 0 {
+			all = append(all, item(item("policy.signatures", i)+".identities", j)+": accepts every certificate of the trusted root, whoever signs")
+		}
+	}
 	return append(all, c.Proxy.warnings()...)
 }
 
