@@ -18,9 +18,15 @@ const (
 	annotationTimestamp   = "dev.sigstore.cosign/rfc3161timestamp"
 )
 
-// newBundle converts a signature of cosign 2, with the annotations of its layer, to a bundle. It returns nil if there is no certificate,
-// and leaves out an entry or timestamp that can't be read.
+// maxAnnotation bounds each of them: two parts of a bundle, since some parts are in base64.
+const maxAnnotation = 2 * maxPart
+
+// newBundle converts a signature of cosign 2, with the annotations of its layer, to a bundle. It returns nil if there is no certificate, or
+// something is too large, and leaves out an entry or timestamp that can't be read.
 func newBundle(payload, signature []byte, annotations map[string]string) *protobundle.Bundle {
+	if max(len(annotations[annotationCertificate]), len(annotations[annotationEntry]), len(annotations[annotationTimestamp])) > maxAnnotation {
+		return nil
+	}
 	block, _ := pem.Decode([]byte(annotations[annotationCertificate]))
 	if block == nil {
 		return nil

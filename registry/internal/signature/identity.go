@@ -2,6 +2,7 @@ package signature
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 
@@ -12,9 +13,6 @@ import (
 
 	"slipway/registry/internal/pattern"
 )
-
-// maxProofs bounds the log entries of a bundle, and its timestamps: each costs some signatures to verify.
-const maxProofs = 4
 
 // Identity selects certificates by patterns of the issuer of the login and of the subject, which is an e-mail address or a URL.
 type Identity struct{ Issuer, Subject string }
@@ -33,7 +31,14 @@ func LoadIdentities(path string, identities []Identity) (*Identities, error) {
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := root.NewTrustedRootFromJSON(content)
+	parsed, err := root.NewTrustedRootProtobuf(content)
+	if err == nil && parsed.MediaType == "" {
+		err = errors.New("it has no mediaType")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no trusted root of Sigstore: %w", path, err)
+	}
+	trusted, err := root.NewTrustedRootFromProtobuf(parsed)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s is no trusted root of Sigstore: %w", path, err)
@@ -65,9 +70,8 @@ func LoadIdentities(path string, identities []Identity) (*Identities, error) {
 
 // verify returns why no identity has signed the artifact, or nil if one has.
 func (i *Identities) verify(artifact []byte, b *protobundle.Bundle) error {
-	proofs := b.GetVerificationMaterial()
-	if len(proofs.GetTlogEntries()) > maxProofs || len(proofs.GetTimestampVerificationData().GetRfc3161Timestamps()) > maxProofs {
-		return fmt.Errorf("more than %d log entries or timestamps", maxProofs)
+	if err := checkBounds(b); err != nil {
+		return err
 	}
 	signed, err := bundle.NewBundle(b)
 	if err != nil {

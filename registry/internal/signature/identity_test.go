@@ -406,7 +406,7 @@ func TestLoadIdentities_Broken(t *testing.T) {
 	d := newDeployment(t)
 	broken := filepath.Join(t.TempDir(), "root.json")
 	for content, want := range map[string]string{
-		"": "is no trusted root of Sigstore", "{}": "is no trusted root of Sigstore", "-----BEGIN CERTIFICATE-----": "is no trusted root of Sigstore",
+		"": "is no trusted root of Sigstore", "{}": "is no trusted root of Sigstore: it has no mediaType", "-----BEGIN CERTIFICATE-----": "is no trusted root of Sigstore",
 		`{"mediaType":"` + root.TrustedRootMediaType01 + `"}`: "names no certificate authority",
 	} {
 		if err := os.WriteFile(broken, []byte(content), 0o600); err != nil {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+
+	"golang.org/x/sync/semaphore"
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
@@ -17,14 +20,23 @@ import (
 
 // Bounds of what is read to judge one manifest.
 const (
-	maxContent    = 1 << 20 // bytes of a payload or a bundle
-	maxSignatures = 32      // objects with signatures, and signatures in each
-	maxReferrers  = 64      // of one manifest
-	maxReads      = 256     // manifests and layers, with those of all indexes that contain it
-	maxParents    = 16      // indexes that contain the manifest
-	maxDepth      = 3       // indexes in indexes
-	cached        = 32 << 10
+	maxContent      = 1 << 20 // bytes of a payload or a bundle
+	maxSignatures   = 32      // objects with signatures, and signatures in each
+	maxReferrers    = 64      // of one manifest
+	maxReads        = 256     // manifests and layers, with those of all indexes that contain it
+	maxCertificates = 32      // verified, of the same
+	maxParents      = 16      // indexes that contain the manifest
+	maxDepth        = 3       // indexes in indexes
+	cached          = 32 << 10
 )
+
+// budget counts what a check may still read and verify.
+type budget struct{ reads, certificates int }
+
+var errCertificates = fmt.Errorf("more than %d certificates in one check", maxCertificates)
+
+// verifications bounds those by certificates at a time in this process, so that they leave processors to other requests.
+var verifications = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
 
 // Rule names the keys and identities for repositories, any of which must have signed.
 type Rule struct {
@@ -44,8 +56,12 @@ type rule struct {
 	attachments *cache.Cache[oci.Digest, bool]
 }
 
-// judged is a manifest with an object that may hold its signatures.
-type judged struct{ image, signature oci.Digest }
+// judged is a manifest with an object that may hold its signatures, and the number of a layer in that. The layer's digest would not do:
+// annotations are part of a signature.
+type judged struct {
+	image, object oci.Digest
+	layer         int
+}
 
 // New makes a policy; nil if there are no rules.
 func New(rules []Rule) *Policy {
@@ -112,7 +128,7 @@ func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registr
 }
 
 func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Result, error) {
-	left := maxReads
+	left := budget{maxReads, maxCertificates}
 	own, err := r.judge(ctx, repo, m, &left)
 	if err != nil || own.Verdict == Verified {
 		return own, err
@@ -156,9 +172,9 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 
 // judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers. It subtracts what
 // it reads from left, and reads nothing if that is used up.
-func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *int) (Result, error) {
+func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *budget) (Result, error) {
 	best := Result{}
-	if *left <= 0 {
+	if left.reads <= 0 {
 		return best, nil
 	}
 	consider := func(ref oci.Reference) error {
@@ -175,11 +191,11 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best.Verdict == Verified {
 		return best, err
 	}
-	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", min(maxReferrers, *left))
+	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", min(maxReferrers, left.reads))
 	if err != nil {
 		return Result{}, err
 	}
-	*left -= 1 + len(referrers)
+	left.reads -= 1 + len(referrers)
 	signatures := 0
 	for i := range referrers {
 		t := referrers[i].ArtifactType
@@ -199,35 +215,38 @@ func signatureTag(d oci.Digest) oci.Tag {
 	return oci.Tag(string(d.Algorithm()) + "-" + d.Hex() + ".sig")
 }
 
-// read judges the image by the signatures in an object, and remembers the verdict. It subtracts the layers that it reads from left.
-func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest, left *int) (Result, error) {
-	key := judged{image.Digest, object.Digest}
-	if res, ok := r.verdicts.Get(key); ok {
-		return res, nil
-	}
+// read judges the image by the signatures in an object, and remembers the verdict on each. It subtracts the layers that it reads from left.
+func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest, left *budget) (Result, error) {
 	parsed, err := oci.ReadManifest(object.Bytes)
 	if err != nil {
 		return Result{}, nil //nolint:nilerr // it holds no signature
 	}
-	layers := parsed.Layers[:min(len(parsed.Layers), maxSignatures)]
-	if *left -= len(layers); *left < 0 {
-		return Result{}, nil
-	}
 	best := Result{}
-	for i := range layers {
-		res, err := r.readLayer(ctx, repo, image, &layers[i])
-		if missing(err) {
-			return best, nil // not remembered: the layer may come
-		} else if err != nil {
-			return Result{}, err
+	for i := range parsed.Layers[:min(len(parsed.Layers), maxSignatures)] {
+		key := judged{image.Digest, object.Digest, i}
+		res, ok := r.verdicts.Get(key)
+		if !ok {
+			if left.reads--; left.reads < 0 {
+				break
+			}
+			res, err = r.readLayer(ctx, repo, image, key, &parsed.Layers[i], left)
+			switch {
+			case err == nil:
+				r.verdicts.Put(key, res, 1)
+			case errors.Is(err, errCertificates):
+				res = Result{Verdict: Unverified, Cause: err.Error()}
+			case !missing(err): // a layer that is may come
+				return Result{}, err
+			}
 		}
 		best = better(best, res)
 	}
-	r.verdicts.Put(key, best, 1)
 	return best, nil
 }
 
-func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *registry.Manifest, layer *oci.Descriptor) (Result, error) {
+func (r *rule) readLayer(
+	ctx context.Context, repo registry.Repository, image *registry.Manifest, key judged, layer *oci.Descriptor, left *budget,
+) (Result, error) {
 	if layer.MediaType != typeSimple && layer.MediaType != typeBundle {
 		return Result{}, nil
 	}
@@ -250,6 +269,16 @@ func (r *rule) readLayer(ctx context.Context, repo registry.Repository, image *r
 	if r.Identities == nil || s.bundle == nil {
 		return Result{Verdict: Unverified}, nil
 	}
+	if left.certificates--; left.certificates < 0 {
+		return Result{}, errCertificates
+	}
+	if err := verifications.Acquire(ctx, 1); err != nil {
+		return Result{}, err
+	}
+	defer verifications.Release(1)
+	if res, ok := r.verdicts.Get(key); ok { // by another request meanwhile
+		return res, nil
+	}
 	if err := r.Identities.verify(s.artifact, s.bundle); err != nil {
 		return Result{Verdict: Unverified, Cause: fmt.Sprintf("%.300s", err)}, nil
 	}
@@ -268,7 +297,7 @@ func readBlob(ctx context.Context, repo registry.Repository, d oci.Digest) ([]by
 	}
 	content, err := io.ReadAll(io.LimitReader(b, maxContent))
 	if err == nil && d.Algorithm().FromBytes(content) != d {
-		return nil, nil // damaged
+		return nil, registry.ErrDamaged
 	}
 	return content, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
@@ -210,6 +211,29 @@ func TestCheck_SignatureIsDeleted(t *testing.T) {
 	expect(t, p, repo, oci.Reference{Tag: "signed"}, Unsigned)
 }
 
+// A layer that can't be read isn't remembered, and doesn't keep the others from it.
+func TestCheck_LayersThatCannotBeRead(t *testing.T) {
+	store := memory.New()
+	repo, p := registry.New(registry.Options{Store: store}).Repository("app"), policy(t, "ours")
+	registrytest.PushImage(t, repo, "v1", "{}", "layer")
+	image := peek(t, repo, oci.Reference{Tag: "v1"})
+	config, other, layer := registrytest.Push(t, repo, "{}"), registrytest.Push(t, repo, "{} "), registrytest.Push(t, repo, "{}  ")
+	other.MediaType, layer.MediaType = typeBundle, typeBundle
+	registrytest.PutManifest(t, repo, manifest(&config, other, layer), signatureTag(image.Digest))
+	if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.BlobData(layer.Digest), Content: []byte("[]  ")}}); err != nil {
+		t.Fatal(err)
+	}
+	object := peek(t, repo, oci.Reference{Tag: signatureTag(image.Digest)})
+	expect(t, p, repo, oci.Reference{Tag: "v1"}, Unsigned)
+	verdicts := p.rules[0].verdicts
+	if _, ok := verdicts.Get(judged{image.Digest, object.Digest, 0}); !ok {
+		t.Error("the verdict on a layer is lost beside another that can't be read")
+	}
+	if _, ok := verdicts.Get(judged{image.Digest, object.Digest, 1}); ok {
+		t.Error("the verdict on damaged bytes is remembered")
+	}
+}
+
 // counted counts what is opened in a store.
 type counted struct {
 	storage.Store
@@ -294,8 +318,10 @@ func TestCheck_ImageDisguisedAsAnAttachment(t *testing.T) {
 			expect(t, p, repo, oci.Reference{Digest: d.Digest}, Unsigned)
 		})
 	}
-	plain := registrytest.PutManifest(t, repo, manifest(&empty, push("application/spdx+json", ` {"spdxVersion":"SPDX-2.3"}`)))
-	expect(t, p, repo, oci.Reference{Digest: plain.Digest}, Attachment)
+	for _, mediaType := range []string{"application/spdx+json", "application/vnd.aquasec.trivy.report+json"} {
+		plain := registrytest.PutManifest(t, repo, manifest(&empty, push(mediaType, ` {"spdxVersion":"SPDX-2.3"}`)))
+		expect(t, p, repo, oci.Reference{Digest: plain.Digest}, Attachment)
+	}
 }
 
 func TestParseKey_Broken(t *testing.T) {
