@@ -43,7 +43,7 @@ var severities = [...]string{"critical", "high", "medium", "low", "unknown"}
 type Report struct {
 	Scanner, Version string               // "" = the report doesn't name it
 	Time             time.Time            // end of the scan; zero = the report doesn't date it
-	Counts           [len(severities)]int // findings by severity, each once per package
+	Counts           [len(severities)]int // findings by severity, each once per package or file
 }
 
 // Found lists how many findings there are of each severity, the worst first.
@@ -129,14 +129,37 @@ func (s *summary) readResult(d *document) error {
 	if !d.CreatedAt.IsZero() {
 		s.Time = d.CreatedAt.Time
 	}
-	return each(s, d.Results, func(target *struct{ Vulnerabilities json.RawMessage }) error {
-		return each(s, target.Vulnerabilities, func(v *struct{ VulnerabilityID, PkgName, InstalledVersion, Severity string }) error {
-			return s.add(v.VulnerabilityID, v.PkgName+"@"+v.InstalledVersion, assessed(v.Severity))
-		})
+	return each(s, d.Results, s.readTarget)
+}
+
+// target is a part of an image in Trivy's JSON.
+type target struct {
+	Target                                      string
+	Vulnerabilities, Secrets, Misconfigurations json.RawMessage
+}
+
+func (s *summary) readTarget(t *target) error {
+	err := each(s, t.Vulnerabilities, func(v *struct{ VulnerabilityID, PkgName, InstalledVersion, Severity string }) error {
+		return s.add(v.VulnerabilityID, v.PkgName+"@"+v.InstalledVersion, assessed(v.Severity))
+	})
+	if err != nil {
+		return err
+	}
+	err = each(s, t.Secrets, func(f *struct{ RuleID, Severity string }) error {
+		return s.add(f.RuleID, t.Target, assessed(f.Severity))
+	})
+	if err != nil {
+		return err
+	}
+	return each(s, t.Misconfigurations, func(f *struct{ ID, Severity, Status string }) error {
+		if f.Status != "FAIL" { // Trivy lists passed checks, too
+			return nil
+		}
+		return s.add(f.ID, t.Target, assessed(f.Severity))
 	})
 }
 
-// add counts a finding, with the worst severity of those with the same ID in the same package.
+// add counts a finding, with the worst severity of those with the same ID in the same package or file.
 func (s *summary) add(id, in string, severity Severity) error {
 	key := maphash.Comparable(s.seed, [2]string{id, in})
 	before, again := s.seen[key]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,32 @@ const (
 			{"VulnerabilityID":"CVE-2026-9","PkgName":"log4j","InstalledVersion":"2.1","Severity":"HIGH"},
 			{"VulnerabilityID":"CVE-2026-8","PkgName":"log4j","InstalledVersion":"2.1","Severity":"UNKNOWN"}]},
 		{"Target":"key.pem","Class":"secret","Secrets":[{"RuleID":"private-key","Severity":"HIGH"}]}]}`
+	trivyOther = `{"SchemaVersion":2,"ArtifactName":"app:1","ArtifactType":"container_image","Results":[
+		{"Target":"app/.env","Class":"secret","Secrets":[
+			{"RuleID":"aws-access-key-id","Category":"AWS","Severity":"CRITICAL","StartLine":1},{"RuleID":"aws-access-key-id","Severity":"CRITICAL","StartLine":2},
+			{"RuleID":"github-pat","Severity":"HIGH"}]},
+		{"Target":"app/config","Class":"secret","Secrets":[{"RuleID":"aws-access-key-id","Severity":"CRITICAL"}]},
+		{"Target":"Dockerfile","Class":"config","Type":"dockerfile","MisconfSummary":{"Successes":1,"Failures":2},"Misconfigurations":[
+			{"Type":"Dockerfile Security Check","ID":"DS002","AVDID":"AVD-DS-0002","Severity":"HIGH","Status":"FAIL"},
+			{"ID":"DS026","Severity":"LOW","Status":"FAIL"},{"ID":"DS001","Severity":"MEDIUM","Status":"PASS"},{"ID":"DS003","Severity":"MEDIUM","Status":"EXCEPTION"}]}]}`
+	indexSARIF = `{"runs":[{"tool":{
+		"driver":{"name":"CodeQL","rules":[{"id":"a","properties":{"security-severity":"1.0"}},{"id":"b","properties":{"security-severity":"9.0"}}]},
+		"extensions":[{"name":"empty"},{"name":"pack","rules":[{"id":"c","properties":{"security-severity":"7.0"}},{"id":"d","properties":{"security-severity":"5.0"}}]}]},
+		"results":[{"ruleIndex":1,"message":{"text":"1"}},{"ruleId":"b","message":{"text":"1"}},{"rule":{"id":"b"},"message":{"text":"2"}},{"rule":{"index":1},"message":{"text":"3"}},
+			{"ruleId":"b/sub","ruleIndex":1,"message":{"text":"4"}},{"ruleId":"c","rule":{"id":"c","index":0,"toolComponent":{"index":1}},"message":{"text":"5"}},
+			{"rule":{"index":1,"toolComponent":{"index":1}},"message":{"text":"6"}},{"rule":{"id":"a"},"ruleIndex":1,"message":{"text":"7"}},
+			{"ruleIndex":2,"level":"note","message":{"text":"8"}},{"ruleIndex":-1,"level":"note","message":{"text":"9"}},
+			{"rule":{"index":0,"toolComponent":{"index":2}},"level":"note","message":{"text":"10"}},{"rule":{"index":0,"toolComponent":{"index":-2}},"level":"note","message":{"text":"11"}},
+			{"rule":{"index":0,"toolComponent":{"index":0}},"level":"note","message":{"text":"12"}},
+			{"rule":{"index":9223372036854775807,"toolComponent":{"index":9223372036854775807}},"level":"note","message":{"text":"13"}}]}]}`
+	suppressedSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
+		{"ruleId":"1","level":"error","suppressions":[{"kind":"inSource"}]},{"ruleId":"2","level":"error","suppressions":[{"kind":"external","status":"accepted"}]},
+		{"ruleId":"3","level":"error","baselineState":"absent"},{"ruleId":"4","level":"note","baselineState":"unchanged","suppressions":[]},
+		{"ruleId":"5","level":"note","suppressions":[{"kind":"external","status":"rejected"}]},{"ruleId":"6","level":"note","suppressions":[{"kind":"inSource"},{"kind":"external","status":"underReview"}]},
+		{"ruleId":"7","level":"note","baselineState":"new","suppressions":null}]}]}`
+	argumentsSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
+		{"ruleId":"a","message":{"id":"default","arguments":["libssl"]}},{"ruleId":"a","message":{"id":"default","arguments":["musl"]}},
+		{"ruleId":"a","message":{"id":"other","arguments":["musl"]}},{"ruleId":"a","message":{"id":"default","arguments":["musl"]}}]}]}`
 	vulns = `{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://in-toto.io/attestation/vulns/v0.2","subject":[],"predicate":{
 		"scanner":{"uri":"pkg:github/anchore/grype@v0.104.0","version":"0.104.0","db":{"lastUpdate":"2026-01-01T00:00:00Z"},"result":[
 			{"id":"CVE-2026-1","severity":[{"method":"nvd","score":"medium"},{"method":"cvss_score","score":"9.1"}]},
@@ -79,7 +106,7 @@ func TestRead(t *testing.T) {
 		}
 		return parsed
 	}
-	trivy := Report{"Trivy", "0.68.1", at("2026-05-06T07:08:09.123456789Z"), [5]int{2, 2, 0, 1, 1}}
+	trivy := Report{"Trivy", "0.68.1", at("2026-05-06T07:08:09.123456789Z"), [5]int{2, 3, 0, 1, 1}}
 	finished := at("2026-02-03T04:05:06Z")
 	for name, tt := range map[string]struct {
 		content string
@@ -89,7 +116,11 @@ func TestRead(t *testing.T) {
 		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{2, 0, 1, 0, 1}}},
 		"SARIF of Grype":            {grypeSARIF, Report{"grype", "0.104.0", time.Time{}, [5]int{0, 1, 0, 1, 0}}},
 		"SARIF by level":            {levelSARIF, Report{"second", "", time.Time{}, [5]int{0, 1, 2, 1, 2}}},
+		"SARIF by index":            {indexSARIF, Report{"CodeQL", "", time.Time{}, [5]int{4, 1, 1, 7, 0}}},
+		"SARIF with suppressions":   {suppressedSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 0, 4, 0}}},
+		"SARIF with arguments":      {argumentsSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 3, 0, 0}}},
 		"Trivy's JSON":              {trivyJSON, trivy},
+		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", "", time.Time{}, [5]int{2, 2, 0, 1, 0}}},
 		"Trivy's JSON, all is well": {`{"SchemaVersion":2,"CreatedAt":1629894030,"ArtifactName":"a"}`, Report{Scanner: "Trivy"}},
 		"cosign, Trivy's JSON":      {attest(trivyJSON), trivy},
 		"cosign, old Trivy":         {attest(`{"SchemaVersion":2,"ArtifactName":"a"}`), Report{"Trivy", "0.50.0", finished, [5]int{}}},
@@ -128,6 +159,7 @@ func TestRead_Unreadable(t *testing.T) {
 		"a run without a tool":        `{"runs":[{"results":[]}]}`,
 		"results of another type":     `{"runs":[{"tool":{"driver":{"name":"x"}},"results":[1]}]}`,
 		"Trivy, another type":         `{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Vulnerabilities":"none"}]}`,
+		"Trivy, secrets of another":   `{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Secrets":{}}]}`,
 		"deep":                        `{"runs":` + strings.Repeat("[", 100_000),
 		"another attestation":         strings.Replace(vulns, "vulns/v0.2", "release/v0.1", 1),
 		"an attestation of nothing":   attest("null"),
@@ -144,16 +176,17 @@ func TestRead_Unreadable(t *testing.T) {
 	}
 }
 
-// A report as large as is allowed takes no more memory than its readers reserve, however many entries it has.
+// A report takes no more memory than its readers reserve, however many entries it has.
 func TestRead_Bounds(t *testing.T) {
+	const size = 5 << 20 // of reports with many entries: the smaller they are, the more these weigh
 	fill := func(head, entry, tail string) string {
-		n := (MaxReport - len(head) - len(tail)) / (len(entry) + 1)
+		n := (size - len(head) - len(tail)) / (len(entry) + 1)
 		return head + strings.Repeat(entry+",", n-1) + entry + tail
 	}
 	distinct := func(head, entry, tail string) string {
 		var b strings.Builder
 		b.WriteString(head)
-		for i := 0; b.Len() < MaxReport-100; i++ {
+		for i := 0; b.Len() < size-100; i++ {
 			fmt.Fprintf(&b, entry+",", i)
 		}
 		return strings.TrimSuffix(b.String(), ",") + tail
@@ -163,10 +196,10 @@ func TestRead_Bounds(t *testing.T) {
 		content string
 		large   bool
 	}{
-		"targets":       {fill(`{"SchemaVersion":2,"ArtifactName":"a","Results":[`, `{}`, `]}`), true},
-		"findings":      {fill(`{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Vulnerabilities":[`, `{}`, `]}]}`), true},
+		"suppressions":  {fill(sarif+`}},"results":[{"suppressions":[`, `{}`, `]}]}]}`), true},
+		"extensions":    {fill(sarif+`},"extensions":[`, `{}`, `]},"results":[]}]}`), true},
+		"arguments":     {sarif + `}},"results":[{"message":{"arguments":[` + strings.Repeat(`"",`, MaxReport/3-100) + `""]}}]}]}`, false},
 		"many findings": {distinct(`{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Vulnerabilities":[`, `{"VulnerabilityID":"%d"}`, `]}]}`), true},
-		"rules":         {fill(sarif+`,"rules":[`, `{}`, `]}},"results":[]}]}`), true},
 		"many rules":    {distinct(sarif+`,"rules":[`, `{"id":"%d"}`, `]}},"results":[]}]}`), true},
 		"runs":          {fill(`{"runs":[`, `{"tool":{"driver":{"name":"x"}},"results":[]}`, `]}`), true},
 		"results":       {fill(sarif+`}},"results":[`, `{}`, `]}]}`), true},
@@ -194,18 +227,18 @@ func peak(t *testing.T, f func()) int64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	before := int64(m.HeapAlloc)
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}} // unlike MemStats, read without stopping f
+	metrics.Read(sample)
+	before := sample[0].Value.Uint64()
 	stop, done := make(chan struct{}), make(chan int64)
 	go func() {
-		most := int64(0)
+		most := before
 		for {
-			runtime.ReadMemStats(&m)
-			most = max(most, int64(m.HeapAlloc)-before)
+			metrics.Read(sample)
+			most = max(most, sample[0].Value.Uint64())
 			select {
 			case <-stop:
-				done <- most
+				done <- int64(most - before)
 				return
 			case <-time.After(time.Millisecond):
 			}
