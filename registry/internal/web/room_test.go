@@ -56,15 +56,16 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// readStore counts the bytes of the objects that are opened.
+// readStore counts the objects that are opened, and their bytes.
 type readStore struct {
 	storage.Store
-	read atomic.Int64
+	opened, read atomic.Int64
 }
 
 func (s *readStore) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	o, err := s.Store.Open(ctx, key, offset, length)
 	if err == nil {
+		s.opened.Add(1)
 		s.read.Add(o.Size)
 	}
 	return o, err

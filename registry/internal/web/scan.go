@@ -10,7 +10,11 @@ import (
 	"slipway/registry/internal/web/scan"
 )
 
-const maxScanBytes = 32 << 20 // of scan reports and their manifests that one page reads
+const (
+	maxScanBytes = 32 << 20 // of scan reports and their manifests that one page reads
+	minScanBytes = 16 << 10 // that any of them counts as
+	maxScans     = 100      // of an image that a page shows
+)
 
 // scanned is a scan report on a page.
 type scanned struct {
@@ -92,7 +96,7 @@ func (s *scans) find(attached []attachment, m *image.Summary) ([]scanned, error)
 		}
 		return strings.Compare(a.Problem, b.Problem) // those that are readable first
 	})
-	return all, err
+	return all[:min(len(all), maxScans)], err
 }
 
 // newest returns the newest report of each scanner about one image, and those that can't be read.
@@ -121,7 +125,7 @@ func (s *scans) read(size int64) (release func(), err error) {
 	if s.left < size {
 		return nil, image.ErrSpent
 	}
-	s.left -= size
+	s.left -= max(size, minScanBytes)
 	room, err := s.web.reserve(s.visit, scan.Room(size))
 	if err != nil {
 		return nil, err

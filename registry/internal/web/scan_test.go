@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/web/scan"
 )
 
@@ -145,7 +147,7 @@ func TestScans_Hostile(t *testing.T) {
 	if err := s.rules.Repository("lost").DeleteBlob(t.Context(), oci.SHA256.FromBytes([]byte(sarif("Trivy", "9.8")))); err != nil {
 		t.Fatal(err)
 	}
-	shows("lost", "scan report unreadable", "-critical")
+	shows("lost", "scan report missing", "-critical")
 }
 
 // A page reads a bounded amount of reports, remembers them, and a later visit goes on.
@@ -173,4 +175,84 @@ func TestScans_ReadOnce(t *testing.T) {
 	visit(maxScanBytes/size, maxScanBytes)
 	visit(images, maxScanBytes)
 	visit(images, 0)
+}
+
+// Reports are remembered whatever else is in their manifest, and a page reads all of a manifest in a few visits.
+func TestScans_ReadOnceEach(t *testing.T) {
+	store := &readStore{}
+	s := newSite(t, open, func(c *setup) { store.Store, c.store = c.store, store })
+	report := func(scanner string, size int) []byte {
+		return []byte(`{"filler":"` + strings.Repeat("x", size) + `",` + sarif(scanner, "9.8")[1:])
+	}
+	attach := func(name oci.Name, layers ...oci.Descriptor) {
+		t.Helper()
+		s.put(name, oci.Reference{}, map[string]any{
+			"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "artifactType": sarifType, "config": s.blob(name, []byte("{}"), "application/vnd.oci.empty.v1+json"),
+			"layers": layers, "subject": s.image(name, "v1", nil, "x"),
+		})
+	}
+	b := s.browser()
+	visit := func(name oci.Name, most int64, wants ...string) {
+		t.Helper()
+		store.read.Store(0)
+		b.get("/ui/image/" + string(name) + ":v1")
+		b.want(200, wants...)
+		if read := store.read.Load(); read > most+1<<20 {
+			t.Errorf("%s: %d bytes are read, want at most %d", name, read, most)
+		}
+	}
+
+	for name, stored := range map[oci.Name][]byte{"large": report("grype", 2<<20+1), "wrong": report("other", 2<<20)} { // than the manifest says
+		d := s.blob(name, report("grype", 2<<20), sarifType)
+		attach(name, d, s.blob(name, report("trivy", 2<<20), sarifType))
+		if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.BlobData(d.Digest), Content: stored}}); err != nil {
+			t.Fatal(err)
+		}
+		visit(name, 4<<20, "scan report unreadable", ">trivy<", "->grype<", "->other<")
+		visit(name, 0, "scan report unreadable", ">trivy<", "->grype<", "->other<")
+	}
+
+	lost := report("grype", 0)
+	attach("lost", s.blob("lost", report("trivy", 2<<20), sarifType), s.blob("lost", lost, sarifType))
+	if err := s.rules.Repository("lost").DeleteBlob(t.Context(), oci.SHA256.FromBytes(lost)); err != nil {
+		t.Fatal(err)
+	}
+	visit("lost", 2<<20, "scan report missing", ">trivy<", "->grype<")
+	visit("lost", 0, "scan report missing", ">trivy<", "->grype<")
+	s.blob("lost", lost, sarifType)
+	visit("lost", 0, "-scan report missing", ">trivy<", ">grype<")
+
+	var four []oci.Descriptor
+	for _, scanner := range []string{"one", "two", "three", "four"} {
+		four = append(four, s.blob("full", report(scanner, scan.MaxReport-300), sarifType))
+	}
+	attach("full", four...)
+	visit("full", 3*scan.MaxReport, "scan report not read yet", ">three<", "->four<")
+	visit("full", scan.MaxReport, "-scan report not read yet", ">one<", ">two<", ">three<", ">four<")
+	visit("full", 0, ">four<")
+}
+
+// However many small reports there are, a page reads and shows a bounded number.
+func TestScans_Many(t *testing.T) {
+	store := &readStore{}
+	s := newSite(t, open, func(c *setup) { store.Store, c.store = c.store, store })
+	var entries []map[string]any
+	for i := range 11 {
+		d := s.image("app", "", nil, fmt.Sprint(i))
+		entries = append(entries, map[string]any{"mediaType": d.MediaType, "digest": d.Digest, "size": d.Size, "platform": map[string]string{"os": "linux", "architecture": fmt.Sprint(i)}})
+		for j := range maxReferrers {
+			s.attach("app", d, sarifType, sarif(fmt.Sprint("scanner", j), "9.8"), nil)
+		}
+	}
+	s.put("app", oci.Reference{Tag: "v1"}, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": entries})
+	b := s.browser()
+	store.opened.Store(0)
+	b.get("/ui/image/app:v1")
+	b.want(200, "the worst of 100 reports")
+	if n := strings.Count(b.page, ">scanner"); n != maxScans {
+		t.Errorf("%d reports are shown, want %d", n, maxScans)
+	}
+	if opened, most := store.opened.Load(), int64(maxScanBytes/(64<<10+minScanBytes)+10); opened > most { // a manifest and its layer count 80 KiB
+		t.Errorf("%d objects are opened, want at most %d", opened, most)
+	}
 }

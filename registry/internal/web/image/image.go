@@ -40,7 +40,7 @@ const MaxChildren = 64
 type Reader struct {
 	registry  *registry.Registry
 	summaries *cache.Cache[summaryKey, *Summary]
-	scans     *cache.Cache[summaryKey, []Scan]
+	scans     *cache.Cache[summaryKey, scans]
 }
 
 type summaryKey struct {
@@ -50,7 +50,7 @@ type summaryKey struct {
 
 // NewReader makes a reader of the images of a registry.
 func NewReader(r *registry.Registry) *Reader {
-	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries), scans: cache.New[summaryKey, []Scan](maxSummaries)}
+	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries), scans: cache.New[summaryKey, scans](maxSummaries)}
 }
 
 // Summary describes an image in a list.
@@ -129,7 +129,7 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 			continue
 		}
 		child, err := repo.Peek(ctx, oci.Reference{Digest: d.Digest})
-		if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+		if isLost(err) {
 			continue
 		}
 		if err != nil {
@@ -201,6 +201,9 @@ func clip(word string) string {
 // understood, or is larger than most or than its manifest says.
 func (x *Reader) Config(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) (*Config, error) {
 	content, err := readBlob(ctx, repo, d, most)
+	if isLost(err) {
+		return nil, nil //nolint:nilnil // there is none to show
+	}
 	if content == nil || err != nil {
 		return nil, err
 	}
@@ -211,12 +214,12 @@ func (x *Reader) Config(ctx context.Context, repo registry.Repository, d *oci.De
 	return &c, nil
 }
 
-// readBlob reads a blob; nil if the repository doesn't have it, it is damaged, or larger than most or than its manifest says.
+// isLost reports whether err says that the repository doesn't have content, or has it damaged. It may come back.
+func isLost(err error) bool { return oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) }
+
+// readBlob reads a blob; nil if it is larger than most or than its manifest says, or has another digest.
 func readBlob(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) ([]byte, error) {
 	blob, err := repo.OpenBlob(ctx, d.Digest)
-	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/oci"
@@ -25,8 +26,32 @@ type Scan struct {
 const (
 	unreadable = "unreadable"
 	tooLarge   = "too large to read"
+	missing    = "missing"      // it may come back
 	notYet     = "not read yet" // another visit of the page reads more
 )
+
+// final reports whether another attempt to read the report would have the same result.
+func (s *Scan) final() bool { return s.Problem != missing && s.Problem != notYet }
+
+// scans are the scan reports in a manifest.
+type scans struct {
+	layers  []Scan
+	claimed bool // that its layers are reports
+}
+
+func (s *scans) final() bool {
+	return !slices.ContainsFunc(s.layers, func(one Scan) bool { return !one.final() })
+}
+
+// shown lists the reports without layers that turned out to be something else.
+func (s *scans) shown() (list []Scan) {
+	for i := range s.layers {
+		if s.claimed || s.layers[i].Problem == "" {
+			list = append(list, s.layers[i])
+		}
+	}
+	return list
+}
 
 // ErrSpent ends the reading of reports for a page.
 var ErrSpent = errors.New("the page has read enough reports")
@@ -45,50 +70,49 @@ func mayScan(d *oci.Descriptor) (may, claims bool) {
 // reading a number of bytes; its error is [ErrSpent] if the page may read no more.
 func (x *Reader) Scans(ctx context.Context, repo registry.Repository, d oci.Digest, read func(size int64) (release func(), err error)) ([]Scan, error) {
 	key := summaryKey{repo.Name(), d}
-	if scans, ok := x.scans.Get(key); ok {
-		return scans, nil
+	known, ok := x.scans.Get(key)
+	if ok && known.final() {
+		return known.shown(), nil
 	}
 	layers, created, claimed, err := x.documents(ctx, repo, d, read)
 	if errors.Is(err, ErrSpent) {
 		return []Scan{{Problem: notYet}}, nil
 	}
-	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+	if isLost(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var scans []Scan
-	remember := true
+	found := scans{make([]Scan, len(layers)), claimed}
 	for i := range layers {
-		s, final, err := readScan(ctx, repo, &layers[i], read)
-		if err != nil {
+		s := &found.layers[i]
+		if i < len(known.layers) && known.layers[i].final() {
+			*s = known.layers[i]
+			continue
+		}
+		if *s, err = readScan(ctx, repo, &layers[i], read); err != nil {
 			return nil, err
 		}
-		if remember = remember && final; s.Problem == "" || claimed {
-			if s.Time = cmp.Or(s.Time, created); s.Time.After(time.Now().Add(time.Hour)) {
-				s.Time = time.Time{} // else no later report would replace it
-			}
-			scans = append(scans, s)
+		if s.Time = cmp.Or(s.Time, created); s.Time.After(time.Now().Add(time.Hour)) {
+			s.Time = time.Time{} // else no later report would replace it
 		}
 	}
-	if remember {
-		x.scans.Put(key, scans, 1)
-	}
-	return scans, nil
+	x.scans.Put(key, found, 1)
+	return found.shown(), nil
 }
 
 // documents returns the first layers of a manifest that may have scan reports, and its date.
 func (x *Reader) documents(ctx context.Context, repo registry.Repository, d oci.Digest, read func(int64) (func(), error)) (layers []oci.Descriptor, created time.Time, claimed bool, err error) {
-	size, err := repo.PeekSize(ctx, d)
-	if err != nil || size > maxReportManifest {
-		return nil, created, false, err
-	}
-	release, err := read(size)
+	release, err := read(maxReportManifest)
 	if err != nil {
 		return nil, created, false, err
 	}
 	defer release()
+	size, err := repo.PeekSize(ctx, d)
+	if err != nil || size > maxReportManifest {
+		return nil, created, false, err
+	}
 	m, err := repo.Peek(ctx, oci.Reference{Digest: d})
 	if err != nil {
 		return nil, created, false, err
@@ -102,30 +126,33 @@ func (x *Reader) documents(ctx context.Context, repo registry.Repository, d oci.
 	return parsed.Layers[:min(len(parsed.Layers), maxReports)], created, claimed, nil
 }
 
-// readScan reads a layer; final reports whether another attempt would have the same result.
-func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, read func(int64) (func(), error)) (s Scan, final bool, err error) {
+// readScan reads a layer.
+func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, read func(int64) (func(), error)) (Scan, error) {
 	if d.Size > scan.MaxReport {
-		return Scan{Problem: tooLarge}, true, nil
+		return Scan{Problem: tooLarge}, nil
 	}
 	release, err := read(d.Size)
 	if errors.Is(err, ErrSpent) {
-		return Scan{Problem: notYet}, false, nil
+		return Scan{Problem: notYet}, nil
 	}
 	if err != nil {
-		return Scan{}, false, err
+		return Scan{}, err
 	}
 	defer release()
 	content, err := readBlob(ctx, repo, d, scan.MaxReport)
+	if isLost(err) {
+		return Scan{Problem: missing}, nil
+	}
 	if content == nil || err != nil {
-		return Scan{Problem: unreadable}, false, err
+		return Scan{Problem: unreadable}, err
 	}
 	report, err := scan.Read(content)
 	switch {
 	case errors.Is(err, scan.ErrTooLarge):
-		return Scan{Problem: tooLarge}, true, nil
+		return Scan{Problem: tooLarge}, nil
 	case err != nil:
-		return Scan{Problem: unreadable}, true, nil
+		return Scan{Problem: unreadable}, nil
 	}
 	report.Scanner, report.Version = clip(report.Scanner), clip(report.Version)
-	return Scan{Report: *report}, true, nil
+	return Scan{Report: *report}, nil
 }
