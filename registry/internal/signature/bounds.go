@@ -47,6 +47,9 @@ func checkBounds(b *protobundle.Bundle) error {
 		if err := checkPart(t.GetSignedTimestamp()); err != nil {
 			return fmt.Errorf("a timestamp %w", err)
 		}
+		if !hasOneSigner(t.GetSignedTimestamp()) {
+			return errors.New("a timestamp doesn't have one signer")
+		}
 	}
 	for _, e := range entries {
 		if len(e.GetCanonicalizedBody()) > maxPart || len(e.GetInclusionProof().GetCheckpoint().GetEnvelope()) > maxPart {
@@ -88,6 +91,18 @@ func checkDER(der cryptobyte.String, depth int) error {
 		}
 	}
 	return nil
+}
+
+// hasOneSigner reports whether a response of RFC 3161 has one signature, as all have. Each would be verified.
+func hasOneSigner(der cryptobyte.String) bool {
+	var response, token, content, signed, signers cryptobyte.String
+	zero := asn1.Tag(0).ContextSpecific().Constructed()
+	one := asn1.Tag(1).ContextSpecific().Constructed()
+	return der.ReadASN1(&response, asn1.SEQUENCE) && response.SkipASN1(asn1.SEQUENCE) && response.ReadASN1(&token, asn1.SEQUENCE) &&
+		token.SkipASN1(asn1.OBJECT_IDENTIFIER) && token.ReadASN1(&content, zero) && content.ReadASN1(&signed, asn1.SEQUENCE) &&
+		signed.SkipASN1(asn1.INTEGER) && signed.SkipASN1(asn1.SET) && signed.SkipASN1(asn1.SEQUENCE) &&
+		signed.SkipOptionalASN1(zero) && signed.SkipOptionalASN1(one) && signed.ReadASN1(&signers, asn1.SET) &&
+		signers.SkipASN1(asn1.SEQUENCE) && signers.Empty()
 }
 
 // checkBody refuses the body of a log entry with a key other than the certificate, or with contents, which a log leaves out. Both would

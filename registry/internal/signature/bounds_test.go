@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -57,6 +58,11 @@ func TestIdentities_CostlyBundles(t *testing.T) {
 	for range maxNested + 2 {
 		nested = append([]byte{0x30, byte(len(nested))}, nested...)
 	}
+	// A response with a status, and a token with version, algorithms, content and signers.
+	signers, err := hex.DecodeString("301b3003020100301406012aa00f300d02010131003000" + "3104" + "30003000")
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := d.signed("eve@example.org", issuer).VerificationMaterial.TlogEntries[0].CanonicalizedBody
 
 	body := func(content string) func(m *protobundle.VerificationMaterial) {
@@ -90,6 +96,7 @@ func TestIdentities_CostlyBundles(t *testing.T) {
 		"large timestamp":                {timestamp(make([]byte, maxPart+1)), "a timestamp is larger"},
 		"large key of a timestamp":       {timestamp(certificate), "a timestamp has a key of more than 4096 bits"},
 		"nested timestamp":               {timestamp(nested), "a timestamp is nested"},
+		"timestamp of two":               {timestamp(signers), "a timestamp doesn't have one signer"},
 		"timestamp of indefinite length": {timestamp(append(bytes.Repeat([]byte{0x30, 0x80}, 10), make([]byte, 20)...)), "a timestamp is not in DER"},
 	} {
 		t.Run(name, func(t *testing.T) {
