@@ -440,7 +440,7 @@ func TestAccepted(t *testing.T) {
 		{"policy: {repository: {classes: []}}", nil},
 		{"policy: {signatures: [{repositories: [a], keys: [k], action: warn}]}", nil},
 		{"policy: {signatures: [{repositories: [a], trustedroot: /r, identities: [{issuer: 'https://i', subject: '*@example.org'}], action: warn}]}", nil},
-		{"policy: {signatures: [{repositories: [a], trustedroot: /r, identities: [{issuer: 'https://i', subject: '**'}, {issuer: '**', subject: '**'}], action: warn}]}", []string{"policy.signatures[0].identities[1]: accepts every certificate"}},
+		{"policy: {signatures: [{repositories: [a], trustedroot: /r, identities: [{issuer: 'https://i', subject: '**'}, {issuer: '**', subject: '**'}], action: warn}]}", []string{"policy.signatures[0].identities[1]: matches every identity"}},
 		{"auth: {htpasswd: {realm: r, path: /p}}\npolicy: {signatures: [{repositories: [a], keys: [k]}]}\naccess: {rules: [{who: [ci], repositories: [a], allow: [push]}]}", nil},
 		{"redis: {addr: 'r:1', password: p, pool: {maxidle: 16}, tls: {enabled: false}}", []string{"redis does nothing"}},
 	}

@@ -53,7 +53,7 @@ func (c *Config) warnings(origins map[string]string) []string {
 	}
 	for i, rule := range c.Policy.Signatures {
 		if j := slices.Index(rule.Identities, Identity{Issuer: "**", Subject: "**"}); j >= 0 {
-			all = append(all, item(item("policy.signatures", i)+".identities", j)+": accepts every certificate of the trusted root, whoever signs")
+			all = append(all, item(item("policy.signatures", i)+".identities", j)+": matches every identity, so anyone with a certificate of the trusted root can sign")
 		}
 	}
 	return append(all, c.Proxy.warnings()...)
