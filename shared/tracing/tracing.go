@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -57,7 +56,7 @@ func Start(ctx context.Context, b build.Info, log *zap.Logger) (stop func(), err
 	if !Wanted(os.Getenv) {
 		return func() {}, nil
 	}
-	exporter, err := autoexport.NewSpanExporter(ctx)
+	exporter, err := newExporter(ctx, os.Getenv)
 	if err != nil {
 		return nil, err
 	}

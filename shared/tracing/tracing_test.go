@@ -3,9 +3,11 @@ package tracing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel/codes"
@@ -148,5 +150,30 @@ func TestOff(t *testing.T) {
 		Answered(span, http.StatusOK, 0, id)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// The variables choose the exporter, and what no exporter is for is an error that names the variable.
+func TestNewExporter(t *testing.T) {
+	for _, tt := range []struct {
+		env  map[string]string
+		want string // the type, or a part of the error
+	}{
+		{nil, "otlptrace"},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "otlptrace"},
+		{map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, "otlptrace"},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "console"}, "stdouttrace"},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, `OTEL_TRACES_EXPORTER is "zipkin"`},
+		{map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, `OTEL_EXPORTER_OTLP_PROTOCOL is "http/json"`},
+	} {
+		e, err := newExporter(t.Context(), func(name string) string { return tt.env[name] })
+		if got := fmt.Sprintf("%T %v", e, err); !strings.Contains(got, tt.want) {
+			t.Errorf("%v: %s", tt.env, got)
+		}
+		if err == nil {
+			if err := e.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
