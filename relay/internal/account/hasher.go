@@ -158,7 +158,7 @@ func (h *hasher) derive(ctx context.Context, from caller, password string, salt 
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
 	}
 	defer leave()
-	release, err := h.slots.Take(ctx, from.turn())
+	release, err := h.slots.Take(ctx, from.turn(), 1)
 	if err != nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: err}
 	}

@@ -49,7 +49,7 @@ type Options struct {
 
 	Inbound []protocol.Protocol // the ways to post messages; of two that match a request, the first takes it
 
-	MaxBody        int64           // bytes of a request's body; 0 means 2 MiB
+	MaxBody        int64           // bytes of a request's body; 0 means 8 MiB
 	MaxWait        time.Duration   // longest ?wait=; 0 means 30 s
 	TrustedProxies []netip.Prefix  // proxies whose X-Forwarded-For is trusted
 	Origins        request.Origins // sites whose pages may send state-changing requests
@@ -72,13 +72,12 @@ type API struct {
 
 	hasNtfy bool // its protocol is served
 
-	big, bigStranger *request.Places // of big bodies in memory
-	streams          *request.Places
-	holding          *request.Places // of streams that hold messages
-	changes          ntfyChanges
-	times            streamTimes
-	answers          idempotency.Answers
-	files            *request.Places // of bodies with files
+	senders, strangers *request.Places // memory for big bodies, in bytes
+	streams            *request.Places
+	holding            *request.Places // of streams that hold messages
+	changes            ntfyChanges
+	times              streamTimes
+	answers            idempotency.Answers
 }
 
 // New makes an API.
@@ -88,10 +87,9 @@ func New(o Options) *API {
 	}
 	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
 	a.SetLimits(o.MaxBody, o.MaxWait)
-	a.big, a.bigStranger = request.NewPlaces(bigSenders, shareSender), request.NewPlaces(bigStrangers, shareStranger)
+	a.senders, a.strangers = request.NewPlaces(senderMemory, shareSender), request.NewPlaces(strangerMemory, shareStranger)
 	a.streams, a.times = request.NewPlaces(maxStreams, shareStreams), gotifyTimes
 	a.holding = request.NewPlaces(maxHolding, shareHolding)
-	a.files = request.NewPlaces(filesSenders, shareFiles)
 	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p protocol.Protocol) bool { return p.Name == protocol.NtfyName })
 	router := a.router()
 	a.words = wordsOf(a.rows)
@@ -102,7 +100,7 @@ func New(o Options) *API {
 // SetLimits replaces MaxBody and MaxWait of the options.
 func (a *API) SetLimits(maxBody int64, maxWait time.Duration) {
 	if maxBody <= 0 {
-		maxBody = 2 << 20
+		maxBody = 8 << 20
 	}
 	if maxWait <= 0 {
 		maxWait = 30 * time.Second

@@ -42,9 +42,9 @@ func newWorld(t *testing.T, change func(*service.Options)) *world {
 	return newWorldFor(t, change, webhook.Registry(nil))
 }
 
-func newWorldFor(t *testing.T, change func(*service.Options), protocol protocol.Protocol) *world {
+func newWorldFor(t *testing.T, change func(*service.Options), extra ...protocol.Protocol) *world {
 	t.Helper()
-	w := newWorldWithoutNetwork(t, change, protocol)
+	w := newWorldWithoutNetwork(t, change, extra...)
 	srv := httptest.NewServer(w.api)
 	t.Cleanup(srv.Close)
 	w.base, w.transport = srv.URL, http.DefaultTransport
@@ -52,7 +52,7 @@ func newWorldFor(t *testing.T, change func(*service.Options), protocol protocol.
 }
 
 // newWorldWithoutNetwork calls the handlers itself: a clock of the test's own stands still while a connection is read.
-func newWorldWithoutNetwork(t *testing.T, change func(*service.Options), extra protocol.Protocol) *world {
+func newWorldWithoutNetwork(t *testing.T, change func(*service.Options), extra ...protocol.Protocol) *world {
 	t.Helper()
 	s, hs := relaytest.New(t, change)
 	hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, Writable: true})
@@ -60,7 +60,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*service.Options), extra p
 	t.Cleanup(checks.Close)
 	a := New(Options{
 		Health:  checks,
-		Inbound: []protocol.Protocol{protocol.Native(), webhook.PushBits(), protocol.Heartbeat(), extra},
+		Inbound: append([]protocol.Protocol{protocol.Native(), webhook.PushBits(), protocol.Heartbeat()}, extra...),
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		RecoveryKey: func(context.Context) (string, error) { return "EsTq 1234", nil },
 		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},

@@ -76,12 +76,7 @@ func (a *API) readFields(r *http.Request, f request.Func) error {
 		return err
 	}
 	defer b.release()
-	return request.Each(r.Header.Get("Content-Type"), b.bytes, f)
-}
-
-// readBody reads the body of a user, who is authenticated. The caller must release it.
-func (a *API) readBody(r *http.Request) (*body, error) {
-	return a.readerFor("users").read(r)
+	return request.Each(r.Header.Get("Content-Type"), b.Bytes(), f)
 }
 
 func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v account.Principal) error {

@@ -1,130 +1,171 @@
 package api
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
 )
 
 const (
-	firstRead = 2 << 10
-	bodyTime  = 60 * time.Second // in all; the server ends transfers that stall
-	placeTime = 10 * time.Second // that a client without a valid token may take for a big body
+	bodyTime   = 60 * time.Second // in all; the server ends transfers that stall
+	memoryTime = 10 * time.Second // that a client without a valid token may take for a big body
+	filesTime  = 10 * time.Minute // for a body whose files are stored while they arrive
 
-	// Most bodies are small. Only a few large ones are in memory at a time. Clients without a valid token in the
-	// header or URL have places of their own, so they never keep senders waiting.
-	bigBody       = 64 << 10
-	bigSenders    = 16
-	bigStrangers  = 8
-	shareSender   = 4 // of one application
-	shareStranger = 2 // of one address
+	// Most bodies are small. Bigger ones share a bounded amount of memory, in bytes. Clients without a valid token in the
+	// header or URL have an amount of their own, so they never keep senders waiting.
+	bigBody        = 64 << 10
+	senderMemory   = 48 << 20
+	strangerMemory = 16 << 20
+	shareSender    = 16 << 20 // of one application
+	shareStranger  = 8 << 20  // of one address
 )
 
-// body is a request's body, read whole.
+// body is a request's body, of which the beginning is read.
 type body struct {
-	bytes   []byte
-	more    bool   // bytes is only the beginning, because the body may hold files
-	release func() // frees the place; bytes must not be used after it
+	bytes.Buffer // what is read
+
+	request *http.Request
+	rest    timedReader // what isn't
+	free    func()      // frees the memory that it has taken; nil for none
 }
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstRead); return &b }}
-
-// reader reads bodies for one client.
-type reader struct {
-	max    int64 // bytes
-	places *request.Places
-	client string                  // the places are divided among clients
-	within time.Duration           // bounds the time that a body holds a place
-	files  func(start []byte) bool // reports whether a big body may hold files; nil for never
+// share is a client's share of the memory for big bodies.
+type share struct {
+	memory *request.Places // in bytes
+	client string
+	within time.Duration // bounds the time that a body holds memory
 }
 
-// readerFor returns the reader of a client that has authenticated.
-func (a *API) readerFor(client string) reader {
-	return reader{max: a.maxBody.Load(), places: a.big, client: client, within: bodyTime}
-}
+var bodies = sync.Pool{New: func() any { return &body{} }}
 
-// strangers reads bodies of clients that are not authenticated. Few of them hold the places, so none may hold one for long.
-func (a *API) strangers(r *http.Request) reader {
-	return reader{max: a.maxBody.Load(), places: a.bigStranger, client: request.Network(request.Address(r, a.o.TrustedProxies)), within: placeTime}
-}
-
-// read reads the whole body into a buffer that grows with the bytes received, not with Content-Length. The caller
-// must release it.
-func (rd reader) read(r *http.Request) (*body, error) {
-	if r.ContentLength > rd.max && rd.files == nil {
-		return nil, refusal.TooLarge("", "A body may have at most", rd.max)
+// shareOf returns the share of an application, or of the request's address if app is nil.
+func (a *API) shareOf(r *http.Request, app *account.App) share {
+	if app == nil { // few of them hold the memory, so none may hold it for long
+		return share{a.strangers, request.Network(request.Address(r, a.o.TrustedProxies)), memoryTime}
 	}
-	buffer := buffers.Get().(*[]byte)
-	b := &body{bytes: (*buffer)[:0], release: func() { buffers.Put(buffer) }}
-	if err := rd.fill(b, r); err != nil {
+	return share{a.senders, "application " + strconv.FormatInt(app.Row().ID, 10), bodyTime}
+}
+
+// readBody reads the body of a user, who is authenticated. The caller must release it.
+func (a *API) readBody(r *http.Request) (*body, error) {
+	b, err := openBody(r, a.longestBody())
+	if err != nil {
+		return nil, err
+	}
+	if err := b.readAll(share{a.senders, "users", bodyTime}, a.maxBody.Load()); err != nil {
 		b.release()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (rd reader) fill(b *body, r *http.Request) error {
-	big := false
-	for end := time.Now().Add(bodyTime); ; {
-		if len(b.bytes) == cap(b.bytes) {
-			if len(b.bytes) >= bigBody && !big && rd.files != nil && rd.files(b.bytes) {
-				b.more = true
-				return nil
-			}
-			if len(b.bytes) >= bigBody && !big {
-				big = true
-				if err := rd.takePlace(b, r); err != nil {
-					return err
-				}
-				end = time.Now().Add(rd.within)
-			}
-			b.bytes = append(b.bytes, 0)[:len(b.bytes)]
-		}
-		n, err := r.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
-		b.bytes = b.bytes[:len(b.bytes)+n]
-		switch {
-		case int64(len(b.bytes)) > rd.max && !big && rd.files != nil && rd.files(b.bytes):
-			b.more = true
-			return nil
-		case int64(len(b.bytes)) > rd.max:
-			return refusal.TooLarge("", "A body may have at most", rd.max)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return unreadable(err)
-		case time.Now().After(end):
-			return unreadable(os.ErrDeadlineExceeded)
-		}
+// longestBody returns the largest size of a body with files.
+func (a *API) longestBody() int64 { return a.maxBody.Load() + a.service.MaxAttachments() }
+
+// openBody reads the beginning of a body, which may have at most limit bytes. The caller must release it.
+func openBody(r *http.Request, limit int64) (*body, error) {
+	b := bodies.Get().(*body)
+	b.request, b.rest = r, timedReader{from: http.MaxBytesReader(nil, r.Body, limit), end: time.Now().Add(bodyTime)}
+	if _, err := b.ReadFrom(io.LimitReader(&b.rest, bigBody)); err != nil {
+		err = b.rest.explain(err)
+		b.release()
+		return nil, err
 	}
+	return b, nil
 }
 
-// takePlace waits for a place for a body that grew large. The body holds the place until its release.
-func (rd reader) takePlace(b *body, r *http.Request) error {
-	release, err := rd.places.Take(r.Context(), rd.client)
-	if err != nil {
-		return placesTaken(err)
+// big reports whether there may be more of the body than its beginning.
+func (b *body) big() bool { return b.rest.err == nil }
+
+// take waits for memory for a big body, of which at most limit bytes are in memory. It frees what the body has taken before.
+func (b *body) take(of share, limit int64) error {
+	if b.request.ContentLength >= 0 {
+		limit = min(limit, b.request.ContentLength)
 	}
-	back := b.release
-	b.release = func() {
-		release()
-		back()
+	free, err := of.memory.Take(b.request.Context(), of.client, limit)
+	if err != nil {
+		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: refusal.RetryAfter, Err: err}
+	}
+	if b.free != nil {
+		b.free()
+	}
+	b.free, b.rest.end = free, time.Now().Add(of.within)
+	return nil
+}
+
+// readAll reads a body, of at most limit bytes, into memory.
+func (b *body) readAll(of share, limit int64) error {
+	if b.big() && b.request.ContentLength <= limit {
+		if err := b.take(of, limit); err != nil {
+			return err
+		}
+		b.Grow(max(0, int(b.request.ContentLength)-b.Len()) + bytes.MinRead)
+		if _, err := b.ReadFrom(io.LimitReader(&b.rest, limit-int64(b.Len())+1)); err != nil {
+			return b.rest.explain(err)
+		}
+	}
+	if max(b.request.ContentLength, int64(b.Len())) > limit {
+		return refusal.TooLarge("", "A body may have at most limits.body,", limit)
 	}
 	return nil
 }
 
-func placesTaken(err error) error {
-	return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: refusal.RetryAfter, Err: err}
+// release frees the memory of a body. Its bytes must not be used after it.
+func (b *body) release() {
+	if b.free != nil {
+		b.free()
+	}
+	b.request, b.rest, b.free = nil, timedReader{}, nil
+	if b.Cap() <= 2*bigBody {
+		b.Reset()
+		bodies.Put(b)
+	}
 }
 
-func unreadable(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+// timedReader reads a body until a time.
+type timedReader struct {
+	from io.Reader
+	end  time.Time
+	err  error // why it has ended
+}
+
+// Read implements [io.Reader].
+func (t *timedReader) Read(p []byte) (n int, err error) {
+	if time.Now().After(t.end) {
+		t.err = os.ErrDeadlineExceeded
+		return 0, t.err
+	}
+	n, err = t.from.Read(p)
+	if err != nil {
+		t.err = err
+	}
+	return n, err
+}
+
+// explain returns the failure of the reader instead of the error that it caused.
+func (t *timedReader) explain(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(t.err, &large):
+		return refusal.TooLarge("", "A body may have at most limits.body and limits.attachments together,", large.Limit)
+	case errors.Is(t.err, os.ErrDeadlineExceeded):
 		return &refusal.Error{Kind: refusal.KindTimeout, Message: "The body did not arrive in time."}
+	case t.err != nil && !errors.Is(t.err, io.EOF):
+		err = t.err
+	case !errors.Is(err, context.Canceled) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
 	}
 	return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body could not be read completely.", Err: err}
 }

@@ -24,28 +24,66 @@ func reading(ctx context.Context, body io.Reader) *http.Request {
 	return r
 }
 
+// testReader reads bodies of up to 1 MiB, of which one is in memory at a time.
+type testReader struct{ memory *request.Places }
+
+func newTestReader() testReader { return testReader{request.NewPlaces(1<<20, 1<<20)} }
+
+func (tr testReader) read(r *http.Request) (*body, error) {
+	b, err := openBody(r, 2<<20)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.readAll(share{tr.memory, "client", memoryTime}, 1<<20); err != nil {
+		b.release()
+		return nil, err
+	}
+	return b, nil
+}
+
 func TestReadBody(t *testing.T) {
-	rd := reader{max: 1 << 20, places: request.NewPlaces(1, 1), within: placeTime}
-	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, bigBody, bigBody + 1, 1 << 20} {
-		want := bytes.Repeat([]byte("x"), size)
-		got, err := rd.read(reading(t.Context(), bytes.NewReader(want)))
-		if err != nil {
-			t.Fatalf("%d bytes: %v", size, err)
+	tr := newTestReader()
+	for _, size := range []int{0, 1, bytes.MinRead - 1, bytes.MinRead, bytes.MinRead + 1, bigBody - 1, bigBody, bigBody + 1, 1 << 20} {
+		for _, announced := range []int64{-1, int64(size)} {
+			want := bytes.Repeat([]byte("x"), size)
+			r := reading(t.Context(), bytes.NewReader(want))
+			r.ContentLength = announced
+			got, err := tr.read(r)
+			if err != nil {
+				t.Fatalf("%d bytes: %v", size, err)
+			}
+			if !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("%d bytes: got %d", size, got.Len())
+			}
+			if held := tr.memory.Held(); size > bigBody && held < size || size < bigBody && held != 0 {
+				t.Errorf("%d bytes hold %d bytes of memory", size, held)
+			}
+			got.release()
 		}
-		if !bytes.Equal(got.bytes, want) {
-			t.Errorf("%d bytes: got %d", size, len(got.bytes))
-		}
-		got.release()
 	}
 	for _, announced := range []int64{-1, 1<<20 + 1} {
 		r := reading(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20+1)))
 		r.ContentLength = announced
-		if _, err := rd.read(r); refusal.KindOf(err) != refusal.KindTooLarge {
+		if _, err := tr.read(r); refusal.KindOf(err) != refusal.KindTooLarge || !strings.Contains(err.Error(), "limits.body") {
 			t.Errorf("announced %d: %v", announced, err)
 		}
 	}
-	if n := rd.places.Held(); n != 0 {
-		t.Errorf("%d places are still taken", n)
+	if n := tr.memory.Held(); n != 0 {
+		t.Errorf("%d bytes of memory are still taken", n)
+	}
+}
+
+func BenchmarkReadBody(b *testing.B) {
+	tr, text := newTestReader(), []byte(`{"title":"Backup","message":"The backup of the database has finished without errors","priority":1}`)
+	r := reading(b.Context(), http.NoBody)
+	r.ContentLength = int64(len(text))
+	for b.Loop() {
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		got, err := tr.read(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		got.release()
 	}
 }
 
@@ -60,9 +98,9 @@ func (d drip) Read(p []byte) (int, error) {
 
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rd := reader{max: 1 << 20, places: request.NewPlaces(1, 1), within: placeTime}
+		tr := newTestReader()
 		began := time.Now()
-		_, err := rd.read(reading(t.Context(), drip{time.Second}))
+		_, err := tr.read(reading(t.Context(), drip{time.Second}))
 		if refusal.KindOf(err) != refusal.KindTimeout {
 			t.Errorf("a body that drips: %v", err)
 		}
@@ -70,14 +108,14 @@ func TestSlowBody(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		began = time.Now()
-		_, err = rd.read(reading(t.Context(), io.MultiReader(strings.NewReader(strings.Repeat(" ", 2*bigBody)), drip{time.Second})))
-		if took := time.Since(began); refusal.KindOf(err) != refusal.KindTimeout || took > placeTime+2*time.Second || rd.places.Held() != 0 {
-			t.Errorf("a big body that drips holds its place for %v: %v", took, err)
+		_, err = tr.read(reading(t.Context(), io.MultiReader(strings.NewReader(strings.Repeat(" ", 2*bigBody)), drip{time.Second})))
+		if took := time.Since(began); refusal.KindOf(err) != refusal.KindTimeout || took > memoryTime+2*time.Second || tr.memory.Held() != 0 {
+			t.Errorf("a big body that drips holds its memory for %v: %v", took, err)
 		}
-		if _, err := rd.read(reading(t.Context(), failing{os.ErrDeadlineExceeded})); refusal.KindOf(err) != refusal.KindTimeout {
+		if _, err := tr.read(reading(t.Context(), failing{os.ErrDeadlineExceeded})); refusal.KindOf(err) != refusal.KindTimeout {
 			t.Errorf("a body that stalls: %v", err)
 		}
-		if _, err := rd.read(reading(t.Context(), failing{io.ErrUnexpectedEOF})); refusal.KindOf(err) != refusal.KindInvalid {
+		if _, err := tr.read(reading(t.Context(), failing{io.ErrUnexpectedEOF})); refusal.KindOf(err) != refusal.KindInvalid {
 			t.Errorf("a body that breaks off: %v", err)
 		}
 	})
@@ -90,24 +128,24 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // TestBigBodiesTakeTurns: small ones pass while big ones wait.
 func TestBigBodiesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rd := reader{max: 1 << 20, places: request.NewPlaces(1, 1), within: placeTime}
+		tr := newTestReader()
 		big := strings.Repeat("x", 4*bigBody)
-		first, err := rd.read(reading(t.Context(), strings.NewReader(big)))
+		first, err := tr.read(reading(t.Context(), strings.NewReader(big)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := rd.read(reading(ctx, strings.NewReader(big))); refusal.KindOf(err) != refusal.KindUnavailable {
+		if _, err := tr.read(reading(ctx, strings.NewReader(big))); refusal.KindOf(err) != refusal.KindUnavailable {
 			t.Errorf("a second one: %v", err)
 		}
-		small, err := rd.read(reading(t.Context(), strings.NewReader("small")))
+		small, err := tr.read(reading(t.Context(), strings.NewReader("small")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		small.release()
 		first.release()
-		second, err := rd.read(reading(t.Context(), strings.NewReader(big)))
+		second, err := tr.read(reading(t.Context(), strings.NewReader(big)))
 		if err != nil {
 			t.Fatalf("after the first: %v", err)
 		}

@@ -2,13 +2,8 @@ package api
 
 import (
 	"bytes"
-	"context"
-	"errors"
+	"cmp"
 	"io"
-	"net/http"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,138 +15,94 @@ import (
 	"slipway/relay/internal/service"
 )
 
-const (
-	filesTime    = 10 * time.Minute // for a body with files; the server ends transfers that stall
-	filesSenders = 16               // bodies with files at a time
-	shareFiles   = 4                // of one application
-)
-
-// maxFilesBody is the size of a body with files: those in base64 take a third more.
-func (a *API) maxFilesBody() int64 {
-	limit := a.service.MaxAttachments()
-	return a.maxBody.Load() + limit + limit/2
-}
-
-// holdsFiles reports whether a receiver must read a body that begins with start.
-func holdsFiles(p *protocol.Protocol, in *protocol.Request, start []byte) bool {
-	if p.Raw != nil && len(start) > 0 {
-		if _, ok := p.Raw(in, start); ok {
-			return true
-		}
-	}
-	return p.Files && request.HoldsFiles(in.Header.Get("Content-Type"), start)
-}
-
-// mayHoldFiles is holdsFiles for a body of which more may come.
-func mayHoldFiles(p *protocol.Protocol, in *protocol.Request, start []byte) bool {
-	contentType := in.Header.Get("Content-Type")
-	return holdsFiles(p, in, start) || p.Files && (strings.HasPrefix(strings.ToLower(contentType), "multipart/form-data") || request.IsJSON(start))
-}
-
 // receiver reads a body with files, which it stores while they arrive. Until the token is known it holds them in memory, within the
 // limit of a body.
 type receiver struct {
-	a  *API
-	p  protocol.Protocol
-	in *protocol.Request
+	a    *API
+	p    protocol.Protocol
+	in   *protocol.Request
+	body *body
+	app  *account.App // nil until the token is known
 
-	app     *account.App // nil until the token is known
-	source  *timedReader
-	left    int64 // of the attachments, in bytes
-	release func()
-	held    [][]byte // content of the request's first files
-	size    int      // of held
+	name     string // of the file that the body is
+	boundary string // of the form that the body is; "" for a file
+	held     int64  // bytes of files in memory
 }
 
-// receiveFiles reads the rest of a body that begins with start. app is nil if the token is in the body, or names a user and the body
-// the application.
-func (a *API) receiveFiles(p protocol.Protocol, in *protocol.Request, start []byte, app *account.App) (_ *account.App, release func(), err error) {
-	r := &receiver{a: a, p: p, in: in, left: a.service.MaxAttachments(), release: func() {}}
-	defer func() {
-		if err != nil {
-			r.release()
-			a.detach(in)
+// receiverOf returns a receiver if the files of a body are stored while they arrive; else nil.
+func (a *API) receiverOf(p protocol.Protocol, in *protocol.Request, b *body, app *account.App) *receiver {
+	r := &receiver{a: a, p: p, in: in, body: b, app: app}
+	if p.Raw != nil && b.Len() > 0 {
+		if name, ok := p.Raw(in, b.Bytes()); ok {
+			r.name = name
+			return r
 		}
-	}()
-	r.source = &timedReader{from: io.MultiReader(bytes.NewReader(start), http.MaxBytesReader(nil, in.Request.Body, a.maxFilesBody())), end: time.Now().Add(placeTime)}
-	if app == nil {
-		err = r.wait(a.strangers(in.Request))
-	} else {
-		err = r.accept(app)
 	}
+	if p.Files {
+		r.boundary = request.Boundary(in.Header.Get("Content-Type"))
+	}
+	if r.boundary == "" || !b.big() && !bytes.Contains(b.Bytes(), []byte("filename")) {
+		return nil
+	}
+	return r
+}
+
+// receive reads the body. The application is nil if the token is in the body, or names a user and the body the application.
+func (r *receiver) receive() (*account.App, error) {
+	err := r.take()
 	if err == nil {
-		err = r.read(start)
+		err = r.body.rest.explain(r.read())
 	}
 	if r.app != nil && refusal.KindOf(err) == refusal.KindTooLarge {
-		_, _ = io.Copy(io.Discard, r.source) // a proxy that is still sending the body would lose the answer
+		_, _ = io.Copy(io.Discard, &r.body.rest) // a proxy that is still sending the body would lose the answer
 	}
 	if err == nil && r.app == nil {
 		var failure error
-		if in.Token == "" {
-			in.Token, failure = p.Token(in)
+		if r.in.Token == "" {
+			r.in.Token, failure = r.p.Token(r.in)
 		}
-		err = r.authenticate(in, failure)
+		err = r.authenticate(r.in, failure)
 	}
-	return r.app, r.release, err
-}
-
-// read reads the body.
-func (r *receiver) read(start []byte) (err error) {
-	if r.p.Raw != nil {
-		if name, ok := r.p.Raw(r.in, start); ok {
-			return r.source.explain(r.file(name, r.in.Header.Get("Content-Type"), r.source, func() []byte { return nil }))
-		}
-	}
-	r.in.Body, err = request.Lift(r.in.Header.Get("Content-Type"), r.source, r.a.maxBody.Load(), r.file)
-	return r.source.explain(err)
-}
-
-// wait takes a place among readers.
-func (r *receiver) wait(rd reader) error {
-	release, err := rd.places.Take(r.in.Context(), rd.client)
 	if err != nil {
-		return placesTaken(err)
+		r.a.detach(r.in)
 	}
-	r.release()
-	r.release = release
-	return nil
+	return r.app, err
 }
 
-// accept continues for an application, with its places and more time.
-func (r *receiver) accept(app *account.App) error {
-	rd := r.a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
-	rd.places = r.a.files
-	if err := r.wait(rd); err != nil {
-		return err
+func (r *receiver) read() (err error) {
+	all := io.MultiReader(bytes.NewReader(r.body.Bytes()), &r.body.rest)
+	if r.boundary == "" {
+		return r.file(r.name, r.in.Header.Get("Content-Type"), all, func() []byte { return nil })
 	}
-	r.app, r.source.end = app, time.Now().Add(filesTime)
-	return nil
+	r.in.Body, err = request.ReadForm(all, r.boundary, r.a.maxBody.Load(), r.file)
+	return err
 }
 
-// authenticate finds the application by the token in the fields that were read so far, and stores the files that were read before
-// it.
+// take waits for the memory of what isn't stored, and gives the files of an application more time.
+func (r *receiver) take() error {
+	if !r.body.big() {
+		return nil
+	}
+	err := r.body.take(r.a.shareOf(r.in.Request, r.app), r.a.maxBody.Load())
+	if r.app != nil {
+		r.body.rest.end = time.Now().Add(filesTime)
+	}
+	return err
+}
+
+// authenticate finds the application by the token in the fields that were read so far.
 func (r *receiver) authenticate(in *protocol.Request, err error) error {
-	var app *account.App
 	if err == nil {
-		app, err = r.a.sender(r.p, in)
+		r.app, err = r.a.sender(r.p, in)
 	}
-	if err == nil && app == nil { // a body of files alone names none
-		app, err = r.a.service.Sender(in.Context(), in.Token)
+	if err == nil && r.app == nil { // a body of files alone names none
+		r.app, err = r.a.service.Sender(in.Context(), in.Token)
 	}
 	if err != nil {
 		return r.a.slowDown(r.in.Request, err)
 	}
 	r.in.Token = in.Token
-	if err := r.accept(app); err != nil {
-		return err
-	}
-	for i, content := range r.held {
-		if err := r.store(&r.in.Files[i], bytes.NewReader(content)); err != nil {
-			return err
-		}
-	}
-	r.held = nil
-	return nil
+	return r.take()
 }
 
 // file takes a file of the body.
@@ -159,13 +110,14 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 	if len(r.in.Files) == service.MaxAttachments { // before the fields are read once more for this file
 		return service.ErrTooManyAttachments
 	}
-	if fields := before(); r.app == nil && fields != nil {
+	if r.app == nil {
 		probe := *r.in
-		probe.Body = fields
-		if token, err := r.p.Token(&probe); err == nil && token != "" {
-			probe.Token = token
-			if err := r.authenticate(&probe, nil); err != nil {
-				return err
+		if probe.Body = before(); probe.Body != nil {
+			if token, err := r.p.Token(&probe); err == nil && token != "" {
+				probe.Token = token
+				if err := r.authenticate(&probe, nil); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -173,34 +125,52 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 	case "application/octet-stream", "application/x-www-form-urlencoded":
 		mediaType = ""
 	}
-	r.in.Files = append(r.in.Files, protocol.File{Name: name, Type: mediaType})
+	f := protocol.File{Name: name, Type: mediaType}
 	if r.app != nil {
-		return r.store(&r.in.Files[len(r.in.Files)-1], content)
+		r.in.Files = append(r.in.Files, f)
+		return r.a.store(r.in, r.app, len(r.in.Files)-1, content)
 	}
-	rest := r.a.maxBody.Load() - int64(r.size)
-	b, err := io.ReadAll(io.LimitReader(content, rest+1))
-	if err != nil {
+	var err error
+	limit := r.a.maxBody.Load()
+	if f.Content, err = io.ReadAll(io.LimitReader(content, limit-r.held+1)); err != nil {
 		return err
 	}
-	if int64(len(b)) > rest {
-		return refusal.TooLarge("attachments", "Give the token in a header, or before the attachments of a form. Without it they may have at most", r.a.maxBody.Load())
+	if r.held += int64(len(f.Content)); r.held > limit {
+		return refusal.TooLarge("attachments", "Give the token in a header, or before the attachments of a form. Without it they may have at most limits.body,", limit)
 	}
-	r.held, r.size = append(r.held, b), r.size+len(b)
+	r.in.Files = append(r.in.Files, f)
 	return nil
 }
 
-// store stores the content of a file, which keeps its name, and its type if it has one.
-func (r *receiver) store(f *protocol.File, content io.Reader) error {
-	stored, err := r.a.service.Attach(r.in.Context(), r.app.Row().ID, content, r.left)
+// attach stores the files of a request that are in memory.
+func (a *API) attach(in *protocol.Request, app *account.App) error {
+	if len(in.Files) > service.MaxAttachments {
+		return service.ErrTooManyAttachments
+	}
+	for i, f := range in.Files {
+		if f.ID != 0 {
+			continue
+		}
+		if err := a.store(in, app, i, bytes.NewReader(f.Content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store stores the content of the file with a number, which keeps its name, and its type if it has one.
+func (a *API) store(in *protocol.Request, app *account.App, number int, content io.Reader) error {
+	left := a.service.MaxAttachments()
+	for _, f := range in.Files {
+		left -= f.Size
+	}
+	stored, err := a.service.Attach(in.Context(), app.Row().ID, content, left)
 	if err != nil {
 		return err
 	}
-	stored.Name = f.Name
-	if f.Type != "" {
-		stored.Type = f.Type
-	}
+	f := &in.Files[number]
+	stored.Name, stored.Type = f.Name, cmp.Or(f.Type, stored.Type)
 	*f = stored
-	r.left -= f.Size
 	return nil
 }
 
@@ -210,40 +180,4 @@ func (a *API) detach(in *protocol.Request) {
 		a.log.Warn("cannot remove the attachments of a message that was not accepted: they are removed in an hour", zap.Error(err))
 	}
 	in.Files = nil
-}
-
-// timedReader reads a body until a time.
-type timedReader struct {
-	from io.Reader
-	end  time.Time
-	err  error
-}
-
-// Read implements [io.Reader].
-func (t *timedReader) Read(p []byte) (n int, err error) {
-	if time.Now().After(t.end) {
-		t.err = os.ErrDeadlineExceeded
-		return 0, t.err
-	}
-	n, err = t.from.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.err = err
-	}
-	return n, err
-}
-
-// explain returns the read error instead of the error that it caused.
-func (t *timedReader) explain(err error) error {
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(t.err, &large):
-		return refusal.TooLarge("", "A body with attachments may have at most", large.Limit)
-	case t.err != nil:
-		return unreadable(t.err)
-	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
-		return unreadable(err)
-	}
-	return err
 }

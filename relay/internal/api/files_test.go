@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func newFilesWorld(t *testing.T, change ...func(*service.Options)) (*world, acco
 		for _, c := range change {
 			c(o)
 		}
-	}, protocol.Ntfy())
+	}, protocol.Pushover(), protocol.Ntfy())
 	return w, w.app(named("a"))
 }
 
@@ -64,6 +65,7 @@ func (w *world) uploaded(n int) (files []string) {
 func TestAttachments(t *testing.T) {
 	w, app := newFilesWorld(t)
 	big := strings.Repeat("0123456789", 60_000) // more than a chunk, and than the limit of a body
+	medium := big[:30_000]                      // in base64 it is within the limit of a body
 	small := "small"
 	key := "X-Gotify-Key: " + app.Token
 	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -77,8 +79,10 @@ func TestAttachments(t *testing.T) {
 		"token in a header":           {"POST", "/message", "", "", []string{key}, []string{big + "1", small + "1"}},
 		"token in the form, first":    {"POST", "/message", "", "", nil, []string{big + "2"}},
 		"token in the form, last":     {"POST", "/message", "", "", nil, []string{small + "3"}},
-		"JSON":                        {"POST", "/message", `{"attachments":[{"filename":"a","base64":"` + b64(big+"4") + `"},{"filename":"b","mimetype":"x/y","base64":"` + b64(small+"4") + `"}],"message":"m"}`, isJSON, []string{key}, []string{big + "4", small + "4"}},
+		"JSON":                        {"POST", "/message", `{"attachments":[{"filename":"a","base64":"` + b64(medium+"4") + `"},{"filename":"b","mimetype":"x/y","base64":"` + b64(small+"4") + `"}],"message":"m"}`, isJSON, []string{key}, []string{medium + "4", small + "4"}},
 		"JSON with the token in it":   {"POST", "/message", `{"attachments":[{"base64":"` + b64(small+"5") + `"}],"message":"m","token":"` + app.Token + `"}`, isJSON, nil, []string{small + "5"}},
+		"Pushover's form in base64":   {"POST", "/1/messages.json", "token=" + app.Token + "&message=m&attachment_type=image/jpeg&attachment_base64=" + url.QueryEscape(b64(medium+"9")), "Content-Type: application/x-www-form-urlencoded", nil, []string{medium + "9"}},
+		"Pushover's JSON":             {"POST", "/1/messages.json", `{"token":"` + app.Token + `","message":"m","attachment_base64":"` + b64(small+"10") + `"}`, isJSON, nil, []string{small + "10"}},
 		"ntfy's body":                 {"PUT", "/" + app.Token, big + "6", "Content-Type: ", []string{"Filename: a.txt"}, []string{big + "6"}},
 		"ntfy's small body":           {"PUT", "/" + app.Token, "\xff\xfe7", "Content-Type: application/x-www-form-urlencoded", nil, []string{"\xff\xfe7"}},
 		"ntfy's big body, not text":   {"PUT", "/" + app.Token, "\xff" + big + "8", "Content-Type: ", nil, []string{"\xff" + big + "8"}},
@@ -108,8 +112,8 @@ func TestAttachments(t *testing.T) {
 	if got := w.uploaded(n); len(got) != n {
 		t.Errorf("%d files are uploaded, want %d", len(got), n)
 	}
-	if n := w.api.files.Held() + w.api.bigStranger.Held() + w.api.big.Held(); n != 0 {
-		t.Errorf("%d places are still taken", n)
+	if n := w.api.strangers.Held() + w.api.senders.Held(); n != 0 {
+		t.Errorf("%d bytes of memory are still taken", n)
 	}
 }
 
@@ -143,6 +147,7 @@ func TestAttachments_Refused(t *testing.T) {
 	w.want("no token", post(nil, "message", "m", "f/a", "x"), 401)
 	w.want("the token after a big file", post(nil, "f/a", half, "message", "m", "token", app.Token), 413, "field", "attachments")
 	w.want("no base64", w.ask("POST", "/message", `{"message":"m","attachments":[{"base64":"?"}]}`, key, isJSON), 400, "field", "attachments")
+	w.want("no base64 for Pushover", w.ask("POST", "/1/messages.json", "token="+app.Token+"&message=m&attachment_base64=%3F", "Content-Type: application/x-www-form-urlencoded"), 400)
 	w.want("an escaped key", w.ask("POST", "/message", `{"message":"m","attachments":[{"base6\u0034":"0"}]}`, key, isJSON), 400, "field", "attachments")
 	many := []string{"message", "m"}
 	for i := range service.MaxAttachments + 1 {
@@ -157,15 +162,18 @@ func TestAttachments_Refused(t *testing.T) {
 	w.want("too many without a valid token", post(nil, many...), 401)
 	w.want("too many without a token", post(nil, append([]string{"message", strings.Repeat("m", 50_000)}, many[4:]...)...), 400, "field", "attachments")
 	base64 := `{"message":"m","attachments":[` + strings.TrimSuffix(strings.Repeat(`{"base64":""},`, service.MaxAttachments+1), ",") + `]}`
-	w.want("too many in JSON", w.ask("POST", "/message", base64, isJSON), 400, "field", "attachments")
+	w.want("too many in JSON", w.ask("POST", "/message", base64, isJSON, key), 400, "field", "attachments")
+	if r := w.ask("POST", "/message", `{"message":"m","attachments":[{"base64":"`+strings.Repeat("0", 64<<10)+`"}]}`, isJSON, key); r.status != 413 || !strings.Contains(r.body, "limits.body") {
+		t.Errorf("too large in JSON: %d %s", r.status, r.body)
+	}
 	body, kind := form("message", "m", "f/a", half)
 	w.want("cut short", w.ask("POST", "/message", body[:len(body)-100], kind, key), 400)
 	w.want("all is well", post([]string{key}, "message", "last", "f/a", "the only one"), 200)
 	if got := w.uploaded(1); len(got) != 1 || got[0] != "the only one" {
 		t.Errorf("%d files are uploaded", len(got))
 	}
-	if n := w.api.files.Held() + w.api.bigStranger.Held() + w.api.big.Held(); n != 0 {
-		t.Errorf("%d places are still taken", n)
+	if n := w.api.strangers.Held() + w.api.senders.Held(); n != 0 {
+		t.Errorf("%d bytes of memory are still taken", n)
 	}
 }
 

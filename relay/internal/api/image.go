@@ -58,7 +58,7 @@ func (a *API) postImage(w http.ResponseWriter, r *http.Request, v account.Princi
 		return err
 	}
 	defer b.release()
-	data := b.bytes
+	data := b.Bytes()
 	contentType := r.Header.Get("Content-Type")
 	if mediaType, _, _ := mime.ParseMediaType(contentType); mediaType == "multipart/form-data" {
 		if data, err = fileOf(contentType, data); err != nil {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -56,7 +55,7 @@ func (a *API) postInbound(p protocol.Protocol) handler {
 }
 
 // receive authenticates a sender and reads the body. The token is checked before the body is read, unless it is in
-// the body: such bodies share the places of strangers.
+// the body: such bodies share the memory of strangers.
 func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.App, release func(), err error) {
 	if in.Request, err = decoded(in.Request); err != nil {
 		return nil, nil, err
@@ -65,27 +64,28 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 		return nil, nil, err
 	}
 	known := in.Token != "" || !p.BodyToken
-	from := a.strangers(in.Request)
 	if known {
 		if app, err = a.sender(p, in); err != nil {
 			return nil, nil, a.slowDown(in.Request, err)
 		}
-		if app != nil {
-			from = a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
-		}
 	}
-	if p.Files || p.Raw != nil {
-		from.files = func(start []byte) bool { return mayHoldFiles(&p, in, start) }
-	}
-	b, err := from.read(in.Request)
+	b, err := openBody(in.Request, a.longestBody())
 	if err != nil {
 		return nil, nil, err
 	}
-	if b.more || holdsFiles(&p, in, b.bytes) {
-		defer b.release()
-		return a.receiveFiles(p, in, b.bytes, app)
+	defer func() {
+		if err != nil {
+			b.release()
+		}
+	}()
+	if r := a.receiverOf(p, in, b, app); r != nil {
+		app, err = r.receive()
+		return app, b.release, err
 	}
-	in.Body = bytes.TrimPrefix(b.bytes, []byte(request.Mark))
+	if err = b.readAll(a.shareOf(in.Request, app), a.maxBody.Load()); err != nil {
+		return nil, nil, err
+	}
+	in.Body = bytes.TrimPrefix(b.Bytes(), []byte(request.Mark))
 	if app == nil {
 		if in.Body == nil {
 			in.Body = []byte{}
@@ -100,7 +100,6 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 			app, err = a.sender(p, in)
 		}
 		if err != nil {
-			b.release()
 			return nil, nil, a.slowDown(in.Request, err)
 		}
 	}
@@ -167,8 +166,16 @@ func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App
 		return result, err
 	}
 	a.applyTemplates(in, app, batch.Drafts)
+	if len(batch.Drafts) > 0 {
+		if err := a.attach(in, app); err != nil {
+			return result, err
+		}
+	}
 	for i := range batch.Drafts {
 		d := &batch.Drafts[i]
+		if len(d.Files) > 0 {
+			d.Files = in.Files // which are stored now
+		}
 		d.Token, d.Source = in.Token, cmp.Or(d.Source, p.Name)
 	}
 	if batch.Withdraw != 0 {

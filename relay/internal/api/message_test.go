@@ -327,7 +327,7 @@ func TestSlowStrangers(t *testing.T) {
 	var slow sync.WaitGroup
 	defer slow.Wait()
 	defer stop()
-	for i := range bigStrangers + bigSenders {
+	for i := range 2 * strangerMemory >> 20 {
 		rest, end := io.Pipe()
 		slow.Go(func() { <-ctx.Done(); end.CloseWithError(ctx.Err()) })
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/message", io.MultiReader(strings.NewReader(strings.Repeat(" ", 2*bigBody)), rest))
@@ -337,18 +337,18 @@ func TestSlowStrangers(t *testing.T) {
 		}
 		slow.Go(func() { w.api.ServeHTTP(httptest.NewRecorder(), r) })
 	}
-	for end := time.Now().Add(time.Minute); w.api.bigStranger.Held() < shareStranger; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); w.api.strangers.Held() < shareStranger; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("an address holds %d places of strangers, want %d", w.api.bigStranger.Held(), shareStranger)
+			t.Fatalf("an address holds %d bytes of memory of strangers, want %d", w.api.strangers.Held(), shareStranger)
 		}
 	}
 	long := `{"token":"` + token + `","message":"` + strings.Repeat("m ", bigBody) + `"}`
 	w.want("token in the header", w.ask("POST", "/message", long, "X-Gotify-Key: "+token), 200)
 	w.want("token in the body", w.ask("POST", "/message", long), 200)
-	if n := w.api.bigStranger.Held(); n != shareStranger {
-		t.Errorf("an address holds %d places of strangers, want %d", n, shareStranger)
+	if n := w.api.strangers.Held(); n != shareStranger {
+		t.Errorf("an address holds %d bytes of memory of strangers, want %d", n, shareStranger)
 	}
-	if n := w.api.big.Held(); n != 0 {
-		t.Errorf("strangers hold %d places of senders", n)
+	if n := w.api.senders.Held(); n != 0 {
+		t.Errorf("strangers hold %d bytes of memory of senders", n)
 	}
 }

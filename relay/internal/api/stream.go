@@ -57,7 +57,7 @@ func (a *API) openStream(r *http.Request, v account.Principal) (st *service.Stre
 func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st *service.Stream, release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	free, err := a.streams.Take(within, a.ownerOf(v))
+	free, err := a.streams.Take(within, a.ownerOf(v), 1)
 	if err != nil {
 		return nil, nil, &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many streams are open.", RetryAfter: time.Minute}
 	}
@@ -106,7 +106,7 @@ func (a *API) hold(ctx context.Context, v account.Principal) (release func(), er
 		case <-ctx.Done():
 		}
 	}()
-	return a.holding.Take(ctx, a.ownerOf(v))
+	return a.holding.Take(ctx, a.ownerOf(v), 1)
 }
 
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.

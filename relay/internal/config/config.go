@@ -167,7 +167,7 @@ type Delivery struct {
 
 // Limits bound what is taken in.
 type Limits struct {
-	Body          config.Size   `key:"body" doc:"Largest body of a request."`
+	Body          config.Size   `key:"body" doc:"Largest body of a request, with files in base64; the files of multipart forms don't count."`
 	Message       config.Size   `key:"message" doc:"Longest text of a message."`
 	Title         config.Size   `key:"title" doc:"Longest title of a message."`
 	Attachments   config.Size   `key:"attachments" doc:"Largest size of a message's attachments together; 0 refuses them. The homeserver's own limit holds as well."`

@@ -21,7 +21,7 @@ func Default() Config {
 		Formatting: Formatting{ColoredTitle: true, PriorityWords: true},
 		Delivery:   Delivery{Parallel: 64, MaxAge: 72 * time.Hour},
 		Limits: Limits{
-			Body:         2 << 20,
+			Body:         8 << 20,
 			Message:      1 << 20,
 			Title:        1 << 10,
 			Attachments:  20 << 20,

@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		{"limits: {rateperminute: -1}", []string{"limits.rateperminute: must not be negative"}},
 		{"limits: {burst: -1}", []string{"limits.burst: must not be negative"}},
 		{"http: {publicurl: relay.example.org}", []string{`http.publicurl: "relay.example.org" is not a URL such as https://relay.example.org`}},
-		{"limits: {message: 3MiB}", []string{"limits.message", "limits.body"}},
+		{"limits: {message: 9MiB}", []string{"limits.message", "limits.body"}},
 		{"http: {certfile: x}", []string{"http.certfile", "keyfile"}},
 		{"http: {acme: {email: x}}", []string{"http.acme.hosts: is required"}},
 		{"http: {acme: {hosts: ['*.example.org']}}", []string{"http.acme.hosts[0]", "must be a full name"}},

@@ -8,13 +8,14 @@ import (
 
 // Attachment is a file that is sent with a message. Its content is in the store until it is sent.
 type Attachment struct {
-	ID     int64  `json:"id"` // of the content
-	Name   string `json:"name"`
-	Type   string `json:"type"` // media type
-	Size   int64  `json:"size"` // bytes
-	Width  int    `json:"w,omitempty"`
-	Height int    `json:"h,omitempty"`
-	Sum    []byte `json:"-"` // SHA-256 of the content
+	ID      int64  `json:"id"` // of the content
+	Name    string `json:"name"`
+	Type    string `json:"type"` // media type
+	Size    int64  `json:"size"` // bytes
+	Width   int    `json:"w,omitempty"`
+	Height  int    `json:"h,omitempty"`
+	Sum     []byte `json:"-"` // SHA-256 of the content
+	Content []byte `json:"-"` // nil once it is stored
 }
 
 // EncodeAttachments encodes attachments for Content.Attachments; "" for none.

@@ -2,8 +2,9 @@ package protocol
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
-	"strconv"
+	"errors"
 	"strings"
 
 	"slipway/relay/internal/format"
@@ -18,13 +19,15 @@ type attachment struct {
 	Name     string `json:"name"`
 	MimeType string `json:"mimetype"`
 	Type     string `json:"type"`
-	Base64   string `json:"base64"` // the number of the file
+	Base64   []byte `json:"base64"`
 	URL      string `json:"url"`
 }
 
-// NameFiles gives the request's files their names and types in a field attachments, and returns the addresses in it: nothing is
-// fetched.
-func (r *Request) NameFiles(v request.Value) (addresses []string, err error) {
+// ErrNotBase64 refuses a file that isn't valid base64.
+var ErrNotBase64 = refusal.Invalid("attachments", "An attachment is not valid base64.")
+
+// AddFiles adds the files in a field attachments to those of the request, and returns the addresses in it: nothing is fetched.
+func (r *Request) AddFiles(v request.Value) (addresses []string, err error) {
 	if !v.IsJSON() {
 		text, err := v.Text("attachments")
 		if err == nil && text != nil && format.IsWeb(*text) {
@@ -38,17 +41,16 @@ func (r *Request) NameFiles(v request.Value) (addresses []string, err error) {
 	}
 	for _, raw := range list {
 		var a attachment
-		if json.Unmarshal(raw, &a.URL) != nil && json.Unmarshal(raw, &a) != nil {
-			return nil, refusal.Invalid("attachments", "An attachment is an object with filename, mimetype and base64, or an address.")
+		if json.Unmarshal(raw, &a.URL) != nil {
+			err = json.Unmarshal(raw, &a)
 		}
 		switch {
-		case a.Base64 != "":
-			n, err := strconv.Atoi(a.Base64)
-			if err != nil || n < 0 || n >= len(r.Files) {
-				return nil, refusal.Invalid("attachments", "An attachment is not valid base64.")
-			}
-			r.Files[n].Name = cmp.Or(a.Filename, a.Name, r.Files[n].Name)
-			r.Files[n].Type = cmp.Or(a.MimeType, a.Type, r.Files[n].Type)
+		case errors.As(err, new(base64.CorruptInputError)):
+			return nil, ErrNotBase64
+		case err != nil:
+			return nil, refusal.Invalid("attachments", "An attachment is an object with filename, mimetype and base64, or an address.")
+		case a.Base64 != nil:
+			r.Files = append(r.Files, File{Name: cmp.Or(a.Filename, a.Name), Type: cmp.Or(a.MimeType, a.Type), Content: a.Base64})
 		case format.IsWeb(a.URL):
 			addresses = append(addresses, a.URL)
 		}

@@ -89,7 +89,7 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 		s.draft.Extras = string(extras)
 	case "attachments", "attachment", "attach":
 		var links []string
-		links, err = r.NameFiles(v)
+		links, err = r.AddFiles(v)
 		s.links = append(s.links, links...)
 	}
 	return err

@@ -21,7 +21,7 @@ type Protocol struct {
 	// Application returns the ID of the application that a user or a client of Gotify sends for, 0 if the request names none. It is called before
 	// the body is read and once more after it. nil means that only applications send.
 	Application func(*Request) int64
-	// Files means that the files of a multipart form, and those in base64 in JSON, are stored and become the request's Files.
+	// Files means that the files of a multipart form become the request's Files.
 	Files bool
 	// Raw reports whether the body, which begins with start, is a file by itself, and its name. nil means never.
 	Raw func(r *Request, start []byte) (name string, ok bool)
@@ -48,12 +48,12 @@ type Request struct {
 	Body  []byte            // nil until it is read
 	Token string            // the result of Token, "" before
 	Now   time.Time
-	Files []File // taken out of the body, in their order
+	Files []File // taken out of a form, and what Token and Parse add, in their order
 
 	fields *submission // of the native protocol, once read
 }
 
-// File is a file of a request, which is stored already.
+// File is a file of a request: stored, or with its content.
 type File = post.Attachment
 
 // App is what a protocol may know of the application.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -42,6 +43,12 @@ func Pushover() Protocol {
 			if receipt, ok := r.Path["receipt"]; ok {
 				return Batch{Receipt: &Receipt{Message: messageOf(receipt), Stop: r.Method == http.MethodPost}}, nil
 			}
+			if in.file != nil {
+				r.Files = append(r.Files, File{Content: in.file})
+			}
+			if in.fileType != "" && len(r.Files) == 1 {
+				r.Files[0].Type = in.fileType
+			}
 			d, err := in.draft()
 			d.Files = r.Files
 			return Batch{Drafts: []post.Draft{d}}, err
@@ -57,7 +64,9 @@ type pushoverMessage struct {
 	priority              *int
 	retry, expire         *int
 	html, monospace       bool
-	timestamp             *int // Unix seconds
+	timestamp             *int   // Unix seconds
+	file                  []byte // nil for none
+	fileType              string
 }
 
 func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
@@ -89,9 +98,14 @@ func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
 		case "monospace":
 			in.monospace = isOn(v)
 		case "attachment_type":
-			var kind string
-			if err = setText(&kind, name, v); kind != "" && len(r.Files) == 1 {
-				r.Files[0].Type = kind
+			return setText(&in.fileType, name, v)
+		case "attachment_base64":
+			var text string
+			if err := setText(&text, name, v); err != nil {
+				return err
+			}
+			if in.file, err = base64.StdEncoding.DecodeString(text); err != nil {
+				return ErrNotBase64
 			}
 		}
 		return err

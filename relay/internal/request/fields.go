@@ -22,6 +22,11 @@ const maxFields = 1000
 // errMedia refuses a body that is neither JSON nor a form nor text.
 var errMedia = &refusal.Error{Kind: refusal.KindMediaType, Message: `The body must be JSON such as {"message": "text"}, a form, or a text with "Content-Type: text/plain".`}
 
+var (
+	errForm       = invalid("", "The body is not a valid multipart form.")
+	errManyFields = invalid("", "A form has at most %d fields.", maxFields)
+)
+
 // Func handles one field of a body.
 type Func func(name string, v Value) error
 
@@ -124,7 +129,7 @@ func eachJSON(body []byte, f Func) error {
 
 func eachPair(body string, f Func) error {
 	if strings.Count(body, "&") > maxFields {
-		return invalid("", "A form has at most %d fields.", maxFields)
+		return errManyFields
 	}
 	values, err := url.ParseQuery(body)
 	if err != nil {
@@ -163,18 +168,18 @@ func eachPart(parts *multipart.Reader, f Func) error {
 			return nil
 		}
 		if err != nil {
-			return invalid("", "The body is not a valid multipart form.")
+			return errForm
 		}
 		if part.FormName() == "" {
 			continue
 		}
 		text, err := io.ReadAll(part)
 		if err != nil {
-			return invalid("", "The body is not a valid multipart form.")
+			return errForm
 		}
 		if err := f(part.FormName(), Value{raw: text, form: true, file: part.FileName() != ""}); err != nil {
 			return err
 		}
 	}
-	return invalid("", "A form has at most %d fields.", maxFields)
+	return errManyFields
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"mime"
 	"net/http"
@@ -107,9 +108,11 @@ func (g *generic) set(r *protocol.Request, name string, v request.Value) error {
 			}
 		}
 	case slices.Contains([]string{"attachments", "attachment", "attach"}, strings.ToLower(name)):
-		if links, err := r.NameFiles(v); err == nil {
-			g.links = append(g.links, links...)
+		links, err := r.AddFiles(v)
+		if errors.Is(err, protocol.ErrNotBase64) {
+			return err
 		}
+		g.links = append(g.links, links...)
 	case strings.EqualFold(name, "priority"):
 		if n, err := v.Integer(name); err == nil && n != nil {
 			p := min(max(*n, -2), 2)
