@@ -100,7 +100,7 @@ lint: tools-test lint-all ## golangci-lint over the modules, shellcheck over the
 .PHONY: lint-all
 lint-all:
 	@golangci-lint run ./docs/... ./shared/... ./registry/... ./relay/... ./deploy/... ./tools/...
-	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/step .ci/run findings/*.sh
+	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/release tools/site tools/step .ci/run findings/*.sh
 	@actionlint
 	@tools/prose
 
@@ -112,10 +112,7 @@ docs: ## docs/configuration, docs/reference and the charts' schemas, from what s
 
 site: ## dist/site: the documentation as web pages, for any server of files, with a search in the browser
 	@tools/install zensical
-	@rm -rf dist/pages dist/site && mkdir -p dist/pages
-	@git ls-files -z -- '*.md' docs deploy registry/config.example.yml relay/config.example.yml docker-compose.yml | grep -zvE '/reference.md$$|[.]go$$|/go[.](mod|sum)$$' | xargs -0 cp --parents -t dist/pages
-	@{ cat tools/site.yml && awk -f tools/sitenav.awk docs/README.md; } >dist/site.yml
-	@.tools/bin/zensical build --config-file dist/site.yml
+	@tools/site
 
 screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
 	@go run ./tools/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures

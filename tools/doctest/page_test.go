@@ -33,6 +33,7 @@ import (
 // page is one file of the documentation.
 type page struct {
 	path   string // from the repository's root
+	text   string
 	blocks []block
 	prose  string // the text without blocks
 }
@@ -67,7 +68,8 @@ func pages(t *testing.T) (all []page) {
 
 func readPage(t *testing.T, path string) page {
 	t.Helper()
-	text, p := harness.Read(t, filepath.Join(programtest.Root(t), path)), page{path: path}
+	text := harness.Read(t, filepath.Join(programtest.Root(t), path))
+	p := page{path: path, text: text}
 	for _, m := range fenced.FindAllStringSubmatchIndex(text, -1) {
 		b := block{page: p.path, line: strings.Count(text[:m[6]], "\n") + 1, lang: text[m[4]:m[5]], text: text[m[6]:m[7]]}
 		if m[2] >= 0 {
