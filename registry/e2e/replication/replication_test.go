@@ -155,12 +155,12 @@ func TestReplication(t *testing.T) {
 	}
 
 	s.Kill()
-	s.write(t, root, strings.Replace(targets[0], "password: secret", "password: wrong", 1))
+	s.write(t, root, strings.Replace(targets[0], "password: secret", "password: outdated", 1))
 	out, code := harness.Run(t, nil, "replication", "sync", "--config", s.config)
-	if code != 1 || !strings.Contains(out, "refuses the login") || strings.Contains(out, "wrong") {
+	if code != 1 || !strings.Contains(out, "401") || strings.Contains(out, "outdated") {
 		t.Errorf("with a wrong password: exit code %d, %s", code, out)
 	}
-	if row := s.list(t, "second"); !strings.Contains(row.Error, "refuses the login") || row.Waiting == 0 {
+	if row := s.list(t, "second"); !strings.Contains(row.Error, "401") || row.Waiting == 0 {
 		t.Errorf("with a wrong password: %+v", row)
 	}
 	s.write(t, root, targets...)
@@ -189,7 +189,7 @@ func TestReplication_Token(t *testing.T) {
 	img.Push(t, s.addr, "carl/app", "v1")
 	harness.Eventually(t, "what the login may not push is an error", func() bool {
 		row := s.list(t, "team")
-		return row.Waiting > 0 && strings.Contains(row.Error, "another/app") && strings.Contains(row.Error, "may not do this")
+		return row.Waiting > 0 && strings.Contains(row.Error, "another/app") && strings.Contains(row.Error, "403")
 	})
 	harness.Eventually(t, "what it may push is there", func() bool {
 		out, err := harness.TryTool(t, []string{"SSL_CERT_FILE=" + cert}, "crane", "digest", addr+"/carl/app:v1")

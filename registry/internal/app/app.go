@@ -58,9 +58,9 @@ type App struct {
 	checks      *health.Monitor
 	failed      trouble
 	servers     []*server.Server
-	index       *index.Index         // nil = none
-	board       schedule.Board       // state of the scheduled jobs
-	replication *replication.Options // nil = none
+	index       *index.Index            // nil = none
+	board       schedule.Board          // state of the scheduled jobs
+	replication *replication.Replicator // nil = none
 	background  []func(context.Context)
 	untilServed []func(context.Context) // run until the last request is answered
 	closers     []func() error
@@ -192,12 +192,14 @@ func (a *App) openRules(context.Context) (err error) {
 	if a.metrics != nil {
 		o.Looked = countLooks(a.metrics)
 	}
-	replicate := a.openReplication(&o)
-	a.Rules = registry.New(o)
-	if err := a.openCaches(o.Pulled, a.metrics); err != nil {
+	if err := a.openReplication(&o); err != nil {
 		return err
 	}
-	if err := replicate(); err != nil {
+	a.Rules = registry.New(o)
+	if a.replication != nil {
+		a.replication.Registry = a.Rules
+	}
+	if err := a.openCaches(o.Pulled, a.metrics); err != nil {
 		return err
 	}
 	if a.Cache != nil {

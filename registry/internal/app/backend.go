@@ -92,7 +92,7 @@ func registryOptions(cfg *config.Config, b *Backend, log *zap.Logger) registry.O
 		Log:             log,
 		DeleteEnabled:   cfg.Storage.Delete.Enabled,
 		KeepDeleted:     cfg.Storage.Delete.Keep,
-		IndexParents:    len(cfg.Policy.Signatures) > 0 || len(cfg.Replication.Targets) > 0,
+		IndexParents:    len(cfg.Policy.Signatures) > 0,
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
 		Validation:      validationRules(&cfg.Validation, &cfg.Policy),
 		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"time"
 
-	"slipway/registry/internal/oci"
 	"slipway/shared/config"
 )
 
@@ -21,7 +20,7 @@ type ReplicationTarget struct {
 	Username     string        `key:"username" doc:"User name at the registry."`
 	Password     config.Secret `key:"password" doc:"Password or access token at the registry."`
 	CA           string        `key:"ca" doc:"Additional trusted certificates (PEM)."`
-	Repositories []string      `key:"repositories" doc:"Repository patterns. A cache has to be named without wildcards."`
+	Repositories []string      `key:"repositories" doc:"Repository patterns. Caches are not copied."`
 	OnPush       bool          `key:"onpush" doc:"Copy what is pushed right after the push."`
 	Interval     time.Duration `key:"interval" min:"0" doc:"Time between two comparisons of all repositories; 0 means only by registry replication sync."`
 	Deletions    bool          `key:"deletions" doc:"Delete tags at the target that don't exist here, also those that it got from elsewhere."`
@@ -31,14 +30,9 @@ func defaultReplication() Replication {
 	return Replication{Targets: []ReplicationTarget{{OnPush: true, Interval: 24 * time.Hour}}}
 }
 
-const maxTargets = 16
-
 var targetName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$`)
 
-func (r *Replication) validate(p *config.Problems, self string) {
-	if len(r.Targets) > maxTargets {
-		p.Addf("replication.targets", "at most %d are allowed", maxTargets)
-	}
+func (r *Replication) validate(p *config.Problems) {
 	seen := map[string]bool{}
 	for i := range r.Targets {
 		t, at := &r.Targets[i], item("replication.targets", i)
@@ -51,34 +45,19 @@ func (r *Replication) validate(p *config.Problems, self string) {
 			p.Addf(at+".name", "%q is that of another target", t.Name)
 		}
 		seen[t.Name] = true
-		t.validate(p, at, self)
-	}
-}
-
-func (t *ReplicationTarget) validate(p *config.Problems, at, self string) {
-	remote, err := url.Parse(t.URL)
-	switch {
-	case t.URL == "":
-		required(p, at+".url", t.URL)
-	case err != nil || remote.Host == "" || remote.Scheme != "http" && remote.Scheme != "https" || remote.RawQuery != "" || remote.Fragment != "":
-		p.Addf(at+".url", "is not a URL such as https://registry.example.org") // not repeated: it may hold a password
-	case remote.User != nil:
-		p.Addf(at+".url", "must not hold a login: write username and password")
-	default:
-		if own, err := url.Parse(self); err == nil && own.Host != "" && own.Host == remote.Host {
-			p.Addf(at+".url", "is this registry itself (http.host)")
+		remote, err := url.Parse(t.URL)
+		switch {
+		case t.URL == "":
+			required(p, at+".url", t.URL)
+		case err != nil || remote.Host == "" || remote.Scheme != "http" && remote.Scheme != "https" || remote.RawQuery != "" || remote.Fragment != "" || remote.User != nil:
+			p.Addf(at+".url", "is not a URL such as https://registry.example.org, without a login") // not repeated: it may hold a password
 		}
-		if prefix := remote.JoinPath().Path; len(prefix) > 1 {
-			if _, err := oci.ParseName(prefix[1:]); err != nil {
-				p.Addf(at+".url", "has a path that cannot begin the name of a repository")
-			}
+		if t.Username == "" && !t.Password.Empty() {
+			p.Addf(at+".username", "is required with a password")
 		}
-	}
-	if t.Username == "" && !t.Password.Empty() {
-		p.Addf(at+".username", "is required with a password")
-	}
-	names(p, at+".repositories", t.Repositories)
-	if !t.OnPush && t.Interval == 0 {
-		p.Addf(at, "copies nothing without onpush or interval")
+		names(p, at+".repositories", t.Repositories)
+		if !t.OnPush && t.Interval == 0 {
+			p.Addf(at, "copies nothing without onpush or interval")
+		}
 	}
 }

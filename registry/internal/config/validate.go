@@ -38,7 +38,7 @@ func (c *Config) Validate(p *config.Problems) {
 	c.HTTP.validate(p)
 	c.Health.validate(p)
 	c.Validation.validate(p)
-	c.Replication.validate(p, c.HTTP.Host)
+	c.Replication.validate(p)
 	c.validateSignatures(p)
 	c.Notifications.validate(p)
 	c.Slipway.validate(p)

@@ -26,6 +26,18 @@ func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
+// maxNotes bounds the notes of a sum.
+const maxNotes = 100
+
+// Add adds the counts of another report.
+func (r *Report) Add(other *Report) {
+	r.Tags += other.Tags
+	r.Manifests += other.Manifests
+	r.Blobs += other.Blobs
+	r.Bytes += other.Bytes
+	r.Notes = append(r.Notes, other.Notes[:min(len(other.Notes), maxNotes-len(r.Notes))]...)
+}
+
 // Source is a repository or a layout that is read. An error for content that it lacks is one of
 // fs.ErrNotExist, or an *oci.Error with the code of something unknown.
 type Source interface {
@@ -46,14 +58,6 @@ type Comparer interface {
 	HasManifest(ctx context.Context, d oci.Digest, m *oci.Manifest) (bool, error)
 	// Listed returns the manifests that the target lists as referrers.
 	Listed(ctx context.Context, subject oci.Digest) (map[oci.Digest]bool, error)
-}
-
-// MissingError is the error of a manifest whose source lacks a blob of it.
-type MissingError struct{ By, Blob oci.Digest }
-
-// Error implements error.
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s: its blob %s is not there", e.By, e.Blob)
 }
 
 // absent reports whether err means that a source lacks the content.
@@ -155,7 +159,7 @@ func (c *Copier) references(ctx context.Context, by oci.Digest, m *oci.Manifest,
 		case listed, oci.IsManifest(d.MediaType), oci.NonDistributable(d.MediaType) && len(d.URLs) > 0:
 			c.report.Note("%s refers to %s, which is not there", by, d.Digest)
 		default:
-			return &MissingError{By: by, Blob: d.Digest}
+			return fmt.Errorf("%s: its blob %s is not there", by, d.Digest)
 		}
 	}
 	return nil

@@ -39,10 +39,10 @@ type Options struct {
 	Cache       *proxy.Registry // nil = no repository is a cache
 	Pulls       *pulls.File
 	Log         *zap.Logger
-	Metrics     *prometheus.Registry // nil = none
-	Audit       *audit.Log           // nil = none
-	Board       *schedule.Board      // shows the jobs and takes requests for one; nil = no board
-	Replication *replication.Options // nil = nothing is copied elsewhere
+	Metrics     *prometheus.Registry    // nil = none
+	Audit       *audit.Log              // nil = none
+	Board       *schedule.Board         // shows the jobs and takes requests for one; nil = no board
+	Replication *replication.Replicator // nil = nothing is copied elsewhere
 }
 
 // jobs are the scheduled jobs of one server.

@@ -3,9 +3,9 @@ package replication
 import (
 	"context"
 	"crypto/rand"
-	"errors"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,194 +16,113 @@ import (
 )
 
 const (
-	maxPending = 10_000 // marks in memory; beyond, repositories are marked whole
 	maxMarks   = 50_000 // that one turn reads
-	perStage   = 100    // marks that are written or deleted together
-	gather     = 200 * time.Millisecond
+	perStage   = 100    // marks that are written together
 	retryMarks = 5 * time.Second
+	gather     = 300 * time.Millisecond // from a mark to the turn, for what belongs to one push
 )
 
-// mark notes that a tag or a manifest of a repository has changed, or, with neither, that the
-// whole repository has. It is an object in the storage, so it outlives the process and
-// any replica can serve it. There is one for each thing that changed, however often it did.
+// mark notes that a tag of a repository has changed, or, without one, that anything in it may have. A tag that names a digest
+// stands for that manifest. A mark is an object in the storage, so it outlives the process and any replica
+// can serve it. There is one for each thing that changed, however often it did.
 type mark struct {
-	key, version string
-	repository   oci.Name
+	key, version string // the version is "" if the mark is too young to be told from the next one
+	name         oci.Name
 	tag          oci.Tag
-	digest       oci.Digest
 }
 
-// tagEnd ends the keys of tags, because the driver of files doesn't list names that end in .tmp.
-const tagEnd = "/_"
+func marks(target string) string { return layout.Replication + "/" + target + "/queue/" }
 
-func marks(target string) string { return layout.Replication + "/" + target + "/queue" }
-
-func markKey(target string, name oci.Name, tag oci.Tag, d oci.Digest) string {
-	at := marks(target) + "/" + string(name)
-	switch {
-	case tag != "":
-		return at + "/_tags/" + string(tag) + tagEnd
-	case d != "":
-		return at + "/_manifests/" + string(d.Algorithm()) + "/" + d.Hex()
-	default:
-		return at + "/_all"
-	}
+// markKey returns a key with an underscore at its end: the driver of files doesn't list names that end in .tmp.
+func markKey(target string, name oci.Name, tag oci.Tag) string {
+	return marks(target) + string(name) + "/_" + string(tag) + "_"
 }
 
 func parseMark(target string, at storage.Info) (m mark, ok bool) {
-	name, what, found := strings.Cut(strings.TrimPrefix(at.Key, marks(target)+"/"), "/_")
-	if !found {
-		return mark{}, false
+	dir, tag, _ := strings.Cut(strings.TrimPrefix(at.Key, marks(target)), "/_")
+	name, err := oci.ParseName(dir)
+	m = mark{at.Key, at.Version, name, oci.Tag(strings.TrimSuffix(tag, "_"))}
+	if err == nil && m.tag != "" && listed(m.tag) == "" {
+		_, err = oci.ParseTag(string(m.tag))
 	}
-	m = mark{key: at.Key, version: at.Version}
-	var err error
-	m.repository, err = oci.ParseName(name)
-	kind, rest, _ := strings.Cut(what, "/")
-	switch {
-	case err != nil:
-	case kind == "tags":
-		m.tag, err = oci.ParseTag(strings.TrimSuffix(rest, tagEnd))
-	case kind == "manifests":
-		m.digest, err = oci.ParseDigest(strings.Replace(rest, "/", ":", 1))
-	case what != "all":
-		return mark{}, false
-	}
-	return m, err == nil
+	return m, err == nil && m.key == markKey(target, name, m.tag)
 }
 
-// content makes each version of a mark another one: stores may compare contents.
-func content() []byte { return []byte(rand.Text()) }
-
-// queued returns marks, at most max.
-func queued(ctx context.Context, store storage.Store, target string, limit int) (list []mark, err error) {
-	for info, err := range store.List(ctx, marks(target), storage.ListOptions{Flat: true, Max: limit}) {
+// queued returns the marks of a target.
+func (r *Replicator) queued(ctx context.Context, t *Target) (list []mark, err error) {
+	for info, err := range r.Store.List(ctx, strings.TrimSuffix(marks(t.Name), "/"), storage.ListOptions{Flat: true, Max: maxMarks}) {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := parseMark(target, info); ok {
+		if m, ok := parseMark(t.Name, info); ok && len(list) < maxMarks {
 			list = append(list, m)
-		}
-		if len(list) == limit {
-			break
 		}
 	}
 	return list, nil
 }
 
-// remove removes marks whose things haven't changed again.
-func remove(ctx context.Context, store storage.Store, list []mark) error {
-	for _, m := range list {
-		if m.version == "" {
-			continue // too young to be told from the next one
-		}
-		err := store.Apply(ctx, nil, storage.Stage{{Key: m.key, Delete: true, If: storage.IfVersion(m.version)}})
-		if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// put writes marks.
-func put(ctx context.Context, store storage.Store, keys []string) error {
-	for len(keys) > 0 {
-		n := min(len(keys), perStage)
+// put writes marks. The content makes each version another one, as stores may compare contents.
+func (r *Replicator) put(ctx context.Context, keys []string) error {
+	for part := range slices.Chunk(keys, perStage) {
 		var stage storage.Stage
-		for _, key := range keys[:n] {
-			stage = append(stage, storage.Change{Key: key, Content: content()})
+		for _, key := range part {
+			stage = append(stage, storage.Change{Key: key, Content: []byte(rand.Text())})
 		}
-		if err := store.Apply(ctx, nil, stage); err != nil {
+		if err := r.Store.Apply(ctx, nil, stage); err != nil {
 			return err
 		}
-		keys = keys[n:]
 	}
 	return nil
 }
 
-// Recorder marks what changes for the targets that copy on push. It is safe for concurrent use.
-type Recorder struct {
-	o    Options
-	work chan struct{}
-
-	mu      sync.Mutex
-	pending map[string]bool // keys of marks that aren't written yet
-}
-
-// NewRecorder returns a Recorder whose Run must be called. It returns nil if no target copies on push.
-func NewRecorder(o Options) *Recorder {
-	r := &Recorder{o: o, work: make(chan struct{}, 1), pending: map[string]bool{}}
-	for _, t := range o.Targets {
-		if t.OnPush {
-			return r
-		}
+// Changed notes that tags of a repository, or else a manifest of it, have changed; the whole repository if there are
+// neither. It does no I/O: a push doesn't wait for its mark, which Run writes.
+func (r *Replicator) Changed(name oci.Name, d oci.Digest, tags []oci.Tag) {
+	if len(tags) == 0 {
+		tags = []oci.Tag{oci.Tag(strings.Replace(string(d), ":", "-", 1))}
 	}
-	return nil
-}
-
-// Changed notes that tags of a repository, or else a manifest of it, have changed; the whole repository if there are neither. It does
-// no I/O: a push doesn't wait for its mark.
-func (r *Recorder) Changed(name oci.Name, d oci.Digest, tags []oci.Tag) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.o.Targets {
-		switch {
-		case !t.OnPush || !r.o.selects(t, name):
-		case len(r.pending) >= maxPending:
-			r.pending[markKey(t.Name, name, "", "")] = true
-		case len(tags) == 0:
-			r.pending[markKey(t.Name, name, "", d)] = true
-		default:
+	for _, t := range r.Targets {
+		if t.OnPush && r.selects(t, name) {
 			for _, tag := range tags {
-				r.pending[markKey(t.Name, name, tag, "")] = true
+				r.pending[markKey(t.Name, name, tag)] = true
 			}
 		}
 	}
-	if len(r.pending) > 0 {
-		wake(r.work)
-	}
+	wake(r.work)
 }
 
 // Run writes the marks until ctx ends, and then those that are left.
-func (r *Recorder) Run(ctx context.Context) {
-	var again <-chan time.Time
+func (r *Replicator) Run(ctx context.Context) {
 	for {
 		select {
 		case <-r.work:
-		case <-again:
-		case <-ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryMarks)
-			defer cancel()
 			r.write(ctx)
+		case <-ctx.Done():
+			r.write(context.WithoutCancel(ctx))
 			return
-		}
-		again = nil
-		if !r.write(ctx) {
-			again = time.After(retryMarks)
 		}
 	}
 }
 
-func (r *Recorder) write(ctx context.Context) bool {
+func (r *Replicator) write(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, retryMarks)
+	defer cancel()
 	r.mu.Lock()
-	keys := make([]string, 0, len(r.pending))
-	for key := range r.pending {
-		keys = append(keys, key)
-	}
-	clear(r.pending)
+	keys := r.pending
+	r.pending = map[string]bool{}
 	r.mu.Unlock()
-	if err := put(ctx, r.o.Store, keys); err != nil {
-		r.o.Log.Warn("cannot note what to replicate; trying again", zap.Error(err))
+	if err := r.put(ctx, slices.Collect(maps.Keys(keys))); err != nil {
+		r.Log.Warn("cannot note what to replicate; trying again", zap.Error(err))
 		r.mu.Lock()
-		for _, key := range keys {
-			r.pending[key] = true
-		}
+		maps.Copy(r.pending, keys)
 		r.mu.Unlock()
-		return false
+		time.AfterFunc(retryMarks, func() { wake(r.work) })
 	}
-	for _, t := range r.o.Targets {
-		wake(t.wake)
+	for _, t := range r.Targets {
+		time.AfterFunc(gather, func() { wake(t.Woken) })
 	}
-	return true
 }
 
 // wake sends without waiting: one value in the channel is enough.
