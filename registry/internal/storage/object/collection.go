@@ -18,13 +18,13 @@ const unfinishedAge = 7 * 24 * time.Hour
 // Collect implements storage.Store. While no process has a lease it waits four seconds: then the renewals of one that
 // takes it later are dated after the start. Otherwise it waits until the attempts of that process are over.
 func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
-	unlock, err := s.Lock(ctx, storage.LockCollector, false)
+	unlock, locked, err := s.lock(ctx, storage.LockCollector)
 	if err != nil {
 		return nil, err
 	}
-	start, dated, err := s.dates(ctx, lockPrefix+storage.LockCollector) // it was put just now, unless the bucket is full
+	start, dated, err := s.dates(ctx, lockPrefix+storage.LockCollector)
 	var ahead time.Duration
-	if start.After(dated) && !dated.IsZero() {
+	if locked && start.After(dated) && !dated.IsZero() { // else what is there is of a collection that died
 		start, ahead = dated, start.Sub(dated)
 	}
 	if err == nil {

@@ -257,6 +257,35 @@ func freeFullBucket(t *testing.T, limit func(*Limits)) {
 	}
 }
 
+// On a full bucket a collection can't take the lock, and the one of a collection that died long ago doesn't date it.
+func TestFullBucket_OldLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		s := m.store(t)
+		if _, err := s.Put(t.Context(), lockPrefix+storage.LockCollector, holder(), &WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour)
+		put(t, s, "/r/garbage")
+		time.Sleep(time.Hour)
+		m.failWith(func(method, _ string) error {
+			if method == "PUT" {
+				return storage.ErrNoSpace
+			}
+			return nil
+		})
+		begun := time.Now()
+		c := collect(t, s)
+		defer c.Close()
+		if age := begun.Sub(c.Start()); age > time.Minute {
+			t.Errorf("a collection starts %v ago", age)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it waits %v beside no process", took)
+		}
+	})
+}
+
 // A right that the account lacks has a name, and failures that may pass decide nothing.
 func TestProbe_NamesRights(t *testing.T) {
 	for name, tt := range map[string]struct {

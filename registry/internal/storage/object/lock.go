@@ -29,13 +29,19 @@ func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func
 	case servers && s.limits.ConditionalPut:
 		return func() {}, nil
 	}
+	unlock, _, err = s.lock(ctx, name)
+	return unlock, err
+}
+
+// lock is Lock for one holder. taken is false if the bucket has no room for the lock.
+func (s *Store) lock(ctx context.Context, name string) (unlock func(), taken bool, err error) {
 	l := &lock{s: s, key: lockPrefix + name}
 	err = l.take(ctx)
 	if errors.Is(err, storage.ErrNoSpace) && name != storage.LockServers {
-		return func() {}, nil
+		return func() {}, false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock %q: %w", name, err)
+		return nil, false, fmt.Errorf("lock %q: %w", name, err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -47,7 +53,7 @@ func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func
 		cancel()
 		<-ended
 		l.release()
-	}, nil
+	}, true, nil
 }
 
 type lock struct {
