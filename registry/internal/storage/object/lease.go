@@ -46,13 +46,14 @@ type renewal struct {
 	done chan struct{}
 }
 
-// valid reports whether the grant permits changes for as long. The clocks of this process are not enough: all of them stand
+// valid reports whether the grant permits changes for the next d. The clocks of this process are not enough: all of them stand
 // still in a virtual machine that is paused.
 func (l *lease) valid(g grant, d time.Duration) bool {
 	return g.key != "" && max(storage.Elapsed(g.sent), l.c.b.Now().Sub(g.dated))+d < leaseLife
 }
 
-// hold returns a grant that permits changes for as long, and takes or renews the lease if it has to.
+// hold returns a grant that permits changes for the next d. It waits if the lease has to be taken or renewed for that, and
+// otherwise renews one in the background once half of leaseLife is over.
 func (l *lease) hold(ctx context.Context, d time.Duration) (grant, error) {
 	for {
 		l.mu.Lock()
@@ -145,8 +146,8 @@ func (l *lease) release() {
 	_ = l.c.b.Delete(ctx, l.c.root+key, storage.Condition{}) // else it expires
 }
 
-// leased reports whether a process may be making attempts. It deletes leases that expired long ago. The clock of the store's answers is
-// ahead of the dates of its objects by that.
+// leased reports whether a process may be making attempts. It deletes leases that expired long ago. ahead is how far the clock in
+// the store's answers is ahead of the dates of its objects.
 func (c *Client) leased(ctx context.Context, ahead time.Duration) (yes bool, err error) {
 	const margin = leaseLife + 2*storage.ClockError
 	for o := (ListOptions{}); ; {
