@@ -21,12 +21,16 @@ func newExporter(ctx context.Context, getenv func(string) string) (sdk.SpanExpor
 	default:
 		return nil, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: must be otlp, console or none", name)
 	}
-	switch protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); protocol {
+	variable := "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	if getenv(variable) == "" {
+		variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	}
+	switch protocol := cmp.Or(getenv(variable), "http/protobuf"); protocol {
 	case "http/protobuf":
 		return otlptracehttp.New(ctx)
 	case "grpc":
 		return otlptracegrpc.New(ctx)
 	default:
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: must be http/protobuf or grpc", protocol)
+		return nil, fmt.Errorf("%s is %q: must be http/protobuf or grpc", variable, protocol)
 	}
 }

@@ -157,17 +157,18 @@ func TestOff(t *testing.T) {
 func TestNewExporter(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
-		want string // the type, or a part of the error
+		want string // the type of its client or its own, or a part of the error
 	}{
-		{nil, "otlptrace"},
-		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "otlptrace"},
-		{map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, "otlptrace"},
+		{nil, "otlptracehttp.client"},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "otlptracegrpc.client"},
+		{map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, "otlptracehttp.client"},
 		{map[string]string{"OTEL_TRACES_EXPORTER": "console"}, "stdouttrace"},
 		{map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, `OTEL_TRACES_EXPORTER is "zipkin"`},
 		{map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, `OTEL_EXPORTER_OTLP_PROTOCOL is "http/json"`},
+		{map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"}, `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is "http/json"`},
 	} {
 		e, err := newExporter(t.Context(), func(name string) string { return tt.env[name] })
-		if got := fmt.Sprintf("%T %v", e, err); !strings.Contains(got, tt.want) {
+		if got := fmt.Sprintf("%#v %v", e, err); !strings.Contains(got, tt.want) {
 			t.Errorf("%v: %s", tt.env, got)
 		}
 		if err == nil {
