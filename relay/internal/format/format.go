@@ -289,10 +289,11 @@ func runeStart(s string, i int) int {
 	return i
 }
 
-// cutHTML cuts allowed HTML to at most limit bytes, at the end of a block, line or word if one is near. It may leave elements open.
+// cutHTML cuts allowed HTML to at most limit bytes, at the end of a block, line or word if one is near, else before a tag or an
+// escaped character. It may leave elements open.
 func cutHTML(s string, limit int) string {
 	i := runeStart(s, min(limit, len(s)))
-	for _, end := range []string{"\n", "</p>", "</li>", "</tr>", "<br>", " ", "<"} {
+	for _, end := range []string{"\n", "</p>", "</li>", "</tr>", "<br>", " ", "<", "&"} {
 		if n := strings.LastIndex(s[:i], end); n > i-i/4 {
 			return s[:n]
 		}

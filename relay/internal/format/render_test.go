@@ -265,6 +265,7 @@ func TestRender_Long(t *testing.T) {
 		"quote":           {Markdown, repeat(3000, func(i int) string { return fmt.Sprintf("> line **%d**\n>\n", i) }), "<blockquote>"},
 		"a paragraph":     {Markdown, "**" + strings.Repeat("word ", 15000) + "end**", "<strong>"},
 		"a word":          {Markdown, "`" + strings.Repeat("xé", 30000) + "`", "<code>"},
+		"escapes":         {Markdown, "`" + strings.Repeat("<&", 20000) + "`", "<code>"},
 		"lines":           {Markdown, "**bold**\n" + repeat(3000, func(i int) string { return fmt.Sprintf("line %d with some text\n", i) }), "<br>"},
 		"links":           {Markdown, strings.Repeat("[a] and [a]\n\n", 3000) + "[a]: https://example.org\n", `<a href="https://example.org">`},
 		"HTML":            {HTML, repeat(2000, func(i int) string { return fmt.Sprintf("<p>Some <b>bold</b> text %d</p>", i) }), "<p>"},
