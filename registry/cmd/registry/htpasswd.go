@@ -65,12 +65,11 @@ func (h *htpasswd) run(ctx context.Context, path, user string) error {
 		}
 	}
 	unlock, err := auth.LockPasswords(ctx, path)
-	switch {
-	case err == nil:
+	if err == nil {
 		defer unlock()
-	case errors.Is(err, auth.ErrFileBusy) || ctx.Err() != nil:
-		return err
-	} // A read-only directory or a full disk takes no lock file: go on without it.
+	} else if errors.Is(err, auth.ErrFileBusy) || ctx.Err() != nil {
+		return err // with any other error it goes on: a read-only directory or a full disk takes no lock file
+	}
 	content, err := os.ReadFile(path)
 	if err != nil && (h.remove || !errors.Is(err, fs.ErrNotExist)) {
 		return err
