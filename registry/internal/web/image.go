@@ -45,6 +45,7 @@ type imagePage struct {
 	Annotations []image.Pair
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
+	More        bool // referrers than the page lists and looks for scan reports in
 	Signed      signed
 	Scans       []scanned // the newest of each scanner
 	Protected   bool
@@ -123,9 +124,11 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	if err := web.addContent(v, repo, &p, parsed); err != nil {
 		return err
 	}
-	if p.Referrers, _, err = repo.Referrers(v.Context(), m.Digest, "", "", maxReferrers); err != nil {
+	var next registry.Page
+	if p.Referrers, next, err = repo.Referrers(v.Context(), m.Digest, "", "", maxReferrers); err != nil {
 		return err
 	}
+	p.More = next.Next != ""
 	if !p.Cache {
 		result, err := web.o.Signatures.Check(v.Context(), repo, m)
 		if err != nil {

@@ -255,4 +255,14 @@ func TestScans_Many(t *testing.T) {
 	if opened, most := store.opened.Load(), int64(maxScanBytes/(64<<10+minScanBytes)+10); opened > most { // a manifest and its layer count 80 KiB
 		t.Errorf("%d objects are opened, want at most %d", opened, most)
 	}
+
+	image := s.image("one", "v1", nil, "x")
+	for i := range maxReferrers {
+		s.attach("one", image, sarifType, sarif(fmt.Sprint("scanner", i)), nil)
+	}
+	b.get("/ui/image/one:v1")
+	b.want(200, "-There are more than this page lists")
+	s.attach("one", image, sarifType, sarif("another"), nil)
+	b.get("/ui/image/one:v1")
+	b.want(200, "There are more than this page lists")
 }
