@@ -24,7 +24,7 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 	}
 	start, dated, err := s.dates(ctx, lockPrefix+storage.LockCollector)
 	var ahead time.Duration
-	if locked && start.After(dated) && !dated.IsZero() { // else what is there is of a collection that died
+	if locked && start.After(dated) && !dated.IsZero() { // else the lock in the bucket is of a collection that died
 		start, ahead = dated, start.Sub(dated)
 	}
 	if err == nil {

@@ -110,8 +110,9 @@ func (l *lease) renew(ctx context.Context, r *renewal) {
 	}
 }
 
-// taken returns when a new lease had taken effect: what the store dates before that may be older than a collection that missed
-// the lease.
+// taken returns when a new lease had taken effect, in whole seconds as dates of objects have them: what the store dates before that
+// may be older than a collection that missed the lease. Of the four seconds for which a collection sleeps before it looks for leases
+// this takes one.
 func (l *lease) taken(ctx context.Context, key string) (time.Time, error) {
 	now, dated, err := l.c.dates(ctx, key)
 	if err == nil && dated.IsZero() {
@@ -120,7 +121,7 @@ func (l *lease) taken(ctx context.Context, key string) (time.Time, error) {
 	if dated.After(now) {
 		now = dated
 	}
-	return now, err
+	return now.Truncate(time.Second), err
 }
 
 // dates returns the store's clock as its answers have it, and the date of the object at key; zero if there is none. The two differ

@@ -218,6 +218,26 @@ func TestCollect_ClockAheadOfDates(t *testing.T) {
 	}
 }
 
+// Objects have dates of whole seconds, and those that are put in the second in which a lease was taken aren't renewed for it.
+func TestLease_InTheSameSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ahead = 700 * time.Millisecond // answers have a finer clock
+		s := m.store(t)
+		put(t, s, "/r/link")
+		renewals := 0
+		m.failWith(func(method, key string) error {
+			if key == "root/r/link" && method != "HEAD" {
+				renewals++
+			}
+			return nil
+		})
+		if info, err := rely(t, s, "/r/link"); err != nil || renewals > 0 {
+			t.Errorf("%+v, %v, %d renewals", info, err, renewals)
+		}
+	})
+}
+
 // A virtual machine that was paused may not know: the store's clock tells.
 func TestLease_OfAPausedMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
