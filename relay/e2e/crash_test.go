@@ -22,7 +22,14 @@ import (
 
 // The relay is killed without warning, again and again, while eight senders post
 // and the homeserver drops an answer now and then. A sender repeats a request that
-// got no answer, under the same key. Each message arrives once, and in order.
+// got no answer, under the same key. Each message arrives once, and in order, and is
+// counted once.
+func TestKilledAgainAndAgain(t *testing.T) {
+	stub := newStub(t)
+	s := newSiteAt(t, stub.url)
+	s.killLoop(s.messages(2_000), 400*time.Millisecond, func(a app) []string { return stub.bodies(a.room) })
+}
+
 func TestFull_KilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	t.Run("Synapse", func(t *testing.T) {
@@ -62,7 +69,12 @@ func (s *site) killLoop(total int, life time.Duration, bodies func(app) []string
 		}()
 	}
 	kills := s.killUntil(life, func() bool { return posted.Load() == int64(total/rooms*rooms) && !s.pending() })
+	s.kill()
+	s.start()
 	for i, a := range apps {
+		if _, app := s.ask(http.MethodGet, fmt.Sprint("/application/", a.id), nil); app["accepted"] != float64(total/rooms) || app["sent"] != app["accepted"] {
+			s.Errorf("of %d messages of room %d, %v are counted as accepted and %v as sent", total/rooms, i, app["accepted"], app["sent"])
+		}
 		got := bodies(a)
 		if len(got) != total/rooms {
 			s.Errorf("room %d has %d messages, want %d", i, len(got), total/rooms)
@@ -72,6 +84,9 @@ func (s *site) killLoop(total int, life time.Duration, bodies func(app) []string
 				s.Fatalf("room %d: message %d is %q, want %q", i, n, body, want)
 			}
 		}
+	}
+	if kills == 0 {
+		s.Error("the relay was never killed")
 	}
 	s.Logf("%d messages, %d kills", total, kills)
 }

@@ -322,16 +322,17 @@ func TestSendDuringRestart(t *testing.T) {
 	d.does(0, "app create one --room !one:example.org -q --config %")
 	t.Setenv("RELAY_TOKEN", strings.TrimSpace(d.out))
 	t.Setenv("RELAY_URL", "http://"+d.addr)
-	sent := make(chan string, 1)
+	var out programtest.Output
+	sent := make(chan int, 1)
 	go func() {
-		var out, errout bytes.Buffer
-		code := run(context.Background(), []string{"send", "--idempotency-key", "k1", "hello"}, nil, &out, &errout)
-		sent <- fmt.Sprint(code, out.String(), errout.String())
+		sent <- run(context.Background(), []string{"send", "--idempotency-key", "k1", "hello"}, nil, &out, &out)
 	}()
-	time.Sleep(time.Second)
+	for end := time.Now().Add(time.Minute); !strings.Contains(out.String(), "trying again for 30s") && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	stop := d.serve()
-	if got := <-sent; !strings.Contains(got, "0message 1 queued") || !strings.Contains(got, "trying again for 30s") {
-		t.Errorf("sent while the relay was away: %s", got)
+	if code := <-sent; code != 0 || !strings.Contains(out.String(), "trying again for 30s") || !strings.Contains(out.String(), "message 1 queued") {
+		t.Errorf("sent while the relay was away: %d, %s", code, &out)
 	}
 	d.does(0, "send --idempotency-key k1 hello", "message 1 queued")
 	d.does(3, "send --idempotency-key k1 another", "This idempotency key was used for another message")

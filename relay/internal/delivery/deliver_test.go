@@ -162,27 +162,6 @@ func TestABrokenRoomDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestPauseKeepsIntakeOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := relaytest.NewRig(t)
-		r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway, Reason: "connection refused"}
-		r.Start()
-		app := r.NewApp("a", "!a:hs")
-		id := r.Post(app.Token, "early")
-		time.Sleep(10 * time.Minute)
-		if m := r.Stored(id); m.State != post.StateQueued || m.Error != "connection refused" {
-			t.Errorf("while the homeserver is away: %+v", m)
-		}
-		if n := len(r.HS.Times("!a:hs")); n != 0 {
-			t.Errorf("%d attempts while the homeserver is away", n)
-		}
-		r.HS.ComeBack()
-		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != post.StateSent {
-			t.Errorf("after it came back: %+v", m)
-		}
-	})
-}
-
 func TestManyFailingRoomsPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)

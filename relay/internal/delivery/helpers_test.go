@@ -10,12 +10,6 @@ import (
 
 var ctx = context.Background()
 
-func TestMain(m *testing.M) {
-	if where := os.Getenv(childEnv); where != "" {
-		child(where)
-		return
-	}
-	os.Exit(relaytest.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(relaytest.Main(m)) }
 
 func p[T any](v T) *T { return &v }
