@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,43 +17,33 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 	"slipway/shared/health"
 )
 
 // requests counts the requests to a store.
 type requests struct {
-	storage.Store
+	hooked.Store
 	all, robots atomic.Int64
 }
 
-func (s *requests) count(key string) {
-	s.all.Add(1)
-	if strings.HasPrefix(key, layout.Robots) {
-		s.robots.Add(1)
+func newRequests() *requests {
+	s := &requests{Store: hooked.Store{Store: memory.New()}}
+	s.OnRead = func(_ context.Context, _ hooked.Op, key string) error {
+		s.all.Add(1)
+		if strings.HasPrefix(key, layout.Robots) {
+			s.robots.Add(1)
+		}
+		return nil
 	}
-}
-
-func (s *requests) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	for _, stage := range stages {
-		s.all.Add(int64(len(stage)))
+	s.OnApply = func(stages []storage.Stage) error {
+		for _, stage := range stages {
+			s.all.Add(int64(len(stage)))
+		}
+		return nil
 	}
-	return s.Store.Apply(ctx, a, stages...)
-}
-
-func (s *requests) Stat(ctx context.Context, key string) (storage.Info, error) {
-	s.count(key)
-	return s.Store.Stat(ctx, key)
-}
-
-func (s *requests) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	s.count(key)
-	return s.Store.Open(ctx, key, offset, length)
-}
-
-func (s *requests) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	s.count(prefix)
-	return s.Store.List(ctx, prefix, o)
+	return s
 }
 
 // An idle replica sends no requests for robots. It reads one at its login, and lists them after a change of the
@@ -64,8 +53,8 @@ func TestIdleReplica_DoesNotAskForRobots(t *testing.T) {
 	text := accessText(t, "access: {rules: [{who: [alice, 'robot:ci'], repositories: ['**'], allow: [pull]}]}\n")
 	cfg := loadText(t, strings.Replace(text, "auth: {", "auth: {service: {builtin: {}}, ", 1))
 	synctest.Test(t, func(t *testing.T) {
-		store := &requests{Store: memory.New()}
-		secret, err := robot.New(store.Store, zap.NewNop()).Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice"})
+		store := newRequests()
+		secret, err := robot.New(store.Store.Store, zap.NewNop()).Create(t.Context(), robot.Robot{Name: "ci", CreatedBy: "alice"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +98,7 @@ func TestIdleReplica_Requests(t *testing.T) {
 	text := accessText(t, "access: {rules: [{who: [alice], repositories: ['**'], allow: [pull]}]}\n")
 	cfg := loadText(t, strings.Replace(text, "auth: {", "auth: {service: {builtin: {}}, ", 1))
 	synctest.Test(t, func(t *testing.T) {
-		store := &requests{Store: memory.New()}
+		store := newRequests()
 		g, err := openAuth(t.Context(), cfg, &Backend{Store: store}, nil, nil, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
 )
@@ -207,27 +208,6 @@ func keys(t *testing.T, s storage.Store, prefix string) iter.Seq[string] {
 	return slices.Values(all)
 }
 
-// counting counts the requests to a store.
-type counting struct {
-	storage.Store
-	lists, others atomic.Int32
-}
-
-func (c *counting) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	c.lists.Add(1)
-	return c.Store.List(ctx, prefix, o)
-}
-
-func (c *counting) Stat(ctx context.Context, key string) (storage.Info, error) {
-	c.others.Add(1)
-	return c.Store.Stat(ctx, key)
-}
-
-func (c *counting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	c.others.Add(1)
-	return c.Store.Open(ctx, key, offset, length)
-}
-
 // What hasn't changed is listed and not read again.
 func TestWarmRefreshOnlyLists(t *testing.T) {
 	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
@@ -236,14 +216,22 @@ func TestWarmRefreshOnlyLists(t *testing.T) {
 		for i := range n {
 			pushImage(t, rules.Repository(oci.Name(fmt.Sprint("r", i))), "v1", "amd64", "layer", fmt.Sprint("layer ", i))
 		}
-		c := &counting{Store: s}
+		var lists, others atomic.Int32
+		c := &hooked.Store{Store: s, OnRead: func(_ context.Context, op hooked.Op, _ string) error {
+			if op == hooked.List {
+				lists.Add(1)
+			} else {
+				others.Add(1)
+			}
+			return nil
+		}}
 		x := openIndex(t, c, remote)
 		check(t, x.Refresh(t.Context()))
-		t.Logf("cold: %d lists, %d others for %d repositories", c.lists.Load(), c.others.Load(), n)
-		c.lists.Store(0)
-		c.others.Store(0)
+		t.Logf("cold: %d lists, %d others for %d repositories", lists.Load(), others.Load(), n)
+		lists.Store(0)
+		others.Store(0)
 		check(t, x.Refresh(t.Context()))
-		if lists, others := c.lists.Load(), c.others.Load(); lists != 1+3*n || others != 0 {
+		if lists, others := lists.Load(), others.Load(); lists != 1+3*n || others != 0 {
 			t.Errorf("warm: %d lists and %d other requests, want %d and none", lists, others, 1+3*n)
 		}
 	})

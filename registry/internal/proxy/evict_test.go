@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -242,7 +241,14 @@ func TestEvictionDue(t *testing.T) {
 
 // What cannot be read stays and is reported; the rest leaves, and the search is repeated soon.
 func TestEvict_UnreadableRepository(t *testing.T) {
-	broken := &brokenStore{Store: memory.New()}
+	var unreadable atomic.Value // the keys that hold it
+	unreadable.Store("")
+	broken := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if what := unreadable.Load().(string); op != hooked.Stat && what != "" && strings.Contains(key+"/", what) {
+			return errors.New("input/output error")
+		}
+		return nil
+	}}
 	w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = broken })
 	one, two := noise(92, 10_000), noise(93, 10_000)
 	w.push("one", "v1", one)
@@ -252,7 +258,7 @@ func TestEvict_UnreadableRepository(t *testing.T) {
 	w.evict(0)
 	held := w.cache.size.held
 	w.clock.move(200 * time.Hour)
-	broken.set("repositories/hub/one/")
+	unreadable.Store("repositories/hub/one/")
 	o := EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), Recent: time.Minute}
 	done, err := w.cache.Evict(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), "hub/one") || done.Evicted != 1 {
@@ -265,53 +271,17 @@ func TestEvict_UnreadableRepository(t *testing.T) {
 	if !w.cache.EvictionDue(0, false) {
 		t.Error("the search is not repeated")
 	}
-	broken.set("")
+	unreadable.Store("")
 	if done, err = w.cache.Evict(t.Context(), o); err != nil || done.Evicted != 1 || done.Held != 0 {
 		t.Errorf("again: %+v, %v", done, err)
 	}
 	// Without the record of pulls nobody knows what is in use.
 	w.pull("hub/one", "v1", one)
 	w.clock.move(200 * time.Hour)
-	broken.set(layout.Pulls)
+	unreadable.Store(layout.Pulls)
 	if done, err = w.cache.Evict(t.Context(), o); err == nil || done.Evicted != 0 {
 		t.Errorf("without the record of pulls: %+v, %v", done, err)
 	}
-}
-
-// brokenStore cannot read what has the text in its key.
-type brokenStore struct {
-	storage.Store
-	mu   sync.Mutex
-	what string
-}
-
-func (s *brokenStore) set(what string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.what = what
-}
-
-func (s *brokenStore) err(key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.what != "" && strings.Contains(key+"/", s.what) {
-		return errors.New("input/output error")
-	}
-	return nil
-}
-
-func (s *brokenStore) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	if err := s.err(key); err != nil {
-		return nil, err
-	}
-	return s.Store.Open(ctx, key, offset, length)
-}
-
-func (s *brokenStore) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	if err := s.err(prefix); err != nil {
-		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, err) }
-	}
-	return s.Store.List(ctx, prefix, o)
 }
 
 // A replica that shares the caches searches before it has filled the room alone.

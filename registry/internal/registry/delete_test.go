@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
 func TestDeleteRepository(t *testing.T) {
@@ -229,87 +230,61 @@ func (s *afterDeletion) Apply(ctx context.Context, a *storage.Attempt, stages ..
 	return err
 }
 
-// stalling is a store whose looks at tags wait while it is told to.
-type stalling struct {
-	both
-	stall   atomic.Bool
-	looking chan struct{}
-	release chan struct{}
-}
-
-func (s *stalling) Stat(ctx context.Context, key string) (storage.Info, error) {
-	s.look(key)
-	return s.both.Stat(ctx, key)
-}
-
-func (s *stalling) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	s.look(key)
-	return s.both.Open(ctx, key, offset, length)
-}
-
-func (s *stalling) look(key string) {
-	if s.stall.Load() && strings.HasSuffix(key, "/current/link") {
-		s.looking <- struct{}{}
-		<-s.release
-	}
-}
-
 // While a deletion looks through the tags, nobody waits for it.
 func TestDeletionHoldsNobodyUp(t *testing.T) {
-	s := &stalling{both: stores["memory"](t), looking: make(chan struct{}, 100), release: make(chan struct{})}
+	looking, release := make(chan struct{}, 100), make(chan struct{})
+	var stall atomic.Bool
+	s := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op != hooked.List && stall.Load() && strings.HasSuffix(key, "/current/link") {
+			looking <- struct{}{}
+			<-release
+		}
+		return nil
+	}}
 	r := newRegistry(s, Options{DeleteEnabled: true})
 	d := pushImage(t, r.Repository("a"), "one", "x")
-	s.stall.Store(true)
+	stall.Store(true)
 	deleted := make(chan error, 1)
 	go func() {
 		_, err := r.Repository("a").DeleteManifest(context.Background(), d)
 		deleted <- err
 	}()
-	<-s.looking
+	<-looking
 	other := pushImage(t, r.Repository("a"), "two", "y")
 	_, err := r.Repository("a").Manifest(t.Context(), oci.Reference{Digest: other})
 	check(t, err)
-	s.stall.Store(false)
-	close(s.release)
+	stall.Store(false)
+	close(release)
 	check(t, <-deleted)
 	wantWholeTags(t, r.Repository("a"), []string{"two"})
 }
 
-// dying is a store that fails after a number of deletions.
-type dying struct {
-	both
-	left int // -1: never
-}
-
 var errDied = errors.New("died")
-
-func (d *dying) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	if d.left == 0 {
-		return errDied
-	}
-	if d.left > 0 {
-		d.left--
-	}
-	return d.both.Apply(ctx, a, stages...)
-}
 
 // A deletion that ends in the middle leaves nothing that a retry does not finish.
 func TestInterruptedDeletionIsRepeated(t *testing.T) {
 	for kind, open := range stores {
 		for steps := range 3 {
 			t.Run(fmt.Sprint(kind, " after ", steps), func(t *testing.T) {
-				store := &dying{both: open(t), left: -1}
+				left := -1 // never
+				store := &hooked.Store{Store: open(t), OnApply: func([]storage.Stage) error {
+					if left == 0 {
+						return errDied
+					}
+					left--
+					return nil
+				}}
 				repo := newRegistry(store, Options{DeleteEnabled: true}).Repository("a")
 				pushImage(t, repo, "kept", "z")
 				d := pushImage(t, repo, "one", "x")
 				pushImage(t, repo, "two", "x")
 				time.Sleep(2 * versionPause)
-				store.left = steps
+				left = steps
 				_, err := repo.DeleteManifest(t.Context(), d)
 				if (err == nil) != (steps == 2) {
 					t.Fatalf("after %d steps: %v", steps, err)
 				}
-				store.left = -1
+				left = -1
 				if err != nil {
 					_, err = repo.DeleteManifest(t.Context(), d)
 					check(t, err)
@@ -340,7 +315,7 @@ func TestDeletionOfDanglingTags(t *testing.T) {
 
 // What frees space needs none: a deletion writes no object.
 func TestDeletionWritesNothing(t *testing.T) {
-	rec := &recorder{both: stores["memory"](t)}
+	rec := newRecorder(stores["memory"](t))
 	repo := newRegistry(rec, Options{DeleteEnabled: true}).Repository("a")
 	d := pushImage(t, repo, "one", "x")
 	pushImage(t, repo, "two", "y")
@@ -362,12 +337,12 @@ func TestDeletionWritesNothing(t *testing.T) {
 // A manifest with very many tags does not keep others from writing while they
 // are deleted.
 func TestManyTagsGoInTurns(t *testing.T) {
-	rec := &recorder{both: stores["memory"](t)}
+	rec := newRecorder(stores["memory"](t))
 	repo := newRegistry(rec, Options{DeleteEnabled: true}).Repository("a")
 	pushImage(t, repo, "kept", "k")
 	d := pushImage(t, repo, "one", "x")
 	for i := range 3 * tagsAtOnce {
-		putObject(t, rec.both, layout.TagCurrent("a", oci.Tag(fmt.Sprint("t", i))), string(d))
+		putObject(t, rec.Store.Store, layout.TagCurrent("a", oci.Tag(fmt.Sprint("t", i))), string(d))
 	}
 	rec.applied = nil
 	removed, err := repo.DeleteManifest(t.Context(), d)

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
 // settle waits until listings may be kept: file systems tell only so finely
@@ -112,47 +112,40 @@ func TestCatalog(t *testing.T) {
 	})
 }
 
-// listed counts listings and the Stats of prefixes that avoid them.
-type listed struct {
-	both
-	lists, looks int
-}
-
-func (l *listed) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	l.lists++
-	return l.both.List(ctx, prefix, o)
-}
-
-func (l *listed) Stat(ctx context.Context, key string) (storage.Info, error) {
-	l.looks++
-	return l.both.Stat(ctx, key)
-}
-
 // Page by page, each directory is read once, and a page looks at none but those of its own repositories,
 // those above them, and the next.
 func TestCatalog_ReadsEachDirectoryOnce(t *testing.T) {
-	store := &listed{both: stores["memory"](t)}
+	lists, looks := 0, 0
+	store := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, _ string) error {
+		switch op {
+		case hooked.List:
+			lists++
+		case hooked.Stat: // of prefixes, which avoids a listing
+			looks++
+		}
+		return nil
+	}}
 	for i := range 40 {
-		pushImage(t, newRegistry(store.both, Options{}).Repository(oci.Name(fmt.Sprintf("team-%d/app-%d", i/10, i%10))), "t", "x")
+		pushImage(t, newRegistry(store.Store, Options{}).Repository(oci.Name(fmt.Sprintf("team-%d/app-%d", i/10, i%10))), "t", "x")
 	}
 	r := newRegistry(store, Options{})
 	pass := func(wantLists, maxLooks int) {
 		t.Helper()
-		store.lists = 0
+		lists = 0
 		last, n := "", 0
 		for more := true; more; {
-			store.looks = 0
+			looks = 0
 			var names []string
 			var err error
 			names, more, err = r.Catalog(t.Context(), 5, last, nil)
 			check(t, err)
 			n, last = n+len(names), names[len(names)-1]
-			if store.looks > maxLooks {
-				t.Errorf("the page that ends with %s looks at %d directories, want at most %d", last, store.looks, maxLooks)
+			if looks > maxLooks {
+				t.Errorf("the page that ends with %s looks at %d directories, want at most %d", last, looks, maxLooks)
 			}
 		}
-		if n != 40 || store.lists != wantLists {
-			t.Errorf("%d repositories by reading %d directories, want 40 and %d", n, store.lists, wantLists)
+		if n != 40 || lists != wantLists {
+			t.Errorf("%d repositories by reading %d directories, want 40 and %d", n, lists, wantLists)
 		}
 	}
 	pass(1+4+40, 5) // known already: the root, two teams, the last repository of the page before, the first of this one
@@ -190,38 +183,31 @@ func TestCatalogFollowsEveryChange(t *testing.T) {
 	})
 }
 
-// counter counts the calls of Stat.
-type counter struct {
-	both
-	stats atomic.Int64
-}
-
-func (c *counter) Stat(ctx context.Context, key string) (storage.Info, error) {
-	if !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
-		c.stats.Add(1)
-	}
-	return c.both.Stat(ctx, key)
-}
-
 // The hot path of a pull: a look at the tag and one at the manifest's link, two looks
 // for a blob.
 func TestHotPathsLookOnceOrTwice(t *testing.T) {
-	counting := &counter{both: stores["memory"](t)}
+	var stats atomic.Int64
+	counting := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op == hooked.Stat && !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
+			stats.Add(1)
+		}
+		return nil
+	}}
 	ctx, repo := context.Background(), newRegistry(counting, Options{}).Repository("a")
 	d := pushBlob(t, repo, "x").Digest
 	pushImage(t, repo, "t", "x")
 	for pull, want := range []int64{1, 2} { // the first one reads the tag's link without a look
-		before := counting.stats.Load()
+		before := stats.Load()
 		_, err := repo.Manifest(ctx, tagged("t"))
 		check(t, err)
-		if n := counting.stats.Load() - before; n != want {
+		if n := stats.Load() - before; n != want {
 			t.Errorf("pull %d of a manifest costs %d looks, want %d", pull, n, want)
 		}
 	}
-	before := counting.stats.Load()
+	before := stats.Load()
 	_, err := repo.StatBlob(ctx, d)
 	check(t, err)
-	if n := counting.stats.Load() - before; n != 2 {
+	if n := stats.Load() - before; n != 2 {
 		t.Errorf("a blob costs %d looks", n)
 	}
 }

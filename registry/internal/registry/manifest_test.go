@@ -17,23 +17,25 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/validation"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
 // recorder keeps the stages of what is applied.
 type recorder struct {
-	both
+	hooked.Store
 	applied [][]storage.Stage
 }
 
-func (r *recorder) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	r.applied = append(r.applied, stages)
-	return r.both.Apply(ctx, a, stages...)
+func newRecorder(s storage.Store) *recorder {
+	r := &recorder{Store: hooked.Store{Store: s}}
+	r.OnApply = func(stages []storage.Stage) error { r.applied = append(r.applied, stages); return nil }
+	return r
 }
 
 // Nothing points at a manifest before all of it is durable, and what points at it goes
 // before it does.
 func TestPointersComeLastAndGoFirst(t *testing.T) {
-	rec := &recorder{both: stores["memory"](t)}
+	rec := newRecorder(stores["memory"](t))
 	repo := newRegistry(rec, Options{DeleteEnabled: true}).Repository("a")
 	d := pushImage(t, repo, "t", "x")
 	keys := func(stages []storage.Stage) (all [][]string) {

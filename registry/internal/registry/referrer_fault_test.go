@@ -12,23 +12,24 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
-// interrupted is a storage whose reads fail after a number of them.
-type interrupted struct {
-	both
-	left int
-}
-
-func (i *interrupted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	if i.left == 0 {
-		return nil, errDisk
-	}
-	i.left--
-	return i.both.Open(ctx, key, offset, length)
-}
-
 var errDisk = errors.New("the disk fails")
+
+// interrupted returns the storage with reads that fail after a number of them.
+func interrupted(s storage.Store) (_ storage.Store, left *int) {
+	left = new(int)
+	return &hooked.Store{Store: s, OnRead: func(_ context.Context, op hooked.Op, _ string) error {
+		if op == hooked.Open {
+			if *left == 0 {
+				return errDisk
+			}
+			*left--
+		}
+		return nil
+	}}, left
+}
 
 // What was read before a failure, or before the client hung up, is not lost to
 // those who ask later.
@@ -42,15 +43,15 @@ func TestReferrersAfterFailure(t *testing.T) {
 			for i := range 8 {
 				put(t, repo, tagged(fmt.Sprint("r", i)), image{Config: m.Config, Subject: &subject, Annotations: map[string]string{"n": fmt.Sprint(i)}})
 			}
-			failing := &interrupted{both: store}
+			failing, left := interrupted(store)
 			again := newRegistry(failing, Options{}).Repository("a")
 			for _, reads := range []int{3, 4} {
-				failing.left = reads
+				*left = reads
 				if _, _, err := again.Referrers(t.Context(), subject.Digest, "", "", 0); err == nil {
 					t.Fatal("it did not fail")
 				}
 			}
-			failing.left = 1000
+			*left = 1000
 			list, _, err := again.Referrers(t.Context(), subject.Digest, "", "", 0)
 			check(t, err)
 			if len(list) != 8 {
@@ -67,44 +68,37 @@ func TestReferrersForgetWhatIsGone(t *testing.T) {
 			store := open(t)
 			repo := newRegistry(store, Options{DeleteEnabled: true}).Repository("a")
 			d := pushImage(t, repo, "one", "x")
-			failing := &interrupted{both: store}
+			failing, left := interrupted(store)
 			r := newRegistry(failing, Options{})
 			if _, _, err := r.Repository("a").Referrers(t.Context(), d, "", "", 0); err == nil {
 				t.Fatal("it did not fail")
 			}
 			check(t, repo.Delete(t.Context()))
 			removeObject(t, store, layout.BlobData(d))
-			failing.left = 1000
+			*left = 1000
 			_, _, err := r.Repository("a").Referrers(t.Context(), d, "", "", 0)
 			check(t, err)
-			failing.left = 1000
+			*left = 1000
 			_, _, err = r.Repository("a").Referrers(t.Context(), d, "", "", 0)
 			check(t, err)
-			if n := 1000 - failing.left; n > 1 { // the fallback tag
+			if n := 1000 - *left; n > 1 { // the fallback tag
 				t.Errorf("%d objects are read again", n)
 			}
 		})
 	}
 }
 
-// counted is a storage that counts what is read, and takes its time.
-type counted struct {
-	both
-	reads atomic.Int64
-}
-
-func (c *counted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	if strings.HasSuffix(key, "/data") {
-		c.reads.Add(1)
-		time.Sleep(time.Millisecond)
-	}
-	return c.both.Open(ctx, key, offset, length)
-}
-
 // Those who ask at the same time have the manifests read once, not each his own.
 func TestReferrersAreReadOnce(t *testing.T) {
-	store := &counted{both: stores["memory"](t)}
-	repo := newRegistry(store.both, Options{}).Repository("a")
+	var reads atomic.Int64
+	store := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op == hooked.Open && strings.HasSuffix(key, "/data") {
+			reads.Add(1)
+			time.Sleep(time.Millisecond) // so that the others come meanwhile
+		}
+		return nil
+	}}
+	repo := newRegistry(store.Store, Options{}).Repository("a")
 	for i := range 10 {
 		pushImage(t, repo, fmt.Sprint("v", i), fmt.Sprint(i))
 	}
@@ -118,7 +112,7 @@ func TestReferrersAreReadOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := store.reads.Load(); n != 10 {
+	if n := reads.Load(); n != 10 {
 		t.Errorf("%d manifests were read, of 10", n)
 	}
 }

@@ -2,52 +2,34 @@ package registry
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
-
-// looking is a store that counts what is looked at.
-type looking struct {
-	both
-	looks int
-}
-
-func (l *looking) Stat(ctx context.Context, path string) (storage.Info, error) {
-	if !strings.HasSuffix(path, "/") { // a prefix is looked at to save a listing
-		l.looks++
-	}
-	return l.both.Stat(ctx, path)
-}
-
-func (l *looking) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	l.looks++
-	return l.both.Open(ctx, key, offset, length)
-}
-
-func (l *looking) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	l.looks++
-	return l.both.List(ctx, prefix, o)
-}
 
 // Clients ask for a tag before they push it. That it is not there takes a look at its
 // link and one at the repository.
 func TestLooksForAMissingTag(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			store := &looking{both: open(t)}
+			looks := 0
+			store := &hooked.Store{Store: open(t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
+				if op != hooked.Stat || !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
+					looks++
+				}
+				return nil
+			}}
 			repo := newRegistry(store, Options{}).Repository("a")
 			pushImage(t, repo, "kept", "x")
-			store.looks = 0
+			looks = 0
 			_, err := repo.Manifest(t.Context(), tagged("none"))
 			wantCode(t, err, oci.CodeManifestUnknown)
-			if store.looks > 2 {
-				t.Errorf("%d looks", store.looks)
+			if looks > 2 {
+				t.Errorf("%d looks", looks)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -134,21 +135,16 @@ func TestRemovedKeysAreMadeAnew(t *testing.T) {
 	}
 }
 
-// reads counts the descriptions of a store's objects.
-type reads struct {
-	storage.Store
-	n int
-}
-
-func (s *reads) Stat(ctx context.Context, key string) (storage.Info, error) {
-	s.n++
-	return s.Store.Stat(ctx, key)
-}
-
 // A replica that doesn't know a key reads the storage, at most every two seconds: another one may have replaced all keys.
 func TestUnknownKeyIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &reads{Store: memory.New()}
+		reads := 0
+		store := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, op hooked.Op, _ string) error {
+			if op == hooked.Stat {
+				reads++
+			}
+			return nil
+		}}
 		one, two := open(t, store), open(t, store)
 		verifier := token.NewVerifier(token.VerifierOptions{Audience: "registry", Keys: two.Trusted, Renewed: two.Renewed})
 		time.Sleep(time.Minute)
@@ -166,29 +162,27 @@ func TestUnknownKeyIsReadAtOnce(t *testing.T) {
 		} else if _, ok := two.SecretOf(id); !ok {
 			t.Error("the secret of a new key is unknown")
 		}
-		own := open(t, readOnly{memory.New()})
+		own := open(t, readOnly(memory.New()))
 		time.Sleep(time.Minute)
-		store.n = 0
+		reads = 0
 		for range 100 {
 			if _, err := verifier.Verify(sign(t, own), time.Now()); err == nil {
 				t.Fatal("a token of a foreign key is valid")
 			}
 		}
-		if store.n != 1 {
-			t.Errorf("%d reads for 100 tokens of a foreign key", store.n)
+		if reads != 1 {
+			t.Errorf("%d reads for 100 tokens of a foreign key", reads)
 		}
 	})
 }
 
-// readOnly is a store that cannot be written.
-type readOnly struct{ storage.Store }
-
-func (readOnly) Apply(context.Context, *storage.Attempt, ...storage.Stage) error {
-	return storage.ErrReadOnly
+// readOnly returns the store so that it cannot be written.
+func readOnly(s storage.Store) storage.Store {
+	return &hooked.Store{Store: s, OnApply: func([]storage.Stage) error { return storage.ErrReadOnly }}
 }
 
 func TestReadOnlyStorage_KeyOfItsOwn(t *testing.T) {
-	r := open(t, readOnly{memory.New()})
+	r := open(t, readOnly(memory.New()))
 	if err := verify(r, sign(t, r)); err != nil {
 		t.Error(err)
 	}
@@ -201,7 +195,7 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 		if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.Keys, Content: []byte(content)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := verify(open(t, readOnly{store}), sign(t, open(t, readOnly{store}))); err == nil {
+		if err := verify(open(t, readOnly(store)), sign(t, open(t, readOnly(store)))); err == nil {
 			t.Error("processes that can't write share a key")
 		}
 		a, b := open(t, store), open(t, store)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
 // A prefix that cannot be read ends the run before anything is deleted, because what it
@@ -19,7 +19,12 @@ import (
 func TestUnlistableRepositoryEndsTheRun(t *testing.T) {
 	x := onMemory(t)
 	x.blob("a", "garbage")
-	x.s = unlistable{x.s}
+	x.s = &hooked.Store{Store: x.s, OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op == hooked.List && key == layout.Repository("a") {
+			return storage.ErrUnavailable
+		}
+		return nil
+	}}
 	if _, err := x.tryRun(Options{}); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -37,7 +42,13 @@ func TestUnreadableDeletedManifestSkipsTheRepository(t *testing.T) {
 	until := now.Add(time.Hour)
 	d := layout.Deletion{ID: layout.DeletionID(now, until), At: now, Until: until, Manifests: []oci.Digest{deleted}}
 	x.put(layout.DeletionPart("a", d.ID, 0), d.Encode(), 0)
-	x.s = unreadableOnce{x.s, layout.BlobData(deleted), &sync.Once{}}
+	var fails sync.Once
+	x.s = &hooked.Store{Store: x.s, OnRead: func(_ context.Context, op hooked.Op, key string) (err error) {
+		if op == hooked.Open && key == layout.BlobData(deleted) {
+			fails.Do(func() { err = fmt.Errorf("%w: %w", storage.ErrUnavailable, storage.ErrTemporary) })
+		}
+		return err
+	}}
 	for _, failed := range []bool{true, false} {
 		report, err := x.tryRun(Options{DeleteUntagged: true})
 		if errors.Is(err, ErrIncomplete) != failed || !failed && err != nil {
@@ -47,30 +58,4 @@ func TestUnreadableDeletedManifestSkipsTheRepository(t *testing.T) {
 			x.want("bytes that can be restored", layout.BlobData(b), true)
 		}
 	}
-}
-
-// unreadableOnce fails to open an object once.
-type unreadableOnce struct {
-	storage.Store
-	key    string
-	failed *sync.Once
-}
-
-func (s unreadableOnce) Open(ctx context.Context, key string, offset, length int64) (o *storage.Object, err error) {
-	if key == s.key {
-		s.failed.Do(func() { err = fmt.Errorf("%w: %w", storage.ErrUnavailable, storage.ErrTemporary) })
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.Store.Open(ctx, key, offset, length)
-}
-
-type unlistable struct{ storage.Store }
-
-func (s unlistable) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	if prefix == layout.Repository("a") {
-		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, storage.ErrUnavailable) }
-	}
-	return s.Store.List(ctx, prefix, o)
 }

@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/hostile"
 )
 
@@ -158,24 +159,6 @@ func (x volume) read(key string) []byte {
 	return content
 }
 
-// meeting is a store in which nobody reads a blob alone.
-type meeting struct {
-	storage.Store
-	arrived chan struct{}
-}
-
-func (m *meeting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	if strings.HasPrefix(key, layout.Blobs) {
-		select {
-		case m.arrived <- struct{}{}: // the second has come
-		case <-m.arrived:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return m.Store.Open(ctx, key, offset, length)
-}
-
 // A store behind a network is read by several workers, also beside a server.
 func TestRemoteStoreIsReadBySeveral(t *testing.T) {
 	x := onMemory(t)
@@ -185,7 +168,19 @@ func TestRemoteStoreIsReadBySeveral(t *testing.T) {
 	x.image("a", "v2", "two")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Remote: true}
+	arrived := make(chan struct{})
+	meeting := &hooked.Store{Store: x.s, OnRead: func(ctx context.Context, op hooked.Op, key string) error {
+		if op == hooked.Open && strings.HasPrefix(key, layout.Blobs) { // no one reads a blob alone
+			select {
+			case arrived <- struct{}{}: // the second has come
+			case <-arrived:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	}}
+	o := Options{Store: meeting, Remote: true}
 	if report, err := Run(ctx, o); err != nil || report.Blobs.Kept != 6 {
 		t.Errorf("%v, %+v", err, report)
 	}

@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
 func TestRules(t *testing.T) {
@@ -140,17 +140,10 @@ func TestUnknownPullsCountAsNow(t *testing.T) {
 	}
 }
 
-// full is a store without space.
-type full struct{ storage.Store }
-
-func (full) Apply(context.Context, *storage.Attempt, ...storage.Stage) error {
-	return storage.ErrNoSpace
-}
-
 // Tags are deleted even where there is no space to record pulls.
 func TestFullDisk(t *testing.T) {
 	s := newStore(t, Rule{Repositories: names(t, "ci/**"), Delete: true, NewerThan: day}, Rule{Repositories: names(t, "**"), Delete: true, PulledWithin: day})
-	s.Pulls = pulls.NewFile(full{s.memory})
+	s.Pulls = pulls.NewFile(&hooked.Store{Store: s.memory, OnApply: func([]storage.Stage) error { return storage.ErrNoSpace }})
 	s.image("ci/a", "old", 9, "", "x")
 	s.image("b", "unknown", 9, "", "x")
 	if r := s.apply(s.plan()); r.Deleted != 1 {

@@ -3,7 +3,6 @@ package usage
 import (
 	"context"
 	"fmt"
-	"iter"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -85,21 +85,6 @@ func TestCountReportsBadLinks(t *testing.T) {
 	}
 }
 
-// denied is a store of which one directory may not be listed.
-type denied struct {
-	*memory.Memory
-	prefix string
-}
-
-func (d denied) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	if !strings.HasPrefix(prefix, d.prefix) {
-		return d.Memory.List(ctx, prefix, o)
-	}
-	return func(yield func(storage.Info, error) bool) {
-		yield(storage.Info{}, fmt.Errorf("list %s: %w: permission denied", prefix, storage.ErrDenied))
-	}
-}
-
 // A repository that may not be read is named once, and its blobs are not taken for
 // those of nobody.
 func TestCountWhatMayNotBeRead(t *testing.T) {
@@ -107,7 +92,12 @@ func TestCountWhatMayNotBeRead(t *testing.T) {
 	rules := registry.New(registry.Options{Store: m})
 	registrytest.Push(t, rules.Repository("a"), "readable")
 	registrytest.Push(t, rules.Repository("o"), "hidden")
-	s := denied{m, layout.Repository("o")}
+	s := &hooked.Store{Store: m, OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op == hooked.List && strings.HasPrefix(key, layout.Repository("o")) {
+			return fmt.Errorf("list %s: %w: permission denied", key, storage.ErrDenied)
+		}
+		return nil
+	}}
 	got, err := Count(t.Context(), s, registry.New(registry.Options{Store: s}))
 	check(t, err)
 	if want := []string{"o: permission denied on the storage"}; !reflect.DeepEqual(got.Problems, want) {
@@ -118,30 +108,10 @@ func TestCountWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// counting counts the requests to a store.
-type counting struct {
-	storage.Store
-	n atomic.Int32
-}
-
-func (c *counting) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
-	c.n.Add(1)
-	return c.Store.List(ctx, prefix, o)
-}
-
-func (c *counting) Stat(ctx context.Context, key string) (storage.Info, error) {
-	c.n.Add(1)
-	return c.Store.Stat(ctx, key)
-}
-
-func (c *counting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	c.n.Add(1)
-	return c.Store.Open(ctx, key, offset, length)
-}
-
 // A count lists, five times a repository, and asks for no object.
 func TestRequests(t *testing.T) {
-	c := &counting{Store: memory.New()}
+	var requests atomic.Int32
+	c := &hooked.Store{Store: memory.New(), OnRead: func(context.Context, hooked.Op, string) error { requests.Add(1); return nil }}
 	rules := registry.New(registry.Options{Store: c})
 	const repositories = 50
 	for i := range repositories {
@@ -150,10 +120,10 @@ func TestRequests(t *testing.T) {
 			registrytest.Push(t, repo, fmt.Sprint("blob ", i, " ", j))
 		}
 	}
-	c.n.Store(0)
+	requests.Store(0)
 	report, err := Count(t.Context(), c, rules)
 	check(t, err)
-	if got := c.n.Load(); got > 5*repositories+10 || report.Blobs != 10*repositories {
+	if got := requests.Load(); got > 5*repositories+10 || report.Blobs != 10*repositories {
 		t.Errorf("%d requests for %d repositories with %d blobs", got, repositories, report.Blobs)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -90,16 +91,6 @@ func TestKilledRepair(t *testing.T) {
 	}
 }
 
-// fullForUploads has no room for the copy of a large object.
-type fullForUploads struct{ storage.Store }
-
-func (s fullForUploads) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	if stages[0][0].Upload != nil {
-		return storage.ErrNoSpace
-	}
-	return s.Store.Apply(ctx, a, stages...)
-}
-
 // A copy into the quarantine that fails or is interrupted leaves nothing that nobody
 // removes.
 func TestUnfinishedCopyIsRemoved(t *testing.T) {
@@ -116,7 +107,13 @@ func TestUnfinishedCopyIsRemoved(t *testing.T) {
 			}
 			return err == nil
 		}
-		report, err := Run(t.Context(), Options{Store: fullForUploads{s}, Log: zap.NewNop(), Repair: true})
+		full := &hooked.Store{Store: s, OnApply: func(stages []storage.Stage) error {
+			if stages[0][0].Upload != nil { // the copy of a large object
+				return storage.ErrNoSpace
+			}
+			return nil
+		}}
+		report, err := Run(t.Context(), Options{Store: full, Log: zap.NewNop(), Repair: true})
 		if err != nil || report.Found[DamagedBlob] != 1 || report.Quarantined != 0 || left() {
 			t.Fatalf("%v, %+v, or the copy is left", err, report)
 		}
@@ -143,7 +140,13 @@ func TestRepairAfterInterruption(t *testing.T) {
 	}
 	write(t, s, layout.BlobData(first), "damaged")
 	ctx, cancel := context.WithCancel(t.Context())
-	o := Options{Store: &interrupted{s, first, cancel}, Log: zap.NewNop()}
+	store := &hooked.Store{Store: s, OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op == hooked.Open && key > layout.BlobData(first) && strings.HasPrefix(key, layout.Blobs) {
+			cancel()
+		}
+		return nil
+	}}
+	o := Options{Store: store, Log: zap.NewNop()}
 	if r, err := Run(ctx, o); err == nil || r.Found[DamagedBlob] != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -151,18 +154,4 @@ func TestRepairAfterInterruption(t *testing.T) {
 	if !r.Resumed || r.Found[DamagedBlob] != 1 || r.Quarantined != 2 || r.Blobs != 4 {
 		t.Errorf("got %+v", r)
 	}
-}
-
-// interrupted ends the context when a blob after the one given is opened.
-type interrupted struct {
-	storage.Store
-	after oci.Digest
-	end   context.CancelFunc
-}
-
-func (i *interrupted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	if key > layout.BlobData(i.after) && strings.HasPrefix(key, layout.Blobs) {
-		i.end()
-	}
-	return i.Store.Open(ctx, key, offset, length)
 }

@@ -13,6 +13,7 @@ import (
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
 )
@@ -80,7 +81,13 @@ func TestRemoteTags_Requests(t *testing.T) {
 // pagesOf reads all pages of that size.
 // On files a name without a link isn't a tag, and a link that was found isn't looked for again.
 func TestLocalTags_EachLinkIsFoundOnce(t *testing.T) {
-	s := &linkCounter{Store: memory.New()}
+	var lookups atomic.Int64
+	s := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, op hooked.Op, key string) error {
+		if op == hooked.Stat && strings.HasSuffix(key, "/current/link") {
+			lookups.Add(1)
+		}
+		return nil
+	}}
 	x := New(tree.NewStore(s, false))
 	set := func(key string) {
 		t.Helper()
@@ -93,32 +100,19 @@ func TestLocalTags_EachLinkIsFoundOnce(t *testing.T) {
 		want    []string
 		lookups int64
 	}{{[]string{"a", "a-b", "v1"}, 3}, {[]string{"a", "a-b", "v1"}, 0}} {
-		if got := pagesOf(t, x, 2); !slices.Equal(got, tt.want) || s.lookups.Swap(0) != tt.lookups {
+		if got := pagesOf(t, x, 2); !slices.Equal(got, tt.want) || lookups.Swap(0) != tt.lookups {
 			t.Errorf("listed %q, want %q by %d lookups", got, tt.want, tt.lookups)
 		}
 	}
 	set(layout.TagIndex("a", "begun", sum("x"))) // as a push that ended before its link
 	set(layout.TagCurrent("a", "v2"))
-	if got, want := pagesOf(t, x, -1), []string{"a", "a-b", "v1", "v2"}; !slices.Equal(got, want) || s.lookups.Swap(0) != 2 {
+	if got, want := pagesOf(t, x, -1), []string{"a", "a-b", "v1", "v2"}; !slices.Equal(got, want) || lookups.Swap(0) != 2 {
 		t.Errorf("listed %q, want %q by 2 lookups", got, want)
 	}
 	set(layout.TagCurrent("a", "begun"))
 	if got, want := pagesOf(t, x, -1), []string{"a", "a-b", "begun", "v1", "v2"}; !slices.Equal(got, want) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
-}
-
-// linkCounter counts the lookups of links of tags.
-type linkCounter struct {
-	storage.Store
-	lookups atomic.Int64
-}
-
-func (s *linkCounter) Stat(ctx context.Context, key string) (storage.Info, error) {
-	if strings.HasSuffix(key, "/current/link") {
-		s.lookups.Add(1)
-	}
-	return s.Store.Stat(ctx, key)
 }
 
 func pagesOf(t *testing.T, x *Index, size int) (names []string) {
