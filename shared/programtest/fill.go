@@ -3,6 +3,8 @@ package programtest
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -23,4 +25,25 @@ func Fill(t testing.TB, path string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// FillFiles makes files of a page in dir until its file system has no more bytes or inodes for one. Called again, it
+// takes what has become free since.
+func FillFiles(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100_000 {
+		name := filepath.Join(dir, strconv.Itoa(i))
+		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
+			continue
+		}
+		if err := os.WriteFile(name, make([]byte, os.Getpagesize()), 0o600); errors.Is(err, syscall.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the file system does not become full")
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/audit/audittest"
 	"slipway/registry/internal/config"
 	"slipway/shared/programtest"
 )
@@ -60,7 +61,7 @@ func TestCommands_FullAuditDisk(t *testing.T) {
 		t.Errorf("standard error: %q", got)
 	}
 	var got []string
-	for _, r := range readAudit(t, path) {
+	for _, r := range audittest.Read(t, path) {
 		got = append(got, fmt.Sprint(r.Event, r.Lost, r.Result))
 	}
 	if want := []string{"lost1", "maintenance0succeeded"}; !slices.Equal(got, want) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,27 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/app"
-	"slipway/registry/internal/audit"
+	"slipway/registry/internal/audit/audittest"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
 )
-
-// readAudit is the lines of an audit log.
-func readAudit(t *testing.T, path string) (all []audit.Record) {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(content) {
-		var r audit.Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all = append(all, r)
-	}
-	return all
-}
 
 // Commands that change something are in the audit log with their outcome; those that only
 // look are not.
@@ -64,7 +46,7 @@ func TestCommands_AreAudited(t *testing.T) {
 	do(0, "uploads", "delete", "--dry-run")
 	do(0, "garbage-collect", "--dry-run")
 	if _, err := os.Stat(file); err == nil {
-		t.Errorf("commands that only look are in the log: %+v", readAudit(t, file))
+		t.Errorf("commands that only look are in the log: %+v", audittest.Read(t, file))
 	}
 	do(0, "retention", "apply", "--yes")
 	do(0, "uploads", "delete", "-y")
@@ -79,7 +61,7 @@ func TestCommands_AreAudited(t *testing.T) {
 		"maintenance  garbage-collect succeeded", "maintenance  verify succeeded", "maintenance team/new import failed",
 	}
 	var got []string
-	for _, r := range readAudit(t, file) {
+	for _, r := range audittest.Read(t, file) {
 		if r.Who != "command line" || r.From == "" || r.Time.IsZero() {
 			t.Errorf("%+v", r)
 		}

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"slipway/registry/internal/audit"
+	"slipway/registry/internal/audit/audittest"
 	"slipway/registry/internal/identity/robot"
 )
 
@@ -36,23 +34,19 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 	do(0, "robot", "list")
 	do(0, "robot", "delete", "ci", "--yes")
 	do(1, "robot", "delete", "ci", "--yes")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var events []string
-	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
-		var r audit.Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range audittest.Read(t, file) {
 		if r.Who != "command line" || r.From == "" || r.Reference != "ci" || r.Time.IsZero() {
-			t.Errorf("%s", lines.Text())
+			t.Errorf("%+v", r)
 		}
 		events = append(events, r.Event+" "+r.Result)
 	}
 	if got := strings.Join(events, ", "); got != "robot created succeeded, robot created failed, robot deleted succeeded, robot deleted failed" {
 		t.Errorf("events: %s", got)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for line := range strings.Lines(made) {
 		if _, password, found := strings.Cut(line, "Password:"); found && bytes.Contains(content, []byte(strings.TrimSpace(password))) {

@@ -1,52 +1,16 @@
 package storage
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"slipway/registry/e2e/harness"
 	"slipway/shared/programtest"
 )
-
-// resource is the thing that a full volume lacks.
-type resource string
-
-const (
-	space  resource = "bytes"
-	inodes resource = "inodes"
-)
-
-// fill takes the resource until there is none.
-func fill(t *testing.T, dir string, what resource) {
-	t.Helper()
-	filler := filepath.Join(dir, "filler")
-	if err := os.MkdirAll(filler, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if what == space {
-		programtest.Fill(t, filepath.Join(filler, "bytes"))
-	}
-	for i := range 100_000 {
-		f, err := os.Create(filepath.Join(filler, strconv.Itoa(i)))
-		if errors.Is(err, syscall.ENOSPC) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		if what == space && i > 20 {
-			return
-		}
-	}
-	t.Fatal("the volume does not become full")
-}
 
 // A volume of distribution that is full to the last byte or inode is served, and can be freed.
 // TestDelete_FullDisk of package registry has the same for volumes that this registry has written.
@@ -58,7 +22,7 @@ func TestFullVolume(t *testing.T) {
 			dir := volume(t)
 			root := filepath.Join(dir, "root")
 			images := fillVolume(t, root)
-			fill(t, dir, resource(name[strings.LastIndexByte(name, ' ')+1:]))
+			programtest.FillFiles(t, filepath.Join(dir, "filler"))
 			p := harness.StartRegistry(t, root, healthFast...)
 			wantHeldBack(t, p.Addr, root)
 			for tag, img := range images {

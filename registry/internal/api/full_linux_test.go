@@ -1,15 +1,11 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,20 +40,6 @@ func TestDelete_FullDisk(t *testing.T) {
 	s := newServer(t, func(c *setup) {
 		c.store, c.options.Notify, c.rules.KeepDeleted = store, n, time.Hour
 	})
-	fill := func(dir string) {
-		t.Helper()
-		for i := 0; ; i++ {
-			name := filepath.Join(dir, "filler-"+strconv.Itoa(i))
-			if info, err := os.Stat(name); err == nil && info.Size() > 0 {
-				continue
-			}
-			if err := os.WriteFile(name, make([]byte, 4096), 0o600); errors.Is(err, syscall.ENOSPC) {
-				return
-			} else if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	blob := digestOf([]byte("{}"))
 	s.do("POST", "/v2/a/blobs/uploads/?digest="+string(blob), []byte("{}")).want(t, 201)
 	manifest := []byte(`{"schemaVersion":2,"config":` + describe("x", blob, 2) + `,"layers":[]}`)
@@ -68,7 +50,7 @@ func TestDelete_FullDisk(t *testing.T) {
 	var said string
 	remove := func(path string) {
 		t.Helper()
-		fill(dir)
+		programtest.FillFiles(t, filepath.Join(dir, "filler"))
 		got := s.do("DELETE", path, nil)
 		got.want(t, 202)
 		warning := strings.Join(got.Header.Values("Warning"), "\n")
@@ -76,7 +58,7 @@ func TestDelete_FullDisk(t *testing.T) {
 			t.Errorf("DELETE %s: the answer doesn't say that it can't be undone: %q", path, warning)
 		}
 	}
-	fill(events)
+	programtest.FillFiles(t, filepath.Join(events, "filler"))
 	for i := range tags {
 		remove(fmt.Sprintf("/v2/a/manifests/v%d", i))
 	}
@@ -84,7 +66,7 @@ func TestDelete_FullDisk(t *testing.T) {
 	if !strings.Contains(said, "waits in memory only") {
 		t.Errorf("no answer says that an event could not be stored: %q", said)
 	}
-	fill(dir)
+	programtest.FillFiles(t, filepath.Join(dir, "filler"))
 	s.do("DELETE", "/v2/a/blobs/"+string(blob), nil).want(t, 202)
 	if got := s.do("POST", "/v2/a/blobs/uploads/?digest="+string(blob), []byte("{}")); got.StatusCode < 500 {
 		t.Errorf("the disk isn't full: %s", got.Status)

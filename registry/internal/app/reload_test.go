@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,29 +11,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/audit/audittest"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/storage/memory"
 	"slipway/shared/programtest"
 	"slipway/shared/server"
 )
-
-// readAudit is the lines of an audit log.
-func readAudit(t *testing.T, path string) (all []audit.Record) {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(content) {
-		var r audit.Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all = append(all, r)
-	}
-	return all
-}
 
 // A reload and a change of the file of rules are in the audit log.
 func TestReload_IsAudited(t *testing.T) {
@@ -75,7 +57,7 @@ func TestReload_IsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, r := range readAudit(t, file) {
+	for _, r := range audittest.Read(t, file) {
 		got = append(got, strings.TrimSpace(r.Event+" "+r.Reference+" "+r.Result+" "+r.Change))
 	}
 	want := []string{

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -15,30 +14,13 @@ import (
 	"slipway/shared/programtest"
 )
 
-// fill takes what is left of a file system.
-func fillDisk(t *testing.T, dir string) {
-	t.Helper()
-	check(t, os.MkdirAll(filepath.Join(dir, "filler"), 0o755))
-	for i := range 100_000 {
-		name := filepath.Join(dir, "filler", strconv.Itoa(i))
-		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
-			continue
-		}
-		err := os.WriteFile(name, make([]byte, 4096), 0o600)
-		if errors.Is(err, syscall.ENOSPC) {
-			return
-		}
-		check(t, err)
-	}
-	t.Fatal("it doesn't become full")
-}
-
 // On a full disk what frees space works, although a deletion can't be recorded: then it can't be undone,
 // and the caller learns that.
 func TestDelete_FullDisk(t *testing.T) {
 	for what, options := range map[string]string{"bytes": "size=4m", "inodes": "nr_inodes=400"} {
 		t.Run(what, func(t *testing.T) {
 			dir := programtest.Mount(t, "tmpfs", options)
+			fill := func() { programtest.FillFiles(t, filepath.Join(dir, "filler")) }
 			r := newRegistry(openFiles(t, filepath.Join(dir, "root")), Options{DeleteEnabled: true, KeepDeleted: time.Hour})
 			unrecorded := 0
 			repo := r.Repository("app").OnUnrecorded(func() { unrecorded++ })
@@ -49,7 +31,7 @@ func TestDelete_FullDisk(t *testing.T) {
 			gone := r.Repository("gone").OnUnrecorded(func() { unrecorded++ })
 			digests["gone"] = pushImage(t, gone, "gone", "gone")
 			check(t, deleteTag(t.Context(), repo, "recorded"))
-			fillDisk(t, dir)
+			fill()
 			if _, err := tryPushBlob(repo, "more", sum("more")); !errors.Is(err, storage.ErrNoSpace) {
 				t.Fatalf("a push onto the full disk: %v", err)
 			}
@@ -58,21 +40,21 @@ func TestDelete_FullDisk(t *testing.T) {
 			_, err = r.PurgeUploads(t.Context(), PurgeOptions{})
 			check(t, err)
 			noUploads(t, r)
-			fillDisk(t, dir)
+			fill()
 
 			check(t, deleteTag(t.Context(), repo, "tag"))
-			fillDisk(t, dir)
+			fill()
 			removed, err := repo.DeleteManifest(t.Context(), digests["manifest"])
 			if check(t, err); len(removed) != 1 {
 				t.Errorf("with the manifest, the tags %q went", removed)
 			}
-			fillDisk(t, dir)
+			fill()
 			found, err := r.tags.Find(t.Context(), "app", "retained")
 			check(t, err)
 			if ok, err := repo.DeleteTagIf(t.Context(), "retained", found.Digest, found.Version); !ok || err != nil {
 				t.Errorf("retention: %v, %v", ok, err)
 			}
-			fillDisk(t, dir)
+			fill()
 			check(t, gone.Delete(t.Context()))
 			if unrecorded != 4 {
 				t.Errorf("%d of 4 deletions are known to be unrecorded", unrecorded)
@@ -83,7 +65,7 @@ func TestDelete_FullDisk(t *testing.T) {
 			wantDeletions(t, repo, 1)
 			wantDeletions(t, gone, 0)
 
-			fillDisk(t, dir)
+			fill()
 			if report := collectAll(t, r, false); report.Blobs.Freed < 8 {
 				t.Errorf("a collection frees %+v", report)
 			}

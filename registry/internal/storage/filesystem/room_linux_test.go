@@ -1,48 +1,28 @@
 package filesystem
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"slipway/registry/internal/storage"
+	"slipway/shared/programtest"
 )
 
-// fillInodes makes files until there is no inode left. It returns how to undo it.
-func fillInodes(t *testing.T, root string) (free func()) {
-	t.Helper()
-	filler := filepath.Join(root, "filler")
-	check(t, os.Mkdir(filler, 0o755))
-	for i := range 1000 {
-		f, err := os.Create(filepath.Join(filler, strconv.Itoa(i)))
-		if errors.Is(err, unix.ENOSPC) {
-			return func() { check(t, os.RemoveAll(filler)) }
-		}
-		check(t, err)
-		f.Close()
-	}
-	t.Fatal("the file system is not full")
-	return nil
-}
-
-// withoutInodes mounts a file system without room for an empty file, until free is called. It
-// has the object /a/b/link.
-func withoutInodes(t *testing.T) (root string, free func()) {
+// withoutInodes mounts a file system without room for an empty file. It has the object /a/b/link.
+func withoutInodes(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	mount(t, "slipway-test", root, "tmpfs", 0, "size=4m,nr_inodes=400")
 	write(t, root+"/a/b/link", "x")
-	return root, fillInodes(t, root)
+	programtest.FillFiles(t, filepath.Join(root, "filler"))
+	return root
 }
 
 // Deletions and renewals need no room, on a volume that the store sees for the first time.
 func TestDeleteWithoutRoom(t *testing.T) {
-	root, _ := withoutInodes(t)
+	root := withoutInodes(t)
 	write(t, root+"/filler/0", "") // exists, so that the next has a name that does
 	s := openRoot(t, root)
 	defer s.Close()
@@ -72,7 +52,7 @@ func TestCollectWithoutRoom(t *testing.T) {
 	unlock, err := server.Lock(t.Context(), storage.LockServers, true)
 	check(t, err)
 	defer unlock()
-	fillInodes(t, root)
+	programtest.FillFiles(t, filepath.Join(root, "filler"))
 	collector.wait = time.Millisecond
 	time.Sleep(2 * fineTick)
 	c, err := collector.Collect(t.Context())

@@ -332,7 +332,7 @@ func TestTreeOnAnotherFileSystem(t *testing.T) {
 
 // Servers and collections lock a volume that is read-only or has no room.
 func TestLocksWithoutWriting(t *testing.T) {
-	full, _ := withoutInodes(t)
+	full := withoutInodes(t)
 	readOnly := t.TempDir()
 	mount(t, t.TempDir(), readOnly, "", unix.MS_BIND, "")
 	check(t, unix.Mount("", readOnly, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
