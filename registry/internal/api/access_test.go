@@ -2,23 +2,15 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
-	"slipway/shared/filewatch"
 )
 
 // withRules lets in the user u with the password p, by rules.
@@ -172,68 +164,4 @@ func TestRules_OneVersionJudgesARequest(t *testing.T) {
 		t.Errorf("half of the catalog: %v", got)
 	}
 	s.do("GET", "/v2/a/manifests/v1", nil).wantError(t, 401, oci.CodeUnauthorized)
-}
-
-// Rules are replaced while requests come: each is judged by one version, the one after a
-// change by the new one, and a broken edit changes nothing.
-func TestRules_ReloadedUnderLoad(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rules")
-	edit := func(content string) {
-		if err := errors.Join(os.WriteFile(path+".new", []byte(content), 0o600), os.Rename(path+".new", path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	edit("a")
-	rules, err := filewatch.Open(filewatch.Options{What: "access rules", Paths: []string{path}, Log: zap.NewNop()}, func(contents [][]byte) (*access.Rules, error) {
-		name := string(contents[0])
-		return access.New(nil, []access.Rule{allow("anyone", name+"/*", "pull", "list")})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newServer(t, fill(t, "a/1", "a/2", "b/1", "b/2"), withAuth(t, rules.Get))
-	shown := func() string {
-		return strings.Join(listed(t, s.do("GET", "/v2/_catalog", nil).want(t, 200).body), " ")
-	}
-	var load sync.WaitGroup
-	var judged [2]atomic.Int64 // requests of the load, by either version
-	done := make(chan struct{})
-	for range 4 {
-		load.Go(func() {
-			for {
-				switch got := shown(); got {
-				case "a/1 a/2":
-					judged[0].Add(1)
-				case "b/1 b/2":
-					judged[1].Add(1)
-				default:
-					t.Errorf("a request was judged by half of both: %q", got)
-					return
-				}
-				select {
-				case <-done:
-					return
-				default:
-				}
-			}
-		})
-	}
-	for i := range 50 {
-		name := string("ba"[i%2])
-		edit(name)
-		rules.Reload()
-		if i%5 == 0 {
-			edit("NO PATTERN")
-			rules.Reload()
-		}
-		if got, want := shown(), name+"/1 "+name+"/2"; got != want {
-			t.Errorf("after a change: %q, want %q", got, want)
-		}
-		by := &judged[(i+1)%2]
-		for before := by.Load(); by.Load() == before && !t.Failed(); { // the load meets each version
-			time.Sleep(100 * time.Microsecond)
-		}
-	}
-	close(done)
-	load.Wait()
 }

@@ -95,6 +95,8 @@ func TestAnonymousPull(t *testing.T) {
 	s.do("GET", "/v2/_catalog", nil).wantError(t, 401, oci.CodeUnauthorized)
 	s.do("POST", "/v2/a/blobs/uploads/", nil).wantError(t, 401, oci.CodeUnauthorized)
 	s.do("GET", "/v2/a/blobs/uploads/id", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("DELETE", "/v2/a/manifests/x", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("GET", "/v2/a/manifests/x", nil, basic("", "")...).wantError(t, 404, oci.CodeNameUnknown) // as skopeo asks
 	s.do("GET", "/v2/a/manifests/x", nil, "Authorization", wrongUser).wantError(t, 401, oci.CodeUnauthorized)
 	s.do("POST", "/v2/a/blobs/uploads/", nil, "Authorization", rightUser).want(t, 202)
 }

@@ -141,31 +141,6 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-func TestAnonymousPull(t *testing.T) {
-	h := openFor(t, HtpasswdOptions{}, access.UsersOnly(true), line(t, "alice", "secret"))
-	for _, c := range []struct {
-		name   string
-		r      *http.Request
-		action Action
-		want   bool
-	}{
-		{"pull", request(""), Pull, true},
-		{"pull as skopeo asks", basic("", ""), Pull, true},
-		{"pull with a wrong password", basic("alice", "no"), Pull, false},
-		{"push", request(""), Push, false},
-		{"delete", request(""), Delete, false},
-		{"catalog", request(""), Catalog, false},
-		{"version check", request(""), Ping, false},
-		{"push with credentials", basic("alice", "secret"), Push, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if _, err := h.Authorize(c.r, Access{Action: c.action, Repository: "r"}); (err == nil) != c.want {
-				t.Errorf("got %v, want granted %v", err, c.want)
-			}
-		})
-	}
-}
-
 func TestRememberedLoginIsCheap(t *testing.T) {
 	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
 	r := basic("alice", "secret")

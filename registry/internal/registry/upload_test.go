@@ -231,41 +231,6 @@ func TestRunningHashIsCarriedOn(t *testing.T) {
 	})
 }
 
-// Of two requests that add to one upload at the same place, one wins: the other is
-// told where the upload ends, and disturbs nobody.
-func TestParallelAppends(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, repo := context.Background(), r.Repository("a")
-		id := start(t, repo)
-		first, err := repo.ResumeUpload(ctx, id, UploadPoint{Exact: true})
-		check(t, err)
-		pipe, body := io.Pipe()
-		appended := make(chan error, 1)
-		go func() {
-			_, err := first.Append(ctx, pipe, -1)
-			appended <- err
-		}()
-		content := strings.Repeat("x", 2*(64<<10))
-		_, err = body.Write([]byte(content))
-		check(t, err)
-		for {
-			st, err := repo.UploadStatus(ctx, id)
-			check(t, err)
-			if st.Size > 0 {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
-		_, err = repo.ResumeUpload(ctx, id, UploadPoint{Exact: true})
-		wantCode(t, err, oci.CodeRangeInvalid)
-		body.Close()
-		check(t, <-appended)
-		_, err = first.Commit(ctx, sum(content))
-		check(t, err)
-		check(t, first.Close())
-	})
-}
-
 // Bytes that vanish between two requests, by whatever hand, do not stay in the
 // hash.
 func TestShrunkUpload(t *testing.T) {
