@@ -2,8 +2,8 @@ package account
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -51,18 +51,18 @@ type Accounts struct {
 	maxApplications atomic.Int64
 	log             *zap.Logger
 	store           *store.Store
-	cache           *cache
+	known           known
 	passwords       *hasher
 	failures        *failures
 	nobody          string // verified against for unknown names, which then take the same time
 	secrets         secrets
-	edit            sync.Mutex    // held while users and applications are changed
 	deleted         chan struct{} // an application was deleted
 }
 
-// New reads the accounts and updates the administrator.
+// New updates the administrator.
 func New(ctx context.Context, o Options) (*Accounts, error) {
-	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: newHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
+	s := &Accounts{o: o, log: o.Log, store: o.Store, passwords: newHasher(o.PasswordMemory), deleted: make(chan struct{}, 1)}
+	s.known.tokens, s.known.traffic = map[[sha256.Size]byte]*App{}, map[int64]*traffic{}
 	s.nobody = s.passwords.Unusable()
 	s.SetMaxApplications(o.MaxApplications)
 	var err error
@@ -70,9 +70,6 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 		return nil, err
 	}
 	s.failures = newFailures()
-	if err := s.Reload(ctx); err != nil {
-		return nil, err
-	}
 	if err := s.SetAdmin(ctx, o.Admin); err != nil {
 		return nil, fmt.Errorf("set up the administrator: %w", err)
 	}

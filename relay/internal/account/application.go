@@ -51,7 +51,7 @@ type Application struct {
 	DefaultFormat       post.Format     `json:"default_format"`
 	ShowSender          post.ShowSender `json:"show_sender"`
 	HasSecret           bool            `json:"has_hook_secret"` // the secret itself is never shown
-	HasImage            bool            `json:"-"`
+	ImageName           string          `json:"-"`               // of the picture, which [Accounts.NamedImage] returns; "" for none
 	CreatedAt           time.Time       `json:"created_at"`
 	TokenCreatedAt      time.Time       `json:"token_created_at"`
 	OldTokenUntil       time.Time       `json:"old_token_until,omitzero"` // until then the previous token stays valid
@@ -68,38 +68,37 @@ type IssuedToken struct {
 }
 
 // show returns an application as its viewers see it.
-func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) Application {
-	owner, _ := s.cache.user(r.OwnerID)
+func show(r *store.Application, room store.Room, owner store.User) Application {
 	app := Application{
 		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
 		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: post.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: lost(r), Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: post.Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Lifecycle: post.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: durationIn(r.Digest), RepositoryDigest: durationIn(r.RepositoryDigest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), HeartbeatSince: post.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: post.Format(r.DefaultFormat), ShowSender: post.ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		RateLimit: r.RateLimit, Lifecycle: post.Lifecycle(r.Lifecycle), GroupThreads: r.GroupThreads, CriticalRetry: durationIn(r.CriticalRetry), EscalateAfter: r.EscalateAfter, EscalateTo: r.EscalateTo, TemplateTitle: r.TemplateTitle, TemplateText: r.TemplateText, TemplatePriority: r.TemplatePriority, TemplateLink: r.TemplateLink, Digest: durationIn(r.Digest), RepositoryDigest: durationIn(r.RepositoryDigest), QuietHours: r.QuietHours, TimeZone: r.TimeZone, QuietSummary: r.QuietSummary, Heartbeat: durationIn(r.Heartbeat), HeartbeatGrace: durationIn(r.HeartbeatGrace), HeartbeatSince: post.Time(r.HeartbeatSince), Description: r.Description, DefaultFormat: post.Format(r.DefaultFormat), ShowSender: post.ShowSender(r.ShowSender), HasSecret: len(r.Secret) > 0,
 		CreatedAt: post.Time(r.CreatedAt), TokenCreatedAt: post.Time(r.TokenCreatedAt), OldTokenUntil: post.Time(r.OldTokenUntil),
-		LastUsed: post.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
+		LastUsed: post.Time(r.LastUsed), Accepted: r.Accepted, Sent: r.Sent, Dead: r.Dead,
 	}
 	if !room.ToMake() {
 		app.Room = room.Address
+	}
+	if r.HasImage {
+		app.ImageName = imageName(r)
 	}
 	return app
 }
 
 // setApplication checks the input and sets it, without the room.
 func (s *Accounts) setApplication(v Principal, row *store.Application, in ApplicationInput) error {
-	return errors.Join(s.setOwner(v, row, in.OwnerID), s.secrets.set(row, in.Secret), in.Apply(row))
+	return errors.Join(setOwner(v, row, in.OwnerID), s.secrets.set(row, in.Secret), in.Apply(row))
 }
 
-// setOwner changes the owner of an application.
-func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) error {
+// setOwner changes the owner of an application, who may not be there.
+func setOwner(v Principal, row *store.Application, owner *int64) error {
 	if owner == nil || *owner == row.OwnerID {
 		return nil
 	}
 	if !v.Admin {
 		return &refusal.Error{Kind: refusal.KindForbidden, Field: "owner_id", Message: "Only administrators may give an application to another user."}
-	}
-	if _, ok := s.cache.user(*owner); !ok {
-		return refusal.Invalid("owner_id", "There is no such user.")
 	}
 	row.OwnerID, row.RoomRight, row.OwnerAbsent = *owner, rightAdmin, false
 	return nil

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"time"
 
 	"slipway/relay/internal/post"
@@ -17,66 +16,73 @@ const maxGrace = 30 * 24 * time.Hour
 
 // Applications lists the applications that v may see: all for an administrator, their own for a user.
 func (s *Accounts) Applications(ctx context.Context, v Principal) ([]Application, error) {
-	found := s.cache.all(v.Sees)
+	found, err := s.visible(ctx, v)
 	apps := make([]Application, 0, len(found))
-	if len(found) == 0 {
-		return apps, nil
+	if err != nil || len(found) == 0 {
+		return apps, err
 	}
-	rooms, totals, err := s.standing(ctx)
+	rooms, err := s.store.Rooms(ctx)
 	if err != nil {
 		return nil, refusal.Unreadable(err)
 	}
-	for _, a := range found {
-		row := a.Row()
-		apps = append(apps, s.show(row, rooms[row.RoomID], totals[row.ID]))
+	owners, err := s.store.Users(ctx)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
 	}
-	slices.SortFunc(apps, func(a, b Application) int { return int(a.ID - b.ID) })
+	roomOf, ownerOf := map[int64]store.Room{}, byID(owners)
+	for _, r := range rooms {
+		roomOf[r.ID] = r
+	}
+	for i := range found {
+		apps = append(apps, show(&found[i], roomOf[found[i].RoomID], ownerOf[found[i].OwnerID]))
+	}
 	return apps, nil
+}
+
+func byID(users []store.User) map[int64]store.User {
+	all := make(map[int64]store.User, len(users))
+	for _, u := range users {
+		all[u.ID] = u
+	}
+	return all
+}
+
+// visible returns the applications that v may see, in the order of their IDs.
+func (s *Accounts) visible(ctx context.Context, v Principal) ([]store.Application, error) {
+	owner := v.UserID
+	switch {
+	case v.UserID == 0 && v.ApplicationID == 0:
+		return nil, nil
+	case v.Admin && v.ClientID == 0:
+		owner = 0
+	}
+	all, err := s.store.Applications(ctx, owner, v.ApplicationID)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	return all, nil
 }
 
 // Application returns one application that v may see.
 func (s *Accounts) Application(ctx context.Context, v Principal, id int64) (Application, error) {
-	a, err := s.AppFor(v, id)
+	a, err := s.AppFor(ctx, v, id)
 	if err != nil {
 		return Application{}, err
 	}
-	return s.application(ctx, a.Row())
+	return s.application(ctx, &a.Application)
 }
 
-// AppFor returns an application that v may see.
-func (s *Accounts) AppFor(v Principal, id int64) (*App, error) {
-	a := s.cache.app(id)
-	if a == nil || !v.Sees(a.Row()) {
-		return nil, refusal.NotFound("application")
-	}
-	return a, nil
-}
-
-// standing reads the state of all rooms and the totals of all applications.
-func (s *Accounts) standing(ctx context.Context) (map[int64]store.Room, map[int64]store.Totals, error) {
-	all, err := s.store.Rooms(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	rooms := make(map[int64]store.Room, len(all))
-	for _, r := range all {
-		rooms[r.ID] = r
-	}
-	totals, err := s.store.Totals(ctx)
-	return rooms, totals, err
-}
-
-// application returns an application with its room and totals.
+// application returns an application with its room and its owner.
 func (s *Accounts) application(ctx context.Context, row *store.Application) (Application, error) {
 	room, err := s.store.Room(ctx, row.RoomID)
 	if err != nil && !store.IsMissing(err) {
 		return Application{}, refusal.Unreadable(err)
 	}
-	totals, err := s.store.TotalsOf(ctx, row.ID)
+	owner, err := s.store.User(ctx, row.OwnerID)
 	if err != nil && !store.IsMissing(err) {
 		return Application{}, refusal.Unreadable(err)
 	}
-	return s.show(row, room, totals), nil
+	return show(row, room, owner), nil
 }
 
 // CreateApplication creates an application and its token. Without a room the bot creates one, later if the homeserver
@@ -102,12 +108,11 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 	row.RoomRight = right
 	token, hash := newToken(row.StrictCompatibility)
 	row.TokenHash = hash
-	app, err := s.insertApplication(ctx, v, &row, address)
-	if err != nil {
+	if err := s.insertApplication(ctx, v, &row, address); err != nil {
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
 	s.o.Rooms.Make(ctx, row.RoomID)
-	issued := s.issued(ctx, app, token)
+	issued := s.issued(ctx, &row, token)
 	switch a := &issued.Application; {
 	case right != rightOwn || a.RoomProblem != "":
 	case a.OwnerMatrixID == "":
@@ -119,28 +124,32 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 }
 
 // issued returns an application with its new token. The token is already valid, so an unreadable room is no error.
-func (s *Accounts) issued(ctx context.Context, a *App, token string) IssuedToken {
-	app, err := s.application(ctx, a.Row())
+func (s *Accounts) issued(ctx context.Context, row *store.Application, token string) IssuedToken {
+	app, err := s.application(ctx, row)
 	if err != nil {
-		app = s.show(a.Row(), store.Room{}, store.Totals{})
+		app = show(row, store.Room{}, store.User{})
 	}
 	return IssuedToken{Application: app, Token: token}
 }
 
 // insertApplication stores an application with its room. A concurrent request may delete it before this returns.
-func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *store.Application, address string) (*App, error) {
+func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *store.Application, address string) error {
 	if address == "" {
 		address = store.NewRoomAddress()
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	if _, ok := s.cache.user(row.OwnerID); !ok {
-		return nil, refusal.Invalid("owner_id", "There is no such user.") // deleted meanwhile
-	}
-	if limit := int(s.maxApplications.Load()); limit > 0 && !v.Admin && len(s.cache.all(func(a *store.Application) bool { return a.OwnerID == row.OwnerID })) >= limit {
-		return nil, refusal.Conflict("", fmt.Sprintf("A user may have %d applications (limits.applications): delete some first.", limit))
-	}
-	err := s.update(ctx, func(tx *store.Tx) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		row.ID = 0
+		if err := checkOwner(tx, row.OwnerID); err != nil {
+			return err
+		}
+		if limit := s.maxApplications.Load(); limit > 0 && !v.Admin {
+			switch n, err := tx.CountApplications(row.OwnerID); {
+			case err != nil:
+				return err
+			case n >= limit:
+				return refusal.Conflict("", fmt.Sprintf("A user may have %d applications (limits.applications): delete some first.", limit))
+			}
+		}
 		if row.RoomRight == rightOwn && !v.Admin {
 			if err := s.takeRoom(tx, row.OwnerID); err != nil {
 				return err
@@ -153,10 +162,15 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 		row.RoomID = room.ID
 		return tx.CreateApplication(row)
 	})
-	if err != nil {
-		return nil, err
+}
+
+// checkOwner refuses an owner who is not there, and keeps the one who is from being deleted until the transaction ends.
+func checkOwner(tx *store.Tx, owner int64) error {
+	_, err := tx.User(owner)
+	if store.IsMissing(err) {
+		return refusal.Invalid("owner_id", "There is no such user.")
 	}
-	return s.cache.putApp(*row), nil
+	return err
 }
 
 // takeRoom counts a room that the bot will create. The room remains after the application is deleted.
@@ -180,29 +194,29 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	if v.UserID == 0 {
 		return Application{}, refusal.NotFound("application")
 	}
-	to, err := s.newRoomOf(ctx, v, id, value(in.Room))
+	before, err := s.AppFor(ctx, v, id)
 	if err != nil {
 		return Application{}, err
 	}
-	if a, err := s.AppFor(v, id); err == nil {
-		if err := s.checkEscalation(ctx, a.Row().OwnerID, in.EscalateTo); err != nil {
-			return Application{}, err
+	to, err := s.newRoomOf(ctx, v, before, value(in.Room))
+	if err != nil {
+		return Application{}, err
+	}
+	if err := s.checkEscalation(ctx, before.OwnerID, in.EscalateTo); err != nil {
+		return Application{}, err
+	}
+	row, err := s.change(ctx, v, id, func(tx *store.Tx, row *store.Application) error {
+		owner := row.OwnerID
+		if to != nil && owner != before.OwnerID {
+			return refusal.Conflict("room_id", "The application has another owner now. Load it again.")
 		}
-	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	a, err := s.AppFor(v, id) // not before: it may be deleted until then
-	if err != nil {
-		return Application{}, err
-	}
-	if to != nil && to.owner != a.Row().OwnerID {
-		return Application{}, refusal.Conflict("room_id", "The application has another owner now. Load it again.")
-	}
-	row := store.Application{}
-	err = s.update(ctx, func(tx *store.Tx) error {
-		row = *a.Row()
-		if err := s.setApplication(v, &row, in); err != nil {
+		if err := s.setApplication(v, row, in); err != nil {
 			return err
+		}
+		if row.OwnerID != owner {
+			if err := checkOwner(tx, row.OwnerID); err != nil {
+				return err
+			}
 		}
 		if to != nil {
 			room, err := tx.RoomAt(to.address)
@@ -211,40 +225,46 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 			}
 			row.RoomID, row.RoomRight, row.OwnerAbsent = room.ID, to.right, false
 		}
-		return tx.UpdateApplication(&row)
+		return tx.UpdateApplication(row)
 	})
 	if err != nil {
 		return Application{}, taken(err, "There is an application of this name.")
 	}
-	s.cache.putApp(row)
-	return s.application(ctx, a.Row())
+	return s.application(ctx, &row)
+}
+
+// change changes an application that v may see, and returns it as it is then.
+func (s *Accounts) change(ctx context.Context, v Principal, id int64, change func(*store.Tx, *store.Application) error) (row store.Application, err error) {
+	err = s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		row, err = tx.Application(id)
+		if store.IsMissing(err) || err == nil && !v.Sees(row.ID, row.OwnerID) {
+			return refusal.NotFound("application")
+		}
+		if err != nil {
+			return err
+		}
+		return change(tx, &row)
+	})
+	return row, err
 }
 
 // newRoom is the next room of an application.
-type newRoom struct {
-	right, address string
-	owner          int64 // whose right it is
-}
+type newRoom struct{ right, address string }
 
 // newRoomOf checks whether an application may change its room. It returns nil if the room stays the same.
-func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address string) (*newRoom, error) {
+func (s *Accounts) newRoomOf(ctx context.Context, v Principal, app *App, address string) (*newRoom, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // no other room and no error
 	}
-	a, err := s.AppFor(v, id)
-	if err != nil {
-		return nil, err
-	}
-	room, err := s.store.Room(ctx, a.Row().RoomID)
+	room, err := s.store.Room(ctx, app.RoomID)
 	if err != nil {
 		return nil, refusal.Unreadable(err)
 	}
 	if address == room.Address || address == room.RoomID {
 		return nil, nil //nolint:nilnil // no other room and no error
 	}
-	to := &newRoom{owner: a.Row().OwnerID}
-	to.right, to.address, err = s.rightTo(ctx, v, to.owner, address)
-	return to, err
+	right, resolved, err := s.rightTo(ctx, v, app.OwnerID, address)
+	return &newRoom{right, resolved}, err
 }
 
 // DefaultGrace is the time for which a replaced token stays valid, unless the request gives another.
@@ -260,19 +280,11 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 	if v.UserID == 0 {
 		return IssuedToken{}, refusal.NotFound("application")
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	a, err := s.AppFor(v, id) // not before: it may be deleted until then
-	if err != nil {
-		return IssuedToken{}, err
-	}
 	if grace < 0 || grace > maxGrace {
 		return IssuedToken{}, refusal.Invalid("grace", fmt.Sprintf("The grace period is at most %.0fh.", maxGrace.Hours()))
 	}
 	var token string
-	var row store.Application
-	err = s.update(ctx, func(tx *store.Tx) error {
-		row = *a.Row()
+	row, err := s.change(ctx, v, id, func(tx *store.Tx, row *store.Application) error {
 		now := time.Now()
 		row.OldTokenHash, row.OldTokenUntil = nil, 0
 		if grace > 0 {
@@ -280,48 +292,35 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 		}
 		token, row.TokenHash = newToken(row.StrictCompatibility)
 		row.TokenCreatedAt = now.UnixMilli()
-		return tx.UpdateToken(&row)
+		return tx.UpdateToken(row)
 	})
 	if err != nil {
 		return IssuedToken{}, refusal.Unwritable(err)
 	}
-	s.cache.putApp(row)
-	return s.issued(ctx, a, token), nil
+	return s.issued(ctx, &row, token), nil
 }
 
-// DeleteApplication removes an application with its messages. Waiting messages are not delivered.
+// DeleteApplication removes an application with its messages. Waiting messages are not delivered: they are hidden, and the maintenance
+// removes them in batches.
 func (s *Accounts) DeleteApplication(ctx context.Context, v Principal, id int64) error {
 	if v.UserID == 0 {
 		return refusal.NotFound("application")
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	if _, err := s.AppFor(v, id); err != nil {
-		return err
-	}
-	return s.deleteApplications(ctx, func(tx *store.Tx) error { return nil }, id)
-}
-
-// deleteApplications marks applications as deleted, together with another change. Their messages are hidden and no
-// longer sent; the maintenance removes them in batches. The caller must hold s.edit.
-func (s *Accounts) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
-	err := s.update(ctx, func(tx *store.Tx) error {
-		if err := tx.DeleteApplications(time.Now().UnixMilli(), ids...); err != nil {
-			return err
-		}
-		return also(tx)
+	_, err := s.change(ctx, v, id, func(tx *store.Tx, row *store.Application) error {
+		return tx.DeleteApplications(time.Now().UnixMilli(), row.OwnerID, id)
 	})
 	if err != nil {
 		return refusal.Unwritable(err)
 	}
-	for _, id := range ids {
-		s.cache.dropApp(id)
-	}
+	s.tellDeleted()
+	return nil
+}
+
+func (s *Accounts) tellDeleted() {
 	select {
 	case s.deleted <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // newToken returns a token and its hash.

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,8 +45,15 @@ func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
 
 // A password that was not checked was no failed attempt.
 func TestAuthenticate_NotChecked_IsNoFailure(t *testing.T) {
-	s := &Accounts{passwords: newHasher(0), failures: newFailures(), cache: newCache()}
-	s.cache.putUser(store.User{ID: 1, Name: "admin", PasswordHash: "not a hash"})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s := &Accounts{store: db, passwords: newHasher(0), failures: newFailures()}
+	if err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.SaveUser(&store.User{Name: "admin", PasswordHash: "not a hash"}) }); err != nil {
+		t.Fatal(err)
+	}
 	for range 200 {
 		if _, err := s.Authenticate(t.Context(), "admin", "password", "192.0.2.1"); err == nil || refusal.KindOf(err) == refusal.KindRateLimited {
 			t.Fatalf("refused with %v", err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/store"
 )
 
 // checkEscalation refuses rooms to which no application of the owner may send: the right to write there is checked with those.
@@ -14,14 +13,18 @@ func (s *Accounts) checkEscalation(ctx context.Context, owner int64, to *string)
 	if to == nil || !strings.ContainsAny(*to, "!#") {
 		return nil
 	}
+	apps, err := s.store.Applications(ctx, owner, 0)
+	if err != nil {
+		return refusal.Unreadable(err)
+	}
 	rooms, err := s.store.Rooms(ctx)
 	if err != nil {
 		return refusal.Unreadable(err)
 	}
 	known := map[string]bool{}
-	for _, a := range s.cache.all(func(app *store.Application) bool { return app.OwnerID == owner && !lost(app) }) {
+	for i := range apps {
 		for _, r := range rooms {
-			if r.ID == a.Row().RoomID {
+			if r.ID == apps[i].RoomID && !lost(&apps[i]) {
 				known[r.Address], known[r.RoomID] = true, true
 			}
 		}

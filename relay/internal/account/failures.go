@@ -2,12 +2,11 @@ package account
 
 import (
 	"maps"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"slipway/relay/internal/request"
+	"slipway/relay/internal/store"
 )
 
 const (
@@ -43,7 +42,7 @@ type count struct {
 // counts returns the counters of a failed attempt, narrowest first. For an address that recently sent the right
 // password, failures from other addresses don't count: otherwise a few addresses could lock a user out.
 func (f *failures) counts(name, address string) []count {
-	all := []count{{pair(name, address), pairFailures}, {"from " + request.Network(address), fromFailures}, {"name " + folded(name), nameFailures}}
+	all := []count{{pair(name, address), pairFailures}, {"from " + request.Network(address), fromFailures}, {"name " + store.Fold(name), nameFailures}}
 	if f.Proven(name, address) {
 		return all[:2]
 	}
@@ -59,18 +58,7 @@ func (f *failures) Proven(name, address string) bool {
 }
 
 func pair(name, address string) string {
-	return "pair " + request.Network(address) + " " + folded(name)
-}
-
-// folded returns the same text for all spellings that [strings.EqualFold] treats as one name. Lower case isn't enough.
-func folded(name string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
-			least = min(least, other)
-		}
-		return least
-	}, name)
+	return "pair " + request.Network(address) + " " + store.Fold(name)
 }
 
 // Blocked returns how long to wait because of earlier failures; 0 if an attempt is allowed now.

@@ -30,7 +30,7 @@ func imageType(data []byte) string {
 
 // Image returns the picture of an application that v may see, and its media type.
 func (s *Accounts) Image(ctx context.Context, v Principal, id int64) (data []byte, mediaType string, err error) {
-	if _, err := s.AppFor(v, id); err != nil {
+	if _, err := s.AppFor(ctx, v, id); err != nil {
 		return nil, "", err
 	}
 	i, err := s.store.Image(ctx, id)
@@ -54,36 +54,30 @@ func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []b
 	case v.UserID == 0:
 		return refusal.NotFound("application")
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	a, err := s.AppFor(v, id)
-	if err != nil {
-		return err
-	}
-	if err := s.store.SetImage(ctx, store.Image{ApplicationID: id, Type: kind, Data: data}); err != nil {
-		return refusal.Unwritable(s.stale(ctx, err))
-	}
-	row := *a.Row()
-	row.HasImage = len(data) > 0
-	s.cache.putApp(row)
-	return nil
+	_, err := s.change(ctx, v, id, func(tx *store.Tx, _ *store.Application) error {
+		return tx.SetImage(store.Image{ApplicationID: id, Type: kind, Data: data})
+	})
+	return refusal.Unwritable(err)
 }
 
-// ImageName names the picture of an application for programs that ask for it without a token. It cannot be guessed.
-func (s *Accounts) ImageName(id int64) string {
-	a := s.cache.app(id)
-	if a == nil {
-		return ""
-	}
-	h := sha256.Sum256(append([]byte("picture "), a.Row().TokenHash...))
-	return strconv.FormatInt(id, 10) + "-" + hex.EncodeToString(h[:16])
+// imageName names the picture of an application for programs that ask for it without a token. It cannot be guessed.
+func imageName(a *store.Application) string {
+	h := sha256.Sum256(append([]byte("picture "), a.TokenHash...))
+	return strconv.FormatInt(a.ID, 10) + "-" + hex.EncodeToString(h[:16])
 }
 
-// NamedImage returns the picture that [Accounts.ImageName] has named, and its media type.
+// NamedImage returns the picture that is named as an [Application] has it, and its media type.
 func (s *Accounts) NamedImage(ctx context.Context, name string) (data []byte, mediaType string, err error) {
 	number, _, _ := strings.Cut(name, "-")
 	id, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || subtle.ConstantTimeCompare([]byte(s.ImageName(id)), []byte(name)) != 1 {
+	if err != nil {
+		return nil, "", refusal.NotFound("image")
+	}
+	a, err := s.App(ctx, id)
+	if refusal.KindOf(err) == refusal.KindUnavailable {
+		return nil, "", err
+	}
+	if err != nil || subtle.ConstantTimeCompare([]byte(imageName(&a.Application)), []byte(name)) != 1 {
 		return nil, "", refusal.NotFound("image")
 	}
 	return s.Image(ctx, Principal{ApplicationID: id}, id)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,10 +36,8 @@ func (s *Accounts) Import(ctx context.Context, v Principal, from *store.PushBits
 	if err := v.MustAdmin(); err != nil {
 		return nil, err
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
 	im := &importer{s: s, admin: v, owners: map[int64]int64{}}
-	err := s.update(ctx, func(tx *store.Tx) error {
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		im.tx, im.results = tx, nil
 		clear(im.owners)
 		if err := im.run(from); err != nil {
@@ -51,13 +48,10 @@ func (s *Accounts) Import(ctx context.Context, v Principal, from *store.PushBits
 		}
 		return nil
 	})
-	if errors.Is(err, errDry) {
-		return im.results, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errDry) {
 		return nil, refusal.Unwritable(err)
 	}
-	return im.results, s.Reload(ctx)
+	return im.results, nil
 }
 
 // importer is one import.
@@ -94,21 +88,20 @@ func (im *importer) user(u store.PushBitsUser) error {
 		return nil
 	}
 	note := importedKey + "user." + row.Name
-	there, err := im.tx.Users()
-	if err != nil {
+	there, err := im.tx.UserNamed(row.Name)
+	if err != nil && !store.IsMissing(err) {
 		return err
 	}
-	there = slices.DeleteFunc(there, func(u store.User) bool { return !strings.EqualFold(u.Name, row.Name) })
 	earlier, err := im.seen(note)
 	switch {
 	case err != nil:
 		return err
-	case len(there) > 0 && there[0].Name == row.Name:
-		im.owners[u.ID] = there[0].ID
+	case there.ID != 0 && there.Name == row.Name:
+		im.owners[u.ID] = there.ID
 		im.add("user", u.Name, false, "already exists; left unchanged, including its password")
 		return nil
-	case len(there) > 0:
-		im.add("user", u.Name, false, "names are case-insensitive here and %s exists; the applications go to %s", there[0].Name, im.admin.Name)
+	case there.ID != 0:
+		im.add("user", u.Name, false, "names are case-insensitive here and %s exists; the applications go to %s", there.Name, im.admin.Name)
 		return nil
 	case earlier:
 		im.add("user", u.Name, false, "was imported earlier and deleted since; the applications go to %s", im.admin.Name)

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,13 +45,38 @@ func (s *Accounts) LogInPerson(ctx context.Context, p Person, create bool) (Sess
 }
 
 func (s *Accounts) link(ctx context.Context, p Person, create bool) (store.User, error) {
-	s.edit.Lock()
-	defer s.edit.Unlock()
 	subject := p.Issuer + " " + p.Subject
-	linked, same := s.cache.person(subject, p.MatrixID)
+	var row store.User
+	linked := false
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		same, err := tx.Person(subject, p.MatrixID)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(same, func(u store.User) bool { return u.Subject == subject })
+		if linked = i >= 0; linked {
+			row = same[i]
+			return nil
+		}
+		if row, err = s.toLink(tx, p, same, create); err != nil {
+			return err
+		}
+		row.Subject = subject
+		return tx.SaveUser(&row)
+	})
+	if err != nil {
+		return row, taken(err, "There is a user of this name.")
+	}
+	if !linked {
+		s.log.Info("a person of the identity provider is linked to a user", zap.Int64("user", row.ID))
+	}
+	return row, nil
+}
+
+// toLink returns the user that a person's first login links to the person, of those with the person's Matrix ID; a new one if there is none
+// and create is true.
+func (s *Accounts) toLink(tx *store.Tx, p Person, same []store.User, create bool) (store.User, error) {
 	switch {
-	case linked != nil:
-		return *linked, nil
 	case len(same) > 1:
 		return store.User{}, refusal.Forbidden("Several users have the Matrix ID " + p.MatrixID + ". An administrator can leave it to one of them.")
 	case len(same) == 0 && !create:
@@ -58,41 +84,22 @@ func (s *Accounts) link(ctx context.Context, p Person, create bool) (store.User,
 	case len(same) == 1 && strings.HasPrefix(same[0].Subject, p.Issuer+" "):
 		return store.User{}, refusal.Forbidden("The user " + same[0].Name + " is linked to another person of the identity provider. An administrator ends that by removing the user's Matrix ID, and setting it again.")
 	}
-	row := store.User{MatrixID: p.MatrixID, CreatedAt: time.Now().UnixMilli()}
 	if len(same) == 1 {
-		row = same[0]
-	} else {
-		name, _, _ := strings.Cut(p.MatrixID[1:], ":")
-		if err := s.setUser(ctx, &row, UserInput{Name: &name}); err != nil {
-			return row, err
-		}
-		if _, there := s.cache.userNamed(row.Name); there {
-			return row, refusal.Forbidden("There is a user " + row.Name + " without your Matrix ID, " + p.MatrixID + ". An administrator can set it.")
-		}
+		return same[0], nil
 	}
-	row.Subject = subject
-	id := row.ID
-	if err := s.update(ctx, func(tx *store.Tx) error { row.ID = id; return tx.SaveUser(&row) }); err != nil {
-		return row, taken(err, "There is a user of this name.")
+	row := store.User{MatrixID: p.MatrixID, CreatedAt: time.Now().UnixMilli()}
+	name, _, _ := strings.Cut(p.MatrixID[1:], ":")
+	if err := s.setUser(context.Background(), &row, UserInput{Name: &name}); err != nil {
+		return row, err
 	}
-	s.cache.putUser(row)
-	s.log.Info("a person of the identity provider is linked to a user", zap.Int64("user", row.ID), zap.Bool("new", len(same) == 0))
+	_, err := tx.UserNamed(row.Name)
+	switch {
+	case err == nil:
+		return row, refusal.Forbidden("There is a user " + row.Name + " without your Matrix ID, " + p.MatrixID + ". An administrator can set it.")
+	case !store.IsMissing(err):
+		return row, err
+	}
 	return row, nil
-}
-
-// person returns the user linked to a subject, nil if there is none, and the users with a Matrix ID.
-func (c *cache) person(subject, matrixID string) (linked *store.User, same []store.User) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, u := range c.users {
-		if u.Subject == subject {
-			linked = &u
-		}
-		if u.MatrixID == matrixID {
-			same = append(same, u)
-		}
-	}
-	return linked, same
 }
 
 // AttemptFrom counts a login without a password of ours from an address, as a failure until forgive is called. It

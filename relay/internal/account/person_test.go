@@ -174,22 +174,6 @@ func TestLogInPerson_Administrator(t *testing.T) {
 	}
 }
 
-// Two relays link the same person at the same time: one does, the other asks for another try.
-func TestLogInPerson_AnotherRelayEdits(t *testing.T) {
-	relaytest.PostgresOnly(t)
-	r := relaytest.NewSharedRig(t)
-	r.NewUser("anna")
-	r.Exec(`UPDATE users SET subject = 'https://id.example.org 2' WHERE name = 'anna'`)
-	r.Exec(`UPDATE revision SET n = n + 1`)
-	person := account.Person{Issuer: "https://id.example.org", Subject: "1", MatrixID: "@anna:hs"}
-	if _, err := r.LogInPerson(ctx, person, false); refusal.KindOf(err) != refusal.KindUnavailable {
-		t.Errorf("at the same time: %v", err)
-	}
-	if _, err := r.LogInPerson(ctx, person, false); refusal.KindOf(err) != refusal.KindForbidden {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
 func TestAttemptFrom(t *testing.T) {
 	r := relaytest.NewRig(t)
 	for range 100 {

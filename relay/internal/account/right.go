@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"slipway/relay/internal/refusal"
@@ -49,7 +48,10 @@ func (s *Accounts) rightTo(ctx context.Context, v Principal, owner int64, addres
 	case v.Admin:
 		return rightAdmin, address, nil
 	}
-	user, _ := s.cache.user(owner)
+	user, err := s.store.User(ctx, owner)
+	if err != nil {
+		return "", "", unread(err, "user")
+	}
 	if user.MatrixID == "" {
 		return "", "", noRight("You have no Matrix ID here, so it cannot be checked whether you are in the room: ask an administrator to enter it, or to set the room.")
 	}
@@ -73,12 +75,11 @@ func noRight(message string) error {
 // lost reports whether an application has lost the right to its room. The store asks the same of its rows.
 func lost(row *store.Application) bool { return isOwners(row.RoomRight) && row.OwnerAbsent }
 
-// MaySend refuses when an application was deleted or has lost the right to send to its room.
-func (a *App) MaySend() error {
-	if a.Row().DeletedAt != 0 {
-		return errToken
-	}
-	if lost(a.Row()) {
+// MaySend refuses when an application has lost the right to send to its room.
+func (a *App) MaySend() error { return maySend(&a.Application) }
+
+func maySend(row *store.Application) error {
+	if lost(row) {
 		return noRight("The application's owner is not in its room any more, or may not write there: join the room again, ask its moderators, or give the application another room.")
 	}
 	return nil
@@ -96,113 +97,69 @@ func (s *Accounts) MaySendTo(ctx context.Context, application, room int64) error
 	return nil
 }
 
-// presenceTries bounds how often Presence starts over because another relay edits accounts at the same time.
-const presenceTries = 10
-
 // Presence records whether a user is in a room, for the applications that the user owns there. An empty matrixID stands for the
 // users without a Matrix ID.
 func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, present bool) error {
-	for n := 1; ; n++ {
-		err := s.tryPresence(ctx, roomID, matrixID, present)
-		if !errors.Is(err, store.ErrStale) || n == presenceTries {
-			return err
-		}
+	var rights []string
+	if matrixID == "" {
+		rights = []string{rightMember, rightWriter}
 	}
-}
-
-func (s *Accounts) tryPresence(ctx context.Context, roomID, matrixID string, present bool) error {
-	rooms, err := s.store.RoomsWithID(ctx, roomID)
-	if err != nil || len(rooms) == 0 {
-		return err
-	}
-	is := map[int64]bool{}
-	for _, r := range rooms {
-		is[r.ID] = true
-	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	for _, a := range s.cache.all(func(a *store.Application) bool { return is[a.RoomID] && a.OwnerAbsent == present }) {
-		row := *a.Row()
-		if owner, _ := s.cache.user(row.OwnerID); owner.MatrixID != matrixID || matrixID == "" && !isOwners(row.RoomRight) {
-			continue
-		}
-		row.OwnerAbsent = !present
-		if err := s.update(ctx, func(tx *store.Tx) error { return tx.SetOwnerAbsent(row.ID, row.OwnerAbsent) }); err != nil {
-			return err
-		}
-		s.cache.putApp(row)
-	}
-	return nil
-}
-
-// setNotify records whether the owner of an application may notify the whole room.
-func (s *Accounts) setNotify(ctx context.Context, id int64, notify bool) error {
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	a := s.cache.app(id)
-	if a == nil || !isOwners(a.Row().RoomRight) || a.Row().RoomRight == ownersRight(notify) {
-		return nil
-	}
-	row := *a.Row()
-	row.RoomRight = ownersRight(notify)
-	err := s.update(ctx, func(tx *store.Tx) error { return tx.SetRoomRight(id, row.RoomRight) })
-	if err == nil {
-		s.cache.putApp(row)
-	}
-	return err
-}
-
-// takeRooms makes the rooms of a user's applications that an administrator's right holds depend on the user's own right.
-func (s *Accounts) takeRooms(ctx context.Context, owner int64) error {
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	for _, a := range s.cache.all(func(a *store.Application) bool { return a.OwnerID == owner && a.RoomRight == rightAdmin }) {
-		row := *a.Row()
-		row.RoomRight = rightWriter // until the homeserver says more
-		if err := s.update(ctx, func(tx *store.Tx) error { return tx.SetRoomRight(row.ID, row.RoomRight) }); err != nil {
-			return err
-		}
-		s.cache.putApp(row)
-	}
-	return nil
+	return s.store.SetOwnerAbsent(ctx, roomID, matrixID, !present, rights...)
 }
 
 // CheckOwners asks the homeserver, for each application whose room the bot didn't create, whether the owner is in the
 // room and what the owner may do there. Rooms that cannot be checked stay as they were.
 func (s *Accounts) CheckOwners(ctx context.Context) error {
-	return s.checkOwners(ctx, func(a *store.Application) bool { return a.RoomRight != rightOwn })
+	return s.checkOwners(ctx, 0, func(right string) bool { return right != rightOwn })
 }
 
-func (s *Accounts) checkOwners(ctx context.Context, of func(*store.Application) bool) error {
-	for _, a := range s.cache.all(of) {
-		room, err := s.store.Room(ctx, a.Row().RoomID)
-		if err != nil {
-			return err
+// checkOwners checks the applications of an owner, or of all at 0, with rights for which of is true.
+func (s *Accounts) checkOwners(ctx context.Context, owner int64, of func(right string) bool) error {
+	apps, err := s.store.Applications(ctx, owner, 0)
+	for i := 0; i < len(apps) && err == nil; i++ {
+		if of(apps[i].RoomRight) {
+			err = s.checkRight(ctx, &apps[i])
 		}
-		owner, _ := s.cache.user(a.Row().OwnerID)
-		if owner.MatrixID == "" && isOwners(a.Row().RoomRight) { // sync would never report that the owner left
-			if err := s.Presence(ctx, room.RoomID, "", false); err != nil {
-				return err
-			}
-		}
-		if room.RoomID == "" || owner.MatrixID == "" {
-			continue
-		}
-		standing, err := s.o.Rooms.Standing(ctx, room.RoomID, owner.MatrixID)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case refusal.KindOf(err) == refusal.KindUnavailable: // the homeserver is away: it says nothing about the others either
-			return err
-		case err != nil:
-			continue
-		}
-		if err := s.Presence(ctx, room.RoomID, owner.MatrixID, standing.Joined && standing.Write); err != nil {
-			return err
-		}
-		if err := s.setNotify(ctx, a.Row().ID, standing.Notify); err != nil {
+	}
+	return err
+}
+
+// checkRight returns an error if the homeserver is away: it says nothing about other rooms either.
+func (s *Accounts) checkRight(ctx context.Context, app *store.Application) error {
+	owner, err := s.store.User(ctx, app.OwnerID)
+	if store.IsMissing(err) { // deleted meanwhile
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	room, err := s.store.Room(ctx, app.RoomID)
+	if err != nil {
+		return err
+	}
+	if owner.MatrixID == "" && isOwners(app.RoomRight) { // sync would never report that the owner left
+		if err := s.Presence(ctx, room.RoomID, "", false); err != nil {
 			return err
 		}
 	}
-	return nil
+	if room.RoomID == "" || owner.MatrixID == "" {
+		return nil
+	}
+	standing, err := s.o.Rooms.Standing(ctx, room.RoomID, owner.MatrixID)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case refusal.KindOf(err) == refusal.KindUnavailable:
+		return err
+	case err != nil:
+		return nil //nolint:nilerr // this room cannot be checked
+	}
+	if err := s.Presence(ctx, room.RoomID, owner.MatrixID, standing.Joined && standing.Write); err != nil {
+		return err
+	}
+	right := ownersRight(standing.Notify)
+	if !isOwners(app.RoomRight) || app.RoomRight == right {
+		return nil
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error { return tx.ReplaceRoomRight(app.OwnerID, app.ID, app.RoomRight, right) })
 }

@@ -36,11 +36,15 @@ func (r Room) Problem() string {
 
 // Rooms lists the target rooms of the applications that v may see, with their problems.
 func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
+	visible, err := s.visible(ctx, v)
+	if err != nil {
+		return nil, err
+	}
 	apps, refused := map[int64][]string{}, map[int64][]string{}
-	for _, a := range s.cache.all(v.Sees) {
-		row := a.Row()
+	for i := range visible {
+		row := &visible[i]
 		apps[row.RoomID] = append(apps[row.RoomID], row.Name)
-		if err := a.MaySend(); err != nil {
+		if err := maySend(row); err != nil {
 			refused[row.RoomID] = append(refused[row.RoomID], fmt.Sprintf("Messages of %s are refused. %s", row.Name, messageOf(err)+"."))
 		}
 	}

@@ -68,7 +68,7 @@ func (s secrets) set(row *store.Application, secret *string) error {
 
 // Secret returns the secret that verifies the signatures of an application's webhooks, nil if it has none.
 func (s *Accounts) Secret(a *App) ([]byte, error) {
-	sealed := a.Row().Secret
+	sealed := a.Secret
 	if len(sealed) == 0 {
 		return nil, nil
 	}

@@ -2,7 +2,6 @@ package account_test
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 
@@ -17,7 +16,7 @@ const webhookSecret = "It's a Secret to Everybody"
 
 func secretOf(t *testing.T, s *service.Service, id int64) string {
 	t.Helper()
-	app, err := s.AppFor(account.Principal{UserID: 1, Admin: true}, id)
+	app, err := s.AppFor(ctx, account.Principal{UserID: 1, Admin: true}, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +38,7 @@ func TestSecret(t *testing.T) {
 		t.Errorf("the secret is %q", got)
 	}
 	var rows []store.Application
-	if rows, err = r.Options.Store.Applications(ctx); err != nil || bytes.Contains(rows[0].Secret, []byte("Everybody")) {
+	if rows, err = r.Options.Store.Applications(ctx, 0, 0); err != nil || bytes.Contains(rows[0].Secret, []byte("Everybody")) {
 		t.Errorf("stored as %q (%v)", rows[0].Secret, err)
 	}
 	a, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Description: p("nightly")})
@@ -74,7 +73,7 @@ func TestSecret_AnotherKey(t *testing.T) {
 		r.Shutdown()
 		r.Options.SecretKey = other
 		r.Open()
-		app, err := r.ByToken(context.Background(), issued.Token, issued.Application.CreatedAt)
+		app, err := r.ByToken(ctx, issued.Token)
 		if err != nil {
 			t.Fatal(err)
 		}

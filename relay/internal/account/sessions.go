@@ -25,15 +25,18 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 		return Principal{}, s.tooManyFailures(wait)
 	}
 	if id, hash, ok := s.passwords.Recall(name, given); ok {
-		if u, there := s.cache.user(id); there && u.PasswordHash == hash {
+		if u, err := s.store.User(ctx, id); err == nil && u.PasswordHash == hash {
 			return viewerOf(u), nil
 		}
+	}
+	u, err := s.store.UserNamed(ctx, name)
+	there, hash := err == nil, s.nobody
+	if err != nil && !store.IsMissing(err) {
+		return Principal{}, refusal.Unreadable(err)
 	}
 	if wait := s.failures.Attempt(name, address); wait > 0 {
 		return Principal{}, s.tooManyFailures(wait)
 	}
-	u, there := s.cache.userNamed(name)
-	hash := s.nobody
 	if there && u.PasswordHash != "" {
 		hash = u.PasswordHash
 	}
@@ -79,20 +82,14 @@ func (s *Accounts) rehash(ctx context.Context, u store.User, given string) strin
 	if err != nil {
 		return u.PasswordHash
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	now, there := s.cache.user(u.ID)
-	if !there || now.PasswordHash != u.PasswordHash {
-		return u.PasswordHash // changed concurrently
-	}
-	err = s.update(ctx, func(tx *store.Tx) error {
-		return tx.SetPasswordHash(u.ID, hash)
+	replaced := false
+	err = s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		replaced, err = tx.ReplacePasswordHash(u.ID, u.PasswordHash, hash)
+		return err
 	})
-	if err != nil {
+	if err != nil || !replaced { // or it was changed concurrently
 		return u.PasswordHash
 	}
-	now.PasswordHash = hash
-	s.cache.putUser(now)
 	return hash
 }
 
@@ -123,15 +120,15 @@ func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, 
 		return Principal{}, Session{}, ended
 	}
 	row, err := s.store.Session(ctx, sessionHash(token), time.Now().UnixMilli())
-	if store.IsMissing(err) {
-		return Principal{}, Session{}, ended
+	var u store.User
+	if err == nil {
+		u, err = s.store.User(ctx, row.UserID)
 	}
-	if err != nil {
+	switch {
+	case store.IsMissing(err):
+		return Principal{}, Session{}, ended
+	case err != nil:
 		return Principal{}, Session{}, refusal.Unreadable(err)
-	}
-	u, ok := s.cache.user(row.UserID)
-	if !ok {
-		return Principal{}, Session{}, ended
 	}
 	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: post.Time(row.ExpiresAt)}, nil
 }

@@ -21,17 +21,17 @@ func (s *Accounts) KeepPayload(ctx context.Context, app *App, data []byte) error
 		return nil
 	}
 	app.kept.Store(time.Now().UnixMilli())
-	return s.store.KeepPayload(ctx, app.Row().ID, s.secrets.aead.Seal(nil, nil, data, nil))
+	return s.store.KeepPayload(ctx, app.ID, s.secrets.aead.Seal(nil, nil, data, nil))
 }
 
 // KeepsPayload reports whether the next payload of an application is kept. Without templates one a minute is enough.
 func (a *App) KeepsPayload() bool {
-	return TemplatesOf(a.Row()).Any() || time.Now().UnixMilli()-a.kept.Load() >= keepEvery.Milliseconds()
+	return TemplatesOf(&a.Application).Any() || time.Now().UnixMilli()-a.kept.Load() >= keepEvery.Milliseconds()
 }
 
 // Payload returns what was posted last for an application that v may see.
 func (s *Accounts) Payload(ctx context.Context, v Principal, id int64) ([]byte, error) {
-	if _, err := s.AppFor(v, id); err != nil {
+	if _, err := s.AppFor(ctx, v, id); err != nil {
 		return nil, err
 	}
 	sealed, err := s.store.Payload(ctx, id)
@@ -58,12 +58,12 @@ type Preview struct {
 }
 
 // Preview applies the templates of an application, those of in before its own, to a payload.
-func (s *Accounts) Preview(v Principal, id int64, in ApplicationInput, payload []byte) (out Preview, err error) {
-	app, err := s.AppFor(v, id)
+func (s *Accounts) Preview(ctx context.Context, v Principal, id int64, in ApplicationInput, payload []byte) (out Preview, err error) {
+	app, err := s.AppFor(ctx, v, id)
 	if err != nil {
 		return out, err
 	}
-	row := *app.Row()
+	row := app.Application
 	if err := in.SetTemplates(&row); err != nil {
 		return out, err
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,17 +38,17 @@ func (s *Accounts) Users(ctx context.Context, v Principal) ([]User, error) {
 }
 
 // User returns one user. Only administrators may see other users.
-func (s *Accounts) User(_ context.Context, v Principal, id int64) (User, error) {
-	row, err := s.userFor(v, id)
+func (s *Accounts) User(ctx context.Context, v Principal, id int64) (User, error) {
+	row, err := s.userFor(ctx, v, id)
 	return showUser(row), err
 }
 
-func (s *Accounts) userFor(v Principal, id int64) (store.User, error) {
-	row, ok := s.cache.user(id)
-	if !ok || v.UserID == 0 || !v.Admin && v.UserID != id {
+func (s *Accounts) userFor(ctx context.Context, v Principal, id int64) (store.User, error) {
+	if v.UserID == 0 || !v.Admin && v.UserID != id {
 		return store.User{}, refusal.NotFound("user")
 	}
-	return row, nil
+	row, err := s.store.User(ctx, id)
+	return row, unread(err, "user")
 }
 
 func showUser(r store.User) User {
@@ -69,15 +70,9 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 	if err := s.setUser(ctx, &row, in); err != nil {
 		return User{}, err
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	if _, there := s.cache.userNamed(row.Name); there {
-		return User{}, errNameTaken
-	}
-	if err := s.update(ctx, func(tx *store.Tx) error { row.ID = 0; return tx.SaveUser(&row) }); err != nil {
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { row.ID = 0; return tx.SaveUser(&row) }); err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
-	s.cache.putUser(row)
 	return showUser(row), nil
 }
 
@@ -85,7 +80,7 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 // stays one. A new password ends the user's sessions. Another Matrix ID ends the link to a person of the identity provider,
 // and then the sessions.
 func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in UserInput) (User, error) {
-	row, err := s.userFor(v, id)
+	row, err := s.userFor(ctx, v, id)
 	if err != nil {
 		return User{}, err
 	}
@@ -95,101 +90,91 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	if !v.Admin && in.MatrixID != nil && *in.MatrixID != "" && *in.MatrixID != row.MatrixID {
 		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators may set Matrix IDs: a user's applications may send to the rooms that the user's Matrix ID is in."}
 	}
-	hashed := row
-	if err := s.setUser(ctx, &hashed, in); err != nil { // before the lock, because a hash takes its time
+	hashed := store.User{}
+	if err := s.setUser(ctx, &hashed, in); err != nil { // before the transaction, because a hash takes its time
 		return User{}, err
 	}
-	saved, err := s.saveUser(ctx, id, in, hashed.PasswordHash)
-	demoted := row.IsAdmin && in.Admin != nil && !*in.Admin
-	if err != nil || !demoted && (in.MatrixID == nil || *in.MatrixID == row.MatrixID) {
-		return saved, err
-	}
-	if demoted {
-		if err := s.takeRooms(ctx, id); err != nil {
-			return saved, err
-		}
-	}
-	err = s.checkOwners(ctx, func(a *store.Application) bool { return a.OwnerID == id && isOwners(a.RoomRight) })
-	if err != nil {
-		s.log.Warn("cannot find out whether a user is in the rooms of the user's applications", zap.Int64("user", id), zap.Error(err))
-	}
-	return saved, nil
-}
-
-// saveUser stores the fields that are set in in, of which the password is hashed already.
-func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, hash string) (User, error) {
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	row, ok := s.cache.user(id)
-	if !ok {
-		return User{}, refusal.NotFound("user")
-	}
-	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.cache.admins() < 2 {
-		return User{}, refusal.Conflict("is_admin", "This is the last administrator: make another user one first.")
-	}
-	before, subject := row.Name, row.Subject
-	if err := s.setUser(ctx, &row, UserInput{Name: in.Name, MatrixID: in.MatrixID, Admin: in.Admin}); err != nil {
-		return User{}, err
-	}
-	if in.Password != nil {
-		row.PasswordHash = hash
-	}
-	if other, there := s.cache.userNamed(row.Name); in.Name != nil && there && other.ID != id && !strings.EqualFold(row.Name, before) {
-		return User{}, errNameTaken
-	}
-	err := s.update(ctx, func(tx *store.Tx) error {
-		if err := tx.SaveUser(&row); err != nil || in.Password == nil && row.Subject == subject {
-			return err
-		}
-		return tx.EndSessions(id)
-	})
+	saved, err := s.changeUser(ctx, id, in, hashed.PasswordHash)
 	if err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
-	s.cache.putUser(row)
-	s.store.Nudge() // streams whose credential is gone end
-	return showUser(row), nil
+	if demoted := row.IsAdmin && !saved.IsAdmin; demoted || saved.MatrixID != row.MatrixID {
+		if err := s.checkOwners(ctx, id, isOwners); err != nil {
+			s.log.Warn("cannot find out whether a user is in the rooms of the user's applications", zap.Int64("user", id), zap.Error(err))
+		}
+	}
+	return showUser(saved), nil
 }
 
-// Stamp returns a text that changes with a user's name, password or rights, as this relay knows them; "" if there is no such user.
-func (s *Accounts) Stamp(id int64) string {
-	u, ok := s.cache.user(id)
-	if !ok {
-		return ""
+// changeUser stores the fields that are set in in. The password is hashed already, hash is "" if it stays.
+func (s *Accounts) changeUser(ctx context.Context, id int64, in UserInput, hash string) (row store.User, err error) {
+	in.Password = nil
+	err = s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		demotes := in.Admin != nil && !*in.Admin
+		if demotes {
+			if _, err := otherAdmin(tx, "is_admin", id); err != nil {
+				return err
+			}
+		}
+		if row, err = tx.User(id); err != nil {
+			return unread(err, "user")
+		}
+		before := row
+		if err := s.setUser(ctx, &row, in); err != nil {
+			return err
+		}
+		row.PasswordHash = cmp.Or(hash, row.PasswordHash)
+		if demotes && before.IsAdmin { // what an administrator's right holds depends on the user's own from now on
+			if err := tx.ReplaceRoomRight(id, 0, rightAdmin, rightWriter); err != nil { // until the homeserver says more
+				return err
+			}
+		}
+		return saveUser(tx, &row, before)
+	})
+	return row, err
+}
+
+// saveUser stores a user. Another password and the end of a link to a person end the sessions.
+func saveUser(tx *store.Tx, row *store.User, before store.User) error {
+	err := tx.SaveUser(row)
+	if err == nil && before.ID != 0 && (row.PasswordHash != before.PasswordHash || row.Subject != before.Subject) {
+		err = tx.EndSessions(row.ID)
 	}
-	return fmt.Sprintf("%t %q %s", u.IsAdmin, u.Name, u.PasswordHash)
+	return err
 }
 
 // DeleteUser removes a user with their applications, for administrators. The last administrator cannot be removed.
 func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error {
-	s.edit.Lock()
-	defer s.edit.Unlock()
-	row, err := s.userFor(v, id)
-	if err != nil {
+	if _, err := s.userFor(ctx, v, id); err != nil {
 		return err
 	}
 	if err := v.MustAdmin(); err != nil {
 		return err
 	}
-	if row.IsAdmin && s.cache.admins() < 2 {
-		return refusal.Conflict("", "This is the last administrator: make another user one first.")
-	}
-	var apps []int64
-	for _, a := range s.cache.all(func(a *store.Application) bool { return a.OwnerID == id }) {
-		apps = append(apps, a.Row().ID)
-	}
-	err = s.deleteApplications(ctx, func(tx *store.Tx) error {
-		err := tx.DeleteUser(id)
-		if errors.Is(err, store.ErrLastAdmin) {
-			return refusal.Conflict("", "This is the last administrator: make another user one first.")
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		heir, err := otherAdmin(tx, "", id)
+		if err != nil {
+			return err
 		}
-		return err
-	}, apps...)
-	if err == nil {
-		s.cache.dropUser(id)
-		s.store.Nudge()
+		if _, err := tx.User(id); err != nil {
+			return unread(err, "user")
+		}
+		return errors.Join(tx.DeleteApplications(time.Now().UnixMilli(), id, 0), tx.DeleteUser(id, heir))
+	})
+	if err != nil {
+		return refusal.Unwritable(err)
 	}
-	return err
+	s.tellDeleted()
+	return nil
+}
+
+// otherAdmin returns an administrator other than a user. It refuses what would leave none.
+func otherAdmin(tx *store.Tx, field string, user int64) (int64, error) {
+	other, err := tx.OtherAdmin(user)
+	if errors.Is(err, store.ErrLastAdmin) {
+		return 0, refusal.Conflict(field, "This is the last administrator: make another user one first.")
+	}
+	return other, err
 }
 
 // setUser checks the input and applies it.
@@ -233,98 +218,52 @@ func setMatrixID(row *store.User, id string) {
 	}
 }
 
-// admins counts the administrators.
-func (c *cache) admins() (n int) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, u := range c.users {
-		if u.IsAdmin {
-			n++
-		}
+// SetAdmin creates the administrator of the configuration, or updates the password, Matrix ID and rights.
+func (s *Accounts) SetAdmin(ctx context.Context, want Admin) error {
+	err := s.setAdmin(ctx, want)
+	if store.IsTaken(err) { // another relay has created it
+		err = s.setAdmin(ctx, want)
 	}
-	return n
+	return err
 }
 
-// errNameTaken is also for names that differ in case only, in more alphabets than the database's index knows.
-var errNameTaken = refusal.Conflict("name", "There is a user of this name.")
-
-// userNamed returns the user of a name, ignoring case.
-func (c *cache) userNamed(name string) (found store.User, there bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, u := range c.users {
-		if u.Name == name {
-			return u, true
-		}
-		if strings.EqualFold(u.Name, name) {
-			found, there = u, true
-		}
-	}
-	return found, there
-}
-
-// ensureAdmin creates the administrator of the configuration, or updates the password, Matrix ID and rights.
-func (s *Accounts) ensureAdmin(ctx context.Context, want Admin) error {
-	s.edit.Lock()
-	defer s.edit.Unlock()
+func (s *Accounts) setAdmin(ctx context.Context, want Admin) error {
 	if want.Name == "" {
 		return nil
 	}
 	if want.Password == "" {
 		return errors.New("the administrator needs a password")
 	}
-	row, there := s.cache.userNamed(want.Name)
-	if !there {
-		row = store.User{Name: want.Name, CreatedAt: time.Now().UnixMilli()}
+	found, err := s.store.UserNamed(ctx, want.Name)
+	if err != nil && !store.IsMissing(err) {
+		return err
 	}
 	same := false
-	if there && row.PasswordHash != "" {
-		var err error
-		if same, err = s.passwords.Verify(ctx, caller{Proven: true}, want.Password, row.PasswordHash); err != nil {
+	if found.PasswordHash != "" {
+		if same, err = s.passwords.Verify(ctx, caller{Proven: true}, want.Password, found.PasswordHash); err != nil {
 			return err
 		}
 	}
-	if same && row.IsAdmin && row.MatrixID == want.MatrixID {
+	if same && found.IsAdmin && found.MatrixID == want.MatrixID {
 		return nil
 	}
-	subject := row.Subject
-	setMatrixID(&row, want.MatrixID)
-	row.IsAdmin = true
+	hash := found.PasswordHash
 	if !same {
-		hash, err := s.passwords.Hash(ctx, want.Password)
-		if err != nil {
+		if hash, err = s.passwords.Hash(ctx, want.Password); err != nil {
 			return err
 		}
-		row.PasswordHash = hash
 	}
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		if there && (!same || row.Subject != subject) {
-			if err := tx.EndSessions(row.ID); err != nil {
-				return err
-			}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		row, err := tx.UserNamed(want.Name)
+		switch {
+		case store.IsMissing(err):
+			row = store.User{Name: want.Name, CreatedAt: time.Now().UnixMilli()}
+		case err != nil:
+			return err
 		}
-		if !there {
-			row.ID = 0
-		}
-		return tx.SaveUser(&row)
+		before := row
+		setMatrixID(&row, want.MatrixID)
+		row.IsAdmin, row.PasswordHash = true, hash
+		return saveUser(tx, &row, before)
 	})
-	if err == nil {
-		s.cache.putUser(row)
-	}
-	return err
 }
-
-// SetAdmin creates or updates the administrator of the configuration, also if other relays do so at the same time.
-func (s *Accounts) SetAdmin(ctx context.Context, want Admin) (err error) {
-	for range startTries {
-		if err = s.ensureAdmin(ctx, want); !errors.Is(err, store.ErrStale) && !store.IsTaken(err) {
-			return err
-		}
-		if err := s.Reload(ctx); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-const startTries = 10

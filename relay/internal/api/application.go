@@ -22,7 +22,7 @@ type shownApplication struct {
 
 func showApplication(a account.Application) shownApplication {
 	out := shownApplication{Application: a}
-	if a.HasImage {
+	if a.ImageName != "" {
 		out.Image = fmt.Sprintf("/application/%d/image", a.ID)
 	}
 	return out

@@ -53,7 +53,7 @@ func (a *API) shareOf(r *http.Request, app *account.App) share {
 	if app == nil { // few of them hold the memory, so none may hold it for long
 		return share{a.strangers, request.Network(request.Address(r, a.o.TrustedProxies)), memoryTime}
 	}
-	return share{a.senders, "application " + strconv.FormatInt(app.Row().ID, 10), bodyTime}
+	return share{a.senders, "application " + strconv.FormatInt(app.ID, 10), bodyTime}
 }
 
 // readBody reads the body of a user, who is authenticated. The caller must release it.

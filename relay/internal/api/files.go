@@ -164,7 +164,7 @@ func (a *API) store(in *protocol.Request, app *account.App, number int, content 
 	for _, f := range in.Files {
 		left -= f.Size
 	}
-	stored, err := a.service.Attach(in.Context(), app.Row().ID, content, left)
+	stored, err := a.service.Attach(in.Context(), app.ID, content, left)
 	if err != nil {
 		return err
 	}

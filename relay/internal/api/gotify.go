@@ -150,8 +150,8 @@ func (a *API) readApplications(w http.ResponseWriter, r *http.Request, v account
 			ID: app.ID, Name: app.Name, Description: app.Description, Image: defaultImagePath[1:], CreatedAt: app.CreatedAt.UTC(), LastUsed: timeOrNull(post.Millis(app.LastUsed)),
 			DefaultPriority: gotifyPriorities[app.DefaultPriority-post.MinPriority],
 		}
-		if app.HasImage {
-			out.Image = "image/" + a.service.ImageName(app.ID)
+		if app.ImageName != "" {
+			out.Image = "image/" + app.ImageName
 		}
 		return out
 	})

@@ -123,7 +123,7 @@ func (a *API) sender(p protocol.Protocol, in *protocol.Request) (*account.App, e
 	if err != nil {
 		return nil, err
 	}
-	return a.service.AppFor(v, id)
+	return a.service.AppFor(in.Context(), v, id)
 }
 
 // mayNameApplication reports whether a request has a client's token, or a user's name and password in place of a token.
@@ -156,9 +156,8 @@ func (a *API) owner(in *protocol.Request) (account.Principal, error) {
 
 // accept parses a request and stores its messages.
 func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App) (protocol.Result, error) {
-	row := app.Row()
 	batch, err := p.Parse(in, protocol.App{
-		ID: row.ID, Name: row.Name, Format: post.Format(row.DefaultFormat), Scale: post.Scale(row.PriorityScale), CriticalRetry: time.Duration(row.CriticalRetry) * time.Millisecond,
+		ID: app.ID, Name: app.Name, Format: post.Format(app.DefaultFormat), Scale: post.Scale(app.PriorityScale), CriticalRetry: time.Duration(app.CriticalRetry) * time.Millisecond,
 		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
 	result := protocol.Result{Batch: batch}
@@ -179,15 +178,15 @@ func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App
 		d.Token, d.Source = in.Token, cmp.Or(d.Source, p.Name)
 	}
 	if batch.Withdraw != 0 {
-		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: row.ID}, batch.Withdraw)
+		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: app.ID}, batch.Withdraw)
 		return result, err
 	}
 	if batch.Receipt != nil {
-		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: row.ID}, batch.Receipt)
+		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: app.ID}, batch.Receipt)
 		return result, err
 	}
 	if batch.Sequence != nil {
-		return result, a.endSequence(in.Context(), account.Principal{Name: row.Name, ApplicationID: row.ID}, batch.Sequence)
+		return result, a.endSequence(in.Context(), account.Principal{Name: app.Name, ApplicationID: app.ID}, batch.Sequence)
 	}
 	if batch.Beat {
 		return result, a.service.Beat(in.Context(), app)
@@ -303,6 +302,6 @@ func (a *API) storeEvents(ctx context.Context, app *account.App, drafts []post.D
 func (a *API) logRefusal(p protocol.Protocol, app *account.App, err error) {
 	switch refusal.KindOf(err) {
 	case refusal.KindInvalid, refusal.KindMediaType, refusal.KindTooLarge, refusal.KindUnauthorized, refusal.KindForbidden:
-		a.log.Info("message refused", zap.String("source", p.Name), zap.String("application", app.Row().Name), zap.Error(err))
+		a.log.Info("message refused", zap.String("source", p.Name), zap.String("application", app.Name), zap.Error(err))
 	}
 }

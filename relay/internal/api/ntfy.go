@@ -91,7 +91,7 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 		if err != nil {
 			return a.ntfyReadersOfUser(r, topics)
 		}
-		return a.topicsByName(r, topics, v, func(ctx context.Context) error { return second(a.service.ClientViewer(ctx, token)) })
+		return a.topicsByName(r, topics, v, a.sparingly(func(ctx context.Context) error { return second(a.service.ClientViewer(ctx, token)) }))
 	}
 	v, err := a.service.TokenViewer(r.Context(), token)
 	if err == nil {
@@ -116,7 +116,7 @@ func (a *API) ntfyReadersOfUser(r *http.Request, topics []string) ([]ntfyReader,
 func second[T any](_ T, err error) error { return err }
 
 func (a *API) checkToken(token string) func(context.Context) error {
-	return func(ctx context.Context) error { return second(a.service.TokenViewer(ctx, token)) }
+	return a.sparingly(func(ctx context.Context) error { return second(a.service.TokenViewer(ctx, token)) })
 }
 
 // topicsOfTokens takes each topic for the token of an application.

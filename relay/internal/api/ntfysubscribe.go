@@ -208,7 +208,7 @@ func (s *subscription) quietly(err error) error {
 // sendNew sends what has come since, and reports whether there was anything.
 func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 	for i, st := range s.streams {
-		if err := s.readers[i].check(ctx); err != nil && refusal.KindOf(err) != refusal.KindUnavailable {
+		if err := s.readers[i].check(ctx); err != nil {
 			return false, err
 		}
 		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []post.View) error {

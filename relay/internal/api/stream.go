@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,14 +31,14 @@ const (
 
 // streamTimes is how long streams wait for their readers.
 type streamTimes struct {
-	check time.Duration // between two checks of a user whose password and rights stay the same, in the database
+	check time.Duration // between two checks of a credential, unless this relay changes users or applications
 	ping  time.Duration // between two pings
 	pong  time.Duration // for the answer to one
 	write time.Duration // for one message: a reader that is slower is cut off, and comes back for the rest
 }
 
 // gotifyTimes has Gotify's time between pings, which is shorter than proxies wait.
-var gotifyTimes = streamTimes{check: 15 * time.Second, ping: 45 * time.Second, pong: 15 * time.Second, write: 10 * time.Second}
+var gotifyTimes = streamTimes{check: time.Second, ping: 45 * time.Second, pong: 15 * time.Second, write: 10 * time.Second}
 
 // openStream begins a stream after the message that the request names, or now.
 func (a *API) openStream(r *http.Request, v account.Principal) (st *service.Stream, release func(), err error) {
@@ -71,10 +72,7 @@ func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st 
 
 // ownerOf returns the user whose streams one counts among: applications are made by users.
 func (a *API) ownerOf(v account.Principal) string {
-	if app := a.service.App(v.ApplicationID); app != nil {
-		return strconv.FormatInt(app.Row().OwnerID, 10)
-	}
-	return strconv.FormatInt(v.UserID, 10)
+	return strconv.FormatInt(cmp.Or(v.OwnerID, v.UserID), 10)
 }
 
 // pass calls send with the messages that follow in a stream, and reports whether there were any. Few streams do so at a time: readers that
@@ -112,28 +110,35 @@ func (a *API) hold(ctx context.Context, v account.Principal) (release func(), er
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.
 func (a *API) authenticator(r *http.Request, v account.Principal) func(context.Context) error {
 	token, _, _ := a.clientToken(r)
-	var checked time.Time
-	stamp := a.service.Stamp(v.UserID) // before the first check, which is of this or a later state
-	return func(ctx context.Context) (err error) {
-		now := a.service.Stamp(v.UserID)
-		switch {
-		case v.ClientID != 0:
-			_, err = a.service.ClientViewer(ctx, token)
-		case v.ApplicationID != 0:
-			_, err = a.service.TokenViewer(ctx, token)
-		case now != stamp || time.Since(checked) > a.times.check:
-			stamp, checked = now, time.Now()
-			var is account.Principal
-			if is, err = a.user(r); err == nil {
-				if is.Admin = is.Admin && v.Admin; is != v { // no administrator any more
-					err = refusal.Forbidden("Your rights have changed: connect again.")
-				}
-			}
-		}
-		if refusal.KindOf(err) == refusal.KindUnavailable {
-			return nil // which says nothing about the credential
+	switch {
+	case v.ClientID != 0:
+		return a.sparingly(func(ctx context.Context) error { return second(a.service.ClientViewer(ctx, token)) })
+	case v.ApplicationID != 0:
+		return a.sparingly(func(ctx context.Context) error { return second(a.service.TokenViewer(ctx, token)) })
+	}
+	return a.sparingly(func(context.Context) error {
+		is, err := a.user(r)
+		if is.Admin = is.Admin && v.Admin; err == nil && is != v { // no administrator any more
+			err = refusal.Forbidden("Your rights have changed: connect again.")
 		}
 		return err
+	})
+}
+
+// sparingly returns a check of a credential that reads the database no more often than needed.
+func (a *API) sparingly(check func(context.Context) error) func(context.Context) error {
+	var checked time.Time
+	var edits int64
+	return func(ctx context.Context) error {
+		now := a.service.Edits()
+		if now == edits && time.Since(checked) < a.times.check {
+			return nil
+		}
+		edits, checked = now, time.Now()
+		if err := check(ctx); refusal.KindOf(err) != refusal.KindUnavailable { // which says nothing about the credential
+			return err
+		}
+		return nil
 	}
 }
 

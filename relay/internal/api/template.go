@@ -47,8 +47,7 @@ func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []po
 	if len(drafts) == 0 {
 		return
 	}
-	row := app.Row()
-	set := account.TemplatesOf(row)
+	set := account.TemplatesOf(&app.Application)
 	if !set.Any() && !app.KeepsPayload() {
 		return
 	}
@@ -63,7 +62,7 @@ func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []po
 	if !set.Any() {
 		return
 	}
-	m, mediaType := account.MarkupOf(post.Format(row.DefaultFormat))
+	m, mediaType := account.MarkupOf(post.Format(app.DefaultFormat))
 	templates := set.Compile(m)
 	for i := range drafts {
 		d, failed := &drafts[i], err
@@ -101,7 +100,7 @@ func (a *API) keepPayload(in *protocol.Request, app *account.App, data map[strin
 		err = a.service.KeepPayload(in.Context(), app, text)
 	}
 	if err != nil {
-		a.log.Debug("payload not kept for previews", zap.Int64("application", app.Row().ID), zap.Error(err))
+		a.log.Debug("payload not kept for previews", zap.Int64("application", app.ID), zap.Error(err))
 	}
 }
 
@@ -141,6 +140,6 @@ func (a *API) previewTemplates(w http.ResponseWriter, r *http.Request, v account
 	if !json.Valid(payload) {
 		return refusal.Invalid("payload", "The payload is not JSON.")
 	}
-	out, err := a.service.Preview(v, idOf(r), in, payload)
+	out, err := a.service.Preview(r.Context(), v, idOf(r), in, payload)
 	return answer(w, preview{out, payload}, err)
 }

@@ -16,7 +16,10 @@ func TestApplyTemplates(t *testing.T) {
 	with := named("templates")
 	with.TemplateTitle, with.TemplateText = &title, &text
 	created := w.app(with)
-	app := w.service.App(created.Application.ID)
+	app, err := w.service.App(t.Context(), created.Application.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		body          string
 		titles, notes string

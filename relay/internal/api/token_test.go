@@ -53,7 +53,7 @@ func TestTokenIsNotShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		preview, err := w.service.Preview(w.admin, a, account.ApplicationInput{TemplateText: &text}, payload)
+		preview, err := w.service.Preview(t.Context(), w.admin, a, account.ApplicationInput{TemplateText: &text}, payload)
 		if err != nil || preview.Error != "" {
 			t.Fatal(err, preview.Error)
 		}

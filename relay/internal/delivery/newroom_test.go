@@ -81,7 +81,7 @@ func TestRoomThatCannotBeHadYet(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			r.HS.Lost = true
 			app := r.NewApp(name, "")
-			r.Delivery().Make(ctx, r.App(app.Application.ID).Row().RoomID)
+			r.Delivery().Make(ctx, r.Row(app.Application.ID).RoomID)
 			a, _ := r.Application(ctx, r.Admin, app.Application.ID)
 			if !strings.Contains(a.RoomProblem, "@admin:hs") || !strings.Contains(a.RoomProblem, "another server is away") {
 				t.Errorf("the application says %q", a.RoomProblem)

@@ -34,7 +34,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 				r.Start()
 				synctest.Wait()
 				bad, unmade := r.NewApp("bad", "!bad:hs"), r.NewApp("unmade", "")
-				r.Delivery().Make(ctx, r.App(unmade.Application.ID).Row().RoomID)
+				r.Delivery().Make(ctx, r.Row(unmade.Application.ID).RoomID)
 				id := r.Post(bad.Token, "x")
 				time.Sleep(time.Second)
 				if n := r.Status(ctx).Blocked; n != 2 {

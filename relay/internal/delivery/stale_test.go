@@ -33,7 +33,7 @@ func TestAttemptThatCannotBeStored(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	r.HS.Do(func() { r.HS.DeviceID = "DEV2" })
-	r.Options.Store.Retry(r.App(app.Application.ID).Row().RoomID) // reads the queue again
+	r.Options.Store.Retry(r.Row(app.Application.ID).RoomID) // reads the queue again
 	for range 500 {
 		if n := len(r.HS.Times("!a:hs")); n > 1 {
 			break

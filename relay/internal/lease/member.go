@@ -43,15 +43,14 @@ type Member struct {
 	mu   sync.Mutex
 	next Note
 
-	lease    chan struct{} // the lease was given back
-	accounts chan struct{} // users or applications were changed
+	lease chan struct{} // the lease was given back
 }
 
 // Join makes m one of several relays, until [Member.Leave].
 func (m *Member) Join(o Options) {
 	ctx, stop := context.WithCancel(context.Background())
 	m.o, m.id, m.stop = o, rand.Text(), stop
-	m.wake, m.lease, m.accounts = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	m.wake, m.lease = make(chan struct{}, 1), make(chan struct{}, 1)
 	m.wg.Go(func() { m.publish(ctx) })
 	m.wg.Go(func() { m.listen(ctx) })
 	m.wg.Go(func() { m.poll(ctx) })

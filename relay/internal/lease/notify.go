@@ -17,23 +17,19 @@ const (
 
 // Note is an announcement of one relay to the others. It may be lost: each relay polls for what it would have told.
 type Note struct {
-	From     string        `json:"f"`
-	Rooms    map[int64]int `json:"r,omitempty"` // kinds of changes by room
-	Final    []int64       `json:"m,omitempty"` // messages
-	All      bool          `json:"all,omitempty"`
-	Accounts bool          `json:"a,omitempty"`
-	Lease    bool          `json:"l,omitempty"` // was given back
+	From  string        `json:"f"`
+	Rooms map[int64]int `json:"r,omitempty"` // kinds of changes by room
+	Final []int64       `json:"m,omitempty"` // messages
+	All   bool          `json:"all,omitempty"`
+	Lease bool          `json:"l,omitempty"` // was given back
 }
 
 func (n *Note) isEmpty() bool {
-	return len(n.Rooms)+len(n.Final) == 0 && !n.All && !n.Accounts && !n.Lease
+	return len(n.Rooms)+len(n.Final) == 0 && !n.All && !n.Lease
 }
 
 // LeaseFree receives when another relay has given the lease back.
 func (m *Member) LeaseFree() <-chan struct{} { return m.lease }
-
-// AccountsChanged receives when another relay may have changed users or applications, at least every second.
-func (m *Member) AccountsChanged() <-chan struct{} { return m.accounts }
 
 // poll makes up every second for notes that were lost, until ctx is done.
 func (m *Member) poll(ctx context.Context) {
@@ -46,7 +42,6 @@ func (m *Member) poll(ctx context.Context) {
 		case <-ticker.C:
 		}
 		m.o.Poll(ctx)
-		signal(m.accounts)
 	}
 }
 
@@ -63,7 +58,6 @@ func (m *Member) Announce(n Note) {
 		m.next.Rooms[room] = max(m.next.Rooms[room], kind)
 	}
 	m.next.Final = append(m.next.Final, n.Final...)
-	m.next.Accounts = m.next.Accounts || n.Accounts
 	m.next.Lease = m.next.Lease || n.Lease
 	m.mu.Unlock()
 	signal(m.wake)
@@ -93,7 +87,7 @@ func (m *Member) publish(ctx context.Context) {
 		n.From = m.id
 		text, err := json.Marshal(n)
 		if err == nil && len(text) > maxNote {
-			text, err = json.Marshal(Note{From: n.From, All: true, Accounts: n.Accounts, Lease: n.Lease})
+			text, err = json.Marshal(Note{From: n.From, All: true, Lease: n.Lease})
 		}
 		if err == nil {
 			m.send(context.WithoutCancel(ctx), string(text))
@@ -128,7 +122,7 @@ func (m *Member) hearAll(ctx context.Context) {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return
 	}
-	m.take(Note{All: true, Accounts: true}) // what was announced meanwhile
+	m.take(Note{All: true}) // what was announced meanwhile
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -143,9 +137,6 @@ func (m *Member) hearAll(ctx context.Context) {
 
 func (m *Member) take(n Note) {
 	m.o.Hear(n)
-	if n.Accounts {
-		signal(m.accounts)
-	}
 	if n.Lease {
 		signal(m.lease)
 	}

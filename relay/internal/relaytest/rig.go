@@ -151,9 +151,6 @@ func (r *Rig) StoreUser(u store.User) store.User {
 	if err := r.Options.Store.Update(context.Background(), func(tx *store.Tx) error { return tx.SaveUser(&u) }); err != nil {
 		r.T.Fatal(err)
 	}
-	if err := r.Reload(context.Background()); err != nil {
-		r.T.Fatal(err)
-	}
 	return u
 }
 
@@ -172,6 +169,16 @@ func (r *Rig) NewPerson(name, matrixID string) account.Principal {
 		r.T.Fatal(err)
 	}
 	return account.Principal{UserID: u.ID, Name: u.Name}
+}
+
+// Row returns an application as it is stored.
+func (r *Rig) Row(application int64) store.Application {
+	r.T.Helper()
+	row, err := r.Options.Store.Application(context.Background(), application)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return row
 }
 
 // Principal is a user's.

@@ -35,7 +35,7 @@ func (s *Intake) AcceptAll(ctx context.Context, app *account.App, all ...post.Dr
 
 // AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
 func (s *Intake) AcceptFor(ctx context.Context, v account.Principal, id int64, r post.Draft) (post.Accepted, error) {
-	app, err := s.accounts.AppFor(v, id)
+	app, err := s.accounts.AppFor(ctx, v, id)
 	if err != nil {
 		return post.Accepted{}, s.counted(err)
 	}
@@ -58,6 +58,10 @@ func (s *Intake) counted(err error) error {
 }
 
 func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]post.Accepted, error) {
+	app, err := s.accounts.Current(ctx, app) // the body may have taken long
+	if err != nil {
+		return nil, err
+	}
 	stored, err := s.prepare(ctx, app, all, now)
 	if err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 	if err := app.MaySend(); err != nil {
 		return nil, err
 	}
-	row, parent := app.Row(), tracing.Parent(ctx)
+	row, parent := &app.Application, tracing.Parent(ctx)
 	stored := make([]*store.Accept, len(all))
 	for i, r := range all {
 		hideTokens(app, &r)
@@ -145,7 +149,7 @@ func (s *Intake) present(ctx context.Context, a *post.Accepted) {
 
 // Sender returns the application of a token that is about to send. A refusal counts as one of a message.
 func (s *Intake) Sender(ctx context.Context, token string) (*account.App, error) {
-	app, err := s.accounts.ByToken(ctx, token, time.Now())
+	app, err := s.accounts.ByToken(ctx, token)
 	return app, s.counted(err)
 }
 
@@ -159,9 +163,9 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 	case err != nil: // storing the message will tell
 	case waiting >= limit:
 		text = "Too many messages wait for delivery."
-	case exceeds(waiting, limit, func() (int64, error) { return s.store.WaitingOf(ctx, app.Row().ID) }):
+	case exceeds(waiting, limit, func() (int64, error) { return s.store.WaitingOf(ctx, app.ID) }):
 		text = "Too many messages of this application wait for delivery."
-	case s.ownerExceeds(waiting, limit, app.Row().OwnerID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
+	case s.ownerExceeds(ctx, waiting, limit, app.ID, func(id int64) (int64, error) { return s.store.WaitingOf(ctx, id) }):
 		text = "Too many messages of the applications of this owner wait for delivery."
 	}
 	if text == "" {
@@ -182,26 +186,26 @@ func exceeds(taken, limit int64, own func() (int64, error)) bool {
 	return err == nil && n >= max(free, 1)
 }
 
-// ownerExceeds reports whether the applications of an owner have seven eighths of what all have together: the rest is for other owners,
-// if there are any.
-func (s *Intake) ownerExceeds(taken, limit, owner int64, of func(application int64) (int64, error)) bool {
+// ownerExceeds reports whether the applications of an application's owner have seven eighths of what all have together: the rest is for
+// other owners, if there are any.
+func (s *Intake) ownerExceeds(ctx context.Context, taken, limit, application int64, of func(application int64) (int64, error)) bool {
 	most := limit - limit/8
 	if taken < most {
 		return false
 	}
-	own, others := int64(0), false
-	for _, a := range s.accounts.Apps() {
-		if a.Row().OwnerID != owner {
-			others = true
-			continue
-		}
-		n, err := of(a.Row().ID)
+	all, others, err := s.store.Siblings(ctx, application)
+	if err != nil || !others {
+		return false
+	}
+	own := int64(0)
+	for _, id := range all {
+		n, err := of(id)
 		if err != nil {
 			return false
 		}
 		own += n
 	}
-	return others && own >= most
+	return own >= most
 }
 
 // Full reports whether nothing is accepted because limits.waiting messages wait.
@@ -222,7 +226,7 @@ func (s *Intake) withinRate(ctx context.Context, app *account.App, n int, now ti
 
 // rate is how many messages an application may send a minute, and at once.
 func (s *Intake) rate(app *account.App) (rate, burst int) {
-	if rate = app.Row().RateLimit; rate != 0 {
+	if rate = app.RateLimit; rate != 0 {
 		return rate, 0
 	}
 	limits := s.limits()

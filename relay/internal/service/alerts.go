@@ -109,12 +109,8 @@ func (s *Intake) Acknowledge(ctx context.Context, v account.Principal, id int64)
 	if err != nil {
 		return m, err
 	}
-	by := v.Name
-	if app := s.accounts.App(v.ApplicationID); app != nil {
-		by = app.Row().Name
-	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		changed, err := acknowledge(tx, id, by)
+		changed, err := acknowledge(tx, id, v.Name)
 		if err == nil && !changed {
 			err = refusal.Conflict("", "The message has no open alert, or the alert is already acknowledged.")
 		}
@@ -147,7 +143,7 @@ func (s *Intake) roomOf(ctx context.Context, app *account.App, id int64) (room i
 	switch {
 	case err != nil && !store.IsMissing(err):
 		return 0, refusal.Unreadable(err)
-	case err != nil || m.ApplicationID != app.Row().ID:
+	case err != nil || m.ApplicationID != app.ID:
 		return 0, refusal.NotFound("message")
 	case m.State.Withdrawn() || m.Removing:
 		return 0, errWithdrawn

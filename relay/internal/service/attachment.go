@@ -73,10 +73,8 @@ func (s *Intake) hasRoom(ctx context.Context, application int64) error {
 		text = "Too many attachments wait for delivery."
 	case exceeds(stored, all, func() (int64, error) { return of(application) }):
 		text = "Too many attachments of this application wait for delivery."
-	default:
-		if app := s.accounts.App(application); app != nil && s.ownerExceeds(stored, all, app.Row().OwnerID, of) {
-			text = "Too many attachments of the applications of this owner wait for delivery."
-		}
+	case s.ownerExceeds(ctx, stored, all, application, of):
+		text = "Too many attachments of the applications of this owner wait for delivery."
 	}
 	if text == "" {
 		return nil

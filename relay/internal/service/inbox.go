@@ -54,7 +54,7 @@ func (s *Inbox) ReadMessages(ctx context.Context, v account.Principal, applicati
 		return ReaderPage{}, err
 	}
 	if application != 0 {
-		if _, err := s.accounts.AppFor(v, application); err != nil {
+		if _, err := s.accounts.AppFor(ctx, v, application); err != nil {
 			return ReaderPage{}, err
 		}
 		r.Application = application
@@ -96,7 +96,7 @@ func (s *Inbox) HideMessage(ctx context.Context, v account.Principal, id int64) 
 // HideMessages is HideMessage for all messages of an application up to now; 0 stands for all applications.
 func (s *Inbox) HideMessages(ctx context.Context, v account.Principal, application int64) error {
 	if application != 0 {
-		if _, err := s.accounts.AppFor(v, application); err != nil {
+		if _, err := s.accounts.AppFor(ctx, v, application); err != nil {
 			return err
 		}
 	}

@@ -45,20 +45,6 @@ func (s *Service) follow(ctx context.Context) {
 	}
 }
 
-// followAccounts reads users and applications that another relay has changed, until ctx is done.
-func (s *Service) followAccounts(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.store.AccountsChanged():
-		}
-		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.log.Debug("cannot read users and applications", zap.Error(err))
-		}
-	}
-}
-
 // term delivers until ctx is done or the lease is lost.
 func (s *Service) term(ctx context.Context) {
 	term, end := context.WithCancel(ctx)

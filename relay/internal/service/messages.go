@@ -21,7 +21,7 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (po
 	if err != nil {
 		return m, refusal.Unreadable(err)
 	}
-	if app := s.accounts.App(m.ApplicationID); app == nil || !v.Sees(app.Row()) {
+	if m.OwnerID == 0 || !v.Sees(m.ApplicationID, m.OwnerID) { // without an owner the application is deleted
 		return post.View{}, refusal.NotFound("message")
 	}
 	return s.explain(m), nil

@@ -11,9 +11,9 @@ import (
 
 // Own accepts a message of the relay itself about an application. Limits don't apply.
 func (s *Intake) Own(ctx context.Context, application int64, r post.Draft) error {
-	app := s.accounts.App(application)
-	if app == nil { // deleted, or made by another relay a moment ago
-		return refusal.NotFound("application")
+	app, err := s.accounts.App(ctx, application)
+	if err != nil {
+		return err
 	}
 	r.Source = post.SourceRelay
 	stored, err := s.prepare(ctx, app, []post.Draft{r}, time.Now())
@@ -32,7 +32,7 @@ func (s *Intake) Beat(ctx context.Context, app *account.App) error {
 	if err := s.withinRate(ctx, app, 1, now); err != nil {
 		return s.counted(err)
 	}
-	if err := s.store.Beat(ctx, app.Row().ID, now.UnixMilli()); err != nil {
+	if err := s.store.Beat(ctx, app.ID, now.UnixMilli()); err != nil {
 		return refusal.Unwritable(err)
 	}
 	return nil

@@ -102,7 +102,7 @@ func addReminder(tx *store.Tx, message, now int64) error {
 		return err
 	}
 	app, err := tx.Application(m.ApplicationID)
-	if err != nil {
+	if err != nil && !store.IsMissing(err) { // without one nothing may be sent
 		return err
 	}
 	may, err := tx.MaySend(app.ID, m.Room)

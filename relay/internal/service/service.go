@@ -200,7 +200,6 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.lease == nil {
 		s.deliver(ctx, s.delivery.Load())
 	} else {
-		beside.Go(func() { s.followAccounts(ctx) })
 		s.lease.Campaign(ctx, s.follow, s.term)
 	}
 	beside.Wait()
@@ -300,11 +299,11 @@ func (s *Service) Delivery() *delivery.Delivery { return s.delivery.Load() }
 // EnsureRoom makes or looks up the room of an application that v may manage, whether the service runs or not, and
 // returns the application. It delivers nothing. KindUnavailable says that a later attempt may succeed.
 func (s *Service) EnsureRoom(ctx context.Context, v account.Principal, id int64) (account.Application, error) {
-	app, err := s.AppFor(v, id)
+	app, err := s.AppFor(ctx, v, id)
 	if err != nil {
 		return account.Application{}, err
 	}
-	if err := s.deliverer().EnsureRoom(ctx, app.Row().RoomID); err != nil {
+	if err := s.deliverer().EnsureRoom(ctx, app.RoomID); err != nil {
 		return account.Application{}, err
 	}
 	return s.Application(ctx, v, id)

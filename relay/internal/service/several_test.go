@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // Another relay has taken the lease, as it does when this one was frozen for a while: this one sends nothing more, names the
@@ -64,7 +66,7 @@ func TestLease_BeginningFails_IsGivenBack(t *testing.T) {
 	r.Await(r.Post(app.Token, "then"), post.StateSent)
 }
 
-// Another relay has made a token, and its announcement has not arrived: the token is valid, a wrong one is not.
+// Another relay has made a token: it is valid at once, a wrong one is not.
 func TestToken_MadeByAnother_IsKnownAtOnce(t *testing.T) {
 	relaytest.PostgresOnly(t)
 	r := relaytest.NewSharedRig(t)
@@ -73,10 +75,35 @@ func TestToken_MadeByAnother_IsKnownAtOnce(t *testing.T) {
 	for i := range 20 {
 		token := fmt.Sprintf("made-by-another-relay-%d", i)
 		r.Exec(fmt.Sprintf(`UPDATE applications SET token_hash = '\x%x' WHERE id = %d`, sha256.Sum256([]byte(token)), app.Application.ID))
-		r.Exec(`UPDATE revision SET n = n + 1`)
 		r.Post(token, "hello")
 		if _, err := r.Accept(ctx, post.Draft{Token: token + "x", Content: post.Content{Body: "hello"}, Source: "test"}); refusal.KindOf(err) != refusal.KindUnauthorized {
 			t.Fatalf("a wrong token: %v", err)
 		}
+	}
+}
+
+// A token that one relay revokes is good for nothing there, and within a second at another, though that has just used it.
+func TestToken_RevokedByAnother_EndsWithinASecond(t *testing.T) {
+	relaytest.PostgresOnly(t)
+	r := relaytest.NewSharedRig(t)
+	r.Start()
+	s := another(t, r)
+	app := r.NewApp("a", "!a:hs")
+	send := func(at *service.Service) error {
+		_, err := at.Accept(ctx, post.Draft{Token: app.Token, Content: post.Content{Body: "hello"}, Source: "test"})
+		return err
+	}
+	if err := errors.Join(send(r.Service), send(s)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(r.Service); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("where it was revoked: %v", err)
+	}
+	time.Sleep(time.Second)
+	if err := send(s); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("at the other relay a second later: %v", err)
 	}
 }

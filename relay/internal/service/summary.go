@@ -28,9 +28,13 @@ func (w *watcher) sumUp(ctx context.Context) (failed error) {
 	if minute.Equal(w.minute) {
 		return nil
 	}
+	apps, err := w.s.store.Applications(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
 	w.minute = minute
-	for _, app := range w.s.Apps() {
-		row := app.Row()
+	for i := range apps {
+		row := &apps[i]
 		if !row.QuietSummary || row.QuietHours == "" {
 			continue
 		}

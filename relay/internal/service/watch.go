@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,7 +29,6 @@ type watcher struct {
 	s      *Service
 	since  time.Time       // since then senders could be heard
 	looked time.Time       // at the database
-	idle   bool            // the last look found nothing to watch
 	late   map[int64]int64 // the episode of the last alarm, by application
 	summed map[int64]int64 // the end of the quiet hours that were summed up last, by application
 	minute time.Time       // of the last look at the quiet hours, which end with a minute
@@ -56,12 +54,8 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// look checks all applications once, unless there is nothing to watch.
+// look checks all applications once.
 func (w *watcher) look(ctx context.Context) error {
-	if w.idle && !w.expectsHeartbeats() {
-		w.looked = time.Now()
-		return nil
-	}
 	all, err := w.s.store.Watched(ctx, heartbeatKey)
 	now := time.Now()
 	if err != nil {
@@ -70,7 +64,7 @@ func (w *watcher) look(ctx context.Context) error {
 	if now.Sub(w.looked) > blindAfter || now.Round(0).Before(w.looked.Round(0)) { // or the clock was set back
 		w.since = now
 	}
-	w.looked, w.idle = now, len(all) == 0
+	w.looked = now
 	var failed error
 	for _, a := range all {
 		heard := heard(a, now.UnixMilli())
@@ -89,11 +83,6 @@ func (w *watcher) look(ctx context.Context) error {
 		failed = errors.Join(failed, err)
 	}
 	return failed
-}
-
-// expectsHeartbeats reports whether an application has an interval of heartbeats.
-func (w *watcher) expectsHeartbeats() bool {
-	return slices.ContainsFunc(w.s.Apps(), func(app *account.App) bool { return app.Row().Heartbeat != 0 })
 }
 
 // heard returns when an application was heard of last, or when its interval was set; 0 if that is unknown. A time after now tells

@@ -26,7 +26,11 @@ func watched(t *testing.T, r *relaytest.Rig) (token string, id int64) {
 
 func beat(t *testing.T, r *relaytest.Rig, id int64) {
 	t.Helper()
-	if err := r.Beat(t.Context(), r.App(id)); err != nil {
+	app, err := r.App(t.Context(), id)
+	if err == nil {
+		err = r.Beat(t.Context(), app)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -35,7 +35,7 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 	}()
 	left, longest := s.s.o.Service.MaxAttachments(), s.s.o.Service.MaxMessage()
 	m, err := readMail(r, longest, func(name, mediaType string, content io.Reader) error {
-		f, err := s.s.o.Service.Attach(ctx, s.app.Row().ID, content, left)
+		f, err := s.s.o.Service.Attach(ctx, s.app.ID, content, left)
 		if err != nil {
 			return err
 		}

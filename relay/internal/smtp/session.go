@@ -128,7 +128,7 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.token != "" && app.Row().ID != s.app.Row().ID {
+	if s.token != "" && app.ID != s.app.ID {
 		return errOneApp
 	}
 	s.token, s.app = token, app

@@ -142,8 +142,8 @@ func testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
 		t.Errorf("%d of %d are seen", len(seen), 6*each)
 	}
 	for _, s := range []*Store{a, b} {
-		if totals, err := s.Totals(ctx); err != nil || totals[1].Accepted != 6*each {
-			t.Errorf("%d are counted, %v", totals[1].Accepted, err)
+		if app, err := s.Application(ctx, 1); err != nil || app.Accepted != 6*each {
+			t.Errorf("%d are counted, %v", app.Accepted, err)
 		}
 	}
 }

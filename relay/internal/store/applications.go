@@ -3,19 +3,53 @@ package store
 import (
 	"context"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"slipway/relay/internal/post"
 )
 
-// Applications returns all applications that are not deleted.
-func (s *Store) Applications(ctx context.Context) (all []Application, err error) {
-	return all, s.rows.WithContext(ctx).Where("deleted_at = 0").Order("id").Find(&all).Error
+// Applications returns the applications of an owner, or of all at 0; and only the one with an ID, unless that is 0.
+func (s *Store) Applications(ctx context.Context, owner, id int64) (all []Application, err error) {
+	q := s.rows.WithContext(ctx).Where("deleted_at = 0").Order("id")
+	if owner != 0 {
+		q = q.Where("owner_id = ?", owner)
+	}
+	if id != 0 {
+		q = q.Where("id = ?", id)
+	}
+	return all, q.Find(&all).Error
 }
 
-// Application returns an application; one without ID if there is none.
+// Application returns an application. If there is none or it is deleted, [IsMissing] is true for the error.
+func (s *Store) Application(ctx context.Context, id int64) (a Application, err error) {
+	return a, s.rows.WithContext(ctx).Where("id = ? AND deleted_at = 0", id).Take(&a).Error
+}
+
+// ApplicationOf returns the application with a hash as that of its token or of the token before, which may have ended. If there is none,
+// [IsMissing] is true for the error.
+func (s *Store) ApplicationOf(ctx context.Context, tokenHash []byte) (a Application, err error) {
+	return a, s.rows.WithContext(ctx).Where("(token_hash = ? OR old_token_hash = ?) AND deleted_at = 0", tokenHash, tokenHash).Take(&a).Error
+}
+
+// Siblings returns the IDs of all applications that have the same owner as one, and whether there are applications of others.
+func (s *Store) Siblings(ctx context.Context, application int64) (all []int64, others bool, err error) {
+	const owner = `(SELECT owner_id FROM applications WHERE id = ?)`
+	db := s.rows.WithContext(ctx)
+	if err := db.Raw(`SELECT id FROM applications WHERE deleted_at = 0 AND owner_id = `+owner, application).Scan(&all).Error; err != nil {
+		return nil, false, err
+	}
+	return all, others, db.Raw(`SELECT EXISTS (SELECT 1 FROM applications WHERE deleted_at = 0 AND owner_id <> `+owner+`)`, application).Scan(&others).Error
+}
+
+// Application is [Store.Application]. It keeps others from changing the application until the transaction ends.
 func (tx *Tx) Application(id int64) (a Application, err error) {
-	return a, tx.db.Where("id = ?", id).Limit(1).Find(&a).Error
+	return a, tx.db.Clauses(forUpdate).Where("id = ? AND deleted_at = 0", id).Take(&a).Error
+}
+
+// CountApplications returns how many applications an owner has.
+func (tx *Tx) CountApplications(owner int64) (n int64, err error) {
+	return n, tx.db.Model(&Application{}).Where("owner_id = ? AND deleted_at = 0", owner).Count(&n).Error
 }
 
 // CreateApplication stores an application, which gets its id.
@@ -30,14 +64,32 @@ func (tx *Tx) UpdateApplication(a *Application) error {
 		Updates(a).Error
 }
 
-// SetOwnerAbsent stores whether the owner of an application is known not to be in its room.
-func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
-	return tx.accounts().Model(&Application{}).Where("id = ?", id).Update("owner_absent", absent).Error
+// SetOwnerAbsent stores whether the owner of applications is known not to be in a room of theirs: of those in the rooms that have an ID at
+// the homeserver, and whose owner has a Matrix ID. "" stands for owners without one, and applications with the rights named only.
+func (s *Store) SetOwnerAbsent(ctx context.Context, roomID, matrixID string, absent bool, rights ...string) error {
+	theirs := func(db *gorm.DB) *gorm.DB {
+		db = db.Model(&Application{}).Where(`deleted_at = 0 AND owner_absent <> ? AND room_id IN (SELECT id FROM rooms WHERE room_id = ?)
+			AND owner_id IN (SELECT id FROM users WHERE matrix_id = ?)`, absent, roomID, matrixID)
+		if len(rights) > 0 {
+			db = db.Where("room_right IN ?", rights)
+		}
+		return db
+	}
+	var n int64
+	if err := theirs(s.rows.WithContext(ctx)).Count(&n).Error; err != nil || n == 0 { // as with most members of most rooms
+		return err
+	}
+	return s.Update(ctx, func(tx *Tx) error { return theirs(tx.accounts()).Update("owner_absent", absent).Error })
 }
 
-// SetRoomRight stores why an application may send to its room.
-func (tx *Tx) SetRoomRight(id int64, right string) error {
-	return tx.accounts().Model(&Application{}).Where("id = ?", id).Update("room_right", right).Error
+// ReplaceRoomRight stores why the applications of a user may send to their rooms, in place of another reason; or why one may, unless its
+// ID is 0.
+func (tx *Tx) ReplaceRoomRight(owner, id int64, old, right string) error {
+	db := tx.accounts().Model(&Application{}).Where("owner_id = ? AND room_right = ?", owner, old)
+	if id != 0 {
+		db = db.Where("id = ?", id)
+	}
+	return db.Update("room_right", right).Error
 }
 
 // UpdateToken stores an application's tokens.
@@ -46,10 +98,15 @@ func (tx *Tx) UpdateToken(a *Application) error {
 		Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(a).Error
 }
 
-// DeleteApplications marks applications as deleted: [Store.PurgeApplications] removes them with their messages.
-func (tx *Tx) DeleteApplications(now int64, ids ...int64) error {
+// DeleteApplications marks the applications of an owner as deleted, or one of them unless its ID is 0: [Store.PurgeApplications] removes them
+// with their messages.
+func (tx *Tx) DeleteApplications(now, owner, id int64) error {
 	tx.changed(0, Altered)
-	return tx.accounts().Model(&Application{}).Where("id IN ?", ids).Updates(map[string]any{"deleted_at": now, "token_hash": nil, "old_token_hash": nil}).Error
+	db := tx.accounts().Model(&Application{}).Where("owner_id = ? AND deleted_at = 0", owner)
+	if id != 0 {
+		db = db.Where("id = ?", id)
+	}
+	return db.Updates(map[string]any{"deleted_at": now, "token_hash": nil, "old_token_hash": nil}).Error
 }
 
 // HasToken reports whether an application has a token with this hash.
@@ -82,16 +139,14 @@ func (s *Store) Image(ctx context.Context, application int64) (i Image, err erro
 }
 
 // SetImage keeps an application's picture; one without data removes it.
-func (s *Store) SetImage(ctx context.Context, i Image) error {
-	return s.Update(ctx, func(tx *Tx) error {
-		if err := tx.accounts().Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
-			return err
-		}
-		if len(i.Data) == 0 {
-			return tx.db.Delete(&Image{ApplicationID: i.ApplicationID}).Error
-		}
-		return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&i).Error
-	})
+func (tx *Tx) SetImage(i Image) error {
+	if err := tx.accounts().Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
+		return err
+	}
+	if len(i.Data) == 0 {
+		return tx.db.Delete(&Image{ApplicationID: i.ApplicationID}).Error
+	}
+	return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&i).Error
 }
 
 // KeepPayload keeps what was posted for an application last, in place of what is kept.

@@ -57,8 +57,8 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 	if len(waiting) != 2 || waiting[0].Kind != post.KindRedaction || waiting[0].EventID != "$2" || waiting[1].ID != retried {
 		t.Errorf("waiting: %+v", waiting)
 	}
-	if totals, err := s.Totals(ctx); err != nil || totals[1].Accepted != 6 || totals[1].Sent != 5 {
-		t.Errorf("%+v, %v", totals[1], err)
+	if app, err := s.Application(ctx, 1); err != nil || app.Accepted != 6 || app.Sent != 5 {
+		t.Errorf("%+v, %v", app, err)
 	}
 	hours, err := s.Hours(ctx, 0, 0)
 	var accepted, sent int64

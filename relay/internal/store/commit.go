@@ -23,8 +23,7 @@ type Tx struct {
 	final   []int64 // messages that are final now
 	counts  counts  // what happened to messages
 	timed   bool    // what waits for a time may be due earlier
-
-	revision int64 // of users and applications that it has written; 0 if they are unchanged
+	edited  bool    // it has changed users, clients or applications
 }
 
 func (w *writer) newTx(ctx context.Context) *Tx {
@@ -111,11 +110,6 @@ func (w *writer) announce(b *batch) {
 	if !b.failed {
 		w.committed.Store(b.number)
 	}
-	for _, tx := range b.txs {
-		if tx.revision != 0 {
-			w.known.CompareAndSwap(tx.revision-1, tx.revision)
-		}
-	}
 	w.feed.announce(b)
 }
 
@@ -124,13 +118,11 @@ func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
 		return err
 	}
-	revision := w.revision
 	defer func() {
 		if p := recover(); p != nil { // in whose goroutine ever
 			err = fmt.Errorf("panic in a commit: %v", p)
 		}
 		if err != nil {
-			w.revision = revision
 			_, _ = w.sql.rollback.ExecContext(ctx) // fails if the database has rolled back by itself, or is away
 		}
 	}()
@@ -166,14 +158,15 @@ func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
-	tx, revision := w.newTx(ctx), w.revision
-	if r.err = run(r.change, tx); r.err == nil {
+	tx := w.newTx(ctx)
+	r.err = run(r.change, tx)
+	if w.d.judge(nil, r.err).again { // with everything else
+		return r.err
+	}
+	if r.err == nil {
 		b.txs = append(b.txs, tx)
-	} else {
-		w.revision = revision
-		if _, err := w.sql.undo.ExecContext(ctx); err != nil {
-			return errors.Join(r.err, err)
-		}
+	} else if _, err := w.sql.undo.ExecContext(ctx); err != nil {
+		return errors.Join(r.err, err)
 	}
 	_, err := w.sql.release.ExecContext(ctx)
 	return err

@@ -35,7 +35,9 @@ func fill(t *testing.T, s *Store) {
 	s.Report(NewOutcome(dead, post.Refused{Reason: "no", Code: "M_NO"}, 8))
 	s.Report(NewOutcome(waits, post.Unanswered{Began: 5, Device: "DEV"}, 9))
 	err := errors.Join(
-		s.Settle(ctx), s.SetImage(ctx, Image{ApplicationID: 1, Type: "image/png", Data: []byte{0x89, 0, 'P'}}), s.SetSetting(ctx, "matrix.session", `{"x":"y"}`),
+		s.Settle(ctx), s.Update(ctx, func(tx *Tx) error {
+			return tx.SetImage(Image{ApplicationID: 1, Type: "image/png", Data: []byte{0x89, 0, 'P'}})
+		}), s.SetSetting(ctx, "matrix.session", `{"x":"y"}`),
 		s.CreateSession(ctx, Session{TokenHash: []byte{1, 0, 2}, UserID: 1, CSRF: "c", CreatedAt: 1, ExpiresAt: 2}),
 		s.SavePendingJoin(ctx, PendingJoin{RoomID: "!j", Inviter: "@i"}),
 		s.Update(ctx, func(tx *Tx) error {

@@ -107,30 +107,6 @@ func (c counts) keys() []Stat {
 	})
 }
 
-// Totals are what happened to an application's messages since it was made.
-type Totals struct {
-	ID                             int64
-	Accepted, Sent, Dead, LastUsed int64
-}
-
-// Totals returns what happened so far, by application.
-func (s *Store) Totals(ctx context.Context) (map[int64]Totals, error) {
-	var all []Totals
-	if err := s.rows.WithContext(ctx).Model(&Application{}).Find(&all).Error; err != nil {
-		return nil, err
-	}
-	byID := make(map[int64]Totals, len(all))
-	for _, t := range all {
-		byID[t.ID] = t
-	}
-	return byID, nil
-}
-
-// TotalsOf returns what happened so far to the messages of one application.
-func (s *Store) TotalsOf(ctx context.Context, id int64) (t Totals, err error) {
-	return t, s.rows.WithContext(ctx).Model(&Application{}).Where("id = ?", id).Take(&t).Error
-}
-
 // Hours returns what happened since an hour, for one owner's applications or for all (0).
 func (s *Store) Hours(ctx context.Context, owner, since int64) ([]Stat, error) {
 	var stats []Stat

@@ -45,7 +45,8 @@ type feed struct {
 
 	activity chan struct{}
 	timed    chan struct{}
-	last     int64 // id of an entry that the last poll saw
+	edits    atomic.Int64 // see [Store.Edits]
+	last     int64        // id of an entry that the last poll saw
 
 	waiters atomic.Int64
 	final   map[int64][]chan struct{} // by message
@@ -154,7 +155,7 @@ func (f *feed) complain(err error) {
 func (f *feed) announce(b *batch) {
 	var changes []Change
 	var final []int64
-	timed := false
+	timed, edited := false, false
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if !a.stored() {
@@ -169,7 +170,7 @@ func (f *feed) announce(b *batch) {
 	for _, tx := range b.txs {
 		changes = append(changes, tx.changes...)
 		final = append(final, tx.final...)
-		timed = timed || tx.timed
+		timed, edited = timed || tx.timed, edited || tx.edited
 	}
 	for _, o := range b.outcomes {
 		if o.dropped || o.Spreads() { // where it was dropped a removal may have been added
@@ -188,7 +189,10 @@ func (f *feed) announce(b *batch) {
 	if len(changes) > 0 {
 		f.change(changes...)
 	}
-	if len(changes)+len(final)+len(b.outcomes) > 0 {
+	if edited {
+		f.edits.Add(1)
+	}
+	if len(changes)+len(final)+len(b.outcomes) > 0 || edited { // streams whose credential is gone end
 		wake(f.activity)
 	}
 	if timed {
@@ -204,9 +208,6 @@ func (f *feed) tellOthers(b *batch, changes []Change, final []int64) {
 	n := lease.Note{Rooms: map[int64]int{}, Final: final}
 	for _, c := range changes {
 		n.Rooms[c.Room] = max(n.Rooms[c.Room], int(c.Kind))
-	}
-	for _, tx := range b.txs {
-		n.Accounts = n.Accounts || tx.revision != 0
 	}
 	f.others.Announce(n)
 }

@@ -204,9 +204,8 @@ var onlyPostgres = []struct {
 }{
 	{"Accept_OneKeyAtTwoRelays_IsOneMessage", testAccept_OneKeyAtTwoRelays_IsOneMessage},
 	{"Accept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne", testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne},
-	{"Accounts_ChangedByAnotherAfterAFailure_AreStale", testAccounts_ChangedByAnotherAfterAFailure_AreStale},
 	{"Reads_KeepNothing", testReads_KeepNothing},
-	{"Accounts_ChangedByAnother_AreStale", testAccounts_ChangedByAnother_AreStale},
+	{"Administrators_TwoRelaysRemoveEachOther_OneStays", testAdministrators_TwoRelaysRemoveEachOther_OneStays},
 	{"Copy_Refused", testCopy_Refused},
 	{"Copy_ThereAndBack_Interrupted_NothingIsLost", testCopy_ThereAndBack_Interrupted_NothingIsLost},
 	{"Count_TwoRelays_ShareTheirBuckets", testCount_TwoRelays_ShareTheirBuckets},

@@ -36,7 +36,7 @@ func (s *Store) Messages(ctx context.Context, owner int64, f Filter) (all []post
 	return all, s.views(ctx, func(m post.View) bool { all = append(all, m); return true }, index, where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
 }
 
-const around = ` JOIN rooms r ON r.id = o.room LEFT JOIN applications a ON a.id = o.application_id`
+const around = ` JOIN rooms r ON r.id = o.room LEFT JOIN applications a ON a.id = o.application_id AND a.deleted_at = 0`
 
 // few returns the index to begin with, and its term, if f selects what is on its way or in trouble: few among many.
 func (f Filter) few() (index, term string) {

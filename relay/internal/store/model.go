@@ -6,6 +6,7 @@ package store
 type User struct {
 	ID           int64
 	Name         string
+	Folded       string // see [Fold]; [Tx.SaveUser] sets it
 	PasswordHash string // "" for none
 	MatrixID     string
 	Subject      string // of the person at the identity provider, after the issuer and a space; "" for none

@@ -37,8 +37,8 @@ func TestLateOutcome(t *testing.T) {
 			if m.State != test.want || m.Error != test.err || IsMissing(err) != (test.want == "") {
 				t.Errorf("%s %q, %v; want %s %q", m.State, m.Error, err, test.want, test.err)
 			}
-			totals, err := s.Totals(ctx)
-			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == post.StateSent) {
+			app, err := s.Application(ctx, 1)
+			if sent := app.Sent; err != nil || (sent == 1) != (test.want == post.StateSent) {
 				t.Errorf("%d are counted as sent, %v", sent, err)
 			}
 			left := pending(t, s, 1)
@@ -196,9 +196,9 @@ func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
 	if err := errors.Join(err, s.Settle(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	totals, err := s.Totals(ctx)
-	if err != nil || s.Committed() != last || totals[1].Sent != int64(len(all)) {
-		t.Errorf("%d of %d committed, %d counted, %v", s.Committed(), last, totals[1].Sent, err)
+	app, err := s.Application(ctx, 1)
+	if err != nil || s.Committed() != last || app.Sent != int64(len(all)) {
+		t.Errorf("%d of %d committed, %d counted, %v", s.Committed(), last, app.Sent, err)
 	}
 }
 

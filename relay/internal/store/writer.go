@@ -55,12 +55,10 @@ type writer struct {
 	ripe     bool        // results go into the next commit, whatever it is made for
 
 	committed atomic.Int64 // how many of the reported results are committed
-	known     atomic.Int64 // the revision of users and applications that this relay has read
 
 	// Used by the committing goroutine only.
-	tried    time.Time // when the last attempt to connect failed
-	away     error     // …and why
-	revision int64     // of users and applications that was written last
+	tried time.Time // when the last attempt to connect failed
+	away  error     // …and why
 }
 
 // request is a part of a commit.

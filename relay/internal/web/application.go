@@ -420,12 +420,12 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		priority = 0
 	}
-	app, err := web.service.AppFor(v.Principal, idOf(v))
+	app, err := web.service.AppFor(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
 	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), post.Draft{
-		Content: post.Content{Title: get("title"), Body: get("message"), ContentType: post.Format(app.Row().DefaultFormat).MediaType("", "")}, Priority: &priority, Source: "web",
+		Content: post.Content{Title: get("title"), Body: get("message"), ContentType: post.Format(app.DefaultFormat).MediaType("", "")}, Priority: &priority, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)

@@ -18,7 +18,7 @@ func (web *Web) postPreview(w http.ResponseWriter, v *sessionRequest) error {
 		payload, err = web.service.Payload(v.ctx(), v.Principal, idOf(v))
 	}
 	if err == nil {
-		preview, err = web.service.Preview(v.Principal, idOf(v), in, payload)
+		preview, err = web.service.Preview(v.ctx(), v.Principal, idOf(v), in, payload)
 	}
 	if err != nil {
 		return web.showApplication(w, v, form, err)

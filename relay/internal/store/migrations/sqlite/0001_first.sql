@@ -11,7 +11,8 @@ CREATE TABLE settings (
 
 CREATE TABLE users (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
-    name          TEXT    NOT NULL COLLATE NOCASE,
+    name          TEXT    NOT NULL,
+    folded        TEXT    NOT NULL, -- the name, the same for all spellings in lower and upper case
     password_hash TEXT    NOT NULL,
     matrix_id     TEXT    NOT NULL DEFAULT '',
     subject       TEXT    NOT NULL DEFAULT '', -- the person at the identity provider: issuer, space, sub
@@ -19,7 +20,7 @@ CREATE TABLE users (
     created_at    INTEGER NOT NULL,
     rooms_until   INTEGER NOT NULL DEFAULT 0 -- by when the rooms that were made for the user are within the limit
 );
-CREATE UNIQUE INDEX users_name ON users (name);
+CREATE UNIQUE INDEX users_folded ON users (folded);
 
 CREATE TABLE rooms (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -84,6 +85,7 @@ CREATE TABLE applications (
     heartbeat_since      INTEGER NOT NULL DEFAULT 0 -- when the interval was set
 );
 CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
+CREATE INDEX applications_old_token ON applications (old_token_hash) WHERE old_token_hash IS NOT NULL;
 CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
 CREATE INDEX applications_room ON applications (room_id);
 
