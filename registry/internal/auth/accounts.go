@@ -182,7 +182,7 @@ func (a *Accounts) Disable(ctx context.Context, name string) error {
 	})
 }
 
-// Enable lets a disabled user log in again as before.
+// Enable lets a disabled user log in again, with personal access tokens and robots as before. Sessions stay ended.
 func (a *Accounts) Enable(ctx context.Context, name string) error {
 	return a.change(ctx, func(now *users, content []byte) ([]byte, error) {
 		if _, ok := now.byName[name]; ok {
@@ -195,7 +195,7 @@ func (a *Accounts) Enable(ctx context.Context, name string) error {
 		case last == "":
 			return nil, fmt.Errorf("%w: the user has no password: reset it first", ErrInvalid)
 		}
-		return SetHash(content, name, last)
+		return SetHash(content, name, respelled(last))
 	})
 }
 

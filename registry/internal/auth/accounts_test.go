@@ -55,6 +55,10 @@ func TestAccounts(t *testing.T) {
 	if works() != [3]bool{true, true, true} {
 		t.Fatal("bob can't log in")
 	}
+	session, err := s.LogIn(request(""), "bob", "hidden")
+	must(t, err)
+	bond, err := s.Bond(t.Context(), access.Caller{Kind: access.User, Name: "bob"})
+	must(t, err)
 	must(t, a.Disable(t.Context(), "bob"))
 	if got := works(); got != [3]bool{} {
 		t.Errorf("disabled: password, token, robot: %v", got)
@@ -67,8 +71,14 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("the robots of a disabled user are orphaned: %v", err)
 	}
 	must(t, a.Enable(t.Context(), "bob"))
-	if got := works(); got != [3]bool{true, true, true} {
+	if got := works(); got != [3]bool{true, false, true} {
 		t.Errorf("enabled: password, token, robot: %v", got)
+	}
+	if _, err := s.Resume(request(""), session); err == nil {
+		t.Error("a session from before the user was disabled is valid again")
+	}
+	if now, err := s.Bond(t.Context(), access.Caller{Kind: access.User, Name: "bob"}); err != nil || now != bond {
+		t.Errorf("personal access tokens of a user who is enabled again have ended: %v", err)
 	}
 	secret, err = a.Reset(t.Context(), "bob")
 	if must(t, err); works() != [3]bool{false, false, true} || !pulls("bob", secret) {

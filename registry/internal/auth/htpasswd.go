@@ -109,14 +109,13 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, er
 	return u, fresh, nil
 }
 
-// stamp changes when the user's password does; "" for a user who is not there. err is
-// set while nobody can tell.
-func (h *Htpasswd) stamp(name string) (string, error) {
+// current returns the user as of now, the zero user if there is none. err is set while nobody can tell.
+func (h *Htpasswd) current(name string) (user, error) {
 	users := h.file.Get()
 	if users == nil {
-		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(name)}, "logins are not possible at the moment")
+		return user{}, later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(name)}, "logins are not possible at the moment")
 	}
-	return users.byName[name].stamp, nil
+	return users.byName[name], nil
 }
 
 func later(code oci.Code, reason Reason, c credentials, detail string) *Refusal {

@@ -73,8 +73,8 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 		}
 		return who, err
 	case kind == access.User && l.Htpasswd != nil:
-		now, err := l.Htpasswd.stamp(name)
-		if err == nil && (now == "" || now != stamp) {
+		now, err := l.Htpasswd.current(name)
+		if err == nil && (now.name == "" || now.stamp != stamp) {
 			err = &Refusal{Reason: RevokedToken, User: name}
 		}
 		return who, err
@@ -126,7 +126,7 @@ func (l *Logins) empower(ctx context.Context, who *access.Caller, account *robot
 		if l.Htpasswd == nil {
 			return gone(account, "has no password file")
 		}
-		if stamp, err := l.Htpasswd.stamp(maker.Name); err != nil || stamp == "" {
+		if u, err := l.Htpasswd.current(maker.Name); err != nil || u.name == "" {
 			return cmp.Or(err, gone(account, "is not in the password file"))
 		}
 	case access.Robot:

@@ -65,7 +65,8 @@ func (l *Logins) bond(ctx context.Context, who *access.Caller) (string, error) {
 	case l.Htpasswd == nil:
 		return "", nil
 	default:
-		return l.Htpasswd.stamp(who.Name)
+		u, err := l.Htpasswd.current(who.Name)
+		return u.bond, err
 	}
 }
 

@@ -31,7 +31,8 @@ type users struct {
 // user is a line that gives access.
 type user struct {
 	name, hash string
-	stamp      string // ties tokens to the hash
+	stamp      string // ties sessions and tokens to the hash
+	bond       string // ties personal access tokens to the hash in any spelling
 }
 
 // brokenLine is a line that gives no one access. It holds no part of the hash,
@@ -71,7 +72,7 @@ func parseUsers(content []byte) *users {
 			delete(u.byName, name)
 			continue
 		}
-		u.byName[name] = user{name, hash, stampOf(hash)}
+		u.byName[name] = user{name, hash, stampOf(hash), stampOf(hash[len("$2a"):])}
 		u.costs = append(u.costs, cost)
 	}
 	return u
@@ -99,6 +100,15 @@ func BrokenLines(path string, content []byte) []string {
 		lines = append(lines, fmt.Sprintf("line %d of %s gives no one access, %s: registry htpasswd %[2]s %[4]s", b.number, path, b.reason, user))
 	}
 	return lines
+}
+
+// respelled returns a bcrypt hash with another letter of its version, which means the same.
+func respelled(hash string) string {
+	next := map[byte]string{'a': "b", 'b': "y", 'y': "a"}
+	if _, err := checkHash(hash); err != nil {
+		return hash
+	}
+	return hash[:2] + next[hash[2]] + hash[3:]
 }
 
 // stampOf is another text for each hash, and says nothing of it.

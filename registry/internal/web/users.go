@@ -101,7 +101,7 @@ type userAct struct {
 
 var userActs = map[string]userAct{
 	"reset":   {http.MethodPost, "/password", nil, "Reset the password of", "The present password stops working at once, and sessions and personal access tokens end. The new one is shown once.", "Reset the password"},
-	"disable": {http.MethodPatch, "", map[string]bool{"disabled": true}, "Disable", "The user cannot log in any more, and neither can their sessions, personal access tokens and robots, until they are enabled again.", "Disable"},
+	"disable": {http.MethodPatch, "", map[string]bool{"disabled": true}, "Disable", "Sessions of the user end. Password, personal access tokens and robots are refused until the user is enabled again.", "Disable"},
 	"enable":  {http.MethodPatch, "", map[string]bool{"disabled": false}, "", "", ""},
 	"delete":  {http.MethodDelete, "", nil, "Delete the user", "Sessions, personal access tokens and robots of the user end for good. What the user has pushed stays.", "Delete"},
 }
