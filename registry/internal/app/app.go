@@ -23,6 +23,7 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/replication"
+	"slipway/registry/internal/signature"
 	"slipway/shared/build"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -253,10 +254,11 @@ func (a *App) openServers(context.Context) error {
 		o.Proxy = a.Cache
 	}
 	o.Secret = uploadSecret(a.Config, a.Log)
-	var err error
-	if o.Signatures, err = signatures(&a.Config.Policy); err != nil {
+	rules, err := signatureRules(&a.Config.Policy)
+	if err != nil {
 		return err
 	}
+	o.Signatures = signature.New(rules)
 	o.Index, o.Board = a.index, &a.board
 	if rules := maintenance.RetentionRules(a.Config.Storage.Maintenance.Retention.Rules); len(rules) > 0 {
 		o.Plan = retention.OneAtATime(retention.Options{Store: a.Store, Registry: a.Rules, Rules: rules, Pulls: a.Pulls})
@@ -275,6 +277,8 @@ func (a *App) openServers(context.Context) error {
 	if a.metrics != nil {
 		a.metrics.MustRegister(measure.Expiry("registry", a.servers[0].CertificateExpiry))
 	}
-	a.reloader = reloader{cfg: *a.Config, load: a.options.Load, level: &a.level, gate: a.gate, auditLog: a.audit, servers: a.servers, log: a.Log}
+	a.reloader = reloader{
+		cfg: *a.Config, load: a.options.Load, level: &a.level, gate: a.gate, auditLog: a.audit, policy: o.Signatures, servers: a.servers, log: a.Log,
+	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/signature"
 	settings "slipway/shared/config"
 	"slipway/shared/logging"
 	"slipway/shared/server"
@@ -24,7 +25,8 @@ type reloader struct {
 	load     func() (*config.Config, error)
 	level    *zap.AtomicLevel
 	gate     *gate
-	auditLog *audit.Log // nil = none
+	auditLog *audit.Log        // nil = none
+	policy   *signature.Policy // nil = none
 	servers  []*server.Server
 	log      *zap.Logger
 }
@@ -35,6 +37,11 @@ func (r *reloader) reload() {
 		broken = errors.Join(broken, s.Reload())
 	}
 	r.gate.reload()
+	if rules, err := signatureRules(&r.cfg.Policy); err != nil {
+		r.log.Error("cannot read the keys and trusted roots of policy.signatures; the former ones stay", zap.Error(err))
+	} else if r.policy != nil {
+		r.policy.Replace(rules)
+	}
 	r.auditLog.Reopen()
 	cfg, err := r.load()
 	act := audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: audit.Operator(), Reference: "configuration", Result: audit.ResultOf(err)}

@@ -14,6 +14,10 @@ import (
 	"slipway/registry/internal/audit/audittest"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registrytest"
+	"slipway/registry/internal/signature"
 	"slipway/registry/internal/storage/memory"
 	"slipway/shared/programtest"
 	"slipway/shared/server"
@@ -98,6 +102,50 @@ func TestReload_BrokenCertificate(t *testing.T) {
 		r.reload()
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Message != step.want {
 			t.Errorf("with the key %.6q: %v, want %s", step.key, got, step.want)
+		}
+	}
+}
+
+// SIGHUP reads the keys of signatures again. Those in force stay if one can't be read.
+func TestReload_SignatureKeys(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "cosign.pub")
+	good, err := os.ReadFile("../signature/testdata/ours.pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(content []byte) {
+		t.Helper()
+		if err := os.WriteFile(key, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(good)
+	cfg, level := config.Default(), zap.NewAtomicLevel()
+	cfg.Policy.Signatures = []config.SignatureRule{{Repositories: []string{"a"}, Keys: []string{key}, Action: "refuse"}}
+	rules, err := signatureRules(&cfg.Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.ErrorLevel)
+	r := reloader{cfg: cfg, load: func() (*config.Config, error) { return &cfg, nil }, level: &level, gate: &gate{}, policy: signature.New(rules), log: zap.New(core)}
+	repo := registry.New(registry.Options{Store: memory.New(), IndexParents: true}).Repository("a")
+	registrytest.PushImage(t, repo, "v1", "1", "layer")
+	m, err := repo.Peek(t.Context(), oci.Reference{Tag: "v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.Policy.Signatures = []config.SignatureRule{{Repositories: []string{"a"}, Keys: []string{key}, Action: "warn"}} // tells the rules apart
+	for _, step := range []struct {
+		content []byte
+		errors  int
+	}{{[]byte("broken"), 1}, {good, 0}} {
+		write(step.content)
+		r.reload()
+		if got := logs.TakeAll(); len(got) != step.errors {
+			t.Errorf("%.20q: %v", step.content, got)
+		}
+		if res, err := r.policy.Check(t.Context(), repo, m); err != nil || res.Refuse != (step.errors > 0) {
+			t.Errorf("%.20q: %+v, %v", step.content, res, err)
 		}
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"slipway/shared/fileerror"
 )
 
-// signatures reads the keys and trusted roots of the policy. It returns nil if there is no policy; the error joins those of all files.
-func signatures(p *config.Policy) (*signature.Policy, error) {
-	var rules []signature.Rule
+// signatureRules reads the keys and trusted roots of the policy. The error joins those of all files.
+func signatureRules(p *config.Policy) (rules []signature.Rule, err error) {
 	var errs []error
 	for i, r := range p.Signatures {
 		names, _ := pattern.ParseNames(r.Repositories) // the check of the values reports errors
@@ -29,7 +28,7 @@ func signatures(p *config.Policy) (*signature.Policy, error) {
 		}
 		rules = append(rules, rule)
 	}
-	return signature.New(rules), errors.Join(errs...)
+	return rules, errors.Join(errs...)
 }
 
 func loadKey(path string) (signature.Key, error) {

@@ -63,7 +63,7 @@ func CheckFiles(cfg *config.Config) error {
 			errs = appendError(errs, "auth.htpasswd.path", checkPasswords(cfg))
 		}
 	}
-	_, err := signatures(&cfg.Policy)
+	_, err := signatureRules(&cfg.Policy)
 	return errors.Join(append(errs, err)...)
 }
 

@@ -2,6 +2,8 @@ package signature
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -44,8 +46,8 @@ func LoadIdentities(path string, identities []Identity) (*Identities, error) {
 		return nil, fmt.Errorf("%s is no trusted root of Sigstore: %w", path, err)
 	case len(trusted.FulcioCertificateAuthorities()) == 0:
 		return nil, fmt.Errorf("%s names no certificate authority", path)
-	case len(trusted.RekorLogs())+len(trusted.TimestampingAuthorities()) == 0:
-		return nil, fmt.Errorf("%s names no transparency log and no timestamp authority: nothing can prove when a certificate was used", path)
+	case !dates(trusted):
+		return nil, fmt.Errorf("%s names no timestamp authority and no log of Rekor 1, which dates its entries: nothing can prove when a certificate was used", path)
 	}
 	options := []verify.VerifierOption{verify.WithObserverTimestamps(1), verify.WithoutStatementPredicate()}
 	if len(trusted.RekorLogs()) > 0 {
@@ -66,6 +68,18 @@ func LoadIdentities(path string, identities []Identity) (*Identities, error) {
 		ids.accepted = append(ids.accepted, verify.WithCertificateIdentity(c))
 	}
 	return ids, nil
+}
+
+// dates reports whether something in the root can date a signature: a timestamp authority, or a log of Rekor 1, whose ID is
+// the hash of its key. Logs of Rekor 2 have other IDs, and date nothing.
+func dates(trusted *root.TrustedRoot) bool {
+	for _, log := range trusted.RekorLogs() {
+		key, err := x509.MarshalPKIXPublicKey(log.PublicKey)
+		if id := sha256.Sum256(key); err == nil && bytes.Equal(id[:], log.ID) {
+			return true
+		}
+	}
+	return len(trusted.TimestampingAuthorities()) > 0
 }
 
 // verify returns why no identity has signed the artifact, or nil if one has.

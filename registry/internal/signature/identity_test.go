@@ -419,4 +419,19 @@ func TestLoadIdentities_Broken(t *testing.T) {
 	if _, err := LoadIdentities(d.path(parts{certificateLogs: true}), nil); err == nil || !strings.Contains(err.Error(), "nothing can prove when") {
 		t.Errorf("a root without a source of time: %v", err)
 	}
+	logs := rawIDs(t, d.RekorLogs())
+	for id, log := range logs {
+		second := *log
+		second.ID = append([]byte{1}, log.ID[1:]...) // of Rekor 2, which makes it from the log's name, too
+		logs[id] = &second
+	}
+	for dated, stamps := range map[bool][]root.TimestampingAuthority{false: nil, true: d.TimestampingAuthorities()} {
+		trusted, err := root.NewTrustedRoot(root.TrustedRootMediaType01, d.FulcioCertificateAuthorities(), nil, stamps, logs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dates(trusted) != dated {
+			t.Errorf("a root with a log of Rekor 2, and timestamps: %v", dated)
+		}
+	}
 }

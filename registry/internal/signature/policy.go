@@ -9,6 +9,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -47,7 +48,7 @@ type Rule struct {
 }
 
 // Policy is a list of rules; the first one that selects a repository decides. It is safe for concurrent use.
-type Policy struct{ rules []*rule }
+type Policy struct{ rules atomic.Pointer[[]*rule] }
 
 type rule struct {
 	Rule
@@ -69,10 +70,17 @@ func New(rules []Rule) *Policy {
 		return nil
 	}
 	p := &Policy{}
-	for _, r := range rules {
-		p.rules = append(p.rules, &rule{r, cache.New[judged, Result](cached), cache.New[oci.Digest, bool](cached)})
-	}
+	p.Replace(rules)
 	return p
+}
+
+// Replace replaces the rules, of which all verdicts are forgotten.
+func (p *Policy) Replace(rules []Rule) {
+	var all []*rule
+	for _, r := range rules {
+		all = append(all, &rule{r, cache.New[judged, Result](cached), cache.New[oci.Digest, bool](cached)})
+	}
+	p.rules.Store(&all)
 }
 
 // Verdict is the state of a manifest under a policy. A greater one is better.
@@ -117,7 +125,7 @@ func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registr
 	if p == nil {
 		return Result{Verdict: Exempt}, nil
 	}
-	for _, r := range p.rules {
+	for _, r := range *p.rules.Load() {
 		if r.Repositories.Match(repo.Name()) {
 			res, err := r.check(ctx, repo, m)
 			res.Refuse = r.Refuse

@@ -225,7 +225,7 @@ func TestCheck_LayersThatCannotBeRead(t *testing.T) {
 	}
 	object := peek(t, repo, oci.Reference{Tag: signatureTag(image.Digest)})
 	expect(t, p, repo, oci.Reference{Tag: "v1"}, Unsigned)
-	verdicts := p.rules[0].verdicts
+	verdicts := (*p.rules.Load())[0].verdicts
 	if _, ok := verdicts.Get(judged{image.Digest, object.Digest, 0}); !ok {
 		t.Error("the verdict on a layer is lost beside another that can't be read")
 	}
