@@ -9,8 +9,10 @@ DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
 # The relay encrypts with the implementation in Go; without the tag it is built without encryption.
+# Releases make manual pages with the tag manpages, and are shipped without what that needs.
 # Without the paths of the clone in them, all clones share what is compiled.
-export GOFLAGS := $(filter-out -tags=goolm -trimpath,$(GOFLAGS)) -tags=goolm -trimpath
+OURS      := -tags=goolm,manpages -trimpath
+export GOFLAGS := $(filter-out $(OURS),$(GOFLAGS)) $(OURS)
 
 .PHONY: help run messages test test-full test-unit lint fmt tools build bench soak docs site screenshots image release clean
 

@@ -85,7 +85,7 @@ func checkImage(t *testing.T, e *engine, service string) {
 			t.Errorf("slipway/%s is %q, want %q and the label %s", service, got, want, label)
 		}
 	}
-	if size := e.docker(t, "image", "inspect", "-f", "{{.Size}}", "slipway/"+service); len(size) > 8 || len(size) == 8 && size > "46000000" {
+	if size := e.docker(t, "image", "inspect", "-f", "{{.Size}}", "slipway/"+service); len(size) > 8 || len(size) == 8 && size > "45000000" {
 		t.Errorf("slipway/%s has %s bytes", service, size)
 	}
 	if out := e.docker(t, "run", "--rm", "--network", "none", "slipway/"+service, "version"); !strings.Contains(out, testVersion) || !strings.Contains(out, testCommit) {

@@ -62,7 +62,6 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("prt: 81\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pages := t.TempDir()
 	for _, tt := range []struct {
 		args        string
 		code        int
@@ -72,7 +71,6 @@ func TestRun(t *testing.T) {
 		{"--help", 0, "Available Commands:", ""},
 		{"carry --help", 0, "Examples:\n  boat carry stone\n  boat carry --far stone\n", ""},
 		{"config --help", 0, "Examples:\n  boat config check -c boat.yml\n  boat config show -c boat.yml\n", ""},
-		{"manual " + pages, 0, "", ""},
 		{"manual", 0, "\n## boat config check\n", ""},
 		{"manual", 0, "```sh\nboat carry stone\nboat carry --far stone\n```\n", ""},
 		{"--version", 0, "boat slipway/boat v1.2.3\n", ""},
@@ -114,24 +112,6 @@ func TestRun(t *testing.T) {
 		if code != tt.code || !strings.Contains(out.String(), tt.out) || !strings.Contains(errout.String(), tt.errout) || (code == 0) != (errout.Len() == 0) {
 			t.Errorf("boat %s: %d %q %q, want %d %q %q", tt.args, code, out.String(), errout.String(), tt.code, tt.out, tt.errout)
 		}
-	}
-}
-
-func TestManual_WritesAPageForEachCommand(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1767323045")
-	dir := t.TempDir()
-	var out, errout bytes.Buffer
-	if code := command.Run(t.Context(), program(&out, &errout), []string{"manual", dir}); code != 0 {
-		t.Fatalf("%d: %s", code, &errout)
-	}
-	for page, want := range map[string]string{"boat.1": "Carry things", "boat-carry.1": "boat carry --far stone", "boat-config-check.1": `"Jan 2026" "Slipway v1.2.3"`} {
-		text, err := os.ReadFile(filepath.Join(dir, page))
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s does not say %q: %v\n%s", page, want, err, text)
-		}
-	}
-	if pages, _ := filepath.Glob(filepath.Join(dir, "*manual*")); len(pages) > 0 {
-		t.Errorf("hidden commands have pages: %v", pages)
 	}
 }
 

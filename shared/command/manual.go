@@ -6,13 +6,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"slipway/shared/build"
 )
 
-// Manual is a hidden command that writes a manual page for each command of the program into a directory, as releases
-// need them, or without a directory the help of all commands as one page of Markdown. Manual pages have the date of SOURCE_DATE_EPOCH.
+// Manual is a hidden command that writes the help of all commands as one page of Markdown. In programs built with the tag manpages
+// it writes a manual page for each command instead if a directory is given, dated SOURCE_DATE_EPOCH.
 func Manual(info build.Info) *cobra.Command {
 	return &cobra.Command{
 		Use:    "manual [DIRECTORY]",
@@ -31,7 +30,7 @@ func Manual(info build.Info) *cobra.Command {
 				_, err := io.WriteString(cmd.OutOrStdout(), page.String())
 				return err
 			}
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Slipway " + info.Version, Manual: "Slipway"}, args[0])
+			return writePages(root, info, args[0])
 		},
 	}
 }

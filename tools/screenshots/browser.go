@@ -15,7 +15,7 @@ import (
 const (
 	width     = 900
 	maxHeight = 760
-	maxBytes  = 80_000 // a picture of README.md
+	maxBytes  = 45_000 // a picture; the programs carry some
 )
 
 // browser is a tab of Chromium.
