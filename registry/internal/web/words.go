@@ -22,6 +22,7 @@ func words(base string) template.FuncMap {
 		"digestURL":   func(name oci.Name, d oci.Digest) string { return base + "/image/" + string(name) + "@" + string(d) },
 		"downloadURL": func(name oci.Name, d oci.Digest) string { return base + "/download/" + string(name) + "@" + string(d) },
 		"short":       short,
+		"shortHex":    shortHex,
 		"kind":        image.KindOf,
 		"entryKind":   func(d oci.Descriptor) string { return image.KindOfEntry(&d) },
 		"helmVersion": func(tag string) string { return strings.ReplaceAll(tag, "_", "+") },
@@ -32,8 +33,10 @@ func words(base string) template.FuncMap {
 }
 
 // short is the beginning of a digest, enough to tell two apart.
-func short(d oci.Digest) string {
-	const digits = 12
+func short(d oci.Digest) string { return string(d.Algorithm()) + ":" + shortHex(d) }
+
+// shortHex is short without the algorithm, for narrow columns.
+func shortHex(d oci.Digest) string {
 	hex := d.Hex()
-	return string(d.Algorithm()) + ":" + hex[:min(len(hex), digits)]
+	return hex[:min(len(hex), 12)]
 }
