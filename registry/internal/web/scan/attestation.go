@@ -63,8 +63,8 @@ func (s *summary) addVulnerability(v *vulnerability) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.add(v.ID, "", worst)
 	}
-	return s.add(v.ID, "", worst)
+	return err
 }

@@ -140,38 +140,39 @@ type target struct {
 
 func (s *summary) readTarget(t *target) error {
 	err := each(s, t.Vulnerabilities, func(v *struct{ VulnerabilityID, PkgName, InstalledVersion, Severity string }) error {
-		return s.add(v.VulnerabilityID, v.PkgName+"@"+v.InstalledVersion, assessed(v.Severity))
+		s.add(v.VulnerabilityID, v.PkgName+"@"+v.InstalledVersion, assessed(v.Severity))
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 	err = each(s, t.Secrets, func(f *struct{ RuleID, Severity string }) error {
-		return s.add(f.RuleID, t.Target, assessed(f.Severity))
+		s.add(f.RuleID, t.Target, assessed(f.Severity))
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 	return each(s, t.Misconfigurations, func(f *struct{ ID, Severity, Status string }) error {
-		if f.Status != "FAIL" { // Trivy lists passed checks, too
-			return nil
+		if f.Status == "FAIL" { // Trivy lists passed checks, too
+			s.add(f.ID, t.Target, assessed(f.Severity))
 		}
-		return s.add(f.ID, t.Target, assessed(f.Severity))
+		return nil
 	})
 }
 
 // add counts a finding, with the worst severity of those with the same ID in the same package or file.
-func (s *summary) add(id, in string, severity Severity) error {
+func (s *summary) add(id, in string, severity Severity) {
 	key := maphash.Comparable(s.seed, [2]string{id, in})
 	before, again := s.seen[key]
-	if again && severity >= before {
-		return nil
-	}
-	if again {
+	switch {
+	case again && severity >= before:
+		return
+	case again:
 		s.Counts[before]--
 	}
 	s.seen[key] = severity
 	s.Counts[severity]++
-	return nil
 }
 
 // each decodes the entries of a list one after the other. An absent list has none.
