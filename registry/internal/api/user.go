@@ -13,12 +13,6 @@ import (
 // usersPath is the path at which users of the password file are managed.
 const usersPath = "/_slipway/users"
 
-// userList is the answer with all users.
-type userList struct {
-	Users    []auth.Account `json:"users"`
-	ReadOnly string         `json:"read_only,omitempty"`
-}
-
 // userRequest is the body of a request that creates a user.
 type userRequest struct {
 	Name     string `json:"name"`
@@ -42,15 +36,15 @@ func (a *API) users() []*endpoint {
 	}
 	return []*endpoint{
 		{name: "users", path: usersPath, rows: []*row{
-			{method: get, action: auth.Administer, handle: a.listUsers},
-			{method: post, action: auth.Administer, handle: a.once(a.createUser), event: "user created"},
+			{method: get, action: auth.Administer, handle: a.managing(a.listUsers)},
+			{method: post, action: auth.Administer, handle: a.managing(a.once(a.createUser)), event: "user created"},
 		}},
 		{name: "users", path: usersPath + "/{user:[^/]+}", last: "user", rows: []*row{
-			{method: patch, action: auth.Administer, handle: a.changeUser, event: "user changed"},
-			{method: del, action: auth.Administer, handle: a.deleteUser, event: "user deleted"},
+			{method: patch, action: auth.Administer, handle: a.managing(a.changeUser), event: "user changed"},
+			{method: del, action: auth.Administer, handle: a.managing(a.deleteUser), event: "user deleted"},
 		}},
 		{name: "users", path: usersPath + "/{user:[^/]+}/password", last: "user", rows: []*row{
-			{method: post, action: auth.Administer, handle: a.once(a.resetUser), event: "password reset"},
+			{method: post, action: auth.Administer, handle: a.managing(a.once(a.resetUser)), event: "password reset"},
 		}},
 		{name: "users", path: "/_slipway/account/password", rows: []*row{
 			{method: put, action: auth.Ping, handle: a.changePassword, event: "password changed"},
@@ -58,31 +52,36 @@ func (a *API) users() []*endpoint {
 	}
 }
 
-// mayManageUsers returns why the caller may not manage users, nil if they may. A robot or a personal access token may not: its rights
+// managing refuses callers who may not manage users. A robot or a personal access token may not: its rights
 // are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be. A personal access token may still list users.
-func (a *API) mayManageUsers(w http.ResponseWriter, r *request) error {
-	if !a.opts.Users.Managed() {
-		return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
+func (a *API) managing(handle handler) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		if !a.opts.Users.Managed() {
+			return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
+		}
+		if err := a.administrator(w, r); err != nil {
+			return err
+		}
+		switch {
+		case r.grant == nil:
+		case r.grant.Caller.Kind == access.Robot, r.grant.Caller.Kind == access.Workload:
+			return oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
+		case r.grant.PersonalToken() != "" && r.Method != http.MethodGet:
+			return oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
+		}
+		return handle(w, r)
 	}
-	err := a.administrator(w, r)
-	if err == nil && r.grant != nil && (r.grant.Caller.Kind == access.Robot || r.grant.Caller.Kind == access.Workload) {
-		err = oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
-	}
-	if err == nil && r.grant != nil && r.grant.PersonalToken() != "" && r.Method != http.MethodGet {
-		err = oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
-	}
-	return err
 }
 
 func (a *API) listUsers(w http.ResponseWriter, r *request) error {
-	if err := a.mayManageUsers(w, r); err != nil {
-		return err
-	}
 	all, err := a.opts.Users.List()
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, r, http.StatusOK, userList{all, a.opts.Users.ReadOnly()})
+	return writeJSON(w, r, http.StatusOK, struct {
+		Users    []auth.Account `json:"users"`
+		ReadOnly string         `json:"read_only,omitempty"`
+	}{all, a.opts.Users.ReadOnly()})
 }
 
 func (a *API) createUser(w http.ResponseWriter, r *request) error {
@@ -91,9 +90,6 @@ func (a *API) createUser(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.last = q.Name
-	if err := a.mayManageUsers(w, r); err != nil {
-		return err
-	}
 	secret, err := a.opts.Users.Create(r.Context(), q.Name, q.Password)
 	if err != nil {
 		return userError(err)
@@ -109,27 +105,17 @@ func (a *API) changeUser(w http.ResponseWriter, r *request) error {
 	if q.Disabled == nil {
 		return badRequest("disabled must be true or false")
 	}
-	if err := a.mayManageUsers(w, r); err != nil {
-		return err
-	}
-	change := a.opts.Users.Enable
 	if r.change = "enabled"; *q.Disabled {
-		change, r.change = a.opts.Users.Disable, "disabled"
+		r.change = "disabled"
 	}
-	return done(w, change(r.Context(), r.last))
+	return done(w, a.opts.Users.SetDisabled(r.Context(), r.last, *q.Disabled))
 }
 
 func (a *API) deleteUser(w http.ResponseWriter, r *request) error {
-	if err := a.mayManageUsers(w, r); err != nil {
-		return err
-	}
 	return done(w, a.opts.Users.Delete(r.Context(), r.last))
 }
 
 func (a *API) resetUser(w http.ResponseWriter, r *request) error {
-	if err := a.mayManageUsers(w, r); err != nil {
-		return err
-	}
 	secret, err := a.opts.Users.Reset(r.Context(), r.last)
 	if err != nil {
 		return userError(err)

@@ -169,29 +169,18 @@ func newPassword(password string) (secret, hash string, err error) {
 	return secret, hash, err
 }
 
-// Disable keeps a user from logging in with the password, tokens and robots until Enable.
-func (a *Accounts) Disable(ctx context.Context, name string) error {
+// SetDisabled keeps a user from logging in with the password, personal access tokens and robots, or lets them again. Sessions end for good.
+func (a *Accounts) SetDisabled(ctx context.Context, name string, disabled bool) error {
 	return a.change(ctx, func(now *users, content []byte) ([]byte, error) {
-		if u, ok := now.byName[name]; ok {
-			return SetHash(content, name, disabledPrefix+u.hash)
-		}
-		if now.isDisabled(name) {
-			return content, nil
-		}
-		return nil, ErrNoUser
-	})
-}
-
-// Enable lets a disabled user log in again, with personal access tokens and robots as before. Sessions stay ended.
-func (a *Accounts) Enable(ctx context.Context, name string) error {
-	return a.change(ctx, func(now *users, content []byte) ([]byte, error) {
-		if _, ok := now.byName[name]; ok {
-			return content, nil
-		}
-		last, ok := now.disabled[name]
+		u, enabled := now.byName[name]
+		last, is := now.disabled[name]
 		switch {
-		case !ok:
+		case !enabled && !is:
 			return nil, ErrNoUser
+		case is == disabled:
+			return content, nil
+		case disabled:
+			return SetHash(content, name, disabledPrefix+u.hash)
 		case last == "":
 			return nil, fmt.Errorf("%w: the user has no password: reset it first", ErrInvalid)
 		}

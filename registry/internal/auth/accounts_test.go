@@ -59,7 +59,7 @@ func TestAccounts(t *testing.T) {
 	must(t, err)
 	bond, err := s.Bond(t.Context(), access.Caller{Kind: access.User, Name: "bob"})
 	must(t, err)
-	must(t, a.Disable(t.Context(), "bob"))
+	must(t, a.SetDisabled(t.Context(), "bob", true))
 	if got := works(); got != [3]bool{} {
 		t.Errorf("disabled: password, token, robot: %v", got)
 	}
@@ -70,7 +70,7 @@ func TestAccounts(t *testing.T) {
 	if _, err := s.robots.Read(t.Context(), "ci"); err != nil || !a.Users.file.Get().names("bob") {
 		t.Errorf("the robots of a disabled user are orphaned: %v", err)
 	}
-	must(t, a.Enable(t.Context(), "bob"))
+	must(t, a.SetDisabled(t.Context(), "bob", false))
 	if got := works(); got != [3]bool{true, false, true} {
 		t.Errorf("enabled: password, token, robot: %v", got)
 	}
@@ -88,12 +88,12 @@ func TestAccounts(t *testing.T) {
 	if pulls("bob", secret) || !pulls("bob", "chosen by bob") {
 		t.Error("the own password is not changed")
 	}
-	must(t, a.Disable(t.Context(), "bob"))
+	must(t, a.SetDisabled(t.Context(), "bob", true))
 	secret, err = a.Reset(t.Context(), "bob")
 	if must(t, err); pulls("bob", secret) {
 		t.Error("a reset enables a user")
 	}
-	must(t, a.Enable(t.Context(), "bob"))
+	must(t, a.SetDisabled(t.Context(), "bob", false))
 	if !pulls("bob", secret) {
 		t.Error("the password that was reset doesn't work once the user is enabled")
 	}
@@ -122,12 +122,12 @@ func TestAccounts_Refuse(t *testing.T) {
 		return err
 	}
 	for what, c := range map[string]struct{ got, want error }{
-		"the last administrator is disabled": {a.Disable(t.Context(), "alice"), ErrLastAdministrator},
+		"the last administrator is disabled": {a.SetDisabled(t.Context(), "alice", true), ErrLastAdministrator},
 		"the last administrator is deleted":  {a.Delete(t.Context(), "alice"), ErrLastAdministrator},
 		"a user exists":                      {create("alice", "long enough"), ErrUserExists},
 		"a broken line":                      {create("broken", "long enough"), ErrUserExists},
 		"a disabled user":                    {create("locked", "long enough"), ErrUserExists},
-		"no hash to enable":                  {a.Enable(t.Context(), "locked"), ErrInvalid},
+		"no hash to enable":                  {a.SetDisabled(t.Context(), "locked", false), ErrInvalid},
 		"73 bytes":                           {create("x", strings.Repeat("p", 73)), ErrInvalid},
 		"7 bytes":                            {create("x", "1234567"), ErrInvalid},
 		"a zero byte":                        {create("x", "long\x00enough"), ErrInvalid},
@@ -137,8 +137,8 @@ func TestAccounts_Refuse(t *testing.T) {
 		"a robot":                            {create("robot+x", ""), ErrInvalid},
 		"a person":                           {create("oidc+x", ""), ErrInvalid},
 		"a long name":                        {create(strings.Repeat("n", 256), ""), ErrInvalid},
-		"disable nobody":                     {a.Disable(t.Context(), "x"), ErrNoUser},
-		"enable nobody":                      {a.Enable(t.Context(), "x"), ErrNoUser},
+		"disable nobody":                     {a.SetDisabled(t.Context(), "x", true), ErrNoUser},
+		"enable nobody":                      {a.SetDisabled(t.Context(), "x", false), ErrNoUser},
 		"reset nobody":                       {reset("x"), ErrNoUser},
 		"delete nobody":                      {a.Delete(t.Context(), "x"), ErrNoUser},
 		"an empty new password":              {change("alice", "secret", ""), ErrInvalid},
@@ -229,11 +229,11 @@ func TestAccounts_LockIsHeld(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.Disable(ctx, "bob"); !errors.Is(err, context.Canceled) {
+	if err := a.SetDisabled(ctx, "bob", true); !errors.Is(err, context.Canceled) {
 		t.Errorf("while another process has the lock: %v", err)
 	}
 	unlock()
-	must(t, a.Disable(t.Context(), "bob"))
+	must(t, a.SetDisabled(t.Context(), "bob", true))
 }
 
 func TestAccounts_ReadOnly(t *testing.T) {
@@ -247,7 +247,7 @@ func TestAccounts_ReadOnly(t *testing.T) {
 	if why := a.ReadOnly(); !strings.Contains(why, "symbolic link") {
 		t.Errorf("a link: %q", why)
 	}
-	if err := a.Disable(t.Context(), "bob"); !errors.Is(err, ErrReadOnly) {
+	if err := a.SetDisabled(t.Context(), "bob", true); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a change behind a link: %v", err)
 	}
 	must(t, os.Remove(s.users.path))
