@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"slipway/registry/internal/auth"
+	"slipway/shared/fileerror"
 )
 
 // htpasswd is one run of `registry htpasswd`.
@@ -84,7 +85,7 @@ func (h *htpasswd) run(ctx context.Context, path, user string) error {
 		return err
 	}
 	if err := writePasswords(path, next); err != nil {
-		return err
+		return fileerror.Explain(filepath.Dir(path), err)
 	}
 	if h.remove {
 		fmt.Fprintf(h.stdout, "User %s deleted from %s\n", user, path)

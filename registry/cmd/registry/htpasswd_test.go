@@ -80,17 +80,18 @@ func TestHtpasswdCommandFails(t *testing.T) {
 	for _, c := range []struct {
 		name, stdin string
 		args        []string
+		want        string
 	}{
-		{"empty password", "\n", []string{file, "alice"}},
-		{"long password", strings.Repeat("x", 73), []string{file, "alice"}},
-		{"colon in the user", "p", []string{file, "a:b"}},
-		{"no directory", "p", []string{filepath.Join(dir, "none", "f"), "alice"}},
-		{"delete without a file", "", []string{"--delete", file, "alice"}},
-		{"one argument", "p", []string{file}},
+		{"empty password", "\n", []string{file, "alice"}, "password"},
+		{"long password", strings.Repeat("x", 73), []string{file, "alice"}, "72"},
+		{"colon in the user", "p", []string{file, "a:b"}, "must not contain"},
+		{"no directory", "p", []string{filepath.Join(dir, "none", "f"), "alice"}, "none does not exist: make or mount it"},
+		{"delete without a file", "", []string{"--delete", file, "alice"}, "no such file"},
+		{"one argument", "p", []string{file}, "received 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if out, err := htpasswdRun(c.stdin, c.args...); err == nil {
-				t.Errorf("no error, and %q", out)
+			if out, err := htpasswdRun(c.stdin, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q, and %q", err, c.want, out)
 			}
 			if _, err := os.Stat(file); err == nil {
 				t.Error("a file was made")

@@ -28,8 +28,8 @@ var aliases = map[string]string{
 func Load(file string, environ []string) (*Config, *config.Report, error) {
 	path := Path(file, environ)
 	cfg, report, err := load(config.Options{File: path, Environ: environ})
-	if err == nil || path != "" {
-		return cfg, report, err
+	if err == nil || path != "" || lookup(environ, Prefix+"_MATRIX_HOMESERVER") != "" {
+		return cfg, report, err // without a file all is in variables
 	}
 	none := errors.New("no configuration file: name one with --config or $" + PathVariable + "; there is none at " + DefaultPath)
 	if !slices.ContainsFunc(environ, isSetting) {

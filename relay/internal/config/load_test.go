@@ -344,3 +344,19 @@ func TestPublicURLWithoutProxies(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingFile: where variables name the homeserver, their errors stand alone; else the file that isn't there is one.
+func TestMissingFile(t *testing.T) {
+	if Path("", nil) != "" {
+		t.Fatalf("this machine has %s", DefaultPath)
+	}
+	const short, none = "RELAY_ADMIN_PASSWORD=short", "no configuration file"
+	if _, _, err := Load("", []string{minimal[0], minimal[1], minimal[2], short, minimal[4]}); err == nil || !strings.Contains(err.Error(), "is too short") || strings.Contains(err.Error(), none) {
+		t.Errorf("all in variables: %v", err)
+	}
+	for _, environ := range [][]string{nil, {short}} {
+		if _, _, err := Load("", environ); err == nil || !strings.Contains(err.Error(), none) {
+			t.Errorf("%q: %v", environ, err)
+		}
+	}
+}
