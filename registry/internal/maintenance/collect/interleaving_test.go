@@ -14,7 +14,7 @@ type question struct {
 }
 
 func (q question) String() string {
-	return fmt.Sprintf("%s/%s and %s/%d collectors/backwards %v/leases %v", kindNames[q.kind], q.plans[0], q.plans[1], q.collectors, q.backwards, q.leases)
+	return fmt.Sprintf("%s/%s and %s/%d collectors/backwards %v/leases %v/grace %d", kindNames[q.kind], q.plans[0], q.plans[1], q.collectors, q.backwards, q.leases, q.times.grace)
 }
 
 const (
@@ -35,9 +35,19 @@ func questions(long bool) (all []question) {
 			if kind == modelFiles || plan == "push" || kind == modelLists && plan == "slow" || long {
 				add(kind, plan, "none", 1, false, complete)
 			}
-			if kind != modelFiles && (plan == "push" || plan == "mount" || long) {
-				add(kind, plan, "none", 1, false, partial)
-				all[len(all)-1].leases, all[len(all)-1].times.end = true, modelStart+6
+			if first := plan == "push" || plan == "mount"; kind != modelFiles && (first || long) {
+				bound := partial
+				if first {
+					bound = complete
+				}
+				add(kind, plan, "none", 1, false, bound)
+				q := &all[len(all)-1]
+				q.leases, q.renews, q.times.end = true, plan == "push", modelStart+6
+				if plan == "push" {
+					all = append(all, *q)
+					q = &all[len(all)-1]
+					q.times = q.times.withoutAge()
+				}
 			}
 			if !long {
 				continue
@@ -119,12 +129,16 @@ func TestFull_Model_EveryStepIsNeeded(t *testing.T) {
 			"a collection looks for leases":               "push",
 			"what is older than the lease is renewed":     "mount",
 			"a collection believes in a lease for longer": "push",
+			"an expired lease isn't renewed":              "mount",
+			"a lease stays while a request may be late":   "push",
 		},
 		modelLists: {
 			"writers take a lease":                              "push",
 			"a collection looks for leases":                     "push",
 			"what is older than the lease is renewed":           "mount",
 			"a collection believes in a lease for longer":       "push",
+			"an expired lease isn't renewed":                    "mount",
+			"a lease stays while a request may be late":         "push",
 			"lists that were read before the lease don't count": "push",
 		},
 	}
@@ -142,8 +156,11 @@ func breaks(t *testing.T, steps map[storeKind]map[string]string, leases bool) {
 				if leases {
 					m.times.end = modelStart + 6
 				}
-				if what == "a collection waits" {
+				switch what {
+				case "a collection waits":
 					m.times.wait = 0
+				case "a lease stays while a request may be late":
+					m.renews, m.times = true, m.times.withoutAge()
 				}
 				if trace, _ := m.explore(complete); trace == nil {
 					t.Error("nothing is broken without it")

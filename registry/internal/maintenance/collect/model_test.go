@@ -53,6 +53,7 @@ type model struct {
 	collectors int
 	backwards  bool   // the collectors read in the opposite order
 	leases     bool   // collectors look for leases; otherwise they wait always
+	renews     bool   // processes renew their leases, and stop
 	omit       string // the step or inequality that is left out
 	times      modelTimes
 }
@@ -88,6 +89,7 @@ type world struct {
 	stamp   [things]int8
 	writers [2]modelWriter
 	runs    [2]modelRun
+	stopped bool // a process has
 	broken  string
 }
 
@@ -131,6 +133,7 @@ func (m *model) first() world {
 		if m.plans[0] == "mount" { // or the bytes alone
 			w.stamp[linkA] = 1
 		}
+		w.writers[0].lease, w.writers[0].since = 1, 1 // a lease that has expired
 	}
 	if slices.Contains(m.plans[:], "index") {
 		w.stamp[child] = 1
@@ -163,6 +166,9 @@ func (m *model) next(w world, plans *[2][]modelStep, emit func(string, world)) {
 		emit("a tick", n)
 	}
 	for i := range w.writers {
+		if m.renews {
+			m.keepLease(w, i, plans[i], emit)
+		}
 		m.request(w, fmt.Sprint("writer ", i), func(w *world) *modelRequest { return &w.writers[i].sent }, emit)
 		if int(w.writers[i].pc) < len(plans[i]) && w.writers[i].sent == (modelRequest{}) {
 			m.write(w, i, plans[i], emit)
@@ -274,10 +280,32 @@ func (m *model) lease(w world, i int, name string, emit func(string, world)) boo
 		}
 		emit(name+": has a lease", w)
 	default:
-		me.lease, me.since = w.now, 0
+		if me.lease = w.now; m.omit != "an expired lease isn't renewed" {
+			me.since = 0
+		}
 		emit(name+": takes a lease", w)
 	}
 	return true
+}
+
+// keepLease renews a lease while it is valid, or deletes it because the process stops: between two attempts, or when it has given
+// up on a request. The client goes on at another process.
+func (m *model) keepLease(w world, i int, plan []modelStep, emit func(string, world)) {
+	me := &w.writers[i]
+	if me.since == 0 {
+		return
+	}
+	if w.now > me.lease && w.now <= me.lease+m.times.lease {
+		n := w
+		n.writers[i].lease = w.now
+		emit(fmt.Sprintf("writer %d renews its lease", i), n)
+	}
+	ended := me.sent != (modelRequest{}) || int(me.pc) == len(plan) || plan[me.pc].verb == "begin" && !me.half
+	late := w.now <= me.sent.until && m.omit != "a lease stays while a request may be late"
+	if ended && !late {
+		me.lease, me.since, w.stopped = 0, 0, true
+		emit(fmt.Sprintf("the process of writer %d stops", i), w)
+	}
 }
 
 // leased reports whether a writer may be making attempts, as a collector sees it.
@@ -356,7 +384,11 @@ func (m *model) put(w world, i int, s modelStep, name string, advance, again fun
 // miss ends a push that finds something missing.
 func (m *model) miss(w world, i int, plan []modelStep, emit func(string, world)) {
 	me := &w.writers[i]
-	if me.told > 0 && w.now <= me.told+m.times.grace {
+	until := me.told + m.times.grace
+	if w.stopped { // which shortens the promise
+		until -= m.times.fresh
+	}
+	if me.told > 0 && w.now <= until {
 		w.broken = fmt.Sprintf("promise 2: writer %d was told that %s is there", i, thingNames[plan[me.pc].what])
 	}
 	me.pc = int8(len(plan))
@@ -583,4 +615,10 @@ func timesOf(kind storeKind) modelTimes {
 		return modelTimes{fresh: 1, limit: 1, grace: 1, wait: 1, end: modelStart + 6}
 	}
 	return modelTimes{fresh: 1, limit: 1, late: 1, grace: 1, wait: 4, reading: 1, lease: 2, end: modelStart + 10}
+}
+
+// withoutAge are the times of a collection with --age 0, in which links have no grace period, and clients are promised nothing.
+func (t modelTimes) withoutAge() modelTimes {
+	t.grace = -t.limit
+	return t
 }
