@@ -305,6 +305,35 @@ func countRequests(t *testing.T, c *countedStore, most perOperation) {
 	}
 }
 
+// Beside what operations cost, a replica that clients use takes one lease, and reads the lists of collections every three seconds.
+func TestS3_RequestsToAgree(t *testing.T) {
+	t.Parallel()
+	c := countedS3(t, s3test.VersityGW(t, t.TempDir()))
+	c.all = true
+	replica := c.start()
+	begun, pushes := time.Now(), 0
+	got := c.during(func() {
+		for ; time.Since(begun) < 7*time.Second; pushes++ {
+			content := fmt.Append(nil, pushes)
+			harness.PushBlob(t, replica.Addr, "app", harness.DigestOf(content), content)
+			harness.Fetch(t, "HEAD", "http://"+replica.Addr+"/v2/app/blobs/"+harness.DigestOf(content), nil, nil)
+		}
+	})
+	took := time.Since(begun)
+	leases, lists := 0, 0
+	for _, r := range got {
+		switch r = strings.ReplaceAll(r, "%2F", "/"); {
+		case strings.Contains(r, "/.slipway/lease/"):
+			leases++
+		case strings.Contains(r, "/.slipway/collect/"):
+			lists++
+		}
+	}
+	if leases != 2 || lists == 0 || lists > int(took/(3*time.Second))+2 {
+		t.Errorf("%d pushes in %v: %d requests for the lease, %d for lists", pushes, took, leases, lists)
+	}
+}
+
 // A replica that nobody uses sends next to nothing: the health check's listing every five minutes, and three requests of
 // the one for writing every twenty; the first ones come sooner.
 func TestFull_S3_IdleReplica_SendsNextToNothing(t *testing.T) {
