@@ -78,7 +78,7 @@ func (e *environment) targets(cmd *cobra.Command, given []string, asJSON bool, s
 		}
 		s, err := status(r, cmd.Context(), t)
 		if errors.Is(err, storage.ErrBusy) {
-			err = command.Refused(err)
+			err = command.Refused(errors.New("another process copies to it, and goes on with the comparison"))
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.Name, err))
