@@ -205,6 +205,7 @@ var onlyPostgres = []struct {
 	{"Accept_OneKeyAtTwoRelays_IsOneMessage", testAccept_OneKeyAtTwoRelays_IsOneMessage},
 	{"Accept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne", testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne},
 	{"Reads_KeepNothing", testReads_KeepNothing},
+	{"Changes_LockedByEachOther_AreMade", testChanges_LockedByEachOther_AreMade},
 	{"Administrators_TwoRelaysRemoveEachOther_OneStays", testAdministrators_TwoRelaysRemoveEachOther_OneStays},
 	{"Copy_Refused", testCopy_Refused},
 	{"Copy_ThereAndBack_Interrupted_NothingIsLost", testCopy_ThereAndBack_Interrupted_NothingIsLost},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,37 @@ func testAdministrators_TwoRelaysRemoveEachOther_OneStays(t *testing.T) {
 			t.Fatalf("round %d: %v", round, errs)
 		}
 		update(t, a, func(tx *Tx) error { return tx.exec(`DELETE FROM users WHERE is_admin`) })
+	}
+}
+
+// Changes at two relays each lock what the other needs next: one of them is made again, and its caller doesn't notice.
+func testChanges_LockedByEachOther_AreMade(t *testing.T) {
+	a, b := relays(t)
+	other := User{Name: "other"}
+	update(t, a, func(tx *Tx) error { return tx.SaveUser(&other) })
+	var locked, done sync.WaitGroup
+	var runs atomic.Int64
+	change := func(s *Store, first, second int64) {
+		once := sync.OnceFunc(func() { locked.Done(); locked.Wait() })
+		err := s.Update(ctx, func(tx *Tx) error {
+			runs.Add(1)
+			if _, err := tx.User(first); err != nil {
+				return err
+			}
+			once()
+			_, err := tx.User(second)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	locked.Add(2)
+	done.Go(func() { change(a, 1, other.ID) })
+	done.Go(func() { change(b, other.ID, 1) })
+	done.Wait()
+	if n := runs.Load(); n != 3 {
+		t.Errorf("they ran %d times, want 3", n)
 	}
 }
 
