@@ -61,16 +61,17 @@ type Delivery struct {
 	ctx      context.Context // for attempts: ends a while after stopping is closed
 	cancel   context.CancelFunc
 
-	complained time.Time // when results that cannot be stored were last logged
+	complained atomic.Int64 // Unix milliseconds: when results that cannot be stored were last logged
 }
 
-// New reads the rooms. Nothing is delivered before Run.
+// New reads the rooms, and listens to the store until Run ends. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
 		o: o, store: o.Store, sender: fence(o.Sender, o.Valid), log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
 		slots: make(chan struct{}, o.Parallel), pause: newPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
+	o.Store.Listen(d) // before the rooms are read: none is overlooked
 	rooms, err := o.Store.Rooms(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the rooms: %w", err)
@@ -108,7 +109,7 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.mu.Unlock()
 	d.wg.Go(func() { d.pause.Run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
 	d.wg.Go(d.lookWhenStale)
-	d.listen(ctx)
+	<-ctx.Done()
 	d.mu.Lock()
 	d.running = false
 	d.mu.Unlock()
@@ -116,6 +117,7 @@ func (d *Delivery) Run(ctx context.Context) {
 	timer := time.AfterFunc(d.finishIn(), d.cancel)
 	d.wg.Wait()
 	timer.Stop()
+	d.store.Listen(nil)
 	d.cancel()
 	d.metrics.delivery.CompareAndSwap(d, nil)
 }
@@ -128,31 +130,35 @@ func (d *Delivery) finishIn() time.Duration {
 	return finishWithin
 }
 
-// listen does what the store tells, until ctx is done.
-func (d *Delivery) listen(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.store.Changes():
-			d.takeChanges()
-		}
-	}
-}
-
-// takeChanges wakes the rooms that have changed and that no queue follows yet.
-func (d *Delivery) takeChanges() {
-	changes, failure := d.store.TakeChanges()
-	if failure != nil && time.Since(d.complained) > complainEvery {
-		d.complained = time.Now()
-		d.log.Error("cannot store the results of deliveries; trying again", zap.Error(failure))
-	}
-	for _, c := range changes {
-		if q, err := d.queue(c.Room); err != nil {
-			d.log.Error("cannot read a room", zap.Int64("room", c.Room), zap.Error(err))
-		} else {
+// Changed implements [store.Listener]: it wakes the queue of a room.
+func (d *Delivery) Changed(c store.Change) {
+	if c.Room == 0 {
+		for _, q := range d.all() {
 			q.changed(c)
 		}
+		return
+	}
+	d.mu.RLock()
+	q := d.queues[c.Room]
+	d.mu.RUnlock()
+	if q != nil {
+		q.changed(c)
+		return
+	}
+	go func() { // a commit doesn't wait until the room is read
+		if q, err := d.queue(c.Room); err == nil {
+			q.changed(c)
+		} else if d.ctx.Err() == nil {
+			d.log.Error("cannot read a room", zap.Int64("room", c.Room), zap.Error(err))
+		}
+	}()
+}
+
+// NotStored implements [store.Listener].
+func (d *Delivery) NotStored(err error) {
+	now := time.Now().UnixMilli()
+	if last := d.complained.Load(); now-last > complainEvery.Milliseconds() && d.complained.CompareAndSwap(last, now) {
+		d.log.Error("cannot store the results of deliveries; trying again", zap.Error(err))
 	}
 }
 

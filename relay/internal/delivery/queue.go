@@ -81,11 +81,6 @@ func (q *queue) nudge() {
 
 // changed records a change of the room's entries and wakes the goroutine.
 func (q *queue) changed(c store.Change) {
-	q.note(c)
-	q.nudge()
-}
-
-func (q *queue) note(c store.Change) {
 	q.mu.Lock()
 	q.more = true
 	q.stale = q.stale || c.Kind != store.Added
@@ -93,13 +88,8 @@ func (q *queue) note(c store.Change) {
 	q.mu.Unlock()
 	if c.Kind == store.Retry || removal {
 		q.retry()
-	}
-}
-
-// takeChange records what the store says of the room.
-func (q *queue) takeChange() {
-	if c, ok := q.d.store.TakeChange(q.id); ok {
-		q.note(c)
+	} else {
+		q.nudge()
 	}
 }
 
@@ -145,9 +135,6 @@ func (q *queue) limit(d time.Duration) {
 
 // run sends what the room has until the delivery stops.
 func (q *queue) run() {
-	q.d.store.Follow(q.id, q.wake)
-	defer q.d.store.Follow(q.id, nil)
-	q.nudge() // something may have changed before
 	for q.wait() {
 		if q.d.enter(q) {
 			q.work()
@@ -159,7 +146,6 @@ func (q *queue) run() {
 // wait waits until there may be something to send now. It returns false if the delivery stops.
 func (q *queue) wait() bool {
 	for !q.d.isStopping() {
-		q.takeChange()
 		q.takeEcho()
 		wait := q.due()
 		if wait <= 0 {
@@ -224,7 +210,6 @@ func (q *queue) next() (*post.Entry, error) {
 			return nil, fmt.Errorf("store what follows a message: %w", err)
 		}
 	}
-	q.takeChange()
 	q.mu.Lock()
 	stale := q.stale
 	q.mu.Unlock()

@@ -18,7 +18,7 @@ type Inbox struct {
 
 // newInbox returns the inbox of a store. Streams get nothing before [Inbox.Follow] runs.
 func newInbox(s *store.Store, a *account.Accounts) *Inbox {
-	return &Inbox{store: s, accounts: a, hub: hub{moved: make(chan struct{})}}
+	return &Inbox{store: s, accounts: a, hub: hub{moved: make(chan struct{}), joined: make(chan struct{}, 1)}}
 }
 
 // MaxReaderPage is the largest page.

@@ -91,7 +91,7 @@ func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for over := false; ; {
-		final, end := s.store.Watch(id)
+		final, end := s.store.Await(store.Subject(id))
 		m, err := s.Message(ctx, v, id)
 		if over || err != nil || !m.State.Pending() {
 			end()

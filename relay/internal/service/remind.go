@@ -22,6 +22,7 @@ const (
 func (s *Service) remind(ctx context.Context) {
 	failing := false
 	for {
+		timed, end := s.store.Await(store.Timed)
 		delayed, err := whenDue(ctx, s.store.NextDelayed, s.releaseDelayed)
 		reminder, err2 := whenDue(ctx, s.store.NextReminder, s.remindNow)
 		wait := min(remindEvery, reminder, delayed)
@@ -33,9 +34,12 @@ func (s *Service) remind(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-s.store.Timed():
+		case <-timed:
 		case <-time.After(wait):
+		}
+		end()
+		if ctx.Err() != nil {
+			return
 		}
 	}
 }

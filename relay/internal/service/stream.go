@@ -27,6 +27,7 @@ type hub struct {
 	streams int
 	horizon int64
 	moved   chan struct{} // closed when there may be news, and replaced
+	joined  chan struct{} // a stream has begun
 }
 
 // state returns the horizon and a channel that is closed when there may be news after it.
@@ -48,6 +49,12 @@ func (h *hub) join(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.streams += n
+	if n > 0 {
+		select {
+		case h.joined <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (h *hub) idle() bool {
@@ -58,30 +65,36 @@ func (h *hub) idle() bool {
 
 // Follow passes on to the streams what is committed, until ctx is done.
 func (s *Inbox) Follow(ctx context.Context, log *zap.Logger) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.store.Activity():
-		}
+	for ctx.Err() == nil {
+		news, end := s.store.Await(store.Activity)
+		pause, err := followEvery, error(nil)
 		if s.hub.idle() {
-			continue
-		}
-		pause := followEvery
-		horizon, err := s.store.Horizon(ctx)
-		if err == nil {
-			s.hub.move(horizon)
-		} else if ctx.Err() == nil {
+			news = s.hub.joined
+		} else if err = s.pass(ctx); err != nil && ctx.Err() == nil {
 			log.Debug("cannot look for new messages", zap.Error(err))
-			s.store.Nudge()
 			pause = followAgain
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(pause):
 		}
+		if err == nil {
+			select {
+			case <-ctx.Done():
+			case <-news:
+			}
+		}
+		end()
 	}
+}
+
+// pass tells the streams how far the outbox is complete now.
+func (s *Inbox) pass(ctx context.Context) error {
+	horizon, err := s.store.Horizon(ctx)
+	if err == nil {
+		s.hub.move(horizon)
+	}
+	return err
 }
 
 // Stream gives one reader the messages after a position, oldest first. It is for one goroutine.

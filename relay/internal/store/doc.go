@@ -5,5 +5,6 @@
 // [Store.Accept] returns; results of deliveries go along, or are committed without a flush of their own, because losing
 // them costs a repeat that the homeserver deduplicates.
 //
-// There are no callbacks. A caller that waits for changes reads [Store.Changes] or [Store.Watch], and then the database.
+// A caller that waits for a change uses [Store.Await], and then reads the database. The delivery is a [Listener], so that a commit
+// wakes the queues of its rooms and no other goroutine.
 package store

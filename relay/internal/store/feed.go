@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 
 // Change says that a room's entries are not as they were.
 type Change struct {
-	Room int64 // 0: all rooms that somebody follows
+	Room int64 // 0: all rooms
 	Kind ChangeKind
 }
 
@@ -26,16 +27,25 @@ const (
 	Retry                     // …and somebody wants the next attempt made now
 )
 
-// feed passes on what has become durable. Nobody is called: readers come for it.
+// Listener receives news of what is durable, in the goroutine that has committed it: its methods must neither block nor use the store.
+type Listener interface {
+	Changed(Change)
+	NotStored(error) // results of deliveries
+}
+
+// Subject is what [Store.Await] waits for: the end of the message with that ID, or one of these.
+type Subject int64
+
+// Subjects other than messages.
+const (
+	Activity Subject = -1 // anything is durable
+	Timed    Subject = -2 // [Store.NextDelayed] or [Store.NextReminder] may have changed
+)
+
+// feed passes on what has become durable.
 type feed struct {
 	reads  bool          // others add entries too: each change has to be read
 	others *lease.Member // is told as well
-
-	mu      sync.Mutex
-	rooms   map[int64]*Change
-	signal  chan struct{}
-	follow  map[int64]chan<- struct{} // by room: who is woken in place of signal
-	failure error                     // of results that could not be stored
 
 	depth depth // entries on their way
 	files depth // bytes of attachments
@@ -43,63 +53,46 @@ type feed struct {
 	depthBy shares // depth by application
 	filesBy shares // files by application
 
-	activity chan struct{}
-	timed    chan struct{}
-	edits    atomic.Int64 // see [Store.Edits]
-	last     int64        // id of an entry that the last poll saw
+	edits atomic.Int64 // see [Store.Edits]
+	last  int64        // id of an entry that the last poll saw
 
-	waiters atomic.Int64
-	final   map[int64][]chan struct{} // by message
+	mu       sync.Mutex
+	listener Listener
+	waiting  map[Subject][]chan struct{}
+	messages atomic.Int64 // how many wait for messages
 }
 
 func newFeed(others *lease.Member) *feed {
-	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), activity: make(chan struct{}, 1), timed: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
+	return &feed{others: others, waiting: map[Subject][]chan struct{}{}}
 }
 
-// Changes receives when [Store.TakeChanges] has something.
-func (s *Store) Changes() <-chan struct{} { return s.feed.signal }
+// Listen tells l of all changes from now on, in place of an earlier listener; nil tells nobody.
+func (s *Store) Listen(l Listener) {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	s.feed.listener = l
+}
 
-// Timed receives after a commit of this relay that may have changed [Store.NextDelayed] or [Store.NextReminder]. It has one receiver.
-func (s *Store) Timed() <-chan struct{} { return s.feed.timed }
-
-// TakeChanges returns what has changed since it was last called in rooms that nobody follows, and why results could not
-// be stored since.
-func (s *Store) TakeChanges() (changes []Change, failure error) {
-	f := s.feed
+// hearer returns the listener; nil if there is none.
+func (f *feed) hearer() Listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for room, c := range f.rooms {
-		if f.follow[room] == nil {
-			changes = append(changes, *c)
-			delete(f.rooms, room)
+	return f.listener
+}
+
+func (f *feed) change(all ...Change) {
+	if l := f.hearer(); l != nil {
+		for _, c := range all {
+			l.Changed(c)
 		}
 	}
-	failure, f.failure = f.failure, nil
-	return changes, failure
 }
 
-// Follow sends to signal, if it is ready, when [Store.TakeChange] has something about a room; nil ends that. The room's
-// queue is woken directly: a goroutine between costs a wake-up for each message.
-func (s *Store) Follow(room int64, signal chan<- struct{}) {
-	s.feed.mu.Lock()
-	defer s.feed.mu.Unlock()
-	if signal == nil {
-		delete(s.feed.follow, room)
-		return
+// complain reports that results could not be stored.
+func (f *feed) complain(err error) {
+	if l := f.hearer(); l != nil {
+		l.NotStored(err)
 	}
-	s.feed.follow[room] = signal
-}
-
-// TakeChange returns what has changed in a room since it was last called.
-func (s *Store) TakeChange(room int64) (c Change, ok bool) {
-	s.feed.mu.Lock()
-	defer s.feed.mu.Unlock()
-	known := s.feed.rooms[room]
-	if known == nil {
-		return c, false
-	}
-	delete(s.feed.rooms, room)
-	return *known, true
 }
 
 // Retry asks for the next attempt in a room now.
@@ -108,53 +101,55 @@ func (s *Store) Retry(room int64) {
 	s.Announce(lease.Note{Rooms: map[int64]int{room: int(Retry)}})
 }
 
-func (f *feed) change(all ...Change) {
+// Await returns a channel that is closed when there is news of a subject, and a function that ends the waiting.
+func (s *Store) Await(subject Subject) (<-chan struct{}, func()) {
+	f, c := s.feed, make(chan struct{})
+	f.mu.Lock()
+	f.waiting[subject] = append(f.waiting[subject], c)
+	f.mu.Unlock()
+	if subject > 0 {
+		f.messages.Add(1)
+		s.w.hurry()
+	}
+	return c, func() { f.forget(subject, c) }
+}
+
+func (f *feed) forget(subject Subject, c chan struct{}) {
+	if subject > 0 {
+		f.messages.Add(-1)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range all {
-		if c.Room == 0 {
-			for room, follower := range f.follow {
-				f.merge(Change{room, c.Kind})
-				wake(follower)
-			}
-			continue
-		}
-		f.merge(c)
-		if follower := f.follow[c.Room]; follower != nil {
-			wake(follower)
-		} else {
-			wake(f.signal)
-		}
+	f.waiting[subject] = slices.DeleteFunc(f.waiting[subject], func(x chan struct{}) bool { return x == c })
+	if len(f.waiting[subject]) == 0 {
+		delete(f.waiting, subject)
 	}
 }
 
-func wake(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// merge adds a change to what is known of its room. f.mu is held.
-func (f *feed) merge(c Change) {
-	if known := f.rooms[c.Room]; known != nil {
-		c.Kind = max(c.Kind, known.Kind)
-	}
-	f.rooms[c.Room] = &c
-}
-
-// complain records that results could not be stored.
-func (f *feed) complain(err error) {
+func (f *feed) notify(all ...Subject) {
 	f.mu.Lock()
-	f.failure = err
+	defer f.mu.Unlock()
+	for _, subject := range all {
+		for _, c := range f.waiting[subject] {
+			close(c)
+		}
+		delete(f.waiting, subject)
+	}
+}
+
+// notifyMessages wakes all who await messages: theirs may be final.
+func (f *feed) notifyMessages() {
+	f.mu.Lock()
+	all := slices.Collect(maps.Keys(f.waiting))
 	f.mu.Unlock()
-	wake(f.signal)
+	f.notify(slices.DeleteFunc(all, func(subject Subject) bool { return subject <= 0 })...)
 }
 
 // announce passes on what a batch has made durable.
 func (f *feed) announce(b *batch) {
 	var changes []Change
 	var final []int64
+	news := []Subject{Activity}
 	timed, edited := false, false
 	for _, r := range b.requests {
 		for _, a := range r.accept {
@@ -177,26 +172,21 @@ func (f *feed) announce(b *batch) {
 			changes = append(changes, Change{Room: o.Entry.Room, Kind: Altered})
 		}
 		if !o.Entry.State.Pending() {
-			f.wakeFinal(o.Entry.MessageID())
-			if f.others.Shared() {
-				final = append(final, o.Entry.MessageID())
-			}
+			final = append(final, o.Entry.MessageID())
 		}
 	}
 	for _, id := range final {
-		f.wakeFinal(id)
+		news = append(news, Subject(id))
 	}
-	if len(changes) > 0 {
-		f.change(changes...)
+	if timed {
+		news = append(news, Timed)
 	}
 	if edited {
 		f.edits.Add(1)
 	}
+	f.change(changes...)
 	if len(changes)+len(final)+len(b.outcomes) > 0 || edited { // streams whose credential is gone end
-		wake(f.activity)
-	}
-	if timed {
-		wake(f.timed)
+		f.notify(news...)
 	}
 	if f.others.Shared() {
 		f.tellOthers(b, changes, final)
@@ -216,27 +206,28 @@ func (f *feed) tellOthers(b *batch, changes []Change, final []int64) {
 func (f *feed) hear(n lease.Note) {
 	if n.All {
 		f.change(Change{Kind: Added})
-		f.wakeAll()
+		f.notifyMessages()
 	}
 	for room, kind := range n.Rooms {
 		f.change(Change{Room: room, Kind: ChangeKind(kind)})
 	}
+	news := []Subject{Activity}
 	for _, id := range n.Final {
-		f.wakeFinal(id)
+		news = append(news, Subject(id))
 	}
-	wake(f.activity)
+	f.notify(news...)
 }
 
 // poll looks for what another relay has made durable, in case its notification was lost.
 func (s *Store) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	s.feed.wakeAll()
-	wake(s.feed.timed)
+	s.feed.notifyMessages()
+	s.feed.notify(Timed)
 	var last int64
 	if s.queryRow(ctx, s.d.lastID, "outbox").Scan(&last) == nil && last > s.feed.last {
 		s.feed.last = last
-		wake(s.feed.activity)
+		s.feed.notify(Activity)
 	}
 	if s.Held() {
 		s.feed.change(s.waitingRooms(ctx)...)
@@ -253,56 +244,10 @@ func (s *Store) waitingRooms(ctx context.Context) (all []Change) {
 	return all
 }
 
-// wakeAll wakes all waiters for messages: theirs may be final.
-func (f *feed) wakeAll() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, all := range f.final {
-		for _, c := range all {
-			close(c)
-		}
-	}
-	clear(f.final)
-}
-
 // patience is how long results of deliveries wait to be committed with others.
 func (f *feed) patience() time.Duration {
-	if f.reads || f.waiters.Load() > 0 { // others may wait for them too
+	if f.reads || f.messages.Load() > 0 { // others may wait for them too
 		return awaitedDelay
 	}
 	return outcomeDelay
-}
-
-// Watch returns a channel that is closed when a message becomes final, and a function that ends the waiting.
-func (s *Store) Watch(id int64) (<-chan struct{}, func()) {
-	f := s.feed
-	c := make(chan struct{})
-	f.waiters.Add(1)
-	f.mu.Lock()
-	f.final[id] = append(f.final[id], c)
-	f.mu.Unlock()
-	s.w.hurry()
-	return c, func() { f.forget(id, c) }
-}
-
-func (f *feed) forget(id int64, c chan struct{}) {
-	f.waiters.Add(-1)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.final[id] = slices.DeleteFunc(f.final[id], func(x chan struct{}) bool { return x == c })
-	if len(f.final[id]) == 0 {
-		delete(f.final, id)
-	}
-}
-
-func (f *feed) wakeFinal(id int64) {
-	if f.waiters.Load() == 0 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.final[id] {
-		close(c)
-	}
-	delete(f.final, id)
 }

@@ -108,16 +108,14 @@ func removeRow(tx *Tx, id int64) error { return tx.purge([]int64{id}) }
 func TestOutcomesOutliveAnError(t *testing.T) {
 	s, a := readyWithMessage(t)
 	fillDisk(t, s, true)
+	told := listen(s)
 	done := a.Entry
 	done.FirstAttemptAt, done.Wire = 1, []byte(strings.Repeat("w", 100_000)) // kept, as it may have arrived
 	number := s.Report(NewOutcome(done, post.Refused{Reason: "refused"}, 1))
 	if err := s.Settle(ctx); err == nil || s.Committed() >= number {
 		t.Errorf("settled: %v, %d committed", err, s.Committed())
 	}
-	<-s.Changes()
-	if _, failure := s.TakeChanges(); failure == nil {
-		t.Error("nobody is told")
-	}
+	receives(t, "the failure", told.failed)
 	if m, err := s.Message(ctx, done.ID); err != nil || m.State != post.StateQueued {
 		t.Fatalf("while it cannot be stored: %+v, %v", m.State, err)
 	}

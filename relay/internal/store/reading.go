@@ -140,9 +140,3 @@ func (s *Store) Horizon(ctx context.Context) (id int64, err error) {
 func (s *Store) writing(ctx context.Context) (all []string, err error) {
 	return all, s.rows.WithContext(ctx).Raw(s.d.writing).Scan(&all).Error
 }
-
-// Activity receives after a commit that readers may want to know of, here or at another relay. It has one receiver.
-func (s *Store) Activity() <-chan struct{} { return s.feed.activity }
-
-// Nudge makes Activity receive.
-func (s *Store) Nudge() { wake(s.feed.activity) }

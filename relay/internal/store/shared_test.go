@@ -11,22 +11,42 @@ import (
 	"slipway/relay/internal/post"
 )
 
+// told is what a listener hears of room 1.
+type told struct{ changed, failed chan struct{} }
+
+func listen(s *Store) told {
+	t := told{make(chan struct{}, 1), make(chan struct{}, 1)}
+	s.Listen(t)
+	return t
+}
+
+// Changed implements [Listener].
+func (t told) Changed(c Change) {
+	if c.Room <= 1 {
+		hint(t.changed)
+	}
+}
+
+// NotStored implements [Listener].
+func (t told) NotStored(error) { hint(t.failed) }
+
+func hint(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 func testNotifications_ReachTheOtherRelay(t *testing.T) {
 	a, b := relays(t)
 	if !acquire(t, a, time.Hour) {
 		t.Fatal("no lease")
 	}
+	told := listen(a)
 	x := entry(1, "x")
 	accept(t, b, x)
-	for told := false; !told; {
-		receives(t, "a change in the room", a.Changes())
-		changes, _ := a.TakeChanges()
-		for _, c := range changes {
-			told = told || c.Room == 1 || c.Room == 0
-		}
-		told = told || t.Failed()
-	}
-	final, end := b.Watch(x.Entry.ID)
+	receives(t, "a change in the room", told.changed)
+	final, end := b.Await(Subject(x.Entry.ID))
 	defer end()
 	a.Report(NewOutcome(x.Entry, post.Sent{EventID: "$1"}, 1))
 	receives(t, "the message is final", final)
