@@ -161,30 +161,38 @@ func TestPasswords_GuessesLockNobodyOut(t *testing.T) {
 	})
 }
 
+// comparedBefore returns how many guesses are compared before a right login that comes after all of them.
+func comparedBefore(t *testing.T, h *tested, guesses int, guess func(i int)) (before int64) {
+	t.Helper()
+	release := h.hold()
+	var compared atomic.Int64
+	var wg sync.WaitGroup
+	for i := range guesses {
+		wg.Go(func() {
+			guess(i)
+			compared.Add(1)
+		})
+	}
+	synctest.Wait()
+	wg.Go(func() {
+		if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.2"); err != nil {
+			t.Error(err)
+		}
+		before = compared.Load()
+	})
+	synctest.Wait()
+	release()
+	wg.Wait()
+	return before
+}
+
 // However many guesses of one address wait, a login from another one goes before all but one.
 func TestPasswords_GuessesQueueApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
-		release := h.hold()
-		var compared atomic.Int64
-		var wg sync.WaitGroup
-		for i := range guessBurst {
-			wg.Go(func() {
-				_ = loginFrom(t.Context(), h, fmt.Sprint("user", i), "wrong", "10.0.0.1")
-				compared.Add(1)
-			})
-		}
-		synctest.Wait()
-		before := int64(-1)
-		wg.Go(func() {
-			if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.2"); err != nil {
-				t.Error(err)
-			}
-			before = compared.Load()
+		before := comparedBefore(t, h, guessBurst, func(i int) {
+			_ = loginFrom(t.Context(), h, fmt.Sprint("user", i), "wrong", "10.0.0.1")
 		})
-		synctest.Wait()
-		release()
-		wg.Wait()
 		if before > 4 { // one was ahead; the others are those of the moment
 			t.Errorf("%d guesses were compared before", before)
 		}
@@ -204,26 +212,7 @@ func TestPasswords_GuessingAddressesQueueApart(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute) // the rates of the names recover
-		release := h.hold()
-		var compared atomic.Int64
-		var wg sync.WaitGroup
-		for i := range guessers {
-			wg.Go(func() {
-				_ = loginFrom(t.Context(), h, name(i), "wrong again", from(i))
-				compared.Add(1)
-			})
-		}
-		synctest.Wait()
-		before := int64(-1)
-		wg.Go(func() {
-			if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.2"); err != nil {
-				t.Error(err)
-			}
-			before = compared.Load()
-		})
-		synctest.Wait()
-		release()
-		wg.Wait()
+		before := comparedBefore(t, h, guessers, func(i int) { _ = loginFrom(t.Context(), h, name(i), "wrong again", from(i)) })
 		if before > guessers/2 {
 			t.Errorf("%d guesses were compared before", before)
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 )
 
 func TestCommitLeavesNothingBehind(t *testing.T) {
@@ -19,104 +21,93 @@ func TestCommitLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// flaky is a store whose next Apply with an upload or manifest fails.
-type flaky struct {
-	both
-	mu   sync.Mutex
-	fail error
-}
-
-func (f *flaky) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
-	f.mu.Lock()
-	err := f.fail
-	f.fail = nil
-	f.mu.Unlock()
-	if err == nil {
-		return f.both.Apply(ctx, a, stages...)
+// onFullDisk runs the test on each store there is. The next Apply after fill finds no room.
+func onFullDisk(t *testing.T, test func(t *testing.T, repo Repository, fill func())) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			var full atomic.Bool
+			s := &hooked.Store{Store: open(t), OnApply: func([]storage.Stage) error {
+				if full.Swap(false) {
+					return storage.ErrNoSpace
+				}
+				return nil
+			}}
+			test(t, newRegistry(s, Options{}).Repository("a"), func() { full.Store(true) })
+		})
 	}
-	return err
 }
 
 func TestFullDisk(t *testing.T) {
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			f := &flaky{both: open(t)}
-			ctx, repo := context.Background(), newRegistry(f, Options{}).Repository("a")
-			u, err := repo.StartUpload(ctx, "")
-			check(t, err)
-			defer u.Close()
-			_, err = u.Append(ctx, strings.NewReader("content"), -1)
-			check(t, err)
-			f.fail = storage.ErrNoSpace
-			_, err = u.Commit(ctx, sum("content"))
-			wantCode(t, err, oci.CodeUnknown)
-			var e *oci.Error
-			if errors.As(err, &e); e.Text() != "no space left on the storage" || e.Detail != nil {
-				t.Errorf("the client reads %q, %v", e.Text(), e.Detail)
-			}
-			_, err = repo.StatBlob(ctx, sum("content"))
-			wantCode(t, err, oci.CodeBlobUnknown)
-			// What the request brought is dropped, so that it doesn't keep the disk full.
-			st, err := repo.UploadStatus(ctx, u.ID())
-			if check(t, err); st.Size != 0 {
-				t.Errorf("%d bytes are kept", st.Size)
-			}
-			_, err = u.Append(ctx, strings.NewReader("content"), -1)
-			check(t, err)
-			_, err = u.Commit(ctx, sum("content"))
-			check(t, err)
-		})
-	}
+	onFullDisk(t, func(t *testing.T, repo Repository, fill func()) {
+		ctx := context.Background()
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		defer u.Close()
+		_, err = u.Append(ctx, strings.NewReader("content"), -1)
+		check(t, err)
+		fill()
+		_, err = u.Commit(ctx, sum("content"))
+		wantCode(t, err, oci.CodeUnknown)
+		var e *oci.Error
+		if errors.As(err, &e); e.Text() != "no space left on the storage" || e.Detail != nil {
+			t.Errorf("the client reads %q, %v", e.Text(), e.Detail)
+		}
+		_, err = repo.StatBlob(ctx, sum("content"))
+		wantCode(t, err, oci.CodeBlobUnknown)
+		// What the request brought is dropped, so that it doesn't keep the disk full.
+		st, err := repo.UploadStatus(ctx, u.ID())
+		if check(t, err); st.Size != 0 {
+			t.Errorf("%d bytes are kept", st.Size)
+		}
+		_, err = u.Append(ctx, strings.NewReader("content"), -1)
+		check(t, err)
+		_, err = u.Commit(ctx, sum("content"))
+		check(t, err)
+	})
 }
 
 // A full disk takes nothing from what earlier requests have acknowledged.
 func TestFullDisk_AcknowledgedBytesStay(t *testing.T) {
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			f := &flaky{both: open(t)}
-			ctx, repo := context.Background(), newRegistry(f, Options{}).Repository("a")
-			u, err := repo.StartUpload(ctx, "")
-			check(t, err)
-			_, err = u.Append(ctx, strings.NewReader("content"), -1)
-			check(t, err)
-			check(t, u.Close())
-			point := UploadPoint{Exact: true, Offset: 7, StartedAt: u.StartedAt()}
-			u, err = repo.ResumeUpload(ctx, u.ID(), point)
-			check(t, err)
-			_, err = u.Append(ctx, strings.NewReader(" and more"), -1)
-			check(t, err)
-			f.fail = storage.ErrNoSpace
-			_, err = u.Commit(ctx, sum("content and more"))
-			wantCode(t, err, oci.CodeUnknown)
-			check(t, u.Close())
-			u, err = repo.ResumeUpload(ctx, u.ID(), point)
-			check(t, err)
-			_, err = u.Commit(ctx, sum("content"))
-			check(t, err)
-			check(t, u.Close())
-		})
-	}
+	onFullDisk(t, func(t *testing.T, repo Repository, fill func()) {
+		ctx := context.Background()
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		_, err = u.Append(ctx, strings.NewReader("content"), -1)
+		check(t, err)
+		check(t, u.Close())
+		point := UploadPoint{Exact: true, Offset: 7, StartedAt: u.StartedAt()}
+		u, err = repo.ResumeUpload(ctx, u.ID(), point)
+		check(t, err)
+		_, err = u.Append(ctx, strings.NewReader(" and more"), -1)
+		check(t, err)
+		fill()
+		_, err = u.Commit(ctx, sum("content and more"))
+		wantCode(t, err, oci.CodeUnknown)
+		check(t, u.Close())
+		u, err = repo.ResumeUpload(ctx, u.ID(), point)
+		check(t, err)
+		_, err = u.Commit(ctx, sum("content"))
+		check(t, err)
+		check(t, u.Close())
+	})
 }
 
 // An upload without bytes continues after a failed commit.
 func TestFullDisk_EmptyBlobGoesOn(t *testing.T) {
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			f := &flaky{both: open(t)}
-			ctx, repo := t.Context(), newRegistry(f, Options{}).Repository("a")
-			u, err := repo.StartUpload(ctx, "")
-			check(t, err)
-			f.fail = storage.ErrNoSpace
-			_, err = u.Commit(ctx, sum(""))
-			wantCode(t, err, oci.CodeUnknown)
-			check(t, u.Close())
-			u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{Exact: true, StartedAt: u.StartedAt()})
-			check(t, err)
-			_, err = u.Commit(ctx, sum(""))
-			check(t, err)
-			check(t, u.Close())
-		})
-	}
+	onFullDisk(t, func(t *testing.T, repo Repository, fill func()) {
+		ctx := t.Context()
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		fill()
+		_, err = u.Commit(ctx, sum(""))
+		wantCode(t, err, oci.CodeUnknown)
+		check(t, u.Close())
+		u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{Exact: true, StartedAt: u.StartedAt()})
+		check(t, err)
+		_, err = u.Commit(ctx, sum(""))
+		check(t, err)
+		check(t, u.Close())
+	})
 }
 
 // A client that hangs up while its blob is being committed leaves a whole blob.

@@ -336,23 +336,6 @@ func TestDeleteManifest(t *testing.T) {
 	})
 }
 
-func TestFailedDeletionCanBeRepeated(t *testing.T) {
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			f := &flaky{both: open(t)}
-			ctx, repo := context.Background(), newRegistry(f, Options{DeleteEnabled: true}).Repository("a")
-			d := pushImage(t, repo, "t", "x")
-			f.fail = storage.ErrUnavailable
-			_, err := repo.DeleteManifest(ctx, d)
-			wantCode(t, err, oci.CodeUnknown)
-			_, err = repo.Manifest(ctx, tagged("t"))
-			check(t, err)
-			_, err = repo.DeleteManifest(ctx, d)
-			check(t, err)
-		})
-	}
-}
-
 // The last push to a tag wins, and acknowledged content is there.
 func TestConcurrentPushesToOneTag(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
