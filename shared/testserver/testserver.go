@@ -38,6 +38,7 @@ while kill -0 "-$2" 2>/dev/null; do
 		kill "-$3" "-$2" 2>/dev/null
 		while kill -0 "-$2" 2>/dev/null; do sleep 0.1; done
 		rm -rf "$1/data"
+		exec 3>&- # before the lock: the kernel releases those of a process that exits in any order
 		exit
 	fi
 	exec 9>&-
