@@ -329,7 +329,7 @@ func TestS3_RequestsToAgree(t *testing.T) {
 			lists++
 		}
 	}
-	if leases != 2 || lists == 0 || lists > int(took/(3*time.Second))+2 {
+	if leases < 2 || leases > 3+int(took/(2*time.Minute)) || lists == 0 || lists > int(took/(3*time.Second))+2 {
 		t.Errorf("%d pushes in %v: %d requests for the lease, %d for lists", pushes, took, leases, lists)
 	}
 }
