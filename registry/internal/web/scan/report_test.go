@@ -53,6 +53,21 @@ const (
 		{"Target":"Dockerfile","Class":"config","Type":"dockerfile","MisconfSummary":{"Successes":1,"Failures":2},"Misconfigurations":[
 			{"Type":"Dockerfile Security Check","ID":"DS002","AVDID":"AVD-DS-0002","Severity":"HIGH","Status":"FAIL"},
 			{"ID":"DS026","Severity":"LOW","Status":"FAIL"},{"ID":"DS001","Severity":"MEDIUM","Status":"PASS"},{"ID":"DS003","Severity":"MEDIUM","Status":"EXCEPTION"}]}]}`
+	indexSARIF = `{"runs":[{"tool":{
+		"driver":{"name":"CodeQL","rules":[{"id":"a","properties":{"security-severity":"1.0"}},{"id":"b","properties":{"security-severity":"9.0"}}]},
+		"extensions":[{"name":"empty"},{"name":"pack","rules":[{"id":"c","properties":{"security-severity":"7.0"}},{"id":"d","properties":{"security-severity":"5.0"}}]}]},
+		"results":[{"ruleIndex":1,"message":{"text":"1"}},{"ruleId":"b","message":{"text":"1"}},{"rule":{"id":"b"},"message":{"text":"2"}},{"rule":{"index":1},"message":{"text":"3"}},
+			{"ruleId":"b/sub","ruleIndex":1,"message":{"text":"4"}},{"ruleId":"c","rule":{"id":"c","index":0,"toolComponent":{"index":1}},"message":{"text":"5"}},
+			{"rule":{"index":1,"toolComponent":{"index":1}},"message":{"text":"6"}},{"rule":{"id":"a"},"ruleIndex":1,"message":{"text":"7"}},
+			{"ruleIndex":2,"level":"note","message":{"text":"8"}},{"ruleIndex":-1,"level":"note","message":{"text":"9"}},
+			{"rule":{"index":0,"toolComponent":{"index":2}},"level":"note","message":{"text":"10"}},{"rule":{"index":0,"toolComponent":{"index":-2}},"level":"note","message":{"text":"11"}},
+			{"rule":{"index":0,"toolComponent":{"index":0}},"level":"note","message":{"text":"12"}},
+			{"rule":{"index":9223372036854775807,"toolComponent":{"index":9223372036854775807}},"level":"note","message":{"text":"13"}}]}]}`
+	suppressedSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
+		{"ruleId":"1","level":"error","suppressions":[{"kind":"inSource"}]},{"ruleId":"2","level":"error","suppressions":[{"kind":"external","status":"accepted"}]},
+		{"ruleId":"3","level":"error","baselineState":"absent"},{"ruleId":"4","level":"note","baselineState":"unchanged","suppressions":[]},
+		{"ruleId":"5","level":"note","suppressions":[{"kind":"external","status":"rejected"}]},{"ruleId":"6","level":"note","suppressions":[{"kind":"inSource"},{"kind":"external","status":"underReview"}]},
+		{"ruleId":"7","level":"note","baselineState":"new","suppressions":null}]}]}`
 	argumentsSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
 		{"ruleId":"a","message":{"id":"default","arguments":["libssl"]}},{"ruleId":"a","message":{"id":"default","arguments":["musl"]}},
 		{"ruleId":"a","message":{"id":"other","arguments":["musl"]}},{"ruleId":"a","message":{"id":"default","arguments":["musl"]}}]}]}`
@@ -101,6 +116,8 @@ func TestRead(t *testing.T) {
 		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{2, 0, 1, 0, 1}}},
 		"SARIF of Grype":            {grypeSARIF, Report{"grype", "0.104.0", time.Time{}, [5]int{0, 1, 0, 1, 0}}},
 		"SARIF by level":            {levelSARIF, Report{"second", "", time.Time{}, [5]int{0, 1, 2, 1, 2}}},
+		"SARIF by index":            {indexSARIF, Report{"CodeQL", "", time.Time{}, [5]int{4, 1, 1, 7, 0}}},
+		"SARIF with suppressions":   {suppressedSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 0, 4, 0}}},
 		"SARIF with arguments":      {argumentsSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 3, 0, 0}}},
 		"Trivy's JSON":              {trivyJSON, trivy},
 		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", "", time.Time{}, [5]int{2, 2, 0, 1, 0}}},
@@ -179,6 +196,8 @@ func TestRead_Bounds(t *testing.T) {
 		content string
 		large   bool
 	}{
+		"suppressions":  {fill(sarif+`}},"results":[{"suppressions":[`, `{}`, `]}]}]}`), true},
+		"extensions":    {fill(sarif+`},"extensions":[`, `{}`, `]},"results":[]}]}`), true},
 		"arguments":     {sarif + `}},"results":[{"message":{"arguments":[` + strings.Repeat(`"",`, MaxReport/3-100) + `""]}}]}]}`, false},
 		"many findings": {distinct(`{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Vulnerabilities":[`, `{"VulnerabilityID":"%d"}`, `]}]}`), true},
 		"many rules":    {distinct(sarif+`,"rules":[`, `{"id":"%d"}`, `]}},"results":[]}]}`), true},
