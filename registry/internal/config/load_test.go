@@ -459,7 +459,6 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestWhichFile holds where the configuration is looked for.
 // The headers of a check may hold credentials.
 func TestShowHidesHeadersOfChecks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yml")
@@ -483,6 +482,7 @@ func TestShowHidesHeadersOfChecks(t *testing.T) {
 	}
 }
 
+// TestWhichFile holds where the configuration is looked for.
 func TestWhichFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yml")
 	if err := os.WriteFile(path, []byte(minimal), 0o600); err != nil {
