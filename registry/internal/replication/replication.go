@@ -349,8 +349,9 @@ func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
 	m, err := c.from.repo.Peek(ctx, oci.Reference{Tag: tag})
 	if oci.IsUnknown(err) {
 		if _, err := c.from.repo.TagModified(ctx, tag); c.target.Deletions && oci.IsUnknown(err) { // not only its manifest is missing
-			err = c.to.deleteTag(ctx, tag)
-			c.Log.Info("deleted a tag at a target", zap.String("target", c.target.Name), zap.String("repository", string(c.from.repo.Name())), zap.String("tag", string(tag)), zap.Error(err))
+			if err = c.to.deleteTag(ctx, tag); err == nil {
+				c.Log.Info("deleted a tag at a target", zap.String("target", c.target.Name), zap.String("repository", string(c.from.repo.Name())), zap.String("tag", string(tag)))
+			}
 			return err
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/imagecopy"
@@ -184,6 +185,34 @@ func TestTurn_MissingPlatform(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	mustBytes(t, there, d.Digest)
+}
+
+// A deletion at the target is logged once it is made.
+func TestTurn_LogsDeletions(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Deletions = true })
+	core, logs := observer.New(zap.InfoLevel)
+	p.Log = zap.New(core)
+	repo := p.Registry.Repository("app")
+	registrytest.PushImage(t, repo, "v1", "1", "layer")
+	p.mustTurn(t, false)
+	if _, err := repo.DeleteTag(t.Context(), "v1"); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+		return r.Method == http.MethodDelete
+	}
+	p.answer.Store(&refuse)
+	if s, err := p.turn(t, false); err == nil || logs.FilterMessageSnippet("deleted").Len() > 0 {
+		t.Errorf("%+v, %v; the log has %v", s, err, logs.All())
+	}
+	p.answer.Store(nil)
+	p.mustTurn(t, false)
+	if found := logs.FilterMessageSnippet("deleted"); found.Len() != 1 {
+		t.Errorf("the log has %v", logs.All())
+	}
 }
 
 // A registry that starts with another storage, and gets a push there, doesn't empty the repository at the target.
