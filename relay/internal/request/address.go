@@ -44,3 +44,18 @@ func Secure(r *http.Request, trusted []netip.Prefix) bool {
 func trusts(trusted []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 }
+
+// Network returns what limits count as one address: an IPv4 address, or the /64 network of an IPv6 address.
+// Anything else is returned as it is.
+func Network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if ip = ip.Unmap(); ip.Is6() {
+		if n, err := ip.WithZone("").Prefix(64); err == nil {
+			return n.String()
+		}
+	}
+	return ip.String()
+}

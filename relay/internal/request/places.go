@@ -2,7 +2,6 @@ package request
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -74,19 +73,4 @@ func (p *Places) forget(key string) {
 	if k.users--; k.users == 0 {
 		delete(p.keys, key)
 	}
-}
-
-// Network returns what limits count as one address: an IPv4 address, or the /64 network of an IPv6 address.
-// Anything else is returned as it is.
-func Network(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return address
-	}
-	if ip = ip.Unmap(); ip.Is6() {
-		if n, err := ip.WithZone("").Prefix(64); err == nil {
-			return n.String()
-		}
-	}
-	return ip.String()
 }

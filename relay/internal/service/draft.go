@@ -1,6 +1,8 @@
 package service
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -118,4 +120,27 @@ func priorityOf(app *store.Application, r post.Draft) (int, error) {
 		return p, nil
 	}
 	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be min, low, normal, high or max, or a number from %d to %d.", post.MinPriority, post.MaxPriority))
+}
+
+// keyOf returns the idempotency key with the hash of what it stands for; nil without a key.
+func keyOf(r post.Draft, e *post.Entry) *store.Key {
+	if r.IdempotencyKey == "" {
+		return nil
+	}
+	content := e.Content
+	content.Priority = 0 // the application's default may change
+	return &store.Key{Key: r.IdempotencyKey, Hash: digest(content, r.Files, r.Priority, r.Change, e.Thread, e.Key, r.Edits)}
+}
+
+// digest hashes a content, its attachments and more. Attachments count by name and content, not by upload. Hashes are
+// stored: if a change alters them, repeated requests get 409 after an upgrade and every open alert counts as changed.
+func digest(content post.Content, attachments []post.Attachment, more ...any) []byte {
+	content.Attachments = ""
+	parts := append([]any{content}, more...)
+	for _, a := range attachments {
+		parts = append(parts, a.Name, a.Sum)
+	}
+	text, _ := json.Marshal(parts) // strings and numbers always encode
+	hash := sha256.Sum256(text)
+	return hash[:]
 }
