@@ -17,6 +17,7 @@ import (
 
 const (
 	watchEvery = time.Second
+	idleEvery  = 10 * time.Second // while there is nothing to watch
 	blindAfter = 15 * time.Second // without a look at the database, senders count as unheard
 )
 
@@ -29,6 +30,7 @@ type watcher struct {
 	s      *Service
 	since  time.Time       // since then senders could be heard
 	looked time.Time       // at the database
+	idle   bool            // the last look found nothing to watch
 	late   map[int64]int64 // the episode of the last alarm, by application
 	summed map[int64]int64 // the end of the quiet hours that were summed up last, by application
 	minute time.Time       // of the last look at the quiet hours, which end with a minute
@@ -54,8 +56,11 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// look checks all applications once.
+// look checks all applications once, every tenth time while there is nothing to watch: the shortest interval of heartbeats is longer.
 func (w *watcher) look(ctx context.Context) error {
+	if since := time.Since(w.looked); w.idle && 0 <= since && since < idleEvery {
+		return nil
+	}
 	all, err := w.s.store.Watched(ctx, heartbeatKey)
 	now := time.Now()
 	if err != nil {
@@ -64,7 +69,7 @@ func (w *watcher) look(ctx context.Context) error {
 	if now.Sub(w.looked) > blindAfter || now.Round(0).Before(w.looked.Round(0)) { // or the clock was set back
 		w.since = now
 	}
-	w.looked = now
+	w.looked, w.idle = now, len(all) == 0
 	var failed error
 	for _, a := range all {
 		heard := heard(a, now.UnixMilli())
