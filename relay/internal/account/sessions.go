@@ -17,6 +17,9 @@ import (
 // SessionFor is how long a session lasts.
 const SessionFor = 7 * 24 * time.Hour
 
+// SessionCookie is the cookie of the pages' sessions. The API accepts it, too.
+const SessionCookie = "relay_session"
+
 // Authenticate checks a name and password and returns the user. Failures are limited per name and per address; after
 // too many, even the right password is refused.
 func (s *Accounts) Authenticate(ctx context.Context, name, given, address string) (Principal, error) {

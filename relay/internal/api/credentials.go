@@ -43,7 +43,7 @@ func (a *API) user(r *http.Request) (account.Principal, error) {
 // session returns the user of the pages' cookie. State-changing requests require the
 // session's CSRF token, which another site cannot know.
 func (a *API) session(r *http.Request) (v account.Principal, ok bool, err error) {
-	cookie, err := r.Cookie(request.SessionCookie)
+	cookie, err := r.Cookie(account.SessionCookie)
 	if err != nil {
 		return v, false, nil //nolint:nilerr // no cookie is no session
 	}

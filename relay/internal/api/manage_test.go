@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/request"
 	"slipway/relay/internal/service"
 )
 
@@ -161,12 +161,12 @@ func TestSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cookie := "Cookie: " + request.SessionCookie + "=" + s.Token
+	cookie := "Cookie: " + account.SessionCookie + "=" + s.Token
 	w.want("read", w.ask("GET", "/application", "", cookie), 200)
 	w.want("write without the word", w.ask("POST", "/application", `{"name":"a"}`, cookie), 403)
 	w.want("write with another word", w.ask("POST", "/application", `{"name":"a"}`, cookie, "X-CSRF-Token: x"), 403)
 	w.want("write", w.ask("POST", "/application", `{"name":"a"}`, cookie, "X-CSRF-Token: "+s.CSRF), 201)
-	w.want("no session", w.ask("GET", "/application", "", "Cookie: "+request.SessionCookie+"=x"), 401)
+	w.want("no session", w.ask("GET", "/application", "", "Cookie: "+account.SessionCookie+"=x"), 401)
 	if err := w.service.Logout(t.Context(), s.Token); err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,6 @@ func ProblemOf(err error) Problem {
 	return p
 }
 
-// SessionCookie is the cookie of the pages' sessions. The API accepts it, too.
-const SessionCookie = "relay_session"
-
 var statuses = map[refusal.Kind]int{
 	refusal.KindInvalid:      http.StatusBadRequest,
 	refusal.KindUnauthorized: http.StatusUnauthorized,

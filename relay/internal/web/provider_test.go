@@ -9,7 +9,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/request"
 	"slipway/shared/signin"
 	"slipway/shared/signin/signintest"
 )
@@ -32,7 +31,7 @@ func (b *browser) hasSession() bool {
 		b.Fatal(err)
 	}
 	for _, c := range b.client.Jar.Cookies(u) {
-		if c.Name == request.SessionCookie {
+		if c.Name == account.SessionCookie {
 			return true
 		}
 	}

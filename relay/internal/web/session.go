@@ -66,7 +66,7 @@ func parseForm(r *http.Request) error {
 }
 
 func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
-	cookie, err := r.Cookie(request.SessionCookie)
+	cookie, err := r.Cookie(account.SessionCookie)
 	if err != nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "Log in first."}
 	}
@@ -124,7 +124,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 
 // endSession ends the session of a request. On an error the session expires by itself.
 func (web *Web) endSession(r *http.Request) {
-	if old, err := r.Cookie(request.SessionCookie); err == nil {
+	if old, err := r.Cookie(account.SessionCookie); err == nil {
 		_ = web.service.Logout(r.Context(), old.Value)
 	}
 }
@@ -136,12 +136,12 @@ func (web *Web) secure(r *http.Request) bool {
 }
 
 func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s account.Session) {
-	ui.SetCookie(w, http.Cookie{Name: request.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires, Secure: web.secure(r)})
+	ui.SetCookie(w, http.Cookie{Name: account.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires, Secure: web.secure(r)})
 }
 
 func (web *Web) postLogout(w http.ResponseWriter, v *sessionRequest) error {
 	web.endSession(v.Request)
-	ui.SetCookie(w, http.Cookie{Name: request.SessionCookie, Path: "/", Secure: web.secure(v.Request)})
+	ui.SetCookie(w, http.Cookie{Name: account.SessionCookie, Path: "/", Secure: web.secure(v.Request)})
 	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/relaytest"
-	"slipway/relay/internal/request"
 	ui "slipway/shared/web"
 )
 
@@ -51,10 +51,10 @@ func TestCookie(t *testing.T) {
 	if now := b.client.Jar.Cookies(u)[0].Value; now == old {
 		t.Error("the session is the same after another login")
 	}
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: request.SessionCookie, Value: old}})
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: account.SessionCookie, Value: old}})
 	b.get("/ui/")
 	b.want(http.StatusSeeOther)
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: request.SessionCookie, Value: "forged"}})
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: account.SessionCookie, Value: "forged"}})
 	b.get("/ui/applications")
 	b.want(http.StatusSeeOther)
 }
