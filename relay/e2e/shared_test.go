@@ -46,7 +46,7 @@ func (m *member) postTo(a app, text, query string, header ...string) (int, objec
 func (m *member) findings() string {
 	status, out := m.at().ask(http.MethodGet, "/doctor", nil)
 	if status != http.StatusOK {
-		return fmt.Sprint("status ", status)
+		return fmt.Sprint("status ", status, ": ", out["errorDescription"])
 	}
 	var all []string
 	list, _ := out["findings"].([]any)

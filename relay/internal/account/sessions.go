@@ -35,7 +35,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	u, err := s.store.UserNamed(ctx, name)
 	there, hash := err == nil, s.nobody
 	if err != nil && !store.IsMissing(err) {
-		return Principal{}, refusal.Unreadable(err)
+		return Principal{}, unreadable(err)
 	}
 	if wait := s.failures.Attempt(name, address); wait > 0 {
 		return Principal{}, s.tooManyFailures(wait)
@@ -61,6 +61,14 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 	}
 	s.passwords.Remember(name, given, u.ID, u.PasswordHash)
 	return viewerOf(u), nil
+}
+
+// unreadable returns the refusal of a login that can't be checked, with the cause if it is known: nobody can log in to ask the doctor.
+func unreadable(err error) error {
+	if cause := store.Cause(err); cause != "" {
+		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "The database cannot be read: " + cause + ".", RetryAfter: refusal.RetryAfter, Err: err}
+	}
+	return refusal.Unreadable(err)
 }
 
 func (s *Accounts) tooManyFailures(wait time.Duration) error {

@@ -228,12 +228,9 @@ func codeOf(err error) string {
 	return ""
 }
 
-// explain turns an error of PostgreSQL or the network into a sentence for the operator.
-func explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	for code, text := range map[string]string{
+// Cause returns why PostgreSQL or the network has failed, in words for the operator that hold no secret; "" if that is unknown.
+func Cause(err error) string {
+	texts := map[string]string{
 		pgInvalidPassword: "PostgreSQL refuses the user or the password",
 		pgInvalidRole:     "PostgreSQL refuses the user",
 		pgNoDatabase:      "the database does not exist: create it first (CREATE DATABASE … OWNER …)",
@@ -244,17 +241,24 @@ func explain(err error) error {
 		pgDiskFull:        "the disk of PostgreSQL is full",
 		pgStartingUp:      "PostgreSQL is starting up or shutting down",
 		pgAdminShutdown:   "PostgreSQL is shutting down",
-	} {
-		if codeOf(err) == code {
-			return fmt.Errorf("%s: %w", text, err)
-		}
 	}
-	var connect *pgconn.ConnectError
-	switch {
+	switch text := texts[codeOf(err)]; {
+	case err == nil:
+		return ""
+	case text != "":
+		return text
 	case strings.Contains(err.Error(), "read only connection"):
-		return fmt.Errorf("no server takes changes; all are read-only standbys: %w", err)
-	case errors.As(err, &connect):
-		return fmt.Errorf("cannot connect to PostgreSQL: %w", err)
+		return "no server takes changes; all are read-only standbys"
+	case errors.As(err, new(*pgconn.ConnectError)):
+		return "cannot connect to PostgreSQL"
+	}
+	return ""
+}
+
+// explain puts the cause before an error of PostgreSQL or the network.
+func explain(err error) error {
+	if cause := Cause(err); cause != "" {
+		return fmt.Errorf("%s: %w", cause, err)
 	}
 	return err
 }
