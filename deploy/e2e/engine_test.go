@@ -29,8 +29,9 @@ func inNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	const script = `mkdir -p /etc/docker "$1/docker"; echo "127.0.0.1 localhost $4" >"$1/hosts"; chmod 644 "$1/hosts"
+	const script = `mkdir -p /etc/docker "$1/docker" "$1/data"; echo "127.0.0.1 localhost $4" >"$1/hosts"; chmod 644 "$1/hosts"
 ip link set lo up; mount --bind "$1/hosts" /etc/hosts; mount --bind "$1/docker" /etc/docker
+truncate -s 40G "$1/disk"; mkfs.ext4 -q -O ^has_journal "$1/disk"; mount -o loop "$1/disk" "$1/data" # one file is removed at once, its million files are not
 exec "$2" -test.run="^$3\$" -test.v -test.timeout=18m`
 	runtime.LockOSThread() // the child dies with the thread that started it
 	defer runtime.UnlockOSThread()
