@@ -8,7 +8,7 @@
 // bytes and deletes those to which no link leads. A manifest that was renewed meanwhile is kept
 // with all that it needs.
 //
-// model_test.go has the protocol as a model with every interleaving;
+// model_test.go and what begins with its name have the protocol as a model with every interleaving;
 // docs/decisions/0009-garbage-collection.md has the argument.
 package collect
 
