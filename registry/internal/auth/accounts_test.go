@@ -78,7 +78,7 @@ func TestAccounts(t *testing.T) {
 		t.Error("a session from before the user was disabled is valid again")
 	}
 	if now, err := s.Bond(t.Context(), access.Caller{Kind: access.User, Name: "bob"}); err != nil || now != bond {
-		t.Errorf("personal access tokens of a user who is enabled again have ended: %v", err)
+		t.Errorf("Enable revoked personal access tokens: %v", err)
 	}
 	secret, err = a.Reset(t.Context(), "bob")
 	if must(t, err); works() != [3]bool{false, false, true} || !pulls("bob", secret) {

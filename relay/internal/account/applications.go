@@ -164,7 +164,7 @@ func (s *Accounts) insertApplication(ctx context.Context, v Principal, row *stor
 	})
 }
 
-// checkOwner refuses an owner who is not there, and keeps the one who is from being deleted until the transaction ends.
+// checkOwner returns a refusal if there is no user with the ID owner. It locks the user's row until the transaction ends.
 func checkOwner(tx *store.Tx, owner int64) error {
 	_, err := tx.User(owner)
 	if store.IsMissing(err) {

@@ -59,7 +59,7 @@ func (a *API) shareOf(r *http.Request, app *account.App) share {
 	return share{a.senders, "application " + strconv.FormatInt(app.ID, 10), bodyTime}
 }
 
-// readBody reads the body of a user, who is authenticated. The caller must release it.
+// readBody reads the whole body of an authenticated user's request. The caller must release it.
 func (a *API) readBody(r *http.Request) (*body, error) {
 	b, err := openBody(r, a.longestBody())
 	if err != nil {
