@@ -482,7 +482,7 @@ func TestShowHidesHeadersOfChecks(t *testing.T) {
 	}
 }
 
-// TestWhichFile holds where the configuration is looked for.
+// The configuration is read from the argument, else from the file that the variable names, else from variables alone.
 func TestWhichFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yml")
 	if err := os.WriteFile(path, []byte(minimal), 0o600); err != nil {

@@ -31,13 +31,13 @@ type App struct {
 	edits int64 // see [Accounts.Edits]; before it was read
 }
 
-// traffic is what this relay remembers of an application's messages.
+// traffic limits an application's messages at this relay, and how often a payload is kept.
 type traffic struct {
 	bucket request.Bucket // of the messages
 	kept   atomic.Int64   // when the last payload was kept, in Unix milliseconds
 }
 
-// known is what is remembered of applications.
+// known remembers applications by their tokens, and the traffic of each. It is safe for concurrent use.
 type known struct {
 	mu      sync.Mutex
 	tokens  map[[sha256.Size]byte]*App // by hash
@@ -95,7 +95,7 @@ func (s *Accounts) App(ctx context.Context, id int64) (*App, error) {
 	return a, unread(err, "application")
 }
 
-// unread returns what a client reads of an error about a row.
+// unread returns the refusal for a failed read of a row, nil without an error.
 func unread(err error, noun string) error {
 	switch {
 	case err == nil:

@@ -33,7 +33,7 @@ type Listener interface {
 	NotStored(error) // results of deliveries
 }
 
-// Subject is what [Store.Await] waits for: the end of the message with that ID, or one of these.
+// Subject selects the news that [Store.Await] waits for: the end of the message with that ID, or one of the constants.
 type Subject int64
 
 // Subjects other than messages.

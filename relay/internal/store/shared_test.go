@@ -11,7 +11,7 @@ import (
 	"slipway/relay/internal/post"
 )
 
-// told is what a listener hears of room 1.
+// told receives from its channels when the listener is called for room 1.
 type told struct{ changed, failed chan struct{} }
 
 func listen(s *Store) told {

@@ -88,7 +88,7 @@ func (tx *Tx) ReplacePasswordHash(user int64, old, hash string) (bool, error) {
 	return r.RowsAffected > 0, r.Error
 }
 
-// ErrLastAdmin says that nobody else is an administrator.
+// ErrLastAdmin is the error of [Tx.OtherAdmin] without another administrator.
 var ErrLastAdmin = errors.New("this is the last administrator")
 
 // OtherAdmin returns an administrator other than a user; without one the error is [ErrLastAdmin]. All administrators stay as they are until
