@@ -158,12 +158,7 @@ func TestOras_ScanReports(t *testing.T) {
 	}
 	shows := func(path string, words ...string) {
 		t.Helper()
-		resp, body := harness.Fetch(t, "GET", "http://"+addr+"/ui/"+path, nil, nil)
-		for _, word := range words {
-			if !strings.Contains(string(body), word) {
-				t.Errorf("%s (%s) does not show %s", path, resp.Status, word)
-			}
-		}
+		wantPage(t, addr, path, words...)
 	}
 	attach(":v1", "application/sarif+json", grypeReport)
 	shows("repository/app", ">1 high<")
