@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 
@@ -30,11 +29,6 @@ func (c *Registry) Puller(name oci.Name) registry.Puller {
 // Name implements registry.Puller.
 func (r repository) Name() oci.Name { return r.local.Name() }
 
-// missing reports whether an upstream may have what the storage doesn't.
-func missing(err error) bool {
-	return oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged)
-}
-
 // Manifest implements registry.Puller.
 func (r repository) Manifest(ctx context.Context, ref oci.Reference) (*registry.Manifest, error) {
 	return r.manifest(ctx, ref, r.local.Manifest)
@@ -47,7 +41,7 @@ func (r repository) StatManifest(ctx context.Context, ref oci.Reference) (*regis
 
 func (r repository) manifest(ctx context.Context, ref oci.Reference, stored func(context.Context, oci.Reference) (*registry.Manifest, error)) (*registry.Manifest, error) {
 	have, err := stored(ctx, ref)
-	if err != nil && !missing(err) {
+	if err != nil && !registry.IsLost(err) {
 		return nil, err
 	}
 	r.src.metrics.request(false)
@@ -65,7 +59,7 @@ func (r repository) manifest(ctx context.Context, ref oci.Reference, stored func
 // StatBlob implements registry.Puller. It caches nothing.
 func (r repository) StatBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
 	desc, err := r.local.StatBlob(ctx, d)
-	if !missing(err) {
+	if !registry.IsLost(err) {
 		return desc, err
 	}
 	r.src.metrics.request(true)
@@ -85,7 +79,7 @@ func (r repository) OpenBlob(ctx context.Context, d oci.Digest) (*registry.Blob,
 		r.src.metrics.request(true)
 		r.src.metrics.hit(true)
 		return b, nil
-	case !missing(err):
+	case !registry.IsLost(err):
 		return nil, err
 	}
 	r.src.metrics.request(true)

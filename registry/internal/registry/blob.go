@@ -130,6 +130,27 @@ func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err er
 	return r.openBlob(ctx, d)
 }
 
+// ReadBlob reads a blob. content is nil if it has more than most bytes. The error is that of OpenBlob; it wraps ErrDamaged for bytes that
+// don't have the digest, too.
+func (r Repository) ReadBlob(ctx context.Context, d oci.Digest, most int64) (content []byte, err error) {
+	b, err := r.OpenBlob(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close() //nolint:errcheck // it was only read
+	if b.Size() > most {
+		return nil, nil
+	}
+	content = make([]byte, b.Size())
+	if _, err := io.ReadFull(b, content); err != nil {
+		return nil, err
+	}
+	if d.Algorithm().FromBytes(content) != d {
+		return nil, fmt.Errorf("%w: blob %s", ErrDamaged, d)
+	}
+	return content, nil
+}
+
 // BlobURL describes a blob of the repository and returns a URL by which a client reads it
 // from the store itself: a secret that works for some minutes. The URL is "", and the rest
 // means nothing, if the client has to read it by OpenBlob: the store gives none. client is the address that

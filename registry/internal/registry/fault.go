@@ -13,6 +13,9 @@ import (
 // empty and shouldn't be. Such content is never served; a push of the same digest repairs it.
 var ErrDamaged = errors.New("the stored content is damaged")
 
+// IsLost reports whether an error means that a repository lacks content or has it damaged. It may come back.
+func IsLost(err error) bool { return oci.IsUnknown(err) || errors.Is(err, ErrDamaged) }
+
 // ErrManifestTooLarge is inside the MANIFEST_INVALID error of a manifest over
 // the size limit.
 var ErrManifestTooLarge = errors.New("the manifest is too large")

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -248,7 +247,7 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 		}
 	}
 	m, room, err := web.peek(v, repo, oci.Reference{Tag: oci.Tag(row.Tag)}, 0)
-	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+	if registry.IsLost(err) {
 		return nil
 	}
 	if err != nil {

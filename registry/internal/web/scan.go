@@ -38,6 +38,7 @@ func (s *scanned) Class() string {
 type attachment struct {
 	Digest oci.Digest
 	Kind   string
+	Scans  bool // it may have scan reports
 }
 
 // attached lists what is attached to an image, with the attestations that cosign 2 attaches by a tag.
@@ -50,10 +51,11 @@ func (web *Web) attached(v *visit, repo registry.Repository, d oci.Digest) ([]at
 	entries, _, err := repo.Referrers(v.Context(), d, "", "", maxReferrers)
 	list := make([]attachment, len(entries))
 	for i := range entries {
-		list[i] = attachment{entries[i].Digest, image.KindOfEntry(&entries[i])}
+		scans, _ := image.MayScan(&entries[i])
+		list[i] = attachment{entries[i].Digest, image.KindOfEntry(&entries[i]), scans}
 	}
 	if at, ok := repo.TagTarget(v.Context(), oci.Tag(string(d.Algorithm())+"-"+d.Hex()+".att")); ok {
-		list = append(list, attachment{at, "attestation"})
+		list = append(list, attachment{at, "attestation", true})
 	}
 	return list, err
 }
@@ -80,9 +82,11 @@ func (web *Web) scans(v *visit, repo registry.Repository, images ...*image.Summa
 
 // find returns the newest report of each scanner about an image, and about the images of an index: the worst first.
 func (s *scans) find(attached []attachment, m *image.Summary) ([]scanned, error) {
-	own := make([]oci.Digest, len(attached))
-	for i := range attached {
-		own[i] = attached[i].Digest
+	var own []oci.Digest
+	for _, a := range attached {
+		if a.Scans {
+			own = append(own, a.Digest)
+		}
 	}
 	all, err := s.newest("", own)
 	for i := 0; i < len(m.Children) && err == nil; i++ {

@@ -202,14 +202,29 @@ func TestScans_ReadOnceEach(t *testing.T) {
 		}
 	}
 
-	for name, stored := range map[oci.Name][]byte{"large": report("grype", 2<<20+1), "wrong": report("other", 2<<20)} { // than the manifest says
-		d := s.blob(name, report("grype", 2<<20), sarifType)
-		attach(name, d, s.blob(name, report("trivy", 2<<20), sarifType))
-		if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.BlobData(d.Digest), Content: stored}}); err != nil {
+	put := func(d oci.Digest, content []byte) {
+		t.Helper()
+		if err := store.Apply(t.Context(), nil, storage.Stage{{Key: layout.BlobData(d), Content: content}}); err != nil {
 			t.Fatal(err)
 		}
-		visit(name, 4<<20, "scan report unreadable", ">trivy<", "->grype<", "->other<")
-		visit(name, 0, "scan report unreadable", ">trivy<", "->grype<", "->other<")
+	}
+	for name, tt := range map[oci.Name]struct {
+		stored  []byte
+		problem string
+		again   int64 // bytes that another visit reads
+	}{
+		"large": {report("grype", 2<<20+1), "scan report unreadable", 0}, // than the manifest says
+		"wrong": {report("other", 2<<20), "scan report missing or damaged", 2 << 20},
+	} {
+		d := s.blob(name, report("grype", 2<<20), sarifType)
+		attach(name, d, s.blob(name, report("trivy", 2<<20), sarifType))
+		put(d.Digest, tt.stored)
+		visit(name, 4<<20, tt.problem, ">trivy<", "->grype<", "->other<")
+		visit(name, tt.again, tt.problem, ">trivy<", "->grype<", "->other<")
+		put(d.Digest, report("grype", 2<<20)) // repaired, as by a push
+		if tt.again > 0 {
+			visit(name, tt.again, "-"+tt.problem, ">trivy<", ">grype<")
+		}
 	}
 
 	lost := report("grype", 0)

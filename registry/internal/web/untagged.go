@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -75,7 +74,7 @@ func (web *Web) getUntagged(w http.ResponseWriter, v *visit) error {
 // summary describes a manifest; nil if it can't be read.
 func (web *Web) summary(v *visit, repo registry.Repository, d oci.Digest) (*image.Summary, error) {
 	m, room, err := web.peek(v, repo, oci.Reference{Digest: d}, 0)
-	if oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) {
+	if registry.IsLost(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -4,8 +4,6 @@ package image
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -129,7 +127,7 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 			continue
 		}
 		child, err := repo.Peek(ctx, oci.Reference{Digest: d.Digest})
-		if isLost(err) {
+		if registry.IsLost(err) {
 			continue
 		}
 		if err != nil {
@@ -200,8 +198,8 @@ func clip(word string) string {
 // Config reads the configuration of an image; nil if the repository doesn't have it, it can't be
 // understood, or is larger than most or than its manifest says.
 func (x *Reader) Config(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) (*Config, error) {
-	content, err := readBlob(ctx, repo, d, most)
-	if isLost(err) {
+	content, err := repo.ReadBlob(ctx, d.Digest, min(most, d.Size))
+	if registry.IsLost(err) {
 		return nil, nil //nolint:nilnil // there is none to show
 	}
 	if content == nil || err != nil {
@@ -212,27 +210,4 @@ func (x *Reader) Config(ctx context.Context, repo registry.Repository, d *oci.De
 		return nil, nil //nolint:nilnil,nilerr // there is none to show
 	}
 	return &c, nil
-}
-
-// isLost reports whether err says that the repository doesn't have content, or has it damaged. It may come back.
-func isLost(err error) bool { return oci.IsUnknown(err) || errors.Is(err, registry.ErrDamaged) }
-
-// readBlob reads a blob; nil if it is larger than most or than its manifest says, or has another digest.
-func readBlob(ctx context.Context, repo registry.Repository, d *oci.Descriptor, most int64) ([]byte, error) {
-	blob, err := repo.OpenBlob(ctx, d.Digest)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = blob.Close() }() // read only
-	if blob.Size() > min(most, d.Size) {
-		return nil, nil
-	}
-	content := make([]byte, blob.Size())
-	if _, err := io.ReadFull(blob, content); err != nil {
-		return nil, err
-	}
-	if d.Digest.Algorithm().FromBytes(content) != d.Digest {
-		return nil, nil
-	}
-	return content, nil
 }

@@ -26,12 +26,12 @@ type Scan struct {
 const (
 	unreadable = "unreadable"
 	tooLarge   = "too large to read"
-	missing    = "missing"      // it may come back
-	notYet     = "not read yet" // another visit of the page reads more
+	lost       = "missing or damaged" // it may come back
+	notYet     = "not read yet"       // another visit of the page reads more
 )
 
 // final reports whether another attempt to read the report would have the same result.
-func (s *Scan) final() bool { return s.Problem != missing && s.Problem != notYet }
+func (s *Scan) final() bool { return s.Problem != lost && s.Problem != notYet }
 
 // scans are the scan reports in a manifest.
 type scans struct {
@@ -56,8 +56,8 @@ func (s *scans) shown() (list []Scan) {
 // ErrSpent ends the reading of reports for a page.
 var ErrSpent = errors.New("the page has read enough reports")
 
-// mayScan reports whether a manifest that refers to an image may have scan reports, and whether it claims to.
-func mayScan(d *oci.Descriptor) (may, claims bool) {
+// MayScan reports whether a manifest that refers to an image may have scan reports, and whether it claims to.
+func MayScan(d *oci.Descriptor) (may, claims bool) {
 	if predicate := d.Annotations[bundlePredicate]; predicate != "" {
 		claims = scan.IsPredicate(predicate)
 		return claims, claims
@@ -78,7 +78,7 @@ func (x *Reader) Scans(ctx context.Context, repo registry.Repository, d oci.Dige
 	if errors.Is(err, ErrSpent) {
 		return []Scan{{Problem: notYet}}, nil
 	}
-	if isLost(err) {
+	if registry.IsLost(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -109,15 +109,11 @@ func (x *Reader) documents(ctx context.Context, repo registry.Repository, d oci.
 		return nil, created, false, err
 	}
 	defer release()
-	size, err := repo.PeekSize(ctx, d)
-	if err != nil || size > maxReportManifest {
-		return nil, created, false, err
-	}
 	m, err := repo.Peek(ctx, oci.Reference{Digest: d})
-	if err != nil {
+	if err != nil || m.Size > maxReportManifest {
 		return nil, created, false, err
 	}
-	may, claimed := mayScan(&m.Descriptor)
+	may, claimed := MayScan(&m.Descriptor)
 	parsed, err := oci.ReadManifest(m.Bytes)
 	if err != nil || !may {
 		return nil, created, false, nil //nolint:nilerr // it has none
@@ -139,9 +135,9 @@ func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, 
 		return Scan{}, err
 	}
 	defer release()
-	content, err := readBlob(ctx, repo, d, scan.MaxReport)
-	if isLost(err) {
-		return Scan{Problem: missing}, nil
+	content, err := repo.ReadBlob(ctx, d.Digest, d.Size)
+	if registry.IsLost(err) {
+		return Scan{Problem: lost}, nil
 	}
 	if content == nil || err != nil {
 		return Scan{Problem: unreadable}, err
