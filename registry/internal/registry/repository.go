@@ -75,6 +75,15 @@ func (r Repository) known(ctx context.Context) (bool, error) {
 	return l.Has(manifestsDir) || l.Has(layersDir), nil
 }
 
+// HasManifests reports whether the repository holds a manifest, as those in the catalog do.
+func (r Repository) HasManifests(ctx context.Context) (bool, error) {
+	l, err := r.reg.store.Below(ctx, layout.Repository(r.name))
+	if err != nil {
+		return false, fault(err)
+	}
+	return l.Has(manifestsDir), nil
+}
+
 // unknown returns the error for something that is not in the repository: e, or
 // NAME_UNKNOWN if there is no repository either.
 func (r Repository) unknown(ctx context.Context, e *oci.Error) error {

@@ -336,8 +336,7 @@ func (c *copying) gone(ctx context.Context, here []string) (gone []string, err e
 		return found || listed(oci.Tag(t)) != ""
 	})
 	if n := len(gone) + len(here); len(gone) > maxGone && len(gone) > n/2 {
-		exists, _, err := c.Registry.Catalog(ctx, 1, "", func(n oci.Name) bool { return n == c.from.repo.Name() })
-		if err != nil || len(exists) > 0 { // it wasn't deleted
+		if exists, err := c.from.repo.HasManifests(ctx); exists || err != nil { // it wasn't deleted
 			return nil, cmp.Or(err, fmt.Errorf("%d of %d tags at the target are not here, as after a start with another storage: delete them there if that is right", len(gone), n))
 		}
 	}
