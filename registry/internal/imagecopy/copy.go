@@ -55,9 +55,8 @@ type Target interface {
 
 // Comparer is a [Target] that knows what it has: manifests that it has aren't put again.
 type Comparer interface {
+	// HasManifest reports whether the target has the manifest, and lists it if it is a referrer.
 	HasManifest(ctx context.Context, d oci.Digest, m *oci.Manifest) (bool, error)
-	// Listed returns the manifests that the target lists as referrers.
-	Listed(ctx context.Context, subject oci.Digest) (map[oci.Digest]bool, error)
 }
 
 // absent reports whether err means that a source lacks the content.
@@ -82,19 +81,14 @@ func New(from Source, to Target, sparse bool, report *Report) *Copier {
 	return &Copier{from: from, to: to, comparer: comparer, sparse: sparse, report: report, copied: map[oci.Digest]bool{}}
 }
 
-// Copy copies a manifest and gives it the tags. found is false if the source lacks it.
+// Copy copies a manifest and gives it the tags. found is false if the source lacks it. If the target has it, what is new among the
+// referrers of the manifest and of its parts is copied.
 func (c *Copier) Copy(ctx context.Context, d *oci.Descriptor, tags []oci.Tag) (found bool, err error) {
-	return c.manifest(ctx, d, tags, false, 0)
+	return c.manifest(ctx, d, tags, 0)
 }
 
-// Refresh copies what is new among the referrers of a manifest that the target has, and of its parts.
-func (c *Copier) Refresh(ctx context.Context, d *oci.Descriptor) error {
-	_, err := c.manifest(ctx, d, nil, true, 0)
-	return err
-}
-
-// manifest copies a manifest that depth indexes contain. has means that the target has it: then only new referrers are copied.
-func (c *Copier) manifest(ctx context.Context, d *oci.Descriptor, tags []oci.Tag, has bool, depth int) (found bool, err error) {
+// manifest copies a manifest that depth indexes contain.
+func (c *Copier) manifest(ctx context.Context, d *oci.Descriptor, tags []oci.Tag, depth int) (found bool, err error) {
 	if c.copied[d.Digest] && len(tags) == 0 {
 		return true, nil
 	}
@@ -115,7 +109,8 @@ func (c *Copier) manifest(ctx context.Context, d *oci.Descriptor, tags []oci.Tag
 	if d.MediaType != "" {
 		m.MediaType = d.MediaType
 	}
-	if !has && c.comparer != nil {
+	has := false
+	if c.comparer != nil {
 		if has, err = c.comparer.HasManifest(ctx, d.Digest, m); err != nil {
 			return true, fmt.Errorf("%s: %w", d.Digest, err)
 		}
@@ -177,8 +172,7 @@ func (c *Copier) reference(ctx context.Context, d *oci.Descriptor, listed, has b
 			return found, err
 		}
 	}
-	// A target that has an index may lack what it lists: the registry may have got that later.
-	return c.manifest(ctx, d, nil, has && c.comparer == nil, depth+1)
+	return c.manifest(ctx, d, nil, depth+1) // a target that has an index may lack what it lists: the registry may have got that later
 }
 
 func (c *Copier) blob(ctx context.Context, d oci.Digest) (found bool, err error) {
@@ -207,14 +201,8 @@ func (c *Copier) referrers(ctx context.Context, subject oci.Digest) error {
 	if err != nil {
 		return err
 	}
-	var listed map[oci.Digest]bool
-	if len(list) > 0 && c.comparer != nil {
-		if listed, err = c.comparer.Listed(ctx, subject); err != nil {
-			return err
-		}
-	}
 	for i := range list {
-		if found, err := c.manifest(ctx, &list[i], nil, listed[list[i].Digest], 0); err != nil {
+		if found, err := c.manifest(ctx, &list[i], nil, 0); err != nil {
 			return err
 		} else if !found {
 			c.report.Note("%s, which refers to %s, is not there", list[i].Digest, subject)

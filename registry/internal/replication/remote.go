@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,46 +107,25 @@ func (r *repository) HasBlob(ctx context.Context, d oci.Digest) (bool, error) {
 }
 
 // PutBlob implements [imagecopy.Target]. It mounts what another repository there got in this turn.
-func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (int64, error) {
-	body := &upload{content: content}
-	var err error
+func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (n int64, err error) {
+	body, w := io.Pipe() // the transport may read the body for a moment after the request has failed, and content must not be read then
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		var failed error
+		n, failed = io.Copy(w, content)
+		w.CloseWithError(failed)
+	})
 	if from, ok := r.client.blobs.Load(d); ok {
 		err = r.Mount(ctx, descriptor("", d, size), from.(string), func() (io.ReadCloser, error) { return body, nil })
 	} else {
 		err = r.Blobs().Push(ctx, descriptor("", d, size), body)
 	}
+	_ = body.Close() // it has no error
+	reading.Wait()
 	if err == nil {
 		r.client.blobs.Store(d, r.Reference.Repository)
 	}
-	_ = body.Close() // it has no error
-	return body.n, err
-}
-
-// upload is the body of a request, which the transport may read for a moment after the request has failed.
-type upload struct {
-	mu      sync.Mutex
-	content io.Reader // nil = the request is over
-	n       int64
-}
-
-// Read implements io.Reader.
-func (u *upload) Read(p []byte) (n int, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.content == nil {
-		return 0, io.ErrClosedPipe
-	}
-	n, err = u.content.Read(p)
-	u.n += int64(n)
 	return n, err
-}
-
-// Close implements io.Closer.
-func (u *upload) Close() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.content = nil
-	return nil
 }
 
 // PutManifest implements [imagecopy.Target]. If the target has no list of referrers, it maintains
@@ -163,21 +143,15 @@ func (r *repository) PutManifest(ctx context.Context, d oci.Digest, m *oci.Manif
 	return nil
 }
 
-// HasManifest implements [imagecopy.Comparer]. A referrer is there only if it is listed, too.
+// HasManifest implements [imagecopy.Comparer].
 func (r *repository) HasManifest(ctx context.Context, d oci.Digest, m *oci.Manifest) (bool, error) {
-	if m.Subject != nil {
-		return false, nil
+	has, err := r.Manifests().Exists(ctx, descriptor("", d, 0))
+	if !has || err != nil || m.Subject == nil {
+		return has, err
 	}
-	return r.Manifests().Exists(ctx, descriptor("", d, 0))
-}
-
-// Listed implements [imagecopy.Comparer].
-func (r *repository) Listed(ctx context.Context, subject oci.Digest) (map[oci.Digest]bool, error) {
-	listed := map[oci.Digest]bool{}
-	err := r.Referrers(ctx, descriptor("", subject, 0), "", func(page []spec.Descriptor) error {
-		for i := range page {
-			listed[oci.Digest(page[i].Digest)] = true
-		}
+	listed := false
+	err = r.Referrers(ctx, descriptor("", m.Subject.Digest, 0), "", func(page []spec.Descriptor) error {
+		listed = listed || slices.ContainsFunc(page, func(one spec.Descriptor) bool { return one.Digest == digest.Digest(d) })
 		return nil
 	})
 	return listed, err

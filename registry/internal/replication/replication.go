@@ -362,10 +362,11 @@ func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
 	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 		return err
 	}
-	if oci.Digest(there.Digest) == m.Digest {
-		return c.copier.Refresh(ctx, &m.Descriptor)
+	var moved []oci.Tag
+	if oci.Digest(there.Digest) != m.Digest {
+		moved = []oci.Tag{tag}
 	}
-	_, err = c.copier.Copy(ctx, &m.Descriptor, []oci.Tag{tag})
+	_, err = c.copier.Copy(ctx, &m.Descriptor, moved)
 	return err
 }
 
