@@ -49,22 +49,17 @@ func (s *summary) readPredicate(d *document) error {
 	return err
 }
 
-// vulnerability is an entry of in-toto's list, in which no field names the package.
+// vulnerability is an entry of in-toto's list.
 type vulnerability struct {
-	ID       string          `json:"id"`
 	Severity json.RawMessage `json:"severity"` // assessments, of which the worst counts
 }
 
 func (s *summary) addVulnerability(v *vulnerability) error {
 	worst := Unknown
-	err := each(s, v.Severity, func(a *struct{ Method, Score string }) error {
-		if !strings.Contains(strings.ToLower(a.Method), "epss") { // which is a probability
-			worst = min(worst, assessed(a.Score))
-		}
+	err := each(s, v.Severity, func(a *struct{ Score string }) error {
+		worst = min(worst, assessed(a.Score))
 		return nil
 	})
-	if err == nil {
-		s.add(v.ID, "", worst)
-	}
+	s.Counts[worst]++
 	return err
 }

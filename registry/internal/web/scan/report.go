@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ var severities = [...]string{"critical", "high", "medium", "low", "unknown"}
 type Report struct {
 	Scanner, Version string               // "" = the report doesn't name it
 	Time             time.Time            // end of the scan; zero = the report doesn't date it
-	Counts           [len(severities)]int // findings by severity, each once per package or file
+	Counts           [len(severities)]int // findings by severity, as often as the report lists them
 }
 
 // Found lists how many findings there are of each severity, the worst first.
@@ -90,7 +89,7 @@ func Read(content []byte) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &summary{seen: map[uint64]Severity{}, seed: maphash.MakeSeed()}
+	s := &summary{}
 	if d.PredicateType != "" {
 		err = s.readPredicate(d)
 	} else {
@@ -107,8 +106,6 @@ func parse(content []byte) (*document, error) {
 // summary is a report that is being read.
 type summary struct {
 	Report
-	seen    map[uint64]Severity // by the hashes of findings
-	seed    maphash.Seed
 	entries int // that were decoded
 }
 
@@ -132,47 +129,20 @@ func (s *summary) readResult(d *document) error {
 	return each(s, d.Results, s.readTarget)
 }
 
-// target is a part of an image in Trivy's JSON.
-type target struct {
-	Target                                      string
-	Vulnerabilities, Secrets, Misconfigurations json.RawMessage
-}
-
-func (s *summary) readTarget(t *target) error {
-	err := each(s, t.Vulnerabilities, func(v *struct{ VulnerabilityID, PkgName, InstalledVersion, Severity string }) error {
-		s.add(v.VulnerabilityID, v.PkgName+"@"+v.InstalledVersion, assessed(v.Severity))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	err = each(s, t.Secrets, func(f *struct{ RuleID, Severity string }) error {
-		s.add(f.RuleID, t.Target, assessed(f.Severity))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return each(s, t.Misconfigurations, func(f *struct{ ID, Severity, Status string }) error {
-		if f.Status == "FAIL" { // Trivy lists passed checks, too
-			s.add(f.ID, t.Target, assessed(f.Severity))
+// readTarget counts what Trivy found in a part of an image, without the checks of configurations that passed.
+func (s *summary) readTarget(t *struct{ Vulnerabilities, Secrets, Misconfigurations json.RawMessage }) error {
+	for _, list := range []json.RawMessage{t.Vulnerabilities, t.Secrets, t.Misconfigurations} {
+		err := each(s, list, func(f *struct{ Severity, Status string }) error {
+			if f.Status != "PASS" && f.Status != "EXCEPTION" {
+				s.Counts[assessed(f.Severity)]++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
-}
-
-// add counts a finding, with the worst severity of those with the same ID in the same package or file.
-func (s *summary) add(id, in string, severity Severity) {
-	key := maphash.Comparable(s.seed, [2]string{id, in})
-	before, again := s.seen[key]
-	switch {
-	case again && severity >= before:
-		return
-	case again:
-		s.Counts[before]--
 	}
-	s.seen[key] = severity
-	s.Counts[severity]++
+	return nil
 }
 
 // each decodes the entries of a list one after the other. An absent list has none.

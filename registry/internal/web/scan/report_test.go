@@ -68,13 +68,10 @@ const (
 		{"ruleId":"3","level":"error","baselineState":"absent"},{"ruleId":"4","level":"note","baselineState":"unchanged","suppressions":[]},
 		{"ruleId":"5","level":"note","suppressions":[{"kind":"external","status":"rejected"}]},{"ruleId":"6","level":"note","suppressions":[{"kind":"inSource"},{"kind":"external","status":"underReview"}]},
 		{"ruleId":"7","level":"note","baselineState":"new","suppressions":null}]}]}`
-	argumentsSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
-		{"ruleId":"a","message":{"id":"default","arguments":["libssl"]}},{"ruleId":"a","message":{"id":"default","arguments":["musl"]}},
-		{"ruleId":"a","message":{"id":"other","arguments":["musl"]}},{"ruleId":"a","message":{"id":"default","arguments":["musl"]}}]}]}`
 	vulns = `{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://in-toto.io/attestation/vulns/v0.2","subject":[],"predicate":{
 		"scanner":{"uri":"pkg:github/anchore/grype@v0.104.0","version":"0.104.0","db":{"lastUpdate":"2026-01-01T00:00:00Z"},"result":[
 			{"id":"CVE-2026-1","severity":[{"method":"nvd","score":"medium"},{"method":"cvss_score","score":"9.1"}]},
-			{"id":"CVE-2026-2","severity":[{"method":"EPSS","score":"9"},{"method":"nvd","score":"Medium"}]},
+			{"id":"CVE-2026-2","severity":[{"method":"EPSS","score":"0.9"},{"method":"nvd","score":"Medium"}]},
 			{"id":"CVE-2026-3","severity":[{"method":"CVSSv3","score":"7.5"}]},
 			{"id":"CVE-2026-3","severity":[]},
 			{"id":"CVE-2026-4"},{"id":"CVE-2026-5","severity":[{"method":"cvss","score":"CVSS:3.1/AV:N"}]}]},
@@ -106,30 +103,29 @@ func TestRead(t *testing.T) {
 		}
 		return parsed
 	}
-	trivy := Report{"Trivy", "0.68.1", at("2026-05-06T07:08:09.123456789Z"), [5]int{2, 3, 0, 1, 1}}
+	trivy := Report{"Trivy", "0.68.1", at("2026-05-06T07:08:09.123456789Z"), [5]int{2, 4, 0, 1, 1}}
 	finished := at("2026-02-03T04:05:06Z")
 	for name, tt := range map[string]struct {
 		content string
 		want    Report
 	}{
-		"SARIF of Trivy":            {trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{2, 0, 1, 0, 1}}},
-		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{2, 0, 1, 0, 1}}},
+		"SARIF of Trivy":            {trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{3, 0, 1, 0, 1}}},
+		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{3, 0, 1, 0, 1}}},
 		"SARIF of Grype":            {grypeSARIF, Report{"grype", "0.104.0", time.Time{}, [5]int{0, 1, 0, 1, 0}}},
 		"SARIF by level":            {levelSARIF, Report{"second", "", time.Time{}, [5]int{0, 1, 2, 1, 2}}},
-		"SARIF by index":            {indexSARIF, Report{"CodeQL", "", time.Time{}, [5]int{4, 1, 1, 7, 0}}},
+		"SARIF by index":            {indexSARIF, Report{"CodeQL", "", time.Time{}, [5]int{5, 1, 1, 7, 0}}},
 		"SARIF with suppressions":   {suppressedSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 0, 4, 0}}},
-		"SARIF with arguments":      {argumentsSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 3, 0, 0}}},
 		"Trivy's JSON":              {trivyJSON, trivy},
-		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", "", time.Time{}, [5]int{2, 2, 0, 1, 0}}},
+		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", "", time.Time{}, [5]int{3, 2, 0, 1, 0}}},
 		"Trivy's JSON, all is well": {`{"SchemaVersion":2,"CreatedAt":1629894030,"ArtifactName":"a"}`, Report{Scanner: "Trivy"}},
 		"cosign, Trivy's JSON":      {attest(trivyJSON), trivy},
 		"cosign, old Trivy":         {attest(`{"SchemaVersion":2,"ArtifactName":"a"}`), Report{"Trivy", "0.50.0", finished, [5]int{}}},
 		"cosign, SARIF":             {attest(grypeSARIF), Report{"grype", "0.104.0", finished, [5]int{0, 1, 0, 1, 0}}},
 		"cosign, without a scheme":  {strings.Replace(attest(grypeSARIF), "https://cosign", "cosign", 1), Report{"grype", "0.104.0", finished, [5]int{0, 1, 0, 1, 0}}},
-		"in-toto":                   {vulns, Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 2}}},
-		"in-toto in an envelope":    {dsse(vulns), Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 2}}},
+		"in-toto":                   {vulns, Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 3}}},
+		"in-toto in an envelope":    {dsse(vulns), Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 3}}},
 		"cosign in an envelope":     {dsse(attest(trivyJSON)), trivy},
-		"in-toto in a bundle":       {bundle(vulns), Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 2}}},
+		"in-toto in a bundle":       {bundle(vulns), Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 3}}},
 		"cosign in a bundle":        {bundle(attest(trivyJSON)), trivy},
 	} {
 		got, err := Read([]byte(tt.content))
