@@ -32,8 +32,6 @@ type endpoint struct {
 	bytes     int64 // of memory
 	max       int64 // of memory
 	state     State
-	reason    string // of the failure that was logged last, "" after a success
-	loggedAt  time.Time
 	droppedAt time.Time // when lost changes were last logged
 }
 
@@ -59,8 +57,7 @@ const (
 	maxMemory    = 4 << 20          // bytes of pulls in memory
 	chunkEvents  = 64               // that are sent before they are deleted together,
 	chunkTime    = time.Second      // or those of this time
-	headersPoll  = time.Second      // between checks for a missing headers file
-	repeatAfter  = time.Minute      // until another reason for failures is logged
+	repeatAfter  = time.Minute      // until lost changes are logged again
 	maxBackoff   = time.Minute      // unless the configured backoff is longer
 	quickRetries = 10               // tries per backoff before the threshold
 	unreadable   = 10 * time.Second // between tries to read the file
@@ -211,26 +208,20 @@ func (e *endpoint) sendAll(ctx, cut context.Context, events []*event) (err error
 	return err
 }
 
-// failed notes and logs a failure, and returns how long to wait.
+// failed notes a failure, logs the first one in a row, and returns how long to wait.
 func (e *endpoint) failed(err error) time.Duration {
-	f := &failure{reason: reasonNetwork, text: err.Error()}
+	f := &failure{text: err.Error()}
 	errors.As(err, &f)
 	waiting := e.backlog().events()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &e.state
 	s.At = time.Now().UTC()
-	if s.Failures == 0 {
-		s.Since = s.At
-	}
 	s.Failures++
-	wait := headersPoll
-	if f.reason != reasonHeaders {
-		wait = max(e.wait(s.Failures), f.retryAfter)
-	}
+	wait := max(e.wait(s.Failures), f.retryAfter)
 	s.Status, s.Error, s.Next = f.status, f.text, s.At.Add(wait)
-	if f.reason != e.reason && (e.reason == "" || time.Since(e.loggedAt) > repeatAfter) {
-		e.reason, e.loggedAt = f.reason, time.Now()
+	if s.Failures == 1 {
+		s.Since = s.At
 		e.log.Warn("an endpoint of notifications takes no events; they wait, and it is tried again",
 			zap.String("url", e.shown), zap.Int("waiting", waiting), zap.String("err.cause", f.text))
 	}
@@ -253,8 +244,7 @@ func (e *endpoint) succeeded() {
 	defer e.mu.Unlock()
 	before := e.state
 	e.state = State{LastSent: time.Now().UTC(), Dropped: before.Dropped}
-	if e.reason != "" {
-		e.reason = ""
+	if before.Failures > 0 {
 		e.log.Info("an endpoint of notifications takes events again",
 			zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)))
 	}

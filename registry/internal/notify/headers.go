@@ -3,52 +3,25 @@ package notify
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"strings"
 
-	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxHeadersFile is the largest headers file, in bytes.
-const maxHeadersFile = 64 << 10
-
-// headersFile is a file with a header in each line, read again for each delivery.
-// It is not safe for concurrent use.
-type headersFile struct {
-	path   string
-	log    *zap.Logger
-	warned bool
-}
-
-// get reads the headers. Without a path there are none.
-func (f *headersFile) get() (http.Header, error) {
-	if f.path == "" {
+// readHeaders reads a file with a header in each line. Without a path there are none.
+func readHeaders(path string) (http.Header, error) {
+	if path == "" {
 		return nil, nil
 	}
-	info, err := os.Stat(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the headers file %s does not exist (yet)", f.path)
-	}
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxHeadersFile) {
-		return nil, fmt.Errorf("the headers file %s is not a file of at most %d bytes", f.path, maxHeadersFile)
-	}
-	var content []byte
-	if err == nil {
-		content, err = os.ReadFile(f.path)
-	}
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("the headers file cannot be read: %w", err)
 	}
 	header, err := parseHeaders(string(content))
 	if err != nil {
-		return nil, fmt.Errorf("the headers file %s: %w", f.path, err)
-	}
-	if info.Mode()&0o004 != 0 && !f.warned {
-		f.warned = true
-		f.log.Warn("everybody on this machine can read the headers file; chmod 600 it", zap.String("file", f.path))
+		return nil, fmt.Errorf("the headers file %s: %w", path, err)
 	}
 	return header, nil
 }

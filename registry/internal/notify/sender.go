@@ -28,7 +28,6 @@ const (
 	maxAnswer     = 64 << 10
 	maxExcerpt    = 200
 	maxRetryAfter = time.Hour
-	maxRedirects  = 3
 )
 
 // Signatures are HMAC-SHA256 in hex, keyed with the endpoint's secret. hubSignature is "sha256=" and the HMAC of the
@@ -40,17 +39,8 @@ const (
 	timedSignature = "X-Slipway-Signature"
 )
 
-// Reasons why a delivery failed; a closed set.
-const (
-	reasonHeaders  = "headersfile"
-	reasonNetwork  = "network"
-	reasonRedirect = "redirect"
-	reasonStatus   = "status"
-)
-
 // failure describes why an endpoint has not taken an event.
 type failure struct {
-	reason     string
 	status     int // 0 without an answer
 	text       string
 	retryAfter time.Duration // asked for by the endpoint, 0 if it did not
@@ -63,7 +53,6 @@ type sender struct {
 	to        *Endpoint
 	mediaType string
 	userAgent string
-	file      headersFile
 	client    *http.Client
 }
 
@@ -71,20 +60,9 @@ func newSender(to *Endpoint, o *Options) *sender {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 1, maxAnswer
 	return &sender{
-		to: to, mediaType: o.Version.MediaType(), userAgent: o.UserAgent, file: headersFile{path: to.HeadersFile, log: o.Log},
-		client: &http.Client{Transport: transport, Timeout: to.Timeout, CheckRedirect: checkRedirect},
+		to: to, mediaType: o.Version.MediaType(), userAgent: o.UserAgent,
+		client: &http.Client{Transport: transport, Timeout: to.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
-}
-
-// checkRedirect follows a redirect only if it repeats the POST to the same host:
-// the headers may hold a secret.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	from := via[len(via)-1]
-	same := req.URL.Hostname() == from.URL.Hostname() && (req.URL.Scheme == from.URL.Scheme || req.URL.Scheme == "https")
-	if req.Method != http.MethodPost || !same || len(via) > maxRedirects {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // send posts the envelope. status is 0 without an answer; the error is a *failure.
@@ -96,11 +74,11 @@ func (s *sender) send(ctx context.Context, body []byte) (status int, err error) 
 	}
 	req, err := s.request(ctx, body)
 	if err != nil {
-		return 0, &failure{reason: reasonHeaders, text: err.Error()}
+		return 0, &failure{text: err.Error()}
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return 0, &failure{reason: reasonNetwork, text: s.networkText(err)}
+		return 0, &failure{text: s.networkText(err)}
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // read, so that the connection can be used again
@@ -113,12 +91,12 @@ func (s *sender) send(ctx context.Context, body []byte) (status int, err error) 
 			target = bareURL(u)
 		}
 		return resp.StatusCode, &failure{
-			reason: reasonRedirect, status: resp.StatusCode,
-			text: fmt.Sprintf("answered %s, which is not followed: make %s the endpoint's url", statusText(resp.StatusCode), target),
+			status: resp.StatusCode,
+			text:   fmt.Sprintf("answered %s, which is not followed: make %s the endpoint's url", statusText(resp.StatusCode), target),
 		}
 	}
 	return resp.StatusCode, &failure{
-		reason: reasonStatus, status: resp.StatusCode, retryAfter: retryafter.Wait(resp.Header, time.Now(), maxRetryAfter),
+		status: resp.StatusCode, retryAfter: retryafter.Wait(resp.Header, time.Now(), maxRetryAfter),
 		text: "answered " + statusText(resp.StatusCode) + excerpt(answer),
 	}
 }
@@ -136,7 +114,7 @@ func traceOf(body []byte) string {
 }
 
 func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, error) {
-	fromFile, err := s.file.get()
+	fromFile, err := readHeaders(s.to.HeadersFile)
 	if err != nil {
 		return nil, err
 	}

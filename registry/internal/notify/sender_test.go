@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,7 +21,6 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/shared/tracing"
 )
@@ -90,25 +90,27 @@ func TestSendFailures(t *testing.T) {
 		handle http.HandlerFunc
 		want   failure
 	}{
-		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no\x00w\x1b[31m  \n not", 500) }, failure{reasonStatus, 500, `answered 500 Internal Server Error: "no\x00w\x1b[31m not"`, 0}},
+		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no\x00w\x1b[31m  \n not", 500) }, failure{500, `answered 500 Internal Server Error: "no\x00w\x1b[31m not"`, 0}},
 		{"long", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
 			w.Write([]byte(strings.Repeat("ä", 1<<20)))
-		}, failure{reasonStatus, 400, `answered 400 Bad Request: "` + strings.Repeat("ä", maxExcerpt) + `"`, 0}},
+		}, failure{400, `answered 400 Bad Request: "` + strings.Repeat("ä", maxExcerpt) + `"`, 0}},
 		{"retry", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(503)
-		}, failure{reasonStatus, 503, "answered 503 Service Unavailable", 2 * time.Minute}},
+		}, failure{503, "answered 503 Service Unavailable", 2 * time.Minute}},
 		{"found", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/login?token=secret", http.StatusFound)
-		}, failure{reasonRedirect, 302, "answered 302 Found, which is not followed: make URL/login the endpoint's url", 0}},
+		}, failure{302, "answered 302 Found, which is not followed: make URL/login the endpoint's url", 0}},
+		{"same host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
+		}, failure{308, "answered 308 Permanent Redirect, which is not followed: make URL/there the endpoint's url", 0}},
 		{"other host", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x", http.StatusPermanentRedirect)
-		}, failure{reasonRedirect, 308, "answered 308 Permanent Redirect, which is not followed: make " + other.URL + "/x the endpoint's url", 0}},
-		{"loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusTemporaryRedirect) }, failure{reasonRedirect, 307, "answered 307 Temporary Redirect, which is not followed: make URL/ the endpoint's url", 0}},
-		{"not modified", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, failure{reasonRedirect, 304, "answered 304 Not Modified, which is not followed: make where it leads the endpoint's url", 0}},
-		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failure{reasonNetwork, 0, "cannot be reached: EOF", 0}},
-		{"slow", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, failure{reasonNetwork, 0, "no answer within 200ms", 0}},
+		}, failure{308, "answered 308 Permanent Redirect, which is not followed: make " + other.URL + "/x the endpoint's url", 0}},
+		{"not modified", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, failure{304, "answered 304 Not Modified, which is not followed: make where it leads the endpoint's url", 0}},
+		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failure{0, "cannot be reached: EOF", 0}},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, failure{0, "no answer within 200ms", 0}},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			for range 1000 {
 				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
@@ -140,24 +142,6 @@ func TestSendFailures(t *testing.T) {
 	}
 }
 
-// The same request to the same host is sent where it is told to.
-func TestSendFollows(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		switch {
-		case r.URL.Path == "/":
-			http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
-		case r.Method != "POST" || string(body) != "{}" || r.Header.Get("X-Token") != "t":
-			w.WriteHeader(400)
-		}
-	}))
-	defer s.Close()
-	x := sendTo(Endpoint{URL: s.URL, Headers: http.Header{"X-Token": {"t"}}})
-	if status, err := x.send(t.Context(), []byte(`{}`)); status != 200 || err != nil {
-		t.Error(status, err)
-	}
-}
-
 func TestWait(t *testing.T) {
 	e := endpoint{threshold: 3, backoff: time.Second}
 	for failures, want := range map[int]time.Duration{
@@ -172,55 +156,34 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestHeadersFile(t *testing.T) {
-	core, logs := observer.New(zap.DebugLevel)
+func TestReadHeaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "headers")
-	f := &headersFile{path: path, log: zap.New(core)}
-	if _, err := f.get(); err == nil || err.Error() != "the headers file "+path+" does not exist (yet)" {
+	if _, err := readHeaders(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	write := func(content string, mode os.FileMode) {
+	write := func(content string) {
 		t.Helper()
-		os.Remove(path + ".new")
-		if err := os.WriteFile(path+".new", []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("# for the relay\n\nAuthorization:  Bearer a:b \r\nX-A: 1\nX-A: 2\n", 0o600)
-	h, err := f.get()
-	if err != nil || h.Get("Authorization") != "Bearer a:b" || strings.Join(h["X-A"], " ") != "1 2" || logs.Len() != 0 {
-		t.Error(h, err, logs.All())
-	}
-	write("Authorization: Bearer c", 0o644)
-	for range 3 {
-		if h, err = f.get(); err != nil || h.Get("Authorization") != "Bearer c" {
-			t.Error(h, err)
-		}
-	}
-	if logs.FilterMessageSnippet("chmod 600").Len() != 1 {
-		t.Errorf("it warns of the mode %d times", logs.Len())
+	write("# for the relay\n\nAuthorization:  Bearer a:b \r\nX-A: 1\nX-A: 2")
+	h, err := readHeaders(path)
+	if err != nil || h.Get("Authorization") != "Bearer a:b" || strings.Join(h["X-A"], " ") != "1 2" {
+		t.Error(h, err)
 	}
 	for content, want := range map[string]string{
-		"":                         "holds no header",
-		"# nothing\n":              "holds no header",
-		"A: b\nhunter2\n":          "line 2 is not a header",
-		"A b: c\n":                 "line 1 is not a header",
-		": c\n":                    "line 1 is not a header",
-		"A: \x01\n":                "line 1 is not a header",
-		strings.Repeat("x", 1<<17): "at most 65536 bytes",
+		"":                "holds no header",
+		"# nothing\n":     "holds no header",
+		"A: b\nhunter2\n": "line 2 is not a header",
+		"A b: c\n":        "line 1 is not a header",
+		": c\n":           "line 1 is not a header",
+		"A: \x01\n":       "line 1 is not a header",
 	} {
-		write(content, 0o600)
-		if _, err := f.get(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+		write(content)
+		if _, err := readHeaders(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%.20q: %v, want %s", content, err, want)
 		}
-	}
-	os.Remove(path)
-	os.Mkdir(path, 0o700)
-	if _, err := f.get(); err == nil {
-		t.Error("a directory is no error")
 	}
 }
 
