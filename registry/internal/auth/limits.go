@@ -1,11 +1,15 @@
 package auth
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"slipway/registry/internal/address"
+	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
 	"slipway/shared/plural"
 )
@@ -54,44 +58,36 @@ func (l *Limits) User(name string, upload bool) (end func(), err error) {
 type limiter struct {
 	kind  string
 	limit Limit
-	burst float64
 
-	mu      sync.Mutex
-	clients map[string]*client
+	mu      sync.Mutex // held while a client is looked up, made or changed
+	clients *cache.Cache[string, *client]
 }
 
 type client struct {
-	requests float64 // that may come in a burst, at the time
-	at       time.Time
-	uploads  int // uploads in progress
+	requests *rate.Limiter
+	uploads  int // in progress
 }
 
 func newLimiter(kind string, limit Limit) *limiter {
-	burst := limit.Burst
-	if burst == 0 {
-		burst = burstTime * limit.Requests
-	}
-	return &limiter{kind: kind, limit: limit, burst: float64(burst), clients: map[string]*client{}}
+	limit.Burst = cmp.Or(limit.Burst, burstTime*limit.Requests)
+	return &limiter{kind: kind, limit: limit, clients: cache.New[string, *client](maxClients)}
 }
 
 func (l *limiter) begin(key string, upload bool, now time.Time) (end func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.clients[key]
-	if c == nil {
-		l.makeRoom(now)
-		c = &client{requests: l.burst, at: now}
-		l.clients[key] = c
+	c, known := l.clients.Get(key)
+	if !known {
+		c = &client{requests: rate.NewLimiter(rate.Limit(l.limit.Requests), l.limit.Burst)}
+		l.clients.Put(key, c, 1)
 	}
-	l.refill(c, now)
 	switch {
 	case upload && l.limit.Uploads > 0 && c.uploads >= l.limit.Uploads:
 		return nil, &Refusal{Reason: TooManyUploads, RetryAfter: retryAfter, Err: l.refusal(plural.Of(l.limit.Uploads, "upload") + " at the same time")}
-	case l.limit.Requests > 0 && c.requests < 1:
-		after := time.Duration((1 - c.requests) / float64(l.limit.Requests) * float64(time.Second))
+	case l.limit.Requests > 0 && !c.requests.AllowN(now, 1):
+		after := time.Duration((1 - c.requests.TokensAt(now)) / float64(l.limit.Requests) * float64(time.Second))
 		return nil, &Refusal{Reason: TooManyRequests, RetryAfter: max(after, time.Second), Err: l.refusal(plural.Of(l.limit.Requests, "request") + " a second")}
 	}
-	c.requests--
 	if !upload || l.limit.Uploads == 0 {
 		return func() {}, nil
 	}
@@ -105,34 +101,4 @@ func (l *limiter) begin(key string, upload bool, now time.Time) (end func(), err
 
 func (l *limiter) refusal(most string) *oci.Error {
 	return &oci.Error{Code: oci.CodeTooManyRequests, Message: "too many requests: one " + l.kind + " may have " + most}
-}
-
-// refill adds what has become free. Of requests at the same time a later one may be here
-// first.
-func (l *limiter) refill(c *client, now time.Time) {
-	if now.After(c.at) {
-		c.requests = min(l.burst, c.requests+now.Sub(c.at).Seconds()*float64(l.limit.Requests))
-		c.at = now
-	}
-}
-
-// makeRoom drops those who could do as much if they were new, or some that send nothing
-// if there are too few of these.
-func (l *limiter) makeRoom(now time.Time) {
-	if len(l.clients) < maxClients {
-		return
-	}
-	for key, c := range l.clients {
-		if l.refill(c, now); c.uploads == 0 && c.requests >= l.burst {
-			delete(l.clients, key)
-		}
-	}
-	for key, c := range l.clients {
-		if len(l.clients) < maxClients*3/4 {
-			return
-		}
-		if c.uploads == 0 {
-			delete(l.clients, key)
-		}
-	}
 }

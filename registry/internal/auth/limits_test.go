@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"fmt"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -71,26 +70,6 @@ func TestLimiter_Uploads(t *testing.T) {
 	if _, err := l.begin("a", true, now); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
-}
-
-func TestLimiter_IsBounded(t *testing.T) {
-	l, now := newLimiter("address", Limit{Requests: 1, Uploads: 1}), time.Now()
-	end, err := l.begin("busy", true, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range maxClients + 100 {
-		if _, err := l.begin(fmt.Sprint(i), false, now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(l.clients) > maxClients {
-		t.Errorf("%d clients are remembered", len(l.clients))
-	}
-	if _, err := l.begin("busy", true, now); err == nil {
-		t.Error("an upload under way was forgotten")
-	}
-	end()
 }
 
 func TestLimits_Nothing(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -355,23 +354,12 @@ func TestVerify_ExpiredCertificate(t *testing.T) {
 		if _, err := v.Verify(raw, time.Now()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(v.valid) != 1 {
+		if _, ok := v.valid.Get(raw); !ok {
 			t.Errorf("%s: it isn't remembered", name)
 		}
 		if _, err := v.Verify(raw, signer.cert.NotAfter.Add(time.Second)); err == nil || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("%s: it counts after the certificate has expired: %v", name, err)
 		}
-	}
-}
-
-func TestVerify_RemembersABoundedNumber(t *testing.T) {
-	keys := NewKeys(nil)
-	v := NewVerifier(VerifierOptions{Audience: "registry", Keys: func() *Keys { return keys }})
-	for i := range maxRemembered + 1 {
-		v.remember(strconv.Itoa(i), remembered{claims: &Claims{Expires: At(time.Now().Add(time.Hour))}, keys: keys}, time.Now())
-	}
-	if n := len(v.valid); n > maxRemembered {
-		t.Errorf("%d tokens are remembered", n)
 	}
 }
 
@@ -385,9 +373,10 @@ func TestVerify_RemembersSmallTokens(t *testing.T) {
 	keys := NewKeys(map[string]ed25519.PublicKey{"k": public})
 	v := NewVerifier(VerifierOptions{Audience: "registry", Keys: func() *Keys { return keys }})
 	for _, tt := range []struct {
-		subject    string
-		size, want int
-	}{{"alice", maxRememberedSize, 0}, {"", 10, 0}, {"alice", 10, 1}} {
+		subject string
+		size    int
+		want    bool
+	}{{"alice", maxRememberedSize, false}, {"", 10, false}, {"alice", 10, true}} {
 		raw, err := Sign(&Claims{Subject: tt.subject, Audience: Audience{"registry"}, Expires: At(time.Now().Add(time.Minute)), ID: strings.Repeat("x", tt.size)}, "k", private)
 		if err != nil {
 			t.Fatal(err)
@@ -397,17 +386,15 @@ func TestVerify_RemembersSmallTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(v.valid); n != tt.want {
-			t.Errorf("%d bytes: %d tokens are remembered, want %d", tt.size, n, tt.want)
+		if _, got := v.valid.Get(raw); got != tt.want {
+			t.Errorf("%q, %d bytes: the token is remembered: %v", tt.subject, tt.size, got)
 		}
 		keys = NewKeys(map[string]ed25519.PublicKey{"k": public})
 		if _, err := v.Verify(raw, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range v.valid {
-			if r.keys != keys {
-				t.Error("a token is remembered with the former keys")
-			}
+		if r, ok := v.valid.Get(raw); ok && r.keys != keys {
+			t.Error("a token is remembered with the former keys")
 		}
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"slipway/registry/internal/cache"
 )
 
 const (
@@ -45,8 +46,7 @@ type Verifier struct {
 	keys       func() *Keys
 	renewed    func() *Keys // nil = keys
 
-	mu    sync.RWMutex
-	valid map[string]remembered // by the whole token: a hash of it would cost more than everything else
+	valid *cache.Cache[string, remembered] // by the whole token: a hash of it would cost more than everything else
 }
 
 // remembered is a token whose signature was right by some keys.
@@ -67,7 +67,7 @@ type VerifierOptions struct {
 
 // NewVerifier makes a verifier.
 func NewVerifier(o VerifierOptions) *Verifier {
-	v := &Verifier{issuer: o.Issuer, audience: o.Audience, keys: o.Keys, renewed: o.Renewed, valid: map[string]remembered{}}
+	v := &Verifier{issuer: o.Issuer, audience: o.Audience, keys: o.Keys, renewed: o.Renewed, valid: cache.New[string, remembered](maxRemembered)}
 	if o.Algorithms == nil {
 		o.Algorithms = Algorithms()
 	}
@@ -84,9 +84,7 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 		return nil, fmt.Errorf("%w: larger than %d bytes", ErrInvalid, MaxSize)
 	}
 	keys := v.keys()
-	v.mu.RLock()
-	known, ok := v.valid[raw]
-	v.mu.RUnlock()
+	known, ok := v.valid.Get(raw)
 	verified := ok && known.keys == keys && (known.until.IsZero() || !now.After(known.until))
 	if !verified {
 		claims, until, err := v.signed(raw, keys, now)
@@ -105,7 +103,7 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !verified && len(raw) <= maxRememberedSize && known.claims.Subject != "" {
-		v.remember(raw, known, now)
+		v.valid.Put(strings.Clone(raw), known, 1)
 	}
 	return known.claims, nil
 }
@@ -222,26 +220,4 @@ func (v *Verifier) check(c *Claims, now time.Time) error {
 		return errors.New("not yet valid")
 	}
 	return nil
-}
-
-func (v *Verifier) remember(raw string, r remembered, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if _, ok := v.valid[raw]; !ok && len(v.valid) >= maxRemembered {
-		v.makeRoom(r.keys, now)
-	}
-	v.valid[strings.Clone(raw)] = r
-}
-
-// makeRoom drops what does not count any more, or any one if all does.
-func (v *Verifier) makeRoom(keys *Keys, now time.Time) {
-	victim := ""
-	for raw, r := range v.valid {
-		if victim = raw; r.keys != keys || now.After(r.claims.Expires.Time().Add(Leeway)) {
-			delete(v.valid, raw)
-		}
-	}
-	if len(v.valid) >= maxRemembered {
-		delete(v.valid, victim)
-	}
 }
