@@ -33,7 +33,7 @@ func signatureRules(p *config.Policy) (rules []signature.Rule, err error) {
 
 func loadKey(path string) (signature.Key, error) {
 	if err := canRead(path); err != nil {
-		return signature.Key{}, fileerror.Explain(path, err)
+		return nil, fileerror.Explain(path, err)
 	}
 	return signature.LoadKey(path)
 }

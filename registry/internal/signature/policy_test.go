@@ -3,7 +3,9 @@ package signature
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"os"
 	"slices"
 	"strconv"
@@ -192,7 +194,7 @@ func TestCheck_TamperedPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := readBlob(t.Context(), repo, object.Layers[0].Digest)
+	payload, err := repo.ReadBlob(t.Context(), object.Layers[0].Digest, maxContent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,6 +382,14 @@ func TestReadBundle_SignatureOfTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	image := []byte(`{"schemaVersion":2}`)
 	bundle, err := json.Marshal(map[string]any{"messageSignature": map[string]any{"signature": ed25519.Sign(private, image)}})
 	if err != nil {
@@ -387,7 +397,7 @@ func TestReadBundle_SignatureOfTheManifest(t *testing.T) {
 	}
 	for content, want := range map[string]bool{string(image): true, `{"schemaVersion":3}`: false} {
 		s, err := readBundle(bundle, []byte(content))
-		if err != nil || !s.image || !s.about(oci.SHA256.FromBytes([]byte(content))) || s.signedBy([]Key{{public}}) != want {
+		if err != nil || !s.image || !s.about(oci.SHA256.FromBytes([]byte(content))) || s.signedBy([]Key{key}) != want {
 			t.Errorf("%s: %v %v, signed = %v", content, s.image, err, !want)
 		}
 	}
