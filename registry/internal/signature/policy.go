@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -52,13 +51,11 @@ type Policy struct{ rules atomic.Pointer[[]*rule] }
 
 type rule struct {
 	Rule
-	// verdicts and attachments are functions of content that digests fix, so nothing ever makes an entry wrong.
-	verdicts    *cache.Cache[judged, Result]
-	attachments *cache.Cache[oci.Digest, bool]
+	verdicts *cache.Cache[judged, Result] // functions of content that digests fix, so nothing ever makes an entry wrong
 }
 
 // judged is a manifest with an object that may hold its signatures, and the number of a layer in that. The layer's digest would not do:
-// annotations are part of a signature.
+// annotations are part of a signature. Without an object it stands for the question whether the manifest is an attachment.
 type judged struct {
 	image, object oci.Digest
 	layer         int
@@ -78,7 +75,7 @@ func New(rules []Rule) *Policy {
 func (p *Policy) Replace(rules []Rule) {
 	var all []*rule
 	for _, r := range rules {
-		all = append(all, &rule{r, cache.New[judged, Result](cached), cache.New[oci.Digest, bool](cached)})
+		all = append(all, &rule{r, cache.New[judged, Result](cached)})
 	}
 	p.rules.Store(&all)
 }
@@ -141,12 +138,8 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 	if err != nil || own.Verdict == Verified {
 		return own, err
 	}
-	is, err := r.isAttachment(ctx, repo, m)
-	if err != nil {
-		return Result{}, err
-	}
-	if is {
-		return Result{Verdict: Attachment}, nil
+	if res, err := r.attachment(ctx, repo, m); err != nil || res.Verdict == Attachment {
+		return res, err
 	}
 	level, seen := []oci.Digest{m.Digest}, map[oci.Digest]bool{m.Digest: true}
 	for range maxDepth {
@@ -164,7 +157,7 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 		}
 		for _, d := range above {
 			index, err := repo.Peek(ctx, oci.Reference{Digest: d})
-			if missing(err) {
+			if registry.IsLost(err) {
 				continue
 			} else if err != nil {
 				return Result{}, err
@@ -187,7 +180,7 @@ func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.
 	}
 	consider := func(ref oci.Reference) error {
 		object, err := repo.Peek(ctx, ref)
-		if missing(err) {
+		if registry.IsLost(err) {
 			return nil
 		} else if err != nil {
 			return err
@@ -243,7 +236,7 @@ func (r *rule) read(ctx context.Context, repo registry.Repository, image, object
 				r.verdicts.Put(key, res, 1)
 			case errors.Is(err, errCertificates):
 				res = Result{Verdict: Unverified, Cause: err.Error()}
-			case !missing(err): // a layer that is may come
+			case !registry.IsLost(err): // a layer that is may come
 				return Result{}, err
 			}
 		}
@@ -258,7 +251,7 @@ func (r *rule) readLayer(
 	if layer.MediaType != typeSimple && layer.MediaType != typeBundle {
 		return Result{}, nil
 	}
-	content, err := readBlob(ctx, repo, layer.Digest)
+	content, err := repo.ReadBlob(ctx, layer.Digest, maxContent)
 	if err != nil {
 		return Result{}, err
 	}
@@ -291,26 +284,4 @@ func (r *rule) readLayer(
 		return Result{Verdict: Unverified, Cause: fmt.Sprintf("%.300s", err)}, nil
 	}
 	return Result{Verdict: Verified}, nil
-}
-
-// readBlob reads a blob of at most maxContent bytes; a larger one is nil.
-func readBlob(ctx context.Context, repo registry.Repository, d oci.Digest) ([]byte, error) {
-	b, err := repo.OpenBlob(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close() //nolint:errcheck // it was only read
-	if b.Size() > maxContent {
-		return nil, nil
-	}
-	content, err := io.ReadAll(io.LimitReader(b, maxContent))
-	if err == nil && d.Algorithm().FromBytes(content) != d {
-		return nil, registry.ErrDamaged
-	}
-	return content, err
-}
-
-// missing reports whether something isn't there, or can't be read whenever it is tried.
-func missing(err error) bool {
-	return oci.HasCode(err, oci.CodeManifestUnknown, oci.CodeNameUnknown, oci.CodeBlobUnknown) || errors.Is(err, registry.ErrDamaged)
 }
