@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
 
 	openapi "slipway/registry/api"
 	"slipway/registry/internal/access"
@@ -51,7 +52,7 @@ func documentedServer(t *testing.T, change ...func(*setup)) *host {
 		robots := robot.New(store, zap.NewNop())
 		users := openUsers(t)
 		logins := &auth.Logins{Htpasswd: users, Robots: robots, People: personal.New(store, "")}
-		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules}
+		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules, Cost: bcrypt.MinCost}
 		monitor := health.Start(zap.NewNop())
 		t.Cleanup(monitor.Close)
 		s.store, s.rules.KeepDeleted, s.options.Robots, s.options.Health = store, time.Hour, robots, monitor

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
@@ -29,7 +30,7 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 	authorizer := auth.NewAuthorizer(auth.Options{Rules: rules, Logins: &auth.Logins{Htpasswd: users, Robots: robots, People: people}, Realm: "test"})
 	s := newServer(t, func(s *setup) {
 		s.store, s.options.Robots, s.options.Auth, s.options.Rights = store, robots, authorizer, authorizer
-		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules}
+		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules, Cost: bcrypt.MinCost}
 	})
 	secret, err := robots.Create(t.Context(), robot.Robot{Name: "ci", Repositories: []string{"**"}, Allow: []string{"admin"}})
 	if err != nil {

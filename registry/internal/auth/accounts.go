@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -42,6 +43,7 @@ type Accounts struct {
 	Users  *Htpasswd
 	Robots *robot.Accounts // nil = there are none
 	Rules  func() *access.Rules
+	Cost   int // bcrypt cost of new passwords, 0 = DefaultCost
 }
 
 // List returns the users by name.
@@ -126,7 +128,7 @@ func (a *Accounts) Create(ctx context.Context, name, password string) (secret st
 	case strings.HasPrefix(name, robot.UserPrefix), strings.HasPrefix(name, PersonPrefix), name == WorkloadUser:
 		return "", fmt.Errorf("%w: names that begin with robot+ or oidc+ belong to robots and people of an identity provider, and oidc to pipelines", ErrInvalid)
 	}
-	secret, hash, err := newPassword(password)
+	secret, hash, err := a.newPassword(password)
 	if err != nil {
 		return "", err
 	}
@@ -155,7 +157,7 @@ func (a *Accounts) stopRobots(ctx context.Context, user string) error {
 }
 
 // newPassword checks a password, or makes one that it returns, and hashes it.
-func newPassword(password string) (secret, hash string, err error) {
+func (a *Accounts) newPassword(password string) (secret, hash string, err error) {
 	if password == "" {
 		secret = rand.Text()
 		password = secret
@@ -163,7 +165,7 @@ func newPassword(password string) (secret, hash string, err error) {
 	if len(password) < minPassword {
 		return "", "", fmt.Errorf("%w: the password is shorter than %d characters", ErrInvalid, minPassword)
 	}
-	if hash, err = HashPassword(password, DefaultCost); err != nil {
+	if hash, err = HashPassword(password, cmp.Or(a.Cost, DefaultCost)); err != nil {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return secret, hash, err
@@ -191,7 +193,7 @@ func (a *Accounts) SetDisabled(ctx context.Context, name string, disabled bool) 
 // Reset gives a user another password, which it returns. It ends the user's sessions and personal access tokens. A disabled user
 // stays disabled.
 func (a *Accounts) Reset(ctx context.Context, name string) (secret string, err error) {
-	secret, hash, err := newPassword("")
+	secret, hash, err := a.newPassword("")
 	if err != nil {
 		return "", err
 	}
@@ -230,7 +232,7 @@ func (a *Accounts) ChangePassword(r *http.Request, name, present, next string) e
 	if err != nil {
 		return err
 	}
-	_, hash, err := newPassword(next)
+	_, hash, err := a.newPassword(next)
 	if err != nil {
 		return err
 	}

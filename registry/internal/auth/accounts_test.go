@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/identity/robot"
@@ -22,7 +23,7 @@ import (
 func accounts(t *testing.T) (*Accounts, *service) {
 	t.Helper()
 	s := newService(t, allow("alice", "**", "admin"), allow("users", "**", "pull"))
-	return &Accounts{Users: s.users.Htpasswd, Robots: s.robots, Rules: func() *access.Rules { return s.rules }}, s
+	return &Accounts{Users: s.users.Htpasswd, Robots: s.robots, Rules: func() *access.Rules { return s.rules }, Cost: bcrypt.MinCost}, s
 }
 
 func must(t *testing.T, err error) {
@@ -165,7 +166,7 @@ func TestAccounts_AtTheSameTime(t *testing.T) {
 	must(t, os.WriteFile(besides(s.users.path, ".new"), []byte("half a li"), 0o600))
 	other, err := NewHtpasswd(HtpasswdOptions{Path: s.users.path, Log: zap.NewNop()})
 	must(t, err)
-	b := &Accounts{Users: other, Rules: a.Rules}
+	b := &Accounts{Users: other, Rules: a.Rules, Cost: a.Cost}
 	var running sync.WaitGroup
 	var want []string
 	for i := range 12 {

@@ -5,12 +5,14 @@ import (
 	"regexp"
 	"testing"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"slipway/registry/internal/auth"
 )
 
 // withUsers lets the pages change the password file.
 func withUsers(c *setup) {
-	users := &auth.Accounts{Users: c.auth.Logins.Htpasswd, Rules: c.auth.Rules}
+	users := &auth.Accounts{Users: c.auth.Logins.Htpasswd, Rules: c.auth.Rules, Cost: bcrypt.MinCost}
 	c.api.Users, c.pages.Users = users, users
 }
 
