@@ -59,6 +59,47 @@ access:
 	}
 }
 
+// The first configuration of docs/registry/log-in-and-rights.md, with only its paths replaced, gives a team anonymous
+// pull, robots that push to their own prefix and two people who delete.
+func TestExplain_RulesOfTheDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/registry/log-in-and-rights.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	path := accessConfig(t, "")
+	dir := filepath.Dir(path)
+	text = strings.NewReplacer("/etc/distribution/auth/htpasswd", filepath.Join(dir, "htpasswd"), "/var/lib/registry", dir).Replace(text)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do := func(args ...string) string {
+		var out bytes.Buffer
+		run(t.Context(), append(args, "--config", path), nil, &out, &out)
+		first, _, _ := strings.Cut(out.String(), "\n")
+		return first
+	}
+	do("robot", "create", "ci-tools")
+	do("robot", "create", "ci-web")
+	if _, err := htpasswdRun("secret", filepath.Join(dir, "htpasswd"), "carl"); err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]string{
+		"anonymous web/app pull":      "allowed by rules[0]: anyone in **: allow pull, list",
+		"anonymous web/app push":      "denied: no rule allows it",
+		"alice web/app push":          "denied: no rule allows it",
+		"robot:ci-web web/app push":   "allowed by rules[1]: robot:ci-web in web/**: allow push, tag-move",
+		"robot:ci-web tools/app push": "denied: no rule allows it",
+		"bob web/app delete":          "allowed by rules[3]: group:owners in **: allow delete",
+		"carl web/app delete":         "denied: no rule allows it",
+	} {
+		if got := do(append([]string{"access", "explain"}, strings.Fields(request)...)...); got != want {
+			t.Errorf("%s: %s; want %s", request, got, want)
+		}
+	}
+}
+
 func TestExplain_Refuses(t *testing.T) {
 	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n")
 	open := filepath.Join(t.TempDir(), "open.yml")

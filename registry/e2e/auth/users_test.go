@@ -2,14 +2,11 @@ package auth
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -86,48 +83,6 @@ func testUsers(t *testing.T, peer harness.Peer) {
 		if in := resp.StatusCode == http.StatusOK; in != login.in {
 			t.Errorf("%s: %s: %d", peer.Name, login.user, resp.StatusCode)
 		}
-	}
-}
-
-// TestUsers_AddedAtTheSameTime by two replicas and the command: three processes write one file, and lose nothing.
-func TestUsers_AddedAtTheSameTime(t *testing.T) {
-	root := t.TempDir()
-	one, two := harness.StartTeam(t, root, harness.TeamRules), harness.StartTeam(t, root, harness.TeamRules)
-	path := filepath.Join(root, "htpasswd")
-	want := []string{"alice", "bob", "carl"}
-	var writers sync.WaitGroup
-	for i := range 18 {
-		name := fmt.Sprintf("user%02d", i)
-		want = append(want, name)
-		writers.Go(func() {
-			if i%3 == 0 {
-				cmd := exec.Command(harness.Binary, "htpasswd", "--cost=4", path, name)
-				cmd.Stdin = strings.NewReader("a password")
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("the command: %v: %s", err, out)
-				}
-				return
-			}
-			header := harness.BasicAuth("alice", "secret of alice")
-			header.Set("Content-Type", "application/json")
-			addr := []string{one.Addr, two.Addr}[i%2]
-			if resp, body := harness.Fetch(t, "POST", "http://"+addr+"/v2/_slipway/users", header, strings.NewReader(`{"name":"`+name+`"}`)); resp.StatusCode != http.StatusCreated {
-				t.Errorf("%s: %d: %s", name, resp.StatusCode, body)
-			}
-		})
-	}
-	writers.Wait()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for line := range strings.Lines(string(content)) {
-		name, _, _ := strings.Cut(line, ":")
-		got = append(got, name)
-	}
-	if slices.Sort(got); !slices.Equal(got, want) {
-		t.Errorf("the file has %v, want %v", got, want)
 	}
 }
 

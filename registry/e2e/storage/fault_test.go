@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,69 +93,4 @@ func stripState(t *testing.T, location string) string {
 	t.Helper()
 	before, _, _ := strings.Cut(location, "?")
 	return before
-}
-
-// A flush that fails once is an error for the client, never a false 201.
-func TestFlushFails(t *testing.T) {
-	for _, call := range []string{"fsync", "fdatasync"} {
-		t.Run(call, func(t *testing.T) {
-			root := t.TempDir()
-			addr := programtest.FreeAddr(t)
-			// Initialise the tree first: the injection counts calls from the start.
-			harness.Start(t, addr, harness.RegistryCommand(addr, root)).Kill()
-			plain := harness.RegistryCommand(addr, root)
-			trace := filepath.Join(t.TempDir(), "trace")
-			cmd := exec.Command(programtest.Tool(t, "strace"), append([]string{
-				"-f", "-o", trace, "-e", "trace=" + call, "-e", "inject=" + call + ":error=EIO:when=1..3",
-			}, plain.Args...)...)
-			cmd.Env = plain.Env
-			p := harness.Start(t, addr, cmd)
-			img := harness.NewImage(t, 31, 1, 10_000)
-			failed := 0
-			for range 200 { // each of the registry's threads has its own three failures
-				acknowledged := tryPush(t, addr, "faulty", "v1", img)
-				if acknowledged {
-					break
-				}
-				failed++
-			}
-			traced, err := os.ReadFile(trace)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if injected := strings.Contains(string(traced), "INJECTED"); injected && failed == 0 {
-				t.Errorf("%s failed under the registry and every answer was a success", call)
-			} else if !injected && call == "fsync" {
-				t.Errorf("the registry answered 201 without one %s", call)
-			}
-			p.Kill()
-			img.Pulls(t, harness.Start(t, addr, harness.RegistryCommand(addr, root)).Addr, "faulty", "v1")
-		})
-	}
-}
-
-// tryPush pushes an image and reports whether every step was acknowledged.
-func tryPush(t *testing.T, addr, repo, tag string, img *harness.Image) bool {
-	t.Helper()
-	for d, b := range img.Blobs {
-		if d == img.Manifest {
-			continue
-		}
-		resp, _ := harness.Fetch(t, "POST", "http://"+addr+"/v2/"+repo+"/blobs/uploads/", nil, nil)
-		if resp.StatusCode != http.StatusAccepted {
-			return false
-		}
-		resp, body := harness.Fetch(t, "PUT", harness.WithQuery(t, harness.AbsoluteURL(t, addr, resp.Header.Get("Location")), "digest", d), nil, bytes.NewReader(b))
-		if resp.StatusCode != http.StatusCreated {
-			if resp.StatusCode != http.StatusInternalServerError {
-				t.Errorf("PUT with a failing flush: %s %s, want 500", resp.Status, body)
-			}
-			return false
-		}
-	}
-	resp, body := harness.Fetch(t, "PUT", "http://"+addr+"/v2/"+repo+"/manifests/"+tag, http.Header{"Content-Type": {harness.TypeManifest}}, bytes.NewReader(img.Blobs[img.Manifest]))
-	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusInternalServerError {
-		t.Errorf("PUT manifest with a failing flush: %s %s, want 500", resp.Status, body)
-	}
-	return resp.StatusCode == http.StatusCreated
 }
