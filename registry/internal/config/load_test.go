@@ -25,163 +25,30 @@ func loadText(t *testing.T, text string, environ ...string) (*Config, *config.Re
 // onS3 is the least file with a bucket.
 const onS3 = "version: 0.1\nstorage: {s3: {bucket: b, region: r}}\n"
 
-// described is the file that operators are told to write.
-const described = `version: 0.1
-log:
-  fields:
-    service: registry
-  level: info
-storage:
-  cache:
-    blobdescriptor: inmemory
-  filesystem:
-    rootdirectory: /data
-  delete:
-    enabled: true
-http:
-  addr: 127.0.0.1:5055
-  headers:
-    X-Content-Type-Options: [nosniff]
-  debug:
-    addr: 0.0.0.0:5001
-    prometheus:
-      enabled: true
-      path: /metrics
-health:
-  storagedriver:
-    enabled: true
-    interval: 11s
-    threshold: 4
-auth:
-  htpasswd:
-    realm: basic-realm
-    path: /etc/docker/registry/auth/htpasswd
-`
-
-// TestDescribedFile holds every row of the file as it is described.
-func TestDescribedFile(t *testing.T) {
-	c, report, err := loadText(t, described)
-	if err != nil || len(report.Warnings) > 0 {
-		t.Fatal(err, report.Warnings)
-	}
-	tests := []struct {
-		key       string
-		got, want any
-	}{
-		{"version", c.Version, "0.1"},
-		{"log.fields.service", c.Log.Fields["service"], "registry"},
-		{"log.level", c.Log.Level, "info"},
-		{"storage.cache.blobdescriptor", c.Storage.Cache.BlobDescriptor, "inmemory"},
-		{"storage.filesystem.rootdirectory", c.Storage.Filesystem.RootDirectory, "/data"},
-		{"storage.delete.enabled", c.Storage.Delete.Enabled, true},
-		{"http.addr", c.HTTP.Addr, "127.0.0.1:5055"},
-		{"http.headers", c.HTTP.Headers, map[string][]string{"X-Content-Type-Options": {"nosniff"}}},
-		{"health.storagedriver", c.Health.StorageDriver, StorageCheck{true, 11 * time.Second, 4}},
-		{"auth.htpasswd.realm", c.Auth.HTPasswd.Realm, "basic-realm"},
-		{"auth.htpasswd.path", c.Auth.HTPasswd.Path, "/etc/docker/registry/auth/htpasswd"},
-		{"http.debug.addr", c.HTTP.Debug.Addr, "0.0.0.0:5001"},
-		{"http.debug.prometheus.enabled", c.HTTP.Debug.Prometheus.Enabled, true},
-		{"http.debug.prometheus.path", c.HTTP.Debug.Prometheus.Path, "/metrics"},
-	}
-	for _, tt := range tests {
-		if !reflect.DeepEqual(tt.got, tt.want) {
-			t.Errorf("%s: got %v, want %v", tt.key, tt.got, tt.want)
-		}
-	}
-}
-
-// TestDescribedDefaults holds the defaults that operators rely on.
-func TestDescribedDefaults(t *testing.T) {
-	c, _, err := loadText(t, "version: 0.1\nstorage: {filesystem: }\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		key       string
-		got, want any
-	}{
-		{"storage.filesystem.rootdirectory", c.Storage.Filesystem.RootDirectory, "/var/lib/registry"},
-		{"http.addr", c.HTTP.Addr, "0.0.0.0:5000"},
-		{"http.draintimeout", c.HTTP.DrainTimeout, 30 * time.Second},
-		{"storage.delete.enabled", c.Storage.Delete.Enabled, false},
-		{"health.storagedriver", c.Health.StorageDriver, StorageCheck{true, 10 * time.Second, 3}},
-		{"http.secret", c.HTTP.Secret.Empty(), true},
-		{"auth", c.Auth == nil, true},
-		{"http.tls", c.HTTP.TLS == nil, true},
-		{"storage.maintenance.uploadpurging", c.Storage.Maintenance.UploadPurging, UploadPurging{true, 168 * time.Hour, 24 * time.Hour, false}},
-		{"health.tcp", len(c.Health.TCP), 0},
-	}
-	for _, tt := range tests {
-		if !reflect.DeepEqual(tt.got, tt.want) {
-			t.Errorf("%s: got %v, want %v", tt.key, tt.got, tt.want)
-		}
-	}
-}
-
-// TestVariables holds aliases, choices and the forms that make distribution panic, over the file and without one.
-// TestEveryLeafByVariable has the others.
+// TestVariables holds aliases, and the forms that distribution documents or panics on. TestEveryLeafByVariable has the others.
 func TestVariables(t *testing.T) {
-	tests := []struct {
-		environ []string
-		got     func(*Config) any
-		want    any
-	}{
-		{[]string{"REGISTRY_LOG_LEVEL=DEBUG"}, func(c *Config) any { return c.Log.Level }, "debug"},
-		{[]string{"REGISTRY_LOGLEVEL=error"}, func(c *Config) any { return c.Log.Level }, "error"},
-		{[]string{"REGISTRY_AUTH=htpasswd", "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/p"}, func(c *Config) any { return c.Auth.HTPasswd.Realm }, "r"},
-		{[]string{`REGISTRY_STORAGE_MAINTENANCE_READONLY={"enabled":true}`}, func(c *Config) any { return c.Storage.Maintenance.ReadOnly.Enabled }, true},
-		{[]string{"REGISTRY_HTTP_TLS_CERTIFICATE=/c", "REGISTRY_HTTP_TLS_KEY=/k", "REGISTRY_HTTP_TLS_CLIENTCAS_0=/a", "REGISTRY_HTTP_TLS_CLIENTCAS_1=/b"}, func(c *Config) any { return c.HTTP.TLS.ClientCAs }, []string{"/a", "/b"}},
-		{[]string{"REGISTRY_HTTP_DEBUG_ADDR=:5001", "REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED=true"}, func(c *Config) any { return c.HTTP.Debug.Prometheus }, Prometheus{true, "/metrics"}},
-		{[]string{"REGISTRY_HEALTH_TCP_0_ADDR=h:1"}, func(c *Config) any { return c.Health.TCP }, []TCPCheck{{Addr: "h:1", Interval: 10 * time.Second}}},
-		{[]string{"REGISTRY_HEALTH_TCPCHECKERS_0_ADDR=h:1"}, func(c *Config) any { return c.Health.TCP[0].Addr }, "h:1"},
-		{[]string{"REGISTRY_HEALTH_HTTPCHECKERS_0_URI=http://h"}, func(c *Config) any { return c.Health.HTTP[0].StatusCode }, 200},
-		{[]string{"REGISTRY_HEALTH_FILECHECKERS_0_FILE=/f"}, func(c *Config) any { return c.Health.Files[0].File }, "/f"},
-		{[]string{"REGISTRY_VALIDATION_MANIFESTS_URLS_DENY=[x]"}, func(c *Config) any { return c.Validation.Manifests.URLs.Deny }, []string{"x"}},
-		{[]string{"REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS=None"}, func(c *Config) any { return c.Validation.Manifests.Indexes.Platforms }, "none"},
-		{[]string{"REGISTRY_POLICY_REPOSITORY_CLASSES=[image]"}, func(c *Config) any { return c.Policy.Repository.Classes }, []string{"image"}},
-		{[]string{"REGISTRY_STORAGE_CACHE_LAYERINFO=inmemory"}, func(c *Config) any { return c.Storage.Cache.BlobDescriptor }, "inmemory"},
-	}
-	for _, tt := range tests {
-		for name, base := range map[string]string{"file": "version: 0.1\nstorage: {filesystem: {rootdirectory: /f}}\nhttp: {addr: h:1, secret: s}\nlog: {fields: {a: b}}", "none": ""} {
-			t.Run(tt.environ[0]+"/"+name, func(t *testing.T) {
-				o := config.Options{Environ: tt.environ}
-				if base == "" {
-					o.Environ = append([]string{"REGISTRY_STORAGE=filesystem"}, tt.environ...)
-				} else {
-					o.File, o.Source = "c.yml", []byte(base)
-				}
-				c, _, err := load(o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := tt.got(c); !reflect.DeepEqual(got, tt.want) {
-					t.Errorf("got %#v, want %#v", got, tt.want)
-				}
-			})
-		}
-	}
-}
-
-// TestDistributionVariables holds the forms of variables that distribution documents, beside those of
-// TestVariables.
-func TestDistributionVariables(t *testing.T) {
 	endpoint := func(c *Config) any {
 		return []string{c.Notifications.Endpoints[0].Name, c.Notifications.Endpoints[0].URL}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		environ []string
 		got     func(*Config) any
 		want    any
 	}{
+		{[]string{"REGISTRY_LOGLEVEL=error"}, func(c *Config) any { return c.Log.Level }, "error"},
+		{[]string{"REGISTRY_AUTH=htpasswd", "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/p"}, func(c *Config) any { return *c.Auth.HTPasswd }, HTPasswd{Realm: "r", Path: "/p", CacheTTL: time.Minute}},
+		{[]string{`REGISTRY_STORAGE_MAINTENANCE_READONLY={"enabled":true}`}, func(c *Config) any { return c.Storage.Maintenance.ReadOnly.Enabled }, true},
+		{[]string{"REGISTRY_HEALTH_TCPCHECKERS_0_ADDR=h:1"}, func(c *Config) any { return c.Health.TCP }, []TCPCheck{{Addr: "h:1", Interval: 10 * time.Second}}},
+		{[]string{"REGISTRY_HEALTH_HTTPCHECKERS_0_URI=http://h"}, func(c *Config) any { return c.Health.HTTP[0].StatusCode }, 200},
+		{[]string{"REGISTRY_HEALTH_FILECHECKERS_0_FILE=/f"}, func(c *Config) any { return c.Health.Files[0].File }, "/f"},
+		{[]string{"REGISTRY_STORAGE_CACHE_LAYERINFO=inmemory"}, func(c *Config) any { return c.Storage.Cache.BlobDescriptor }, "inmemory"},
 		{[]string{"REGISTRY_NOTIFICATIONS_EVENTCONFIG_INCLUDEREFERENCES=true"}, func(c *Config) any { return c.Notifications.Events.IncludeReferences }, true},
 		{[]string{"REGISTRY_NOTIFICATIONS_ENDPOINTS=[{name: n, url: 'http://h/'}]"}, endpoint, []string{"n", "http://h/"}},
 		{[]string{"REGISTRY_NOTIFICATIONS_ENDPOINTS_0_NAME=n", "REGISTRY_NOTIFICATIONS_ENDPOINTS_0_URL=http://h/"}, endpoint, []string{"n", "http://h/"}},
-		{[]string{"REGISTRY_PROXY_REMOTEURL=http://h", "REGISTRY_PROXY_TTL=1h", "REGISTRY_PROXY_EXEC_COMMAND=c"}, func(c *Config) any { return []any{c.Proxy.TTL, c.Proxy.Exec.Command} }, []any{time.Hour, "c"}},
 		{[]string{"REGISTRY_STORAGE=s3", "REGISTRY_STORAGE_S3_BUCKET=b", "REGISTRY_STORAGE_S3AWS_REGION=r"}, func(c *Config) any { return []string{c.Storage.S3.Bucket, c.Storage.S3.Region} }, []string{"b", "r"}},
 		{[]string{"REGISTRY_HTTP_HEADERS_X-CONTENT-TYPE-OPTIONS=[a]"}, func(c *Config) any { return c.HTTP.Headers }, map[string][]string{"X-Content-Type-Options": {"a"}}},
 		{[]string{"REGISTRY_LOG_HOOKS_0_MAILOPTIONS_FROM=x", "REGISTRY_COMPATIBILITY_SCHEMA1_TRUSTKEY=/k", "REGISTRY_OTHER=y", "REGISTRY_VERSION=0.2"}, func(c *Config) any { return c.Version }, "0.1"},
-	}
-	for _, tt := range tests {
+	} {
 		c, _, err := loadText(t, minimal+"http: {headers: {X-Content-Type-Options: [nosniff]}}", tt.environ...)
 		if err != nil {
 			t.Errorf("%s: %v", tt.environ, err)
@@ -519,7 +386,7 @@ func TestWhichFile(t *testing.T) {
 // FuzzLoad: whatever a file and a variable hold, loading ends with a value or
 // an error, and a value loaded can be shown and loaded again.
 func FuzzLoad(f *testing.F) {
-	f.Add(described, "REGISTRY_HTTP_HEADERS_X-A", "[b]")
+	f.Add(minimal+"http: {headers: {X-Content-Type-Options: [nosniff]}, debug: {prometheus: {enabled: true}}}", "REGISTRY_HTTP_HEADERS_X-A", "[b]")
 	f.Add(minimal+"auth: none", "REGISTRY_HEALTH_TCP_0_ADDR", "h:1")
 	f.Add("a: &a [*a]", "REGISTRY_STORAGE", "{inmemory: }")
 	f.Add("<<: {version: 0.1}\nstorage: inmemory", "REGISTRY_LOG_FIELDS_a_b", "!!binary x")

@@ -24,46 +24,6 @@ func source(text string, environ []string) (*Config, *config.Report, error) {
 	return load(config.Options{File: "relay.yml", Source: []byte(text), Environ: environ})
 }
 
-// TestDescribedFile: the file as the service is described, with its two
-// variables.
-func TestDescribedFile(t *testing.T) {
-	const text = `
-http:
-  listenaddress: 0.0.0.0:8081
-database:
-  dialect: sqlite
-  connection: /data/x.db
-matrix:
-  homeserver: https://matrix.example.org
-  username: "@bot:example.org"
-  password: ${MATRIX_PASSWORD}
-admin:
-  name: root
-  password: ${ADMIN_PASSWORD}
-  matrixid: "@me:example.org"
-security:
-  checktoken: false
-formatting:
-  coloredtitle: false
-logging:
-  level: warn
-`
-	c, _, err := source(text, []string{"MATRIX_PASSWORD=m$p}", "ADMIN_PASSWORD=a: b c d e"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := []any{
-		c.HTTP.ListenAddress, c.Database.Dialect, c.Database.Connection, c.Matrix.Homeserver, c.Matrix.Username, c.Matrix.Password.Reveal(),
-		c.Admin.Name, c.Admin.Password.Reveal(), c.Admin.MatrixID, c.Security.CheckToken, c.Formatting.ColoredTitle, c.Logging.Level,
-	}
-	want := []any{"0.0.0.0:8081", "sqlite", "/data/x.db", "https://matrix.example.org", "@bot:example.org", "m$p}", "root", "a: b c d e", "@me:example.org", false, false, "warn"}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("value %d is %v, want %v", i, got[i], want[i])
-		}
-	}
-}
-
 func TestAddress(t *testing.T) {
 	tests := []struct{ yaml, want, problem string }{
 		{"", "0.0.0.0:8080", ""},
