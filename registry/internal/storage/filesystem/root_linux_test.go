@@ -191,39 +191,6 @@ func wantWrites(t *testing.T, s *Store, reason error) {
 	}
 }
 
-func TestFullDisk(t *testing.T) {
-	root := t.TempDir()
-	mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
-	s := populated(t, root)
-	u, err := s.OpenUpload(t.Context(), "/a/_uploads/1/data", storage.UploadOptions{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := u.Write(make([]byte, 8<<20))
-	if !errors.Is(err, storage.ErrNoSpace) {
-		t.Errorf("Write on a full disk: %v, want ErrNoSpace", err)
-	}
-	if size(u) != int64(n) || n == 0 || n >= 4<<20 {
-		t.Errorf("%d bytes written, Size %d; want the part that fitted", n, size(u))
-	}
-	for _, err := range []error{
-		s.Apply(t.Context(), nil, storage.Stage{{Key: "/b/f", Content: []byte("x")}}),
-		s.Apply(t.Context(), nil, storage.Stage{{Key: "/b/f", Content: []byte("x"), Ephemeral: true}}), storage.Check(t.Context(), s, "/a", true),
-	} {
-		if !errors.Is(err, storage.ErrNoSpace) {
-			t.Errorf("write on a full disk: %v, want ErrNoSpace", err)
-		}
-	}
-	if got, err := readAll(t.Context(), s, "/a/f"); err != nil || string(got) != "x" {
-		t.Errorf("read %q, %v", got, err)
-	}
-	if err := u.Cancel(t.Context()); err != nil {
-		t.Errorf("Cancel: %v", err)
-	}
-	wantAvailable(t, s)
-	wantStaging(t, s, 0)
-}
-
 // Files of another owner can be read; changes are denied.
 func TestDenied(t *testing.T) {
 	root := t.TempDir()
