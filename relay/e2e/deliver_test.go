@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
-
-	"slipway/relay/internal/servertest"
 )
 
 func TestFirstMessage(t *testing.T) {
@@ -63,60 +60,6 @@ func TestLongMessage(t *testing.T) {
 		t.Errorf("%d %v", status, out)
 	}
 	s.eventually("both are removed", func() bool { return strings.Join(s.bodies(a.room), "") == "" })
-}
-
-// The relay is killed at each stage of long messages to an encrypted room and a plain one: each is there once, as an event and a file.
-func TestLongMessage_KilledAtEachStage(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	room, reader := s.sealedRoom()
-	apps := []app{s.application("sealed", room), s.application("plain", "")}
-	const send = "/send/m.room."
-	both := servertest.Rule{Path: send, Times: len(apps), Fault: servertest.Delay(0)}
-	var want []string
-	for i, stage := range []struct {
-		rules    []servertest.Rule
-		requests int // for the path of the last rule
-	}{
-		{[]servertest.Rule{{Path: send, Fault: servertest.HangAfter()}}, 1},
-		{[]servertest.Rule{{Path: "/upload", Fault: servertest.HangAfter()}}, 1},
-		{[]servertest.Rule{both, {Path: send, Fault: servertest.Hang()}}, len(apps) + 1},
-		{[]servertest.Rule{both, {Path: send, Fault: servertest.HangAfter()}}, len(apps) + 1},
-	} {
-		s.proxy.Script(stage.rules...)
-		path := stage.rules[len(stage.rules)-1].Path
-		wanted := len(s.proxy.Records(path)) + stage.requests
-		text := object{"message": strings.Repeat(fmt.Sprintf("stage %d\n", i), 10_000), "extras": object{"client::display": object{"contentType": "text/plain"}}}
-		var ids []int64
-		for _, a := range apps {
-			ids = append(ids, s.post(a, text))
-		}
-		s.eventually(fmt.Sprint("stage ", i), func() bool { return len(s.proxy.Records(path)) >= wanted })
-		s.kill()
-		s.proxy.Script()
-		s.start()
-		for _, id := range ids {
-			s.becomes(id, "sent")
-		}
-		want = append(want, fmt.Sprint("stage ", i), "message.txt")
-		s.eventually("the files", func() bool { return !s.pending() })
-	}
-	first := func(bodies []string) (lines []string) {
-		for _, body := range bodies {
-			line, _, _ := strings.Cut(body, "\n")
-			lines = append(lines, line)
-		}
-		return lines
-	}
-	s.eventually("all is read", func() bool { return len(reader.Bodies(room)) >= len(want) })
-	for _, got := range [][]string{first(reader.Bodies(room)), first(s.bodies(apps[1].room))} {
-		if !slices.Equal(got, want) {
-			t.Errorf("a room has %q, want %q", got, want)
-		}
-	}
-	if n := reader.Unread(room); n != 0 {
-		t.Errorf("%d events cannot be read", n)
-	}
 }
 
 func TestGracefulStop(t *testing.T) {

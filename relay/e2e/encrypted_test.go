@@ -103,42 +103,6 @@ func TestEncrypted_RoomBecomesEncrypted(t *testing.T) {
 	s.wantBodies(a.room, "open")
 }
 
-// The relay is killed again and again while it sends to an encrypted room and a plain one, and answers get lost: each message
-// arrives once, in order, and can be read.
-func TestEncrypted_KilledAgainAndAgain(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	room, reader := s.sealedRoom()
-	sealed, plain := s.application("sealed", room), s.application("plain", "")
-	s.proxy.Script(servertest.Rule{Method: http.MethodPut, Path: "/send/", Fault: servertest.Sometimes(10, servertest.DropAnswer())})
-	const n = 30
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := range n {
-			s.insist(sealed, fmt.Sprintf("secret-%d", i))
-			s.insist(plain, fmt.Sprintf("open-%d", i))
-			time.Sleep(50 * time.Millisecond)
-		}
-	}()
-	kills := s.killUntil(time.Second, func() bool {
-		select {
-		case <-done:
-			return !s.pending()
-		default:
-			return false
-		}
-	})
-	var want, open []string
-	for i := range n {
-		want, open = append(want, fmt.Sprintf("secret-%d", i)), append(open, fmt.Sprintf("open-%d", i))
-	}
-	s.reads(reader, room, want...)
-	s.wantBodies(plain.room, open...)
-	s.noPlainText("secret-1")
-	t.Logf("%d messages, %d kills", 2*n, kills)
-}
-
 // A database restored from a backup begins new sessions: everybody reads what is sent from then on.
 func TestEncrypted_RestoredBackup(t *testing.T) {
 	s := newSite(t)
