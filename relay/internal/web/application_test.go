@@ -85,6 +85,7 @@ func TestApplicationLife(t *testing.T) {
 	b.want(404)
 }
 
+// An empty field keeps the secret, and no page shows it.
 func TestSecretOfAnApplication(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -115,6 +116,7 @@ func TestHeartbeatOfAnApplication(t *testing.T) {
 	b.want(200, "Heartbeat every 24h: the last one was ")
 }
 
+// A room that was typed is meant, though its radio button is not chosen.
 func TestTypedRoom(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -169,6 +171,7 @@ func TestLooksOfAnApplication(t *testing.T) {
 	b.want(200, "Saved.", "-appimage")
 }
 
+// An application's room is chosen from those of the others, or typed.
 func TestRoomOfAnApplication(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()

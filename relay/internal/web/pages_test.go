@@ -15,7 +15,6 @@ import (
 var tokenField = regexp.MustCompile(`<code class="token"[^>]*>([^<]+)</code>`)
 
 // token reads the token off the page at hand.
-
 func (b *browser) token() string {
 	b.Helper()
 	m := tokenField.FindStringSubmatch(b.page)
@@ -31,9 +30,7 @@ func (b *browser) works(token string) bool {
 }
 
 // until loads a page again and again until it shows text. Tries are counted, not seconds, so that a busy machine has the
-
 // same ones.
-
 func (b *browser) until(path, text string) {
 	b.Helper()
 	for range 500 {
@@ -44,12 +41,6 @@ func (b *browser) until(path, text string) {
 	}
 	b.Fatalf("%s never shows %q:\n%s", path, text, b.page)
 }
-
-// TestSecretOfAnApplication: an empty field keeps the secret, and no page shows it.
-
-// TestTypedRoom: a room that was typed is meant, though its radio button is not chosen.
-
-// TestLooksOfAnApplication: description, format, sender and image.
 
 // A warning of the checks is neither passed nor failed.
 func TestCheck_Warning_IsShownAsOne(t *testing.T) {
@@ -241,7 +232,3 @@ func TestUnheard(t *testing.T) {
 	b.get("/ui/rooms?check")
 	b.want(200, "Messages of priority 2 from a alert nobody.")
 }
-
-// TestMessage_Attachments: a message's page names what is attached to it.
-
-// An application's room is chosen from those of the others, or typed.
