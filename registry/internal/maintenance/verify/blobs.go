@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -37,9 +38,6 @@ func (v *verification) blobs(ctx context.Context) error {
 	v.Progress.Blobs.Store(int64(v.report.Blobs))
 	v.Progress.Bytes.Store(v.report.Bytes)
 	buffer := make([]byte, bufferSize)
-	if v.Repair {
-		v.repairFound(ctx, p, buffer)
-	}
 	saved := time.Now()
 	for b, err := range tree.Blobs(ctx, v.Store, p.After) {
 		if err != nil {
@@ -89,29 +87,15 @@ func (v *verification) resume(ctx context.Context) *progress {
 	if _, err := oci.ParseDigest(string(p.After)); err != nil {
 		return fresh
 	}
+	if v.Repair && slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Kind == DamagedBlob && f.Quarantine == "" }) {
+		return fresh // the interrupted one was no repair
+	}
 	v.report.Started, v.report.Resumed = p.Started, true
 	v.report.Blobs, v.report.Bytes = p.Blobs, p.Bytes
 	for _, f := range p.Findings {
 		v.record(f)
 	}
 	return &p
-}
-
-// repairFound looks again at the blobs that the interrupted run found damaged
-// and was not asked to quarantine.
-func (v *verification) repairFound(ctx context.Context, p *progress, buffer []byte) {
-	found := p.Findings
-	p.Findings = nil
-	for _, f := range found {
-		if f.Kind != DamagedBlob || f.Quarantine != "" {
-			p.Findings = append(p.Findings, f)
-			continue
-		}
-		v.forget(f)
-		if _, again := v.blob(ctx, f.Digest, buffer); again != nil {
-			p.Findings = append(p.Findings, *again)
-		}
-	}
 }
 
 // save is best effort: what cannot be saved is verified again.
@@ -136,28 +120,17 @@ func (v *verification) blob(ctx context.Context, d oci.Digest, buffer []byte) (n
 		case absent(err) || ctx.Err() != nil:
 			return n, nil // it was deleted meanwhile
 		case err != nil:
-			f = &Finding{Kind: Unreadable, Digest: d, Path: key, Detail: err.Error()}
-			v.found(ctx, *f, nil)
-			return n, f
+			unreadable := v.found(ctx, Finding{Kind: Unreadable, Digest: d, Path: key, Detail: err.Error()}, nil)
+			return n, &unreadable
 		case got == d:
 			return n, nil
 		}
 		if after, err := v.stat(ctx, key); err == nil && unchanged(after, before) {
-			f = &Finding{Kind: DamagedBlob, Digest: d, Path: key, Detail: "its bytes are those of " + string(got)}
-			v.found(ctx, *f, &before)
-			return n, v.last()
+			damaged := v.found(ctx, Finding{Kind: DamagedBlob, Digest: d, Path: key, Detail: "its bytes are those of " + string(got)}, &before)
+			return n, &damaged
 		}
 	}
 	return n, nil
-}
-
-// last is the latest finding, with its repair.
-func (v *verification) last() *Finding {
-	if len(v.report.Findings) == maxFindings {
-		return nil
-	}
-	f := v.report.Findings[len(v.report.Findings)-1]
-	return &f
 }
 
 func (v *verification) hash(ctx context.Context, key string, alg oci.Algorithm, buffer []byte) (n int64, got oci.Digest, err error) {

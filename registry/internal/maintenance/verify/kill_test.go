@@ -128,7 +128,7 @@ func TestUnfinishedCopyIsRemoved(t *testing.T) {
 	})
 }
 
-// A repair that resumes a verification quarantines what that one only found.
+// A repair starts over after a verification that found damage and was interrupted.
 func TestRepairAfterInterruption(t *testing.T) {
 	s := memory.New()
 	repo := rules(s).Repository("a")
@@ -151,7 +151,7 @@ func TestRepairAfterInterruption(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	r := run(t, s, true)
-	if !r.Resumed || r.Found[DamagedBlob] != 1 || r.Quarantined != 2 || r.Blobs != 4 {
+	if r.Resumed || r.Found[DamagedBlob] != 1 || r.Quarantined != 2 || r.Blobs != 4 {
 		t.Errorf("got %+v", r)
 	}
 }

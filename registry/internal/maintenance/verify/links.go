@@ -10,26 +10,17 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// repository verifies the links of one repository.
+// repository verifies the links of one repository, each after those that it leads to: a repair may take them away.
 func (v *verification) repository(ctx context.Context, name oci.Name) error {
 	v.report.Repositories++
 	v.Progress.Repositories.Add(1)
-	has := map[oci.Digest]bool{} // blobs that were looked for
+	var manifests []tree.Link
 	for link, err := range tree.Revisions(ctx, v.Store, name) {
 		if err != nil {
 			return err
 		}
 		if v.link(ctx, Finding{Repository: name}, link, false) {
-			v.manifest(ctx, name, link, has)
-		}
-	}
-	for tag, err := range tree.Tags(ctx, v.Store, name) {
-		if err != nil {
-			return err
-		}
-		v.report.Tags++
-		if v.link(ctx, Finding{Repository: name, Tag: tag.Name}, tag.Link, true) {
-			v.tag(ctx, name, tag)
+			manifests = append(manifests, link)
 		}
 	}
 	for link, err := range tree.Layers(ctx, v.Store, name) {
@@ -38,6 +29,19 @@ func (v *verification) repository(ctx context.Context, name oci.Name) error {
 		}
 		if v.link(ctx, Finding{Repository: name}, link, true) && !v.stored(ctx, layout.BlobData(link.Target)) {
 			v.dangling(ctx, Finding{Kind: DanglingLayer, Repository: name, Digest: link.Target, Path: link.Key}, link)
+		}
+	}
+	has := map[oci.Digest]bool{} // blobs that were looked for
+	for _, link := range manifests {
+		v.manifest(ctx, name, link, has)
+	}
+	for tag, err := range tree.Tags(ctx, v.Store, name) {
+		if err != nil {
+			return err
+		}
+		v.report.Tags++
+		if v.link(ctx, Finding{Repository: name, Tag: tag.Name}, tag.Link, true) {
+			v.tag(ctx, name, tag)
 		}
 	}
 	return ctx.Err()

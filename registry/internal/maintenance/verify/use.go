@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -54,83 +52,47 @@ func (v *verification) trace(ctx context.Context) error {
 	return nil
 }
 
-// traceIn looks for users of the blobs in one repository.
+// traceIn looks for users of the blobs in one repository, and for tags that lead to them.
 func (v *verification) traceIn(ctx context.Context, name oci.Name, open map[oci.Digest]*Finding) {
 	has := map[oci.Digest]*Finding{}
 	for d, f := range open {
-		if v.linked(ctx, layout.LayerLink(name, d)) || v.linked(ctx, layout.RevisionLink(name, d)) {
+		if v.stored(ctx, layout.LayerLink(name, d)) || v.stored(ctx, layout.RevisionLink(name, d)) {
 			has[d] = f
 		}
 	}
 	if len(has) == 0 {
 		return
 	}
-	users, tags := v.users(ctx, name, has), v.tagged(ctx, name)
-	for d, f := range has {
-		tag, by := nearestTag(d, users, tags)
-		if f.Repository == "" || tag != "" {
-			f.Repository, f.Tag, f.By = name, tag, by
-		}
-		if tag != "" {
-			delete(open, d)
-		}
-	}
-}
-
-func (v *verification) linked(ctx context.Context, key string) bool {
-	_, err := v.Store.Stat(ctx, key)
-	return err == nil
-}
-
-// users returns the manifests of the repository that need one of the blobs, or a manifest.
-func (v *verification) users(ctx context.Context, name oci.Name, blobs map[oci.Digest]*Finding) map[oci.Digest][]oci.Digest {
-	users := map[oci.Digest][]oci.Digest{}
 	g, err := tree.ReadGraph(ctx, v.Store, name, func(tree.Link, error) error { return nil })
 	if err != nil {
-		return users
+		return
 	}
-	for _, by := range slices.Sorted(maps.Keys(g.Nodes)) {
-		for _, d := range g.Nodes[by].Needs {
-			if blobs[d] != nil || g.Nodes[d] != nil {
-				users[d] = append(users[d], by)
-			}
-		}
-	}
-	return users
-}
-
-// tagged returns the first tag of each manifest that has one.
-func (v *verification) tagged(ctx context.Context, name oci.Name) map[oci.Digest]oci.Tag {
-	tags := map[oci.Digest]oci.Tag{}
 	for tag, err := range tree.Tags(ctx, v.Store, name) {
 		if err != nil {
 			break
 		}
-		if tags[tag.Target] == "" {
-			tags[tag.Target] = tag.Name
-		}
-	}
-	return tags
-}
-
-// nearestTag follows the users of d up to one that has a tag. by is the user of d on that way, "" if d itself has the
-// tag. Without a tag it is the first user.
-func nearestTag(d oci.Digest, users map[oci.Digest][]oci.Digest, tags map[oci.Digest]oci.Tag) (tag oci.Tag, by oci.Digest) {
-	type step struct{ at, by oci.Digest }
-	way, seen := []step{{at: d}}, map[oci.Digest]bool{d: true}
-	for i := 0; i < len(way); i++ {
-		if tag := tags[way[i].at]; tag != "" {
-			return tag, way[i].by
-		}
-		for _, user := range users[way[i].at] {
-			if !seen[user] {
-				seen[user] = true
-				way = append(way, step{user, cmp.Or(way[i].by, user)})
+		held := g.Closure([]oci.Digest{tag.Target})
+		for d, f := range has {
+			if held[d] {
+				f.Repository, f.Tag, f.By = name, tag.Name, userOf(d, g, held)
+				delete(has, d)
+				delete(open, d)
 			}
 		}
 	}
-	if len(way) > 1 {
-		by = way[1].at
+	for d, f := range has {
+		if f.Repository == "" {
+			f.Repository, f.By = name, userOf(d, g, nil)
+		}
 	}
-	return "", by
+}
+
+// userOf returns the first manifest that needs d, of those in among if that isn't nil; "" if there is none.
+func userOf(d oci.Digest, g *tree.Graph, among map[oci.Digest]bool) (by oci.Digest) {
+	for user, n := range g.Nodes {
+		if (among == nil || among[user]) && (by == "" || user < by) && slices.Contains(n.Needs, d) {
+			by = user
+		}
+	}
+	return by
 }

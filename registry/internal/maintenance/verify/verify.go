@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -96,7 +95,6 @@ type verification struct {
 	Options
 	report Report
 	pace   pace
-	open   []Finding // of this pass over the links, that remain
 }
 
 // Run verifies links and blobs, and resumes the verification of blobs that was
@@ -122,29 +120,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return &v.report, nil
 }
 
-// maxPasses bounds how often a repair looks at all links: a link that is taken away
-// may be the one that another leads to.
-const maxPasses = 5
-
 func (v *verification) links(ctx context.Context) error {
-	for pass := 1; ; pass++ {
-		before := v.report.Quarantined
-		v.report.Repositories, v.report.Manifests, v.report.Tags = 0, 0, 0
-		v.open = nil
-		v.Progress.Enter("checking links")
-		if err := v.repositories(ctx); err != nil {
-			return err
-		}
-		if v.report.Quarantined == before || pass == maxPasses {
-			return nil
-		}
-		for _, f := range v.open { // they are found again
-			v.forget(f)
-		}
-	}
-}
-
-func (v *verification) repositories(ctx context.Context) error {
+	v.Progress.Enter("checking links")
 	for name, err := range tree.Everything(ctx, v.Store) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -159,20 +136,17 @@ func (v *verification) repositories(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// found takes a finding into the report, and quarantines its object if that is
-// wanted. state is what the object was when it was looked at, nil if there is no
-// object to take away.
-func (v *verification) found(ctx context.Context, f Finding, state *storage.Info) {
+// found takes a finding into the report, and quarantines its object if that is wanted. state is what the object was when it
+// was looked at, nil if there is no object to take away. The result has the key in the quarantine.
+func (v *verification) found(ctx context.Context, f Finding, state *storage.Info) Finding {
 	if v.Repair && state != nil {
 		v.repair(ctx, &f, state)
 	}
 	v.record(f)
-	if f.Quarantine == "" {
-		v.open = append(v.open, f)
-	}
 	v.Log.Warn("verification found a problem", zap.String("kind", string(f.Kind)), zap.String("repository", string(f.Repository)),
 		zap.String("tag", string(f.Tag)), zap.String("digest", string(f.Digest)), zap.String("by", string(f.By)),
 		zap.String("path", f.Path), zap.String("detail", f.Detail), zap.String("quarantine", f.Quarantine))
+	return f
 }
 
 func (v *verification) record(f Finding) {
@@ -182,14 +156,6 @@ func (v *verification) record(f Finding) {
 	}
 	if len(v.report.Findings) < maxFindings {
 		v.report.Findings = append(v.report.Findings, f)
-	}
-}
-
-// forget takes a finding that was not quarantined out of the report.
-func (v *verification) forget(f Finding) {
-	v.report.Found[f.Kind]--
-	if i := slices.Index(v.report.Findings, f); i >= 0 {
-		v.report.Findings = slices.Delete(v.report.Findings, i, i+1)
 	}
 }
 
