@@ -129,10 +129,6 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 	if plan.Rules == 0 {
 		fmt.Fprintln(out, "storage.maintenance.retention has no rules")
 	}
-	for _, o := range plan.Overlaps {
-		first := retention.RuleKey(o.Rule)
-		fmt.Fprintf(out, "overlap: %s and %s both select %s, such as %s; %s comes first and decides\n", first, retention.RuleKey(o.Also), plural.Of(o.Tags, "tag"), o.Example, first)
-	}
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(out, "skipped:", problem)
 	}

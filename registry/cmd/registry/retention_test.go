@@ -15,7 +15,6 @@ func TestPrintPlan_NamesRules(t *testing.T) {
 			{Repository: "ci/app", Tag: "b1", Delete: true, Rule: 2, Why: "pushed 9 days ago"},
 			{Repository: "ci/app", Tag: "b2", Why: "no rule selects it"},
 		},
-		Overlaps: []*retention.Overlap{{Rule: 1, Also: 2, Tags: 1, Example: "ci/app:v1"}},
 	}
 	var out bytes.Buffer
 	if err := printPlan(&out, plan); err != nil {
@@ -23,7 +22,6 @@ func TestPrintPlan_NamesRules(t *testing.T) {
 	}
 	const want = `delete  ci/app:b1  rules[1]  pushed 9 days ago
 keep    ci/app:b2  -         no rule selects it
-overlap: rules[0] and rules[1] both select 1 tag, such as ci/app:v1; rules[0] comes first and decides
 1 tag would be deleted, 1 tag kept by rules
 0 B in 0 blobs would become reclaimable; 0 B more are shared with content that stays
 `

@@ -36,13 +36,12 @@ type Options struct {
 type Plan struct {
 	At       time.Time  `json:"at"`
 	Rules    int        `json:"rules"`
-	Verdicts []*Verdict `json:"verdicts"` // those that say delete, or all
-	Kept     int        `json:"kept"`     // tags that a rule selects and keeps
-	Deleted  int        `json:"deleted"`  // tags to be deleted
-	Blobs    int        `json:"blobs"`    // which nothing needs then, including manifests
-	Bytes    int64      `json:"bytes"`    // in them
-	Shared   int64      `json:"shared"`   // bytes that the tags need but something else needs too
-	Overlaps []*Overlap `json:"overlaps,omitempty"`
+	Verdicts []*Verdict `json:"verdicts"`           // those that say delete, or all
+	Kept     int        `json:"kept"`               // tags that a rule selects and keeps
+	Deleted  int        `json:"deleted"`            // tags to be deleted
+	Blobs    int        `json:"blobs"`              // which nothing needs then, including manifests
+	Bytes    int64      `json:"bytes"`              // in them
+	Shared   int64      `json:"shared"`             // bytes that the tags need but something else needs too
 	Problems []string   `json:"problems,omitempty"` // what could not be looked at, and is left alone
 
 	begins pulls.Times // tags whose age counts from now
@@ -58,14 +57,6 @@ func (p *Plan) ID() string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// Overlap is tags that several rules select: the first decides.
-type Overlap struct {
-	Rule    int    `json:"rule"`
-	Also    int    `json:"also"` // is not asked
-	Tags    int    `json:"tags"`
-	Example string `json:"example"`
 }
 
 // Errors of OneAtATime.
@@ -211,21 +202,8 @@ func (p *planner) record(verdicts []*Verdict) {
 		if v.begins {
 			p.plan.begins.Set(v.Repository, v.Digest, p.now)
 		}
-		for _, also := range v.Also {
-			p.overlap(v, also)
-		}
 		if v.Delete || p.all {
 			p.plan.Verdicts = append(p.plan.Verdicts, v)
 		}
 	}
-}
-
-func (p *planner) overlap(v *Verdict, also int) {
-	for _, o := range p.plan.Overlaps {
-		if o.Rule == v.Rule && o.Also == also {
-			o.Tags++
-			return
-		}
-	}
-	p.plan.Overlaps = append(p.plan.Overlaps, &Overlap{Rule: v.Rule, Also: also, Tags: 1, Example: string(v.Repository) + ":" + string(v.Tag)})
 }

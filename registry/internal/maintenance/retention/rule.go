@@ -46,7 +46,6 @@ type Verdict struct {
 	Pulled     *time.Time `json:"pulled,omitempty"` // nil = unknown
 	Delete     bool       `json:"delete"`
 	Rule       int        `json:"rule,omitempty"` // the one that decided, counted from 1; 0 = none
-	Also       []int      `json:"also,omitempty"` // rules that select the tag too and were not asked
 	Why        string     `json:"why"`
 
 	subject string // of a tag that clients made for what belongs to a manifest: its digest, or the begin of it
@@ -139,15 +138,7 @@ func (p *planner) hasManifest(ctx context.Context, v *Verdict) (bool, error) {
 // explains why unless a rule has to decide.
 func (p *planner) verdict(name oci.Name, t *tree.Tag) *Verdict {
 	v := &Verdict{Repository: name, Tag: t.Name, Digest: t.Target, Pushed: t.Modified, modified: t.Modified, subject: subjectOf(t.Name)}
-	for i := range p.rules {
-		switch {
-		case !p.rules[i].selects(name, t.Name):
-		case v.Rule == 0:
-			v.Rule = i + 1
-		default:
-			v.Also = append(v.Also, i+1)
-		}
-	}
+	v.Rule = 1 + slices.IndexFunc(p.rules, func(r Rule) bool { return r.selects(name, t.Name) })
 	if at, ok := p.pulls.Of(name, t.Target); ok {
 		v.Pulled = &at
 	}
