@@ -70,9 +70,6 @@ func clientFailed(err error) error {
 // clientErrors returns the error for the client, and the status. An error that isn't made for
 // clients becomes UNKNOWN and nothing more.
 func clientErrors(err error) (int, oci.Errors) {
-	if one := absence(err); one != nil {
-		return http.StatusNotFound, oci.Errors{one}
-	}
 	var list oci.Errors
 	var one *oci.Error
 	switch {
@@ -100,15 +97,6 @@ func clientErrors(err error) (int, oci.Errors) {
 		status = http.StatusInternalServerError
 	}
 	return status, list
-}
-
-// absence is err if it says that something is not there and nothing else, or
-// nil. It spares what busy clients ask all day the search through causes.
-func absence(err error) *oci.Error {
-	if one, ok := err.(*oci.Error); ok && statuses[one.Code] == http.StatusNotFound { //nolint:errorlint // not within another
-		return one
-	}
-	return nil
 }
 
 // panicked answers a request whose handler panicked.
@@ -151,9 +139,6 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 func clientGone(r *request, err error) bool {
 	if r.Context().Err() != nil {
 		return true
-	}
-	if absence(err) != nil {
-		return false
 	}
 	for _, reason := range []error{errClientGone, errClientStalled, syscall.EPIPE, syscall.ECONNRESET, os.ErrDeadlineExceeded, net.ErrClosed} {
 		if errors.Is(err, reason) {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,30 +66,23 @@ func (m *Requests) Refused(reason auth.Reason) {
 	}
 }
 
-// Row holds the metrics of one row, looked up once: finding a child by
-// its labels costs more than counting.
+// Row holds the metrics of one row, looked up once.
 type Row struct {
-	vec          *Requests
-	name, method string
+	requests     *prometheus.CounterVec
 	inFlight     prometheus.Gauge
 	duration     prometheus.Observer
 	requestSize  prometheus.Observer
 	responseSize prometheus.Observer
-	codes        [statusSlots]atomic.Pointer[prometheus.Counter]
 }
 
-// Statuses of 100 to 599 have a slot of their own.
-const statusSlots = 500
-
-// Row holds the counters of one row. They are looked up once, because finding a counter by its
-// labels costs more than counting. A nil *Row counts nothing.
+// Row returns the metrics of one row. A nil *Row counts nothing.
 func (m *Requests) Row(name, method string) *Row {
 	if m == nil {
 		return nil
 	}
 	method = strings.ToLower(method)
 	return &Row{
-		vec: m, name: name, method: method,
+		requests:     m.requests.MustCurryWith(prometheus.Labels{"handler": name, "method": method}),
 		inFlight:     m.inFlight.WithLabelValues(name),
 		duration:     m.duration.WithLabelValues(name, method),
 		requestSize:  m.requestSize.WithLabelValues(name),
@@ -111,18 +103,8 @@ func (m *Row) End(r *http.Request, status int, written int64, took time.Duration
 		return
 	}
 	m.inFlight.Dec()
-	m.code(status).Inc()
+	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 	m.duration.Observe(took.Seconds())
 	m.requestSize.Observe(float64(max(r.ContentLength, 0)))
 	m.responseSize.Observe(float64(written))
-}
-
-func (m *Row) code(status int) prometheus.Counter {
-	slot := &m.codes[min(max(status-100, 0), statusSlots-1)]
-	if c := slot.Load(); c != nil {
-		return *c
-	}
-	c := m.vec.requests.WithLabelValues(m.name, m.method, strconv.Itoa(status))
-	slot.Store(&c)
-	return c
 }
