@@ -17,7 +17,6 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/address"
 	"slipway/registry/internal/api/budget"
-	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/api/link"
 	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/audit"
@@ -71,8 +70,6 @@ type Options struct {
 	// scheme are believed from them only; else from everybody.
 	TrustedProxies []netip.Prefix
 	TrustUnix      bool
-
-	CORS cors.Policy
 
 	// Namespaces are further names of this registry, besides Host and those in requests.
 	Namespaces []string

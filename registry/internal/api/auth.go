@@ -3,7 +3,9 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
@@ -17,6 +19,25 @@ type Authorizer interface {
 
 	// Confirm decides again on a request that was let in, and updates its grant.
 	Confirm(r *http.Request, g *auth.Grant, want auth.Access) error
+}
+
+const allowOrigin = "Access-Control-Allow-Origin"
+
+// isForeign reports whether a browser sent a change on behalf of a page of another site that http.headers doesn't allow, as
+// distribution's do, by its origin and the method. It goes by Sec-Fetch-Site or, if that is missing, by Origin. Browsers attach
+// remembered logins and certificates even without a preflight. An origin of *, which distribution's documentation shows, was not
+// written with this page in mind.
+func (r *request) isForeign() bool {
+	a, origin := r.row.api, r.Header.Get("Origin")
+	if a.origins.Check(r.Request) == nil {
+		return false
+	}
+	allowed := func(key, value string) bool {
+		return slices.ContainsFunc(a.headers, func(h commonHeader) bool {
+			return h.key == key && slices.ContainsFunc(strings.Split(strings.Join(h.values, ","), ","), func(v string) bool { return strings.TrimSpace(v) == value })
+		})
+	}
+	return r.row.endpoint.name == routePages || origin == "" || !allowed(allowOrigin, origin) || !allowed("Access-Control-Allow-Methods", r.Method)
 }
 
 // authorize asks whether the request may do what its row does.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
@@ -246,21 +245,12 @@ func (row *row) answer(w http.ResponseWriter, hr *http.Request, grant *auth.Gran
 	for _, common := range row.api.headers {
 		h[common.key] = common.values
 	}
-	if origin := hr.Header["Origin"]; origin != nil && row.cors().Allow(h, origin[0]) && hr.Method == http.MethodOptions {
-		row.cors().Preflight(h)
+	if row.endpoint.name == routePages { // elsewhere, their CSRF tokens could be read
+		delete(h, allowOrigin)
 	}
 	if err := row.serve(w, r); err != nil {
 		r.fail(w, err)
 	}
-}
-
-// cors returns which pages of other origins may send the request. The pages are for their own
-// origin: elsewhere, their CSRF tokens could be read.
-func (row *row) cors() *cors.Policy {
-	if row.endpoint.name == routePages {
-		return &cors.Policy{}
-	}
-	return &row.api.opts.CORS
 }
 
 // serve does what comes before the handler, cheapest first. Whether deletion
@@ -274,8 +264,8 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
 	}
-	if row.cors().Refuses(a.origins, r.Request) {
-		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.Explain(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
+	if r.isForeign() {
+		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.Explain(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.headers names its origin and the method")})
 	}
 	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())
 	if err != nil {

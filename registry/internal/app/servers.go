@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/api"
-	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/storage"
@@ -22,13 +21,6 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.TrustedProxies, o.TrustUnix, _ = cfg.HTTP.Proxies() // checked with the configuration
 	o.Namespaces = cfg.Proxy.Namespaces
 	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded() // as above
-	if c := cfg.HTTP.CORS; c != nil {
-		o.CORS = cors.Policy{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
-	}
-	o.CORS.Fixed = http.Header{}
-	for k, v := range o.Headers {
-		o.CORS.Fixed[http.CanonicalHeaderKey(k)] = v
-	}
 	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
 	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags
 	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)

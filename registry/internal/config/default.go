@@ -79,7 +79,6 @@ func defaultHTTP() HTTP {
 		DrainTimeout:   30 * time.Second,
 		Headers:        map[string][]string{"X-Content-Type-Options": {"nosniff"}},
 		UI:             UI{Enabled: true},
-		CORS:           &CORS{Methods: []string{"GET", "HEAD"}, MaxAge: 10 * time.Minute},
 		TLS:            &TLS{MinimumTLS: "tls1.2"},
 		Debug:          Debug{Prometheus: Prometheus{Path: "/metrics"}},
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"time"
 
 	"slipway/shared/config"
@@ -19,7 +18,6 @@ type HTTP struct {
 	DrainTimeout   time.Duration       `key:"draintimeout" min:"0" doc:"Time for open requests when stopping."`
 	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
 	UI             UI                  `key:"ui"`
-	CORS           *CORS               `key:"cors"`
 	TLS            *TLS                `key:"tls"`
 	Debug          Debug               `key:"debug"`
 	HTTP2          HTTP2               `key:"http2"`
@@ -91,27 +89,4 @@ type Limits struct {
 	StallTimeout time.Duration `key:"stalltimeout" min:"1" doc:"A transfer is ended if it moves too little in this time: 256 KiB to the client, or minrate bytes per second from it."`
 	MinRate      config.Size   `key:"minrate" min:"1" doc:"Bytes per second that a client must send, and receive if that exceeds 256 KiB per stalltimeout."`
 	MaxConns     int           `key:"maxconns" min:"0" doc:"Most open connections; 0 means half of the files that the process may open, at most 16384. Beyond it the address with the most gives way."`
-}
-
-// CORS lets pages of other origins use the API from a browser; without it none may.
-type CORS struct {
-	Origins     []string      `key:"origins" doc:"Allowed origins; * means all, without credentials. Required."`
-	Methods     []string      `key:"methods" choices:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"Allowed methods."`
-	Credentials bool          `key:"credentials" doc:"Let browsers send cookies, client certificates and remembered logins."`
-	MaxAge      time.Duration `key:"maxage" min:"0" doc:"How long browsers cache the answer."`
-}
-
-func (c *CORS) validate(p *config.Problems) {
-	if len(c.Origins) == 0 {
-		p.Addf("http.cors.origins", "is required")
-	}
-	for i, origin := range c.Origins {
-		u, err := url.Parse(origin)
-		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
-			p.Addf(item("http.cors.origins", i), "%q must be scheme and host, such as https://ui.example.org", origin)
-		}
-		if origin == "*" && (c.Credentials || len(c.Origins) > 1) {
-			p.Addf(item("http.cors.origins", i), "* stands alone and without credentials: else every page could act with a user's login")
-		}
-	}
 }

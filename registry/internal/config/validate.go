@@ -112,9 +112,6 @@ func (h *HTTP) validate(p *config.Problems) {
 	if _, _, err := h.Proxies(); err != nil {
 		p.Addf("http.trustedproxies", "%v", err)
 	}
-	if h.CORS != nil {
-		h.CORS.validate(p)
-	}
 	headers(p, "http.headers", h.Headers)
 	if h.TLS != nil {
 		h.TLS.validate(p)

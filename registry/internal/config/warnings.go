@@ -81,11 +81,11 @@ func (h *HTTP) pagesHint() string {
 		headers[http.CanonicalHeaderKey(k)] = values
 	}
 	methods := strings.Join(headers.Values("Access-Control-Allow-Methods"), ",")
-	if h.CORS != nil || !slices.Contains(headers.Values("Access-Control-Allow-Origin"), "*") ||
+	if !slices.Contains(headers.Values("Access-Control-Allow-Origin"), "*") ||
 		!slices.ContainsFunc([]string{"DELETE", "PUT", "PATCH", "POST"}, func(m string) bool { return strings.Contains(methods, m) }) {
 		return ""
 	}
-	return "http.headers: with Access-Control-Allow-Origin: * pages of other sites can only read; to let one delete or push, name its origin, or use http.cors"
+	return "http.headers: with Access-Control-Allow-Origin: * pages of other sites can only read; to let one delete or push, name its origin"
 }
 
 // warnings names the upstreams whose URL already ends with the path of the API.

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/api/cors"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/session"
 )
@@ -201,12 +200,14 @@ func TestStaticFiles_SetNoCookie(t *testing.T) {
 	other.want(404)
 }
 
-// TestPages_AreForTheirOrigin: http.cors is for the API. A page that it allows must not read the
+// TestPages_AreForTheirOrigin: what http.headers allows pages of other origins is for the API. They must not read the
 // pages, which hold CSRF tokens, nor send their forms.
 func TestPages_AreForTheirOrigin(t *testing.T) {
 	const origin = "https://dashboard.example.org"
 	s := newSite(t, func(c *setup) {
-		c.api.CORS = cors.Policy{Origins: []string{origin}, Methods: []string{"GET", "POST", "DELETE"}, Credentials: true}
+		c.api.Headers = http.Header{
+			"Access-Control-Allow-Origin": {origin}, "Access-Control-Allow-Methods": {"GET, POST", "DELETE"}, "Access-Control-Allow-Credentials": {"true"},
+		}
 	})
 	b := s.as("alice")
 	b.get("/ui/")
