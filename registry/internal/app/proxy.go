@@ -89,10 +89,10 @@ func openSource(cfg *config.Config, u *config.ProxyUpstream, b build.Info, metri
 	}
 	source := &proxy.Source{
 		Name: u.Name(), Prefix: oci.Name(u.Prefix), Namespaces: u.StandsFor(), Library: u.DockerHub() && cfg.Proxy.RemoteURL == "",
-		TagTTL: u.TagTTL, TTL: u.TTL, Offline: u.Offline || cfg.Proxy.Offline, PerHour: u.PullsPerHour,
+		TagTTL: u.TagTTL, TTL: u.TTL, Offline: u.Offline || cfg.Proxy.Offline,
 	}
 	source.Client = upstream.New(upstream.Options{
-		URL: remote, Credentials: login, Realms: u.TrustedRealms, CAs: roots, MaxConns: u.MaxConns, Timeout: u.Timeout, Stall: u.Timeout,
+		URL: remote, Credentials: login, Realms: u.TrustedRealms, CAs: roots, Timeout: u.Timeout, Stall: u.Timeout,
 		MaxManifest: int64(cfg.Slipway.Manifests.MaxSize), PrivateRedirects: u.PrivateRedirects, UserAgent: "slipway/" + b.Version, Limit: metrics.LimitOf(source.Name),
 	})
 	return source, nil

@@ -50,8 +50,6 @@ type ProxyUpstream struct {
 	TTL           time.Duration `key:"ttl" doc:"Time from the last pull until an image leaves; 0 keeps it."`
 	TagTTL        time.Duration `key:"tagttl" min:"0" doc:"Time until a tag is checked again; 0 checks each pull."`
 	Offline       bool          `key:"offline" doc:"Never ask upstream; serve what the cache holds."`
-	PullsPerHour  int           `key:"pullsperhour" min:"0" doc:"Manifests fetched per hour at most; 0 means no limit."`
-	MaxConns      int           `key:"maxconns" min:"0" doc:"Most connections; 0 means 32."`
 	Timeout       time.Duration `key:"timeout" min:"1" doc:"Wait for an answer, or for more of a blob."`
 	CA            string        `key:"ca" doc:"Additional trusted certificates (PEM)."`
 	TrustedRealms []string      `key:"trustedrealms" doc:"Hosts of other token servers that may get the login."`

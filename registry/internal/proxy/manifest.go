@@ -178,9 +178,6 @@ func (c *Registry) byDigest(ctx context.Context, s *Source, r registry.Repositor
 // fetch gets a manifest from the upstream and stores it if it can. The error is that of the
 // upstream.
 func (c *Registry) fetch(ctx context.Context, s *Source, r registry.Repository, ref oci.Reference) (*registry.Manifest, error) {
-	if wait := s.spend(); wait > 0 {
-		return nil, &upstream.Error{Reason: upstream.Limited, RetryAfter: wait, Err: errors.New("pullsperhour is used up")}
-	}
 	begun := time.Now()
 	m, err := s.Client.Manifest(ctx, s.remote(r.Name()), ref)
 	s.note(err)

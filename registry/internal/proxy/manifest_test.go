@@ -363,25 +363,6 @@ func TestPolicy_RetryAfter(t *testing.T) {
 	}
 }
 
-// The budget of an upstream bounds what is fetched, not what is served.
-func TestPolicy_PullsPerHour(t *testing.T) {
-	w := newWorld(t, func(_ *Options, s *Source, _ *registry.Options, _ *upstream.Options) { s.PerHour = 2 })
-	for i, tag := range []oci.Tag{"v1", "v2", "v3"} {
-		w.push("app", tag, []byte(tag))
-		resp, body := w.get("/v2/hub/app/manifests/" + string(tag))
-		if want := map[bool]int{true: 200, false: 429}[i < 2]; resp.StatusCode != want {
-			t.Errorf("%s: %s %s", tag, resp.Status, body)
-		}
-	}
-	if resp, _ := w.get(tagPath); resp.StatusCode != 200 {
-		t.Errorf("cached: %s", resp.Status)
-	}
-	w.clock.move(31 * time.Minute)
-	if resp, _ := w.get("/v2/hub/app/manifests/v3"); resp.StatusCode != 200 {
-		t.Errorf("half an hour later: %s", resp.Status)
-	}
-}
-
 // A full disk does not keep clients from manifests.
 func TestPolicy_FullDisk(t *testing.T) {
 	full := &fullStore{Store: memory.New(), full: true}

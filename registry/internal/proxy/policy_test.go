@@ -16,7 +16,7 @@ var policyTests = map[string][]string{
 	"the upstream is down, also at the start": {"TestPolicy_UpstreamFails", "TestPolicy_StartWithoutUpstream", "TestBlob_BrokenTransfer", "TestBlob_LongOutage"},
 	"no answer within 3 seconds":              {"TestPolicy_SlowCheck", "TestPolicy_UpstreamFails"},
 	"a blob arrives slower than":              {"upstream/TestTrickles", "TestBlob_ResumesAreBounded"},
-	"429, or":                                 {"TestPolicy_UpstreamFails", "TestPolicy_RetryAfter", "TestPolicy_PullsPerHour"},
+	"429 ":                                    {"TestPolicy_UpstreamFails", "TestPolicy_RetryAfter"},
 	"401, 403":                                {"TestPolicy_UpstreamFails"},
 	"the configured login is refused":         {"TestPolicy_UpstreamFails", "TestPolicy_WrongLogin"},
 	"the token server isn't trusted":          {"upstream/TestToken_UntrustedRealm"},

@@ -17,7 +17,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
@@ -140,9 +139,6 @@ func New(o Options) *Registry {
 	for _, s := range o.Sources {
 		s.cache = c
 		s.metrics = o.Metrics.of(s.Name)
-		if s.PerHour > 0 {
-			s.budget = rate.NewLimiter(rate.Limit(float64(s.PerHour)/time.Hour.Seconds()), s.PerHour)
-		}
 	}
 	return c
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
@@ -23,11 +22,9 @@ type Source struct {
 	TagTTL     time.Duration // how long a tag isn't checked again; 0 checks it each time
 	TTL        time.Duration // after which what is unused leaves the cache; 0 = never
 	Offline    bool          // never ask the upstream
-	PerHour    int           // most manifests fetched per hour; 0 = no limit
 
 	cache   *Registry
 	metrics sourceMetrics
-	budget  *rate.Limiter // nil = no limit
 
 	mu     sync.Mutex
 	paused time.Time // don't ask it before
@@ -149,18 +146,4 @@ func (s *Source) Check(ctx context.Context) error {
 	err := s.Client.Ping(ctx)
 	s.note(err)
 	return err
-}
-
-// spend takes one manifest from the budget. It returns 0, or the time until one is left.
-func (s *Source) spend() time.Duration {
-	if s.budget == nil {
-		return 0
-	}
-	now := s.cache.now()
-	r := s.budget.ReserveN(now, 1)
-	wait := r.DelayFrom(now)
-	if wait > 0 {
-		r.CancelAt(now)
-	}
-	return wait
 }

@@ -31,7 +31,6 @@ type Options struct {
 	Credentials Credentials    // nil = anonymous
 	Realms      []string       // hosts of token servers that are trusted in addition to the registry's own domain
 	CAs         *x509.CertPool // nil = those of the system
-	MaxConns    int            // connections at the same time, 0 = 32
 	Timeout     time.Duration  // of a small answer, and until a large one begins; 0 = 30 s
 	Stall       time.Duration  // how long a large answer may pause; 0 = 30 s
 	MinRate     int64          // bytes per second of a large answer, averaged over Stall; 0 = 1 KiB
@@ -46,7 +45,7 @@ type Options struct {
 
 const (
 	defaultTimeout = 30 * time.Second
-	defaultConns   = 32
+	maxConns       = 32
 	defaultRate    = 1 << 10
 	dialTimeout    = 10 * time.Second
 	maxRedirects   = 5
@@ -69,7 +68,6 @@ type Client struct {
 // New makes a client. It does no I/O.
 func New(o Options) *Client {
 	o.Timeout, o.Stall = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.Stall, defaultTimeout)
-	o.MaxConns = cmp.Or(o.MaxConns, defaultConns)
 	o.MinRate = cmp.Or(o.MinRate, defaultRate)
 	o.MaxManifest = cmp.Or(o.MaxManifest, 4<<20)
 	o.UserAgent = cmp.Or(o.UserAgent, "slipway")
@@ -91,8 +89,8 @@ func New(o Options) *Client {
 		TLSHandshakeTimeout:    min(dialTimeout, o.Timeout),
 		ResponseHeaderTimeout:  o.Timeout,
 		MaxResponseHeaderBytes: maxHeader,
-		MaxConnsPerHost:        o.MaxConns,
-		MaxIdleConnsPerHost:    o.MaxConns,
+		MaxConnsPerHost:        maxConns,
+		MaxIdleConnsPerHost:    maxConns,
 		IdleConnTimeout:        time.Minute,
 		DisableCompression:     true, // the digest is that of the bytes as sent
 		ForceAttemptHTTP2:      true,
