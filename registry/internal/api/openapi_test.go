@@ -73,17 +73,14 @@ func documentedServer(t *testing.T, change ...func(*setup)) *host {
 	})...)
 }
 
-// openIndex opens an index of the store that is current.
+// openIndex makes an index of the store that is current.
 func openIndex(t *testing.T, store storage.Store) *index.Index {
 	t.Helper()
-	x, err := index.Open(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := index.New(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { x.Run(ctx); close(done) }()
-	t.Cleanup(func() { stop(); <-done; x.Close() })
+	t.Cleanup(func() { stop(); <-done })
 	waitFor(t, x.Want)
 	return x
 }

@@ -60,16 +60,10 @@ func (a *API) getUsage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer release()
-	found, err := a.opts.Index.Repositories(index.Query{Visible: r.visible(), Sort: index.BySize, Limit: n})
-	if err != nil {
-		return err
-	}
+	found := a.opts.Index.Repositories(index.Query{Visible: r.visible(), Sort: index.BySize, Limit: n})
 	answer := usage{Repositories: []repositoryUsage{}, Total: found.Total, Bytes: found.Bytes}
 	if found.Hidden == 0 {
-		stored, err := a.opts.Index.Stored()
-		if err != nil {
-			return err
-		}
+		stored := a.opts.Index.Stored()
 		answer.Stored = &stored
 	}
 	for i := range found.Repositories {

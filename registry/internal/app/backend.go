@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -30,7 +28,6 @@ import (
 type Backend struct {
 	storage.Store
 	driver   string            // its key in the configuration
-	identity string            // distinguishes the storage from others
 	Root     string            // root directory of files, otherwise ""
 	Remote   bool              // it is reached by a network
 	replicas bool              // several processes may serve it
@@ -61,15 +58,15 @@ func OpenBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, info 
 		if err != nil {
 			return nil, fmt.Errorf("storage.filesystem.rootdirectory: %w", err)
 		}
-		return &Backend{Store: files, driver: "filesystem", identity: "filesystem " + root, Root: root}, nil
+		return &Backend{Store: files, driver: "filesystem", Root: root}, nil
 	case s.InMemory != nil:
-		return &Backend{Store: memory.New(), driver: "inmemory", identity: "inmemory " + rand.Text()}, nil
+		return &Backend{Store: memory.New(), driver: "inmemory"}, nil
 	}
 	bucket, err := openBucket(ctx, s, log, "slipway-registry/"+info.Version)
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{driver: bucket.driver, identity: strings.Join([]string{bucket.driver, bucket.place, bucket.root}, " "), Remote: true}
+	b := &Backend{driver: bucket.driver, Remote: true}
 	if err := b.useBucket(ctx, bucket, cfg, log); err != nil {
 		return nil, err
 	}

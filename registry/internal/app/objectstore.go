@@ -23,7 +23,6 @@ const probeTime = time.Minute
 type bucket struct {
 	object.Bucket
 	driver string // its key in the configuration
-	place  string // tells the bucket from others of the driver
 	root   string // the prefix of its keys
 }
 
@@ -31,13 +30,13 @@ type bucket struct {
 func openBucket(ctx context.Context, s *config.Storage, log *zap.Logger, userAgent string) (b bucket, err error) {
 	switch {
 	case s.S3 != nil:
-		b = bucket{driver: "s3", place: s.S3.RegionEndpoint + " " + s.S3.Bucket, root: s.S3.RootDirectory}
+		b = bucket{driver: "s3", root: s.S3.RootDirectory}
 		b.Bucket, err = openS3(ctx, s.S3, log)
 	case s.Azure != nil:
-		b = bucket{driver: "azure", place: s.Azure.AccountName + " " + s.Azure.Container, root: s.Azure.RootDirectory}
+		b = bucket{driver: "azure", root: s.Azure.RootDirectory}
 		b.Bucket, err = openAzure(ctx, s.Azure, log, userAgent)
 	case s.GCS != nil:
-		b = bucket{driver: "gcs", place: s.GCS.Bucket, root: s.GCS.RootDirectory}
+		b = bucket{driver: "gcs", root: s.GCS.RootDirectory}
 		b.Bucket, err = openGCS(ctx, s.GCS, log, userAgent)
 	default:
 		err = errors.New("the configuration names no storage")

@@ -26,8 +26,7 @@ type HTTP struct {
 
 // UI is the pages for people.
 type UI struct {
-	Enabled bool   `key:"enabled" doc:"Serve pages below /ui/, and redirect browsers there from /."`
-	Index   string `key:"index" doc:"Local file that caches sizes and dates for the pages. Default: a temporary one."`
+	Enabled bool `key:"enabled" doc:"Serve pages below /ui/, and redirect browsers there from /."`
 }
 
 // TLS turns encryption on.

@@ -2,11 +2,10 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -63,14 +62,11 @@ func onStores(t *testing.T, test func(t *testing.T, s storage.Store, remote bool
 
 func openIndex(t testing.TB, s storage.Store, remote bool, change ...func(*Options)) *Index {
 	t.Helper()
-	o := Options{Path: filepath.Join(t.TempDir(), "index.db"), Identity: "test", Store: s, Remote: remote, Interval: time.Hour, Log: zap.NewNop()}
+	o := Options{Store: s, Remote: remote, Interval: time.Hour, Log: zap.NewNop()}
 	for _, c := range change {
 		c(&o)
 	}
-	x, err := Open(o)
-	check(t, err)
-	t.Cleanup(func() { x.Close() })
-	return x
+	return New(o)
 }
 
 // pushImage pushes an image for linux and the architecture.
@@ -95,9 +91,9 @@ func TestDates(t *testing.T) {
 		read := func() Repository {
 			t.Helper()
 			check(t, x.Refresh(t.Context()))
-			r, ok, err := x.Repository("web/app")
-			if !ok || err != nil {
-				t.Fatal(ok, err)
+			r, ok := x.Repository("web/app")
+			if !ok {
+				t.Fatal("it isn't known")
 			}
 			return r
 		}
@@ -124,8 +120,7 @@ func TestAgreesWithUsage(t *testing.T) {
 			t.Helper()
 			report, err := usage.Count(t.Context(), s, rules)
 			check(t, err)
-			page, err := x.Repositories(Query{})
-			check(t, err)
+			page := x.Repositories(Query{})
 			var got, want []string
 			for _, r := range page.Repositories {
 				got = append(got, fmt.Sprint(r.Name, r.Tags, r.Manifests, r.Blobs, r.Bytes, r.Own))
@@ -167,11 +162,8 @@ func TestAgreesWithUsage(t *testing.T) {
 			}
 		}
 		check(t, x.Refresh(t.Context()))
-		if p, err := x.Repositories(Query{}); err != nil || p.Total != 0 {
-			t.Errorf("left is %+v, %v", p, err)
-		}
-		if _, ok := x.size(keyOf(sum("layer 1"))); ok {
-			t.Error("a blob is left")
+		if c := x.contents; len(c.repositories)+len(c.byID)+len(c.blobs)+c.links != 0 {
+			t.Errorf("left is %+v", c)
 		}
 	})
 }
@@ -184,16 +176,14 @@ func TestBytesThatAreGone(t *testing.T) {
 		x := openIndex(t, s, remote)
 		check(t, x.Refresh(t.Context()))
 		check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: layout.BlobData(sum("layer")), Delete: true}}))
-		before, _, err := x.Repository("a")
-		check(t, err)
+		before, _ := x.Repository("a")
 		x.checked = time.Time{} // a day later
 		check(t, x.Refresh(t.Context()))
-		r, _, err := x.Repository("a")
-		check(t, err)
+		r, _ := x.Repository("a")
 		if r.Blobs != before.Blobs-1 || r.Bytes != before.Bytes-int64(len("layer")) || r.Own != r.Bytes {
 			t.Errorf("got %+v, before %+v", r, before)
 		}
-		if _, ok := x.size(keyOf(sum("layer"))); ok {
+		if _, ok := x.size(x.key(sum("layer"))); ok {
 			t.Error("the blob is still known")
 		}
 	})
@@ -241,7 +231,7 @@ func TestRepositories(t *testing.T) {
 	x := openIndex(t, memory.New(), false)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i, name := range []oci.Name{"web/app", "web/db", "tools/app", "zebra"} {
-		check(t, x.put(&snapshot{Repository{Name: name, Tags: 1, Manifests: 1, Pushed: at, Pulled: at, Read: at}, map[key]int64{keyOf(sum(string(name))): int64(100 - i), {}: 7}}))
+		check(t, x.contents.put(&snapshot{Repository{Name: name, Tags: 1, Manifests: 1, Pushed: at, Pulled: at, Read: at}, map[key]int64{key(i + 1): int64(100 - i), 0: 7}}))
 	}
 	for _, tt := range []struct {
 		q     Query
@@ -253,8 +243,7 @@ func TestRepositories(t *testing.T) {
 		{Query{Sort: ByOwn, Limit: 3}, "web/app web/db tools/app", 4},
 		{Query{Visible: func(n oci.Name) bool { return n == "zebra" }}, "zebra", 1},
 	} {
-		p, err := x.Repositories(tt.q)
-		check(t, err)
+		p := x.Repositories(tt.q)
 		var names []string
 		for _, r := range p.Repositories {
 			names = append(names, string(r.Name))
@@ -263,64 +252,29 @@ func TestRepositories(t *testing.T) {
 			t.Errorf("%+v gives %q of %d, want %q of %d", tt.q, got, p.Total, tt.want, tt.total)
 		}
 	}
-	r, ok, err := x.Repository("web/app")
+	r, ok := x.Repository("web/app")
 	want := Repository{Name: "web/app", Tags: 1, Manifests: 1, Blobs: 2, Bytes: 107, Own: 100, Pushed: at, Pulled: at, Read: at}
-	if !ok || err != nil || r != want {
-		t.Errorf("got %+v, %v, %v, want %+v", r, ok, err, want)
+	if !ok || r != want {
+		t.Errorf("got %+v, %v, want %+v", r, ok, want)
 	}
-	if _, ok, err := x.Repository("web"); ok || err != nil {
-		t.Errorf("web: %v, %v", ok, err)
+	if _, ok := x.Repository("web"); ok {
+		t.Error("web is known")
 	}
 }
 
-// A file that is damaged, of another storage or of another format is replaced; one that another
-// process has open is an error.
-func TestFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "index.db")
-	o := Options{Path: path, Identity: "one", Store: memory.New(), Log: zap.NewNop()}
-	fill := func(o Options) {
-		t.Helper()
-		x, err := Open(o)
-		check(t, err)
-		check(t, x.put(&snapshot{Repository: Repository{Name: "a"}, contents: map[key]int64{{}: 1}}))
-		check(t, x.Close())
+// A repository with too many blobs changes nothing of what is known.
+func TestBound(t *testing.T) {
+	x := openIndex(t, memory.New(), false)
+	small := &snapshot{Repository{Name: "small", Tags: 1}, map[key]int64{1: 1}}
+	check(t, x.contents.put(small))
+	x.contents.links = maxLinks
+	if err := x.contents.put(&snapshot{Repository{Name: "large"}, map[key]int64{2: 2}}); !errors.Is(err, errTooMany) {
+		t.Error(err)
 	}
-	count := func(o Options) int {
-		t.Helper()
-		x, err := Open(o)
-		check(t, err)
-		defer x.Close()
-		p, err := x.Repositories(Query{})
-		check(t, err)
-		return p.Total
+	check(t, x.contents.put(small))
+	if p := x.Repositories(Query{}); p.Total != 1 || p.Bytes != 1 || x.Stored() != 1 {
+		t.Errorf("%+v", p)
 	}
-	fill(o)
-	if n := count(o); n != 1 {
-		t.Errorf("opened again, it has %d repositories", n)
-	}
-	other := o
-	other.Identity = "two"
-	if n := count(other); n != 0 {
-		t.Errorf("the index of another storage shows %d repositories", n)
-	}
-	fill(o)
-	check(t, os.WriteFile(path, []byte(strings.Repeat("damaged", 10_000)), 0o600))
-	if n := count(o); n != 0 {
-		t.Errorf("damaged, it has %d repositories", n)
-	}
-	if kept, err := os.ReadFile(path + ".damaged"); err != nil || !strings.HasPrefix(string(kept), "damaged") {
-		t.Errorf("the file that was no index is gone: %v", err)
-	}
-	x, err := Open(o)
-	check(t, err)
-	defer x.Close()
-	if y, err := Open(o); err == nil {
-		y.Close()
-		t.Error("two have it open")
-	}
-	temporary := o
-	temporary.Path = ""
-	fill(temporary)
 }
 
 // What is touched while Run runs is read soon.
@@ -350,8 +304,8 @@ func TestRun(t *testing.T) {
 		pushImage(t, rules.Repository("a"), oci.Tag(fmt.Sprint("more", i)), "amd64", "x")
 		x.Touch("a")
 		eventually("a push isn't seen", func() bool {
-			r, _, err := x.Repository("a")
-			return err == nil && r.Tags == 2+i
+			r, _ := x.Repository("a")
+			return r.Tags == 2+i
 		})
 	}
 }
@@ -360,13 +314,12 @@ func TestRun(t *testing.T) {
 func BenchmarkRepositories(b *testing.B) {
 	x := openIndex(b, memory.New(), false)
 	for i := range 10_000 {
-		check(b, x.put(&snapshot{Repository: Repository{Name: oci.Name(fmt.Sprintf("team%d/app%d", i%100, i))}, contents: map[key]int64{keyOf(sum(fmt.Sprint(i))): int64(i)}}))
+		check(b, x.contents.put(&snapshot{Repository{Name: oci.Name(fmt.Sprintf("team%d/app%d", i%100, i))}, map[key]int64{key(i): int64(i)}}))
 	}
 	b.ResetTimer()
 	for b.Loop() {
-		p, err := x.Repositories(Query{Sort: BySize, Limit: 50})
-		if err != nil || len(p.Repositories) != 50 {
-			b.Fatal(len(p.Repositories), err)
+		if p := x.Repositories(Query{Sort: BySize, Limit: 50}); len(p.Repositories) != 50 {
+			b.Fatal(len(p.Repositories))
 		}
 	}
 }

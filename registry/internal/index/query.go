@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
 	"slipway/registry/internal/oci"
 )
 
@@ -30,71 +28,62 @@ type Page struct {
 	Bytes        int64 // of them; what several have counts in each
 }
 
-// Repositories lists repositories. It reads the whole index once, and no storage.
-func (x *Index) Repositories(q Query) (p Page, err error) {
-	var all []*Repository
-	err = x.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(repositoriesBucket).ForEach(func(name, v []byte) error {
-			r := decodeRepository(name, v)
-			switch {
-			case r.id == 0:
-			case q.Visible != nil && !q.Visible(r.Name):
-				p.Hidden++
-			default:
-				all = append(all, &r.Repository)
-				p.Bytes += r.Bytes
-			}
-			return nil
-		})
-	})
-	p.Total = len(all)
-	if order := orders[q.Sort]; order != nil {
-		slices.SortStableFunc(all, order)
+// Repositories lists repositories. It reads no storage.
+func (x *Index) Repositories(q Query) (p Page) {
+	x.mu.Lock()
+	all := make([]Repository, 0, len(x.contents.repositories))
+	for _, r := range x.contents.repositories {
+		all = append(all, r.Repository)
 	}
+	x.mu.Unlock()
+	if q.Visible != nil {
+		all = slices.DeleteFunc(all, func(r Repository) bool { return !q.Visible(r.Name) })
+		p.Hidden = cap(all) - len(all)
+	}
+	for i := range all {
+		p.Bytes += all[i].Bytes
+	}
+	slices.SortFunc(all, func(a, b Repository) int {
+		switch q.Sort {
+		case BySize:
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+		case ByOwn:
+			return cmp.Or(cmp.Compare(b.Own, a.Own), cmp.Compare(a.Name, b.Name))
+		default:
+			return cmp.Compare(a.Name, b.Name)
+		}
+	})
+	p.Repositories, p.Total = all, len(all)
 	if q.Limit > 0 {
-		all = all[:min(q.Limit, len(all))]
+		p.Repositories = all[:min(q.Limit, len(all))]
 	}
-	for _, r := range all {
-		p.Repositories = append(p.Repositories, *r)
-	}
-	return p, err
+	return p
 }
 
-var orders = map[string]func(a, b *Repository) int{
-	BySize: func(a, b *Repository) int { return cmp.Compare(b.Bytes, a.Bytes) },
-	ByOwn:  func(a, b *Repository) int { return cmp.Compare(b.Own, a.Own) },
-}
-
-// Stored returns the bytes of all repositories; what several have counts once. It reads the whole index.
-func (x *Index) Stored() (bytes int64, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(blobsBucket).ForEach(func(_, v []byte) error {
-			if b, ok := decodeBlob(v); ok && b.count > 0 {
-				bytes += b.size
-			}
-			return nil
-		})
-	})
-	return bytes, err
+// Stored returns the bytes of all repositories; what several have counts once.
+func (x *Index) Stored() (bytes int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, b := range x.contents.blobs {
+		bytes += b.size
+	}
+	return bytes
 }
 
 // Repository returns what is known of one; ok is false if nothing is.
-func (x *Index) Repository(name oci.Name) (r Repository, ok bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
-		found := decodeRepository([]byte(name), tx.Bucket(repositoriesBucket).Get([]byte(name)))
-		r, ok = found.Repository, found.id != 0
-		return nil
-	})
-	return r, ok, err
+func (x *Index) Repository(name oci.Name) (r Repository, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if found := x.contents.repositories[name]; found != nil {
+		return found.Repository, true
+	}
+	return r, false
 }
 
 // size returns the size of a blob or manifest that some repository had when it was read.
 func (x *Index) size(k key) (size int64, ok bool) {
-	_ = x.view(func(tx *bolt.Tx) error {
-		var b blob
-		b, ok = decodeBlob(tx.Bucket(blobsBucket).Get(k[:]))
-		size = b.size
-		return nil
-	})
-	return size, ok
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b, ok := x.contents.blobs[k]
+	return b.size, ok
 }

@@ -2,12 +2,10 @@ package index
 
 import (
 	"context"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout/tree"
@@ -22,8 +20,6 @@ const (
 	// checkBlobs is the time after which a pass finds out again which blobs exist: distribution's
 	// collection leaves links to blobs that it has deleted.
 	checkBlobs = 24 * time.Hour
-	// perChange is the number of sizes that are written in one change of the file.
-	perChange = 10_000
 	// settle is the time for which touches gather.
 	settle = 100 * time.Millisecond
 	// scanTimeout bounds the scan of one repository.
@@ -39,9 +35,6 @@ func (x *Index) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-x.wake:
-			if x.broken.Load() {
-				return
-			}
 			if again == nil {
 				again = time.After(settle)
 			}
@@ -74,10 +67,7 @@ func (x *Index) pass(ctx context.Context) {
 
 // Refresh reads all repositories. What it can't read stays as it was.
 func (x *Index) Refresh(ctx context.Context) error {
-	var failed error
-	if err := x.readPulls(ctx); err != nil {
-		failed = err
-	}
+	failed := x.readPulls(ctx)
 	first := x.Complete().IsZero()
 	if time.Since(x.checked) > checkBlobs {
 		if err := x.listBlobs(ctx); err != nil {
@@ -86,11 +76,7 @@ func (x *Index) Refresh(ctx context.Context) error {
 		defer func() { x.existing = nil }()
 	}
 	known := map[oci.Name]bool{}
-	page, err := x.Repositories(Query{})
-	if err != nil {
-		return err
-	}
-	for _, r := range page.Repositories {
+	for _, r := range x.Repositories(Query{}).Repositories {
 		known[r.Name] = true
 	}
 	for name, err := range tree.Repositories(ctx, x.o.Store) {
@@ -121,12 +107,10 @@ func (x *Index) Refresh(ctx context.Context) error {
 	if x.existing != nil {
 		x.checked = time.Now()
 	}
-	return x.update(func(tx *bolt.Tx) error {
-		if err := dropUnowned(tx); err != nil {
-			return err
-		}
-		return tx.Bucket(metaBucket).Put(completeKey, binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
-	})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.complete = time.Now()
+	return nil
 }
 
 // readTouched reads the repositories that were touched, except those that rest, and returns how
@@ -161,12 +145,12 @@ func (x *Index) readOne(ctx context.Context, name oci.Name) error {
 	defer cancel()
 	began := time.Now()
 	s, err := x.scan(ctx, name)
-	if err == nil {
-		err = x.put(s)
-	}
 	took := time.Since(began)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if err == nil {
+		err = x.contents.put(s)
+	}
 	maps.DeleteFunc(x.rest, func(_ oci.Name, until time.Time) bool { return time.Now().After(until) })
 	x.rest[name] = time.Now().Add(max(share*took, settle))
 	return err
@@ -179,17 +163,9 @@ func (x *Index) readPulls(ctx context.Context) error {
 	}
 	p, err := x.o.Pulls(ctx)
 	if err == nil {
-		x.mu.Lock()
 		x.pulls = p
-		x.mu.Unlock()
 	}
 	return err
-}
-
-func (x *Index) currentPulls() Pulls {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.pulls
 }
 
 // pause waits, or until ctx ends.
@@ -200,56 +176,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// listBlobs finds out which blobs exist, and the sizes of new ones, a thousand a request on an
-// object store.
+// listBlobs finds out which blobs exist, and their sizes, a thousand a request on an object store.
 func (x *Index) listBlobs(ctx context.Context) error {
-	x.existing = map[key]bool{}
-	var some []tree.Blob
-	flush := func() error {
-		err := x.update(func(tx *bolt.Tx) error {
-			blobs := tx.Bucket(blobsBucket)
-			for _, b := range some {
-				k := keyOf(b.Digest)
-				x.existing[k] = true
-				if blobs.Get(k[:]) != nil {
-					continue
-				}
-				if err := blobs.Put(k[:], (&blob{size: b.Size}).encode()); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		some = some[:0]
-		return err
-	}
+	existing := map[key]int64{}
 	for b, err := range tree.Blobs(ctx, x.o.Store, "") {
 		if err != nil {
 			return err
 		}
-		if some = append(some, b); len(some) == perChange {
-			if err := flush(); err != nil {
-				return err
-			}
+		if existing[x.key(b.Digest)] = b.Size; len(existing) > maxBlobs {
+			return errTooMany
 		}
 	}
-	return flush()
-}
-
-// dropUnowned forgets the sizes of blobs that are in no repository.
-func dropUnowned(tx *bolt.Tx) error {
-	blobs := tx.Bucket(blobsBucket)
-	var unowned [][]byte
-	err := blobs.ForEach(func(k, v []byte) error {
-		if b, ok := decodeBlob(v); !ok || b.count == 0 {
-			unowned = append(unowned, slices.Clone(k))
-		}
-		return nil
-	})
-	for _, k := range unowned {
-		if err := blobs.Delete(k); err != nil {
-			return err
-		}
-	}
-	return err
+	x.existing = existing
+	return nil
 }

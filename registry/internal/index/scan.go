@@ -20,14 +20,13 @@ const atOnce = 16
 // snapshot is a repository as it was read.
 type snapshot struct {
 	Repository               // without Blobs, Bytes and Own
-	contents   map[key]int64 // blobs and manifests that exist, with their sizes
+	sizes      map[key]int64 // of the blobs and manifests that exist
 }
 
 // scan reads a repository: two listings, and the sizes of blobs that aren't known.
 func (x *Index) scan(ctx context.Context, name oci.Name) (*snapshot, error) {
-	s := &snapshot{Repository: Repository{Name: name, Read: time.Now()}, contents: map[key]int64{}}
+	s := &snapshot{Repository: Repository{Name: name, Read: time.Now()}, sizes: map[key]int64{}}
 	var found []oci.Digest
-	pulls := x.currentPulls()
 	prefix := layout.Manifests(name)
 	for info, err := range x.o.Store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
 		if err != nil {
@@ -37,8 +36,8 @@ func (x *Index) scan(ctx context.Context, name oci.Name) (*snapshot, error) {
 		if d, ok := layout.ParseRevisionLink(rest); ok {
 			s.Manifests++
 			found = append(found, d)
-			if pulls != nil {
-				at, _ := pulls.Of(name, d)
+			if x.pulls != nil {
+				at, _ := x.pulls.Of(name, d)
 				s.Pulled = later(s.Pulled, at)
 			}
 			continue
@@ -63,15 +62,19 @@ func (x *Index) scan(ctx context.Context, name oci.Name) (*snapshot, error) {
 			found = append(found, link.Target)
 		}
 	}
-	return s, x.measure(ctx, found, s.contents)
+	return s, x.measure(ctx, found, s.sizes)
 }
 
 // measure finds the sizes of the blobs and manifests that exist. A digest fixes its size.
 func (x *Index) measure(ctx context.Context, found []oci.Digest, sizes map[key]int64) error {
 	var unknown []oci.Digest
 	for _, d := range found {
-		k := keyOf(d)
-		if size, ok := x.size(k); ok && (x.existing == nil || x.existing[k]) {
+		k := x.key(d)
+		size, known := x.existing[k]
+		if x.existing == nil {
+			size, known = x.size(k)
+		}
+		if known {
 			sizes[k] = size
 		} else {
 			unknown = append(unknown, d)
@@ -95,7 +98,7 @@ func (x *Index) measure(ctx context.Context, found []oci.Digest, sizes map[key]i
 	err := g.Wait()
 	for i, d := range unknown {
 		if measured[i] >= 0 {
-			sizes[keyOf(d)] = measured[i]
+			sizes[x.key(d)] = measured[i]
 		}
 	}
 	return err

@@ -132,18 +132,15 @@ func keepDeleted(s *setup) { s.pages.KeepDeleted = 48 * time.Hour }
 // indexed has lists show sizes and dates.
 func indexed(s *setup) { s.indexed = true }
 
-// index opens an index and keeps it current until the test ends.
+// index makes an index and keeps it current until the test ends.
 func (s *site) index(store storage.Store, pages *Options) {
 	s.Helper()
-	x, err := index.Open(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
-	if err != nil {
-		s.Fatal(err)
-	}
+	x := index.New(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
 	pages.Index = x
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { x.Run(ctx); close(done) }()
-	s.Cleanup(func() { stop(); <-done; x.Close() })
+	s.Cleanup(func() { stop(); <-done })
 }
 
 // open lets everybody do everything.

@@ -96,11 +96,7 @@ func TestNames_ReadInTheBackground(t *testing.T) {
 	store := &slowNames{Store: memory.New()}
 	rules := registry.New(registry.Options{Store: store, DeleteEnabled: true})
 	s := &site{T: t, rules: rules}
-	x, err := index.Open(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer x.Close()
+	x := index.New(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
 	n := newNames(rules, x, zap.NewNop())
 	defer n.close()
 	want := func(when string, want ...oci.Name) {

@@ -74,11 +74,7 @@ func (web *Web) countRepositories() int {
 	if web.o.Index == nil || web.o.Index.Complete().IsZero() {
 		return 0
 	}
-	found, err := web.o.Index.Repositories(index.Query{Limit: 1})
-	if err != nil {
-		return 0
-	}
-	return found.Total
+	return web.o.Index.Repositories(index.Query{Limit: 1}).Total
 }
 
 // offers reports whether the visitor may start that job.

@@ -89,8 +89,8 @@ func (n *names) list(ctx context.Context) (all []oci.Name, more bool, err error)
 	case <-time.After(namesWait):
 	}
 	if !waits {
-		if all, err := n.known(old, at); err != nil || all != nil {
-			return all[:min(len(all), maxNames)], oldMore || len(all) > maxNames, err
+		if all := n.known(old, at); all != nil {
+			return all[:min(len(all), maxNames)], oldMore || len(all) > maxNames, nil
 		}
 	}
 	select {
@@ -129,14 +129,11 @@ func (n *names) read(r *reading) {
 
 // known returns the names of before, and those that the index has read since. It is nil if neither
 // has all.
-func (n *names) known(old []oci.Name, at time.Time) ([]oci.Name, error) {
+func (n *names) known(old []oci.Name, at time.Time) []oci.Name {
 	if n.index == nil || old == nil && n.index.Complete().IsZero() {
-		return old, nil
+		return old
 	}
-	page, err := n.index.Repositories(index.Query{})
-	if err != nil {
-		return nil, err
-	}
+	page := n.index.Repositories(index.Query{})
 	var since []oci.Name
 	for i := range page.Repositories {
 		r := &page.Repositories[i]
@@ -148,11 +145,11 @@ func (n *names) known(old []oci.Name, at time.Time) ([]oci.Name, error) {
 		}
 	}
 	if len(since) == 0 {
-		return old, nil
+		return old
 	}
 	all := slices.Concat(old, since)
 	slices.SortFunc(all, byCatalog)
-	return all, nil
+	return all
 }
 
 // byCatalog compares names component by component, so that a/b comes before a-b.

@@ -116,9 +116,7 @@ func (web *Web) getRepositories(w http.ResponseWriter, v *visit) error {
 			return err
 		}
 	}
-	if p.Whole, err = web.seesAll(v); err != nil {
-		return err
-	}
+	p.Whole = web.seesAll(v)
 	return web.pages.Show(w, http.StatusOK, "repositories", p)
 }
 
@@ -128,10 +126,8 @@ func (web *Web) describe(v *visit, e *entry) error {
 		return nil
 	}
 	e.Cache = web.o.Caches(e.Name)
-	if known, err := web.known(e.Name); err != nil {
-		return err
-	} else if e.Known = known; known != nil {
-		e.Tags = known.Tags
+	if e.Known = web.known(e.Name); e.Known != nil {
+		e.Tags = e.Known.Tags
 		return nil
 	}
 	tags, _, err := web.o.Registry.Repository(e.Name).Tags(v.Context(), -1, "")
@@ -142,16 +138,15 @@ func (web *Web) describe(v *visit, e *entry) error {
 }
 
 // known returns what the index knows of a repository, nil if nothing, and has it read again.
-func (web *Web) known(name oci.Name) (*index.Repository, error) {
+func (web *Web) known(name oci.Name) *index.Repository {
 	if web.o.Index == nil {
-		return nil, nil
+		return nil
 	}
 	web.o.Index.Touch(name)
-	r, ok, err := web.o.Index.Repository(name)
-	if !ok {
-		return nil, err
+	if r, ok := web.o.Index.Repository(name); ok {
+		return &r
 	}
-	return &r, err
+	return nil
 }
 
 // find returns the repositories whose names contain all words of the query.

@@ -111,12 +111,8 @@ func (web *Web) getRepository(w http.ResponseWriter, v *visit) error {
 		frame: web.frame(v, "repositories", string(name)), Repository: name, Tags: len(all), Query: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"),
 		Cache: web.o.Caches(name), Host: web.host(v.Request), Rights: web.rights(v, name), Keeps: web.restores(v), Rules: web.showsRights(v), Untagged: web.seesUntagged(v, name),
 	}
-	if p.Known, err = web.known(name); err != nil {
-		return err
-	}
-	if p.Whole, err = web.seesAll(v); err != nil {
-		return err
-	}
+	p.Known = web.known(name)
+	p.Whole = web.seesAll(v)
 	if i := strings.LastIndexByte(string(name), '/'); i >= 0 {
 		p.Crumbs = crumbs(string(name[:i+1]))
 	}

@@ -37,21 +37,14 @@ func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	defer room.Release()
-	find := func(order string) (index.Page, error) {
+	find := func(order string) index.Page {
 		return web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Sort: order, Limit: maxUsage})
 	}
-	found, err := find(index.BySize)
-	if err != nil {
-		return err
-	}
+	found := find(index.BySize)
 	if p.Whole = found.Hidden == 0; p.Whole {
-		if p.Stored, err = web.o.Index.Stored(); err != nil {
-			return err
-		}
+		p.Stored = web.o.Index.Stored()
 		if p.Own = v.URL.Query().Get("sort") == index.ByOwn; p.Own {
-			if found, err = find(index.ByOwn); err != nil {
-				return err
-			}
+			found = find(index.ByOwn)
 		}
 	}
 	p.Rows, p.Total, p.Bytes = found.Repositories, found.Total, found.Bytes
@@ -63,10 +56,9 @@ func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 
 // seesAll reports whether the visitor may see all repositories that the index has. Others don't learn
 // what only one repository has: a blob that they push would tell them whether a hidden one has it.
-func (web *Web) seesAll(v *visit) (bool, error) {
+func (web *Web) seesAll(v *visit) bool {
 	if v.grant == nil || web.o.Index == nil {
-		return true, nil
+		return true
 	}
-	found, err := web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Limit: 1})
-	return found.Hidden == 0, err
+	return web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Limit: 1}).Hidden == 0
 }
