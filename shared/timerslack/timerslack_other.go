@@ -1,0 +1,7 @@
+//go:build !linux
+
+package timerslack
+
+import "time"
+
+func allow(time.Duration) {}
