@@ -2,7 +2,6 @@ package logging
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"math"
 	"regexp"
@@ -122,31 +121,6 @@ func FuzzTextIsOneLine(f *testing.F) {
 	})
 }
 
-func BenchmarkText(b *testing.B) { benchmarkFormat(b, Text) }
-
-func BenchmarkJSON(b *testing.B) { benchmarkFormat(b, JSON) }
-
-func benchmarkFormat(b *testing.B, f Format) {
-	log, err := New(nowhere{}, Config{Format: f, Fields: map[string]any{"service": "registry"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		log.Info("pull", zap.String("request", "abcdef-1"), zap.String("repository", "library/alpine"), zap.Int("status", 200), zap.Int64("bytes", 1234))
-	}
-}
-
 type nowhere struct{}
 
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
-
-func TestJSONIsJSON(t *testing.T) {
-	for _, f := range []Format{JSON, Logstash} {
-		got := logged(t, Config{Format: f}, func(log *zap.Logger) { log.Info("a\n\"b\"", zap.Any("list", []int{1})) })
-		var m map[string]any
-		if err := json.Unmarshal([]byte(got), &m); err != nil {
-			t.Errorf("%s: %v", f, err)
-		}
-	}
-}

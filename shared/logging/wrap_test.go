@@ -233,15 +233,6 @@ func TestWrapIsCheap(t *testing.T) {
 	}
 }
 
-func BenchmarkWrapWithAccessLog(b *testing.B) {
-	h := Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), Options{Log: zap.NewNop(), Access: NewAccessLog(nowhere{})})
-	w, r := &discard{http.Header{}}, httptest.NewRequest(http.MethodGet, "/v2/a/manifests/latest", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.ServeHTTP(w, r)
-	}
-}
-
 type discard struct{ h http.Header }
 
 func (d *discard) Header() http.Header         { return d.h }

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -274,19 +273,6 @@ func TestCaller_StringIsParsed(t *testing.T) {
 		if got := ParseCaller(c.String()); got.Kind != c.Kind || got.Name != c.Name {
 			t.Errorf("%+v became %+v", c, got)
 		}
-	}
-}
-
-func BenchmarkDecide(b *testing.B) {
-	var list []Rule
-	for i := range 20 {
-		list = append(list, Rule{Who: []string{fmt.Sprint("user", i)}, Repositories: []string{"team/**"}, Allow: []string{"push"}})
-	}
-	list = append(list, Rule{Who: []string{"anyone"}, Repositories: []string{"team/**"}, Allow: []string{"pull"}})
-	r := rules(b, nil, list...)
-	c := Caller{Kind: User, Name: "user19"}
-	for b.Loop() {
-		r.May(&c, Pull, "team/app")
 	}
 }
 

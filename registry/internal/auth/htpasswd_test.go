@@ -150,14 +150,3 @@ func TestRememberedLoginIsCheap(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkRemembered(b *testing.B) {
-	h := open(b, HtpasswdOptions{}, line(b, "alice", "secret"))
-	r := basic("alice", "secret")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := h.Authorize(r, Access{Action: Pull, Repository: "r"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

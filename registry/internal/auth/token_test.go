@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -498,31 +497,6 @@ func TestCertificates(t *testing.T) {
 	r.TLS.VerifiedChains = nil // asked for, but not verified
 	if _, err := a.Authorize(r, Access{Action: Push, Repository: "a"}); err == nil {
 		t.Error("a certificate counts that nobody has verified")
-	}
-}
-
-func BenchmarkAuthorize_Token(b *testing.B) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	keys := token.NewKeys(map[string]ed25519.PublicKey{"k": public})
-	rules := mustRules(b, allow("anyone", "public/**", "pull"), allow("alice", "team/**", "push"))
-	a := NewAuthorizer(Options{
-		Rules:  func() *access.Rules { return rules },
-		Tokens: ServerTokens{token.NewVerifier(token.VerifierOptions{Audience: "registry", Keys: func() *token.Keys { return keys }})},
-	})
-	raw, err := token.Sign(&token.Claims{Audience: token.Audience{"registry"}, Subject: "alice", Expires: token.At(time.Now().Add(time.Hour)), Access: []token.Scope{scope("team/app", "pull", "push")}}, "k", private)
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := httptest.NewRequest(http.MethodGet, "/v2/", nil)
-	r.Header.Set("Authorization", "Bearer "+raw)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := a.Authorize(r, Access{Action: Pull, Repository: "team/app"}); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -309,17 +309,3 @@ func TestRun(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkRepositories lists a page of 10,000 repositories.
-func BenchmarkRepositories(b *testing.B) {
-	x := openIndex(b, memory.New(), false)
-	for i := range 10_000 {
-		check(b, x.contents.put(&snapshot{Repository{Name: oci.Name(fmt.Sprintf("team%d/app%d", i%100, i))}, map[key]int64{key(i): int64(i)}}))
-	}
-	b.ResetTimer()
-	for b.Loop() {
-		if p := x.Repositories(Query{Sort: BySize, Limit: 50}); len(p.Repositories) != 50 {
-			b.Fatal(len(p.Repositories))
-		}
-	}
-}

@@ -75,20 +75,6 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
-func BenchmarkReadBody(b *testing.B) {
-	tr, text := newTestReader(), []byte(`{"title":"Backup","message":"The backup of the database has finished without errors","priority":1}`)
-	r := reading(b.Context(), http.NoBody)
-	r.ContentLength = int64(len(text))
-	for b.Loop() {
-		r.Body = io.NopCloser(bytes.NewReader(text))
-		got, err := tr.read(r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		got.release()
-	}
-}
-
 // drip gives a byte now and then.
 type drip struct{ every time.Duration }
 

@@ -171,14 +171,6 @@ func TestFullText(t *testing.T) {
 	}
 }
 
-func BenchmarkRender(b *testing.B) {
-	m := Message{Title: "Backup", Body: "**Backup** of `db1` done\n\n- 12 GB\n- 3 min\n\nsee [log](https://log.example/1) now", Priority: 1, Mention: "@o:x", Marker: "t1"}
-	b.ReportAllocs()
-	for b.Loop() {
-		Render(m, Options{ColoredTitle: true})
-	}
-}
-
 func TestMentions(t *testing.T) {
 	for _, tt := range []struct {
 		priority    int
