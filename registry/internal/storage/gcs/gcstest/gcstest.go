@@ -1,5 +1,5 @@
 // Package gcstest makes fake-gcs-server honor preconditions as Google documents them, so that tests of locks can rely on them. The server
-// itself ignores all but generations of uploads, counts no metagenerations, and doesn't take signed requests that write.
+// itself ignores all but generations of uploads, and doesn't take signed requests that write.
 package gcstest
 
 import (
@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Handler forwards requests to a fake-gcs-server and refuses those whose preconditions don't hold. All writes must come through one Handler,
@@ -25,14 +24,13 @@ type Handler struct {
 	target string
 	proxy  *httputil.ReverseProxy
 
-	mu      sync.Mutex
-	updates map[string]int64 // of metadata, by object and generation
+	mu sync.Mutex
 }
 
 // New returns a handler in front of the server at target, a URL without a path.
 func New(target *url.URL) *Handler {
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	return &Handler{target: target.String(), proxy: proxy, updates: map[string]int64{}}
+	return &Handler{target: target.String(), proxy: proxy}
 }
 
 // refusal is an answer of Google's that ends a request.
@@ -47,7 +45,6 @@ func (r *refusal) Error() string { return r.reason }
 var (
 	errPrecondition = &refusal{http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold."}
 	errAbsent       = &refusal{http.StatusNotFound, "No such object."}
-	errExpired      = &refusal{http.StatusBadRequest, "ExpiredToken: Invalid argument."}
 )
 
 func bad(format string, args ...any) error {
@@ -88,7 +85,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request) error {
 	case strings.Contains(path, "/rewriteTo/b/"), strings.Contains(path, "/copyTo/b/"):
 		err = h.rewrite(path, query)
 	default:
-		return h.change(w, r, path, query)
+		return h.remove(w, r, path, query)
 	}
 	if err != nil {
 		return err
@@ -97,8 +94,8 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// change deletes an object or updates its metadata.
-func (h *Handler) change(w http.ResponseWriter, r *http.Request, path string, query url.Values) error {
+// remove deletes an object.
+func (h *Handler) remove(w http.ResponseWriter, r *http.Request, path string, query url.Values) error {
 	is, err := h.object(path)
 	if err != nil {
 		return err
@@ -108,9 +105,6 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request, path string, qu
 	}
 	if err := is.check("if", query.Get); err != nil {
 		return err
-	}
-	if r.Method != http.MethodDelete {
-		h.updates[fmt.Sprint(path, "#", is.generation)]++
 	}
 	h.proxy.ServeHTTP(w, r)
 	return nil
@@ -203,20 +197,8 @@ func (h *Handler) rewrite(path string, query url.Values) error {
 	return is.check("if", query.Get)
 }
 
-// xml does a signed PUT or DELETE of the XML interface by the JSON interface. It checks when the signature ends, not the signature.
+// xml does a signed PUT or DELETE of the XML interface by the JSON interface. It doesn't check the signature.
 func (h *Handler) xml(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	signed, err := time.Parse("20060102T150405Z", query.Get("X-Goog-Date"))
-	if err != nil {
-		return bad("%v", err)
-	}
-	seconds, err := strconv.Atoi(query.Get("X-Goog-Expires"))
-	if err != nil {
-		return bad("%v", err)
-	}
-	if time.Since(signed) > time.Duration(seconds)*time.Second {
-		return errExpired
-	}
 	bucket, key, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !ok {
 		return bad("no object is named")
@@ -225,8 +207,7 @@ func (h *Handler) xml(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	conditions := map[string]string{"ifGenerationMatch": "X-Goog-If-Generation-Match", "ifMetagenerationMatch": "X-Goog-If-Metageneration-Match"}
-	condition := func(name string) string { return r.Header.Get(conditions[name]) }
+	condition := func(string) string { return r.Header.Get("X-Goog-If-Generation-Match") }
 	switch r.Method {
 	case http.MethodDelete:
 		if is.generation == 0 {
@@ -313,8 +294,8 @@ func replay(r *http.Request) ([]byte, error) {
 
 // object is the live version of an object; its generation is 0 if there is none.
 type object struct {
-	path                       string
-	generation, metageneration int64
+	path       string
+	generation int64
 }
 
 // object asks the server for an object of the JSON interface.
@@ -332,11 +313,8 @@ func (h *Handler) object(path string) (object, error) {
 	if err := json.NewDecoder(resp.Body).Decode(&about); err != nil {
 		return is, fmt.Errorf("%s: %s: %w", path, resp.Status, err)
 	}
-	if is.generation, err = strconv.ParseInt(about.Generation, 10, 64); err != nil {
-		return is, err
-	}
-	is.metageneration = 1 + h.updates[fmt.Sprint(path, "#", is.generation)]
-	return is, nil
+	is.generation, err = strconv.ParseInt(about.Generation, 10, 64)
+	return is, err
 }
 
 // source checks an object that is read: it must exist, in this generation unless that is "".
@@ -347,30 +325,10 @@ func (o object) source(generation, prefix string, condition func(string) string)
 	return o.check(prefix, condition)
 }
 
-// check checks the conditions whose names begin with prefix. An object that doesn't exist fulfills one only, that its generation is 0.
+// check checks the condition of the object's generation, which is 0 if there is none.
 func (o object) check(prefix string, condition func(string) string) error {
-	for _, c := range []struct {
-		name  string
-		is    int64
-		equal bool
-	}{
-		{"GenerationMatch", o.generation, true},
-		{"GenerationNotMatch", o.generation, false},
-		{"MetagenerationMatch", o.metageneration, true},
-		{"MetagenerationNotMatch", o.metageneration, false},
-	} {
-		text := condition(prefix + c.name)
-		if text == "" {
-			continue
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return bad("%s%s: %v", prefix, c.name, err)
-		}
-		absent := o.generation == 0 && (!c.equal || c.name != "GenerationMatch")
-		if absent || (n == c.is) != c.equal {
-			return errPrecondition
-		}
+	if want := condition(prefix + "GenerationMatch"); want != "" && want != strconv.FormatInt(o.generation, 10) {
+		return errPrecondition
 	}
 	return nil
 }
