@@ -14,7 +14,8 @@ import (
 	"slipway/shared/programtest"
 )
 
-// TestTLS: encryption by file and by variable, and HTTP/2 unless disabled.
+// TestTLS: encryption by file and by variable, HTTP/2 unless disabled, and no cipher suite that distribution
+// doesn't offer by default.
 func TestTLS(t *testing.T) {
 	cert, key := programtest.Certificate(t)
 	for _, disabled := range []string{"false", "true"} {
@@ -31,6 +32,15 @@ func TestTLS(t *testing.T) {
 		resp.Body.Close()
 		if want := map[string]int{"false": 2, "true": 1}[disabled]; resp.StatusCode != http.StatusOK || resp.ProtoMajor != want {
 			t.Errorf("http2.disabled %s: %d, HTTP/%d", disabled, resp.StatusCode, resp.ProtoMajor)
+		}
+		for suite, want := range map[uint16]bool{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: true, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA: false} {
+			conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}})
+			if (err == nil) != want {
+				t.Errorf("a client that has only %s: %v", tls.CipherSuiteName(suite), err)
+			}
+			if err == nil {
+				conn.Close()
+			}
 		}
 	}
 }

@@ -2,8 +2,10 @@ package app
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"net/http"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -68,6 +70,20 @@ func tlsOptions(t *config.TLS, store storage.Store) *server.TLS {
 	}
 	return &server.TLS{
 		Certificate: t.Certificate, Key: t.Key, ACME: acmeOptions(t.LetsEncrypt, store),
-		MinVersion: t.MinimumTLS, CipherSuites: t.CipherSuites, ClientCAs: t.ClientCAs, ClientAuth: t.ClientAuth,
+		MinVersion: t.MinimumTLS, CipherSuites: cipherSuites(t), ClientCAs: t.ClientCAs, ClientAuth: t.ClientAuth,
 	}
+}
+
+// cipherSuites returns the names of the suites to offer; nil means those of crypto/tls. The default is
+// that of distribution: crypto/tls offers CBC as well, which security scans report.
+func cipherSuites(t *config.TLS) (names []string) {
+	if len(t.CipherSuites) > 0 || t.MinimumTLS == "tls1.0" || t.MinimumTLS == "tls1.1" {
+		return t.CipherSuites
+	}
+	for _, s := range tls.CipherSuites() {
+		if strings.HasPrefix(s.Name, "TLS_ECDHE_") && !strings.Contains(s.Name, "_CBC_") {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
