@@ -44,6 +44,9 @@ func CheckFiles(cfg *config.Config) error {
 	}
 	if s := cfg.Storage.Filesystem; s != nil {
 		errs = appendError(errs, "storage.filesystem.rootdirectory", checkRoot(s.RootDirectory))
+		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
+			errs = appendError(errs, "storage.filesystem.rootdirectory", checkDevices(s.RootDirectory))
+		}
 	}
 	if a := cfg.Audit; a != nil && a.File != "" {
 		if _, err := os.Stat(filepath.Dir(a.File)); err != nil {
@@ -73,6 +76,19 @@ func checkRoot(root string) error {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() || errors.Is(err, unix.ENOTDIR) {
 		return fmt.Errorf("%s is not a directory: name one", root)
+	}
+	return nil
+}
+
+// checkDevices refuses a tree of which a part is on another file system than its root, where files
+// are written before they are moved to their place: each push would fail.
+func checkDevices(root string) error {
+	var top, part unix.Stat_t
+	topErr := unix.Stat(root, &top) // opening the storage reports errors
+	for _, name := range []string{"/docker", "/docker/registry", "/docker/registry/v2", layout.Blobs, layout.Repositories} {
+		if topErr == nil && unix.Stat(root+name, &part) == nil && part.Dev != top.Dev {
+			return fmt.Errorf("%s is on another file system than %s: mount the volume at %[2]s, or name the directory on it that holds docker/", root+name, root)
+		}
 	}
 	return nil
 }
