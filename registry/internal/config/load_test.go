@@ -218,6 +218,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {addr: ''}", nil, "http.addr:"},
 		{minimal + "http: {debug: {addr: x}}", nil, "http.debug.addr:"},
 		{minimal + "http: {host: registry.example.org}", nil, "http.host:"},
+		{minimal + "http: {host: 'https://registry.example.org/v2'}", nil, "http.host: must not end with /v2, which is added to it (c.yml:3)"},
 		{minimal + "http: {prefix: reg}", nil, "http.prefix: must begin with a slash"},
 		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: \"5\" is not a duration such as 10s, 5m, 12h or 7d"},
 		{minimal + "http: {trustedproxies: [10.0.0.0/8, proxy]}", nil, `http.trustedproxies: "proxy" must be an address, a network such as 10.0.0.0/8, or unix (c.yml:3)`},

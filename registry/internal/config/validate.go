@@ -108,6 +108,8 @@ func (h *HTTP) validate(p *config.Problems) {
 	}
 	if u, err := url.Parse(h.Host); h.Host != "" && (err != nil || u.Scheme == "" || u.Host == "") {
 		p.Addf("http.host", "%q is not a URL such as https://registry.example.org", h.Host)
+	} else if strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v2") { // distribution cuts it off
+		p.Addf("http.host", "must not end with /v2, which is added to it")
 	}
 	if _, _, err := h.Proxies(); err != nil {
 		p.Addf("http.trustedproxies", "%v", err)
