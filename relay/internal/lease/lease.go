@@ -62,15 +62,20 @@ func (l *Lease) Take(ctx context.Context) bool {
 	if err == nil && taken {
 		l.hold(asked)
 	}
+	l.heard(ctx, err)
+	l.Look(ctx)
+	return err == nil && taken
+}
+
+// heard logs when the database stops answering and when it answers again. err is that of the last request.
+func (l *Lease) heard(ctx context.Context, err error) {
 	switch away := err != nil; {
-	case l.away.Swap(away) == away || ctx.Err() != nil:
+	case ctx.Err() != nil, l.away.Swap(away) == away:
 	case away:
 		l.log.Warn("the database does not answer", zap.Error(err))
 	default:
 		l.log.Info("the database answers again")
 	}
-	l.Look(ctx)
-	return err == nil && taken
 }
 
 // Look records the holder of the lease.
@@ -94,6 +99,7 @@ func (l *Lease) Keep(ctx context.Context, status func() string) {
 		}
 		asked := time.Now()
 		held, err := l.renew(ctx, status())
+		l.heard(ctx, err)
 		switch {
 		case err == nil && !held:
 			return

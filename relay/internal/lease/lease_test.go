@@ -1,11 +1,17 @@
 package lease
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"io"
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // Once a lease may have expired nothing is sent, whatever else is known of it.
@@ -67,4 +73,31 @@ func TestLease_ExpiredHere_IsNobodys(t *testing.T) {
 	if seen := l.Deliverer(); seen == nil || seen.Holder != "another" || seen.Mine {
 		t.Errorf("when another one delivers: %+v", seen)
 	}
+}
+
+// silent is a database that doesn't answer.
+type silent struct{}
+
+func (silent) Connect(context.Context) (driver.Conn, error) { return nil, io.ErrUnexpectedEOF }
+
+func (silent) Driver() driver.Driver { return nil }
+
+// A lease that can't be renewed is reported at the first failure, once, and not when it has ended.
+func TestKeep_DatabaseDoesNotAnswer_IsLoggedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := sql.OpenDB(silent{})
+		defer func() { _ = db.Close() }()
+		core, logs := observer.New(zap.InfoLevel)
+		m := &Member{o: Options{Leases: db, Explain: func(err error) error { return err }}}
+		l, began := NewLease(m, zap.New(core)), time.Now()
+		l.hold(began)
+		l.Keep(t.Context(), func() string { return "" })
+		all := logs.All()
+		if len(all) != 1 || all[0].Level != zap.WarnLevel || all[0].Time.Sub(began) > renewEvery {
+			t.Errorf("logged: %+v", all)
+		}
+		if l.Valid() {
+			t.Error("still valid")
+		}
+	})
 }
