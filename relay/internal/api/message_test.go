@@ -108,7 +108,7 @@ func TestRefusedMessages(t *testing.T) {
 		{"array", `[` + with(`"message":"m"`) + `]`, 400, nil},
 		{"cut off", `{"token":"` + token + `","message":"m`, 400, nil},
 		{"two values", with(`"message":"m"`) + `{}`, 400, nil},
-		{"deep", with(`"message":"m","extras":` + deep), 400, nil},
+		{"deep", with(`"message":"m","extras":` + deep), 413, nil},
 		{"nothing", ``, 400, nil},
 		{"long title", with(`"message":"m","title":"` + strings.Repeat("t", 101) + `"`), 413, "title"},
 		{"long message", with(`"message":"` + strings.Repeat("m", 41<<10) + `"`), 413, "message"},

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -129,7 +128,7 @@ func discordMessageOf(r *Request) (in discordMessage, err error) {
 		case "content":
 			in.Content = *text
 		case "payload_json":
-			if json.Unmarshal([]byte(*text), &in) != nil {
+			if request.Unmarshal([]byte(*text), &in) != nil {
 				return refusal.Invalid("payload_json", "The field payload_json is not the JSON of a message.")
 			}
 		}

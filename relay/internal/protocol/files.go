@@ -36,7 +36,7 @@ func (r *Request) AddFiles(v request.Value) (addresses []string, err error) {
 		return addresses, err
 	}
 	var list []json.RawMessage
-	if json.Unmarshal(v.Raw(), &list) != nil {
+	if request.Unmarshal(v.Raw(), &list) != nil {
 		list = []json.RawMessage{v.Raw()}
 	}
 	for _, raw := range list {

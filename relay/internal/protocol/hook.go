@@ -42,7 +42,7 @@ func HookBody(r *Request) ([]byte, error) {
 // payloadOf returns the JSON in the only field of an object if that is payload, an object or its text; else the object itself.
 func payloadOf(object []byte) []byte {
 	var fields map[string]json.RawMessage
-	if !bytes.Contains(object, []byte(`"payload"`)) || json.Unmarshal(object, &fields) != nil || len(fields) != 1 || !request.IsJSON(inText(fields["payload"])) {
+	if !bytes.Contains(object, []byte(`"payload"`)) || request.Unmarshal(object, &fields) != nil || len(fields) != 1 || !request.IsJSON(inText(fields["payload"])) {
 		return object
 	}
 	return inText(fields["payload"])
@@ -64,7 +64,10 @@ func DecodeHook(r *Request, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := DecodeObject(body, v); err != nil {
+	switch err := DecodeObject(body, v); {
+	case refusal.KindOf(err) == refusal.KindTooLarge:
+		return err
+	case err != nil:
 		return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body is not the JSON that this address takes: " + err.Error() + "."}
 	}
 	return nil
@@ -73,7 +76,7 @@ func DecodeHook(r *Request, v any) error {
 // DecodeObject reads a JSON object into v. A field of another type than v's is left out.
 func DecodeObject(data []byte, v any) error {
 	var mismatch *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, v); err != nil && (!errors.As(err, &mismatch) || mismatch.Field == "") {
+	if err := request.Unmarshal(data, v); err != nil && (!errors.As(err, &mismatch) || mismatch.Field == "") {
 		return err
 	}
 	return nil

@@ -114,7 +114,7 @@ type ntfyMessage struct {
 }
 
 func (m *ntfyMessage) readJSON(body []byte) error {
-	if err := json.Unmarshal(body, m); err != nil {
+	if err := request.Unmarshal(body, m); err != nil {
 		return refusal.Invalid("json", "invalid request: request body must be valid JSON")
 	}
 	return nil

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 // ntfyAction is a button of a message.
@@ -60,7 +60,7 @@ func ntfyActionsJSON(raw []byte) (list []ntfyAction, err error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
+	if err := request.Unmarshal(raw, &list); err != nil {
 		return nil, noActions("JSON error: %v", err)
 	}
 	return list, checkActions(list)

@@ -112,8 +112,10 @@ func IsJSON(body []byte) bool {
 
 func eachJSON(body []byte, f Func) error {
 	var object map[string]json.RawMessage
-	err := json.Unmarshal(bytes.TrimPrefix(body, []byte(Mark)), &object)
+	err := Unmarshal(bytes.TrimPrefix(body, []byte(Mark)), &object)
 	switch {
+	case errors.Is(err, errManyValues):
+		return err
 	case errors.As(err, new(*json.UnmarshalTypeError)), err == nil && object == nil:
 		return invalid("", "The body is not a JSON object.")
 	case err != nil:
@@ -125,6 +127,41 @@ func eachJSON(body []byte, f Func) error {
 		}
 	}
 	return nil
+}
+
+// Long JSON may have few short values: each takes up to about 100 bytes while it is parsed.
+const (
+	manyMarks = 2000 // of punctuation
+	markSize  = 10   // bytes of a text for each mark beyond manyMarks
+)
+
+var errManyValues = &refusal.Error{Kind: refusal.KindTooLarge, Message: "The JSON has too many short values."}
+
+// Unmarshal is [json.Unmarshal] for what a client has sent. It fails if the values are too many and too short: parsing them would take
+// many times their size in memory.
+func Unmarshal(data []byte, v any) error {
+	if limit := manyMarks + len(data)/markSize; len(data) > limit && marks(data) > limit {
+		return errManyValues
+	}
+	return json.Unmarshal(data, v)
+}
+
+// marks counts what precedes the values of JSON, and the names of fields.
+func marks(data []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			i++
+		case ',', ':', '[', '{':
+			if !quoted {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func eachPair(body string, f Func) error {

@@ -1,6 +1,8 @@
 package request
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -30,7 +32,7 @@ func TestEach(t *testing.T) {
 		{"application/json", "[]", nil, refusal.KindInvalid},
 		{"application/json", "null", nil, refusal.KindInvalid},
 		{"application/json", `{"a":1} {}`, nil, refusal.KindInvalid},
-		{"application/json", `{"a":` + strings.Repeat("[", 20_000), nil, refusal.KindInvalid},
+		{"application/json", `{"a":` + strings.Repeat("[", 20_000), nil, refusal.KindTooLarge},
 		{"application/json; charset=koi8-r", "{}", nil, refusal.KindMediaType},
 		{"text/xml", "<a/>", nil, refusal.KindMediaType},
 		{"application/x-www-form-urlencoded", "a=%zz", nil, refusal.KindInvalid},
@@ -54,6 +56,37 @@ func TestEach(t *testing.T) {
 		})
 		if refusal.KindOf(err) != tt.refused || err == nil && !maps.Equal(got, tt.want) {
 			t.Errorf("%s %.40q: %v, %v, want %v, %q", tt.contentType, tt.body, got, err, tt.want, tt.refused)
+		}
+	}
+}
+
+// JSON that takes many times its size in memory is refused. Punctuation in a text is none of it.
+func TestUnmarshal_ManyValues(t *testing.T) {
+	fields := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"%d":1,`, i)
+		}
+		return "{" + b.String() + `"a":{}}`
+	}
+	list := func(value string, n int) string { return `{"a":[` + strings.Repeat(value+",", n) + value + "]}" }
+	for body, want := range map[string]error{
+		fields(1000):                   nil,
+		fields(10_000):                 errManyValues,
+		list("0", 2200):                nil,
+		list("0", 10_000):              errManyValues,
+		list("{}", 100_000):            errManyValues,
+		list(`{"name":"value"}`, 5000): errManyValues,
+		list(`{"name":"1234567890123456789012"}`, 50_000): nil,
+		list(`"`+strings.Repeat(`,[{:\"\\`, 3000)+`"`, 2): nil,
+	} {
+		var v any
+		if err := Unmarshal([]byte(body), &v); !errors.Is(err, want) {
+			t.Errorf("%.20s… of %d bytes: %v, want %v", body, len(body), err, want)
+		}
+		err := Each("application/json", []byte(body), func(string, Value) error { return nil })
+		if !errors.Is(err, want) {
+			t.Errorf("the fields of %.20s… of %d bytes: %v, want %v", body, len(body), err, want)
 		}
 	}
 }

@@ -1,11 +1,12 @@
 package template
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/request"
 )
 
 const (
@@ -20,7 +21,10 @@ var errPayload = errors.New("the payload has too many values, or they are nested
 // integers, long strings are cut, and there is no token.
 func Payload(body []byte) (map[string]any, error) {
 	var v any
-	if err := json.Unmarshal(body, &v); err != nil {
+	switch err := request.Unmarshal(body, &v); {
+	case refusal.KindOf(err) == refusal.KindTooLarge:
+		return nil, errPayload
+	case err != nil:
 		return nil, err
 	}
 	left := maxValues

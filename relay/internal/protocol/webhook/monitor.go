@@ -55,7 +55,7 @@ func kumaEventOf(r *protocol.Request) (in kumaEvent, err error) {
 	}
 	err = request.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v request.Value) error {
 		text, err := v.Text(name)
-		if name == "data" && text != nil && json.Unmarshal([]byte(*text), &in) != nil {
+		if name == "data" && text != nil && request.Unmarshal([]byte(*text), &in) != nil {
 			return refusal.Invalid("data", "The field data is not the JSON of Uptime Kuma.")
 		}
 		return err
@@ -114,7 +114,7 @@ func Healthchecks() protocol.Protocol {
 			Now    string `json:"now"`
 			Tags   string `json:"tags"`
 		}
-		if !request.IsJSON(r.Body) || json.Unmarshal(r.Body, &in) != nil || in.Name == "" || in.Status == "" {
+		if !request.IsJSON(r.Body) || request.Unmarshal(r.Body, &in) != nil || in.Name == "" || in.Status == "" {
 			return parseGeneric(r, format.Plain, true)
 		}
 		priority := 0

@@ -90,7 +90,7 @@ type platform struct {
 // a message each, in the order of the events; ignored are blobs, manifests that only another one names, pulls, mounts.
 func parseEnvelope(body []byte) (b protocol.Batch, err error) {
 	var in envelope
-	if err := json.Unmarshal(body, &in); err != nil {
+	if err := request.Unmarshal(body, &in); err != nil {
 		return b, notEnvelope(err.Error())
 	}
 	if in.Events == nil {
