@@ -8,11 +8,3 @@ func ReplaceRender(f func(format.Message, format.Options) format.Event) (restore
 	renderEvent = f
 	return func() { renderEvent = was }
 }
-
-// Finished returns how many final entries the queues remember once Run has ended.
-func (d *Delivery) Finished() (n int) {
-	for _, q := range d.all() {
-		n += len(q.finished)
-	}
-	return n
-}

@@ -231,9 +231,9 @@ func tooOld(age time.Duration, last string) string {
 }
 
 // report stores an outcome soon.
-func (d *Delivery) report(o *store.Outcome) int64 {
+func (d *Delivery) report(o *store.Outcome) {
 	o.Entry.Content, o.Entry.Plain = post.Content{Attachments: o.Entry.Attachments}, nil // not changed, and not to be held in memory
-	return d.store.Report(o)
+	d.store.Report(o)
 }
 
 const (

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -46,15 +45,12 @@ type queue struct {
 
 	// The goroutine's own.
 	page      []*post.Entry
-	finished  map[int64]int64            // entries that are final, and the numbers of their outcomes
-	spread    int64                      // the number of the last outcome that adds or ends other entries
-	retried   int64                      // the number of the last outcome of an entry that stays
 	began     int64                      // since when the attempt under way may reach its room, 0 before
 	followUps struct{ id, failed int64 } // the follow-up that failed last, and how often
 }
 
 func newQueue(d *Delivery, room store.Room) *queue {
-	return &queue{d: d, id: room.ID, room: room, more: true, finished: map[int64]int64{}, echo: map[string]string{}, wake: make(chan struct{}, 1)}
+	return &queue{d: d, id: room.ID, room: room, more: true, echo: map[string]string{}, wake: make(chan struct{}, 1)}
 }
 
 // Room returns the room as it stands.
@@ -203,13 +199,8 @@ func (q *queue) work() {
 	}
 }
 
-// next returns the first entry; nil if there is none. The rest of a message precedes all others, so it must be stored before.
+// next returns the first entry; nil if there is none.
 func (q *queue) next() (*post.Entry, error) {
-	if q.spread > q.d.store.Committed() {
-		if err := q.d.store.Settle(q.d.ctx); err != nil {
-			return nil, fmt.Errorf("store what follows a message: %w", err)
-		}
-	}
 	q.mu.Lock()
 	stale := q.stale
 	q.mu.Unlock()
@@ -227,18 +218,12 @@ func (q *queue) next() (*post.Entry, error) {
 	return q.page[0], nil
 }
 
-// read reads the next page. Entries that are final and whose outcome the database does not know yet are passed over.
+// read reads the next page.
 func (q *queue) read() error {
-	if q.unsettled() >= store.Window-pageEntries {
-		if err := q.d.store.Settle(q.d.ctx); err != nil {
-			return err
-		}
-		clear(q.finished)
-	}
 	q.mu.Lock()
 	q.more = false // what comes from now on sets it again
 	q.mu.Unlock()
-	page, more, err := q.d.store.Pending(context.Background(), q.id, pageEntries, pageBytes, q.finished)
+	page, more, err := q.d.store.Pending(context.Background(), q.id, pageEntries, pageBytes)
 	q.mu.Lock()
 	q.more = q.more || more || err != nil
 	q.mu.Unlock()
@@ -246,23 +231,8 @@ func (q *queue) read() error {
 	return err
 }
 
-// unsettled forgets the final entries that the database knows of, and returns how many others there are.
-func (q *queue) unsettled() int {
-	committed := q.d.store.Committed()
-	for id, number := range q.finished {
-		if number <= committed {
-			delete(q.finished, id)
-		}
-	}
-	return len(q.finished)
-}
-
-// release forgets the page: it is read again from the database, which has to know first what attempts have come to. If it
-// cannot, the page is kept.
+// release forgets the page: it is read again from the database.
 func (q *queue) release() {
-	if len(q.page) > 0 && q.retried > q.d.store.Committed() && q.d.store.Settle(q.d.ctx) != nil {
-		return
-	}
 	q.mu.Lock()
 	q.stale = false
 	q.more = q.more || len(q.page) > 0
@@ -274,9 +244,8 @@ func (q *queue) release() {
 func (q *queue) finish(e *post.Entry, o *store.Outcome) {
 	q.page[0] = nil // it is not needed until the whole page is done
 	q.page = q.page[1:]
-	q.finished[e.ID] = q.d.report(o)
-	if o.Spreads() {
-		q.spread = q.finished[e.ID]
+	q.d.report(o)
+	if o.Spreads() { // the rest of a message precedes all others
 		q.changed(store.Change{Kind: store.Altered})
 	}
 }
@@ -286,7 +255,7 @@ func (q *queue) keep(e *post.Entry, o *store.Outcome) {
 	q.mu.Lock()
 	q.lastError, q.retrying = e.Error, e.Txn
 	q.mu.Unlock()
-	q.retried = q.d.report(o)
+	q.d.report(o)
 }
 
 // replacedSince returns the room that an attempt of that time went to, if another has taken its place since; else "".

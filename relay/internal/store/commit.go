@@ -34,7 +34,6 @@ func (w *writer) newTx(ctx context.Context) *Tx {
 type batch struct {
 	requests []*request
 	outcomes []*Outcome
-	number   int64 // of the last outcome
 	settles  bool  // it holds what results must come before
 	failed   bool  // the outcomes could not be stored and are put back
 	txs      []*Tx // of the entries, and of each change
@@ -61,7 +60,8 @@ func (w *writer) commit(b *batch) {
 		err = w.insist(b)
 	}
 	if err == nil {
-		w.announce(b)
+		w.flying(nil)
+		w.feed.announce(b)
 	} else {
 		w.putBack(b, err)
 	}
@@ -82,13 +82,14 @@ func (w *writer) commit(b *batch) {
 // the last ones.
 func (w *writer) commitCrowd(b *batch) {
 	for left := len(b.outcomes) - maxOutcomes; left > 0; left = len(b.outcomes) - maxOutcomes {
-		part := &batch{outcomes: b.outcomes[:maxOutcomes], number: b.number - int64(left)}
+		part := &batch{outcomes: b.outcomes[:maxOutcomes]}
 		if err := w.insist(part); err != nil {
 			w.putBack(b, err)
 			return
 		}
 		b.outcomes = b.outcomes[maxOutcomes:]
-		w.announce(part)
+		w.flying(b.outcomes)
+		w.feed.announce(part)
 	}
 }
 
@@ -99,18 +100,10 @@ func (w *writer) putBack(b *batch, err error) {
 	}
 	w.feed.complain(err)
 	w.mu.Lock()
-	w.outcomes = append(b.outcomes, w.outcomes...)
+	w.outcomes, w.inFlight = append(b.outcomes, w.outcomes...), nil
 	w.arm(retryDelay)
 	w.mu.Unlock()
 	b.outcomes, b.failed = nil, true
-}
-
-// announce counts what a batch has made durable and wakes its waiters.
-func (w *writer) announce(b *batch) {
-	if !b.failed {
-		w.committed.Store(b.number)
-	}
-	w.feed.announce(b)
 }
 
 // transact writes a batch in one transaction.

@@ -116,7 +116,7 @@ func found(t *testing.T, s *Store, e post.Entry, f post.Fact, at int64) {
 // pending returns what a room is still to get.
 func pending(t *testing.T, s *Store, room int64) []*post.Entry {
 	t.Helper()
-	all, _, err := s.Pending(ctx, room, 10_000, 1<<30, nil)
+	all, _, err := s.Pending(ctx, room, 10_000, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

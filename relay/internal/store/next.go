@@ -6,9 +6,8 @@ import (
 	"slipway/relay/internal/post"
 )
 
-// Window is how many messages of a room may at most be sent without their outcome being committed. The deliverer keeps
-// within it.
-const Window = 64
+// window is how many messages of a room may at most be sent without their outcome being committed.
+const window = 64
 
 // place orders a room's entries.
 const place = `(CASE WHEN o.place > 0 THEN o.place ELSE o.id END)`
@@ -24,9 +23,16 @@ var besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coale
 const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target`
 
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
-// up maxBytes. more says that it stopped early. Entries in skip are passed over.
-func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, skip map[int64]int64) (entries []*post.Entry, more bool, err error) {
-	rows, err := s.pending.QueryContext(s.read.bound(ctx), room, limit+1+len(skip))
+// up maxBytes. more says that it stopped early. All reported outcomes count: those that can't be passed over are committed first.
+func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int) (entries []*post.Entry, more bool, err error) {
+	ended, settled := s.w.reported(room)
+	if !settled || len(ended) > 0 && len(ended)+limit > window {
+		if err := s.Settle(ctx); err != nil {
+			return nil, false, err
+		}
+		clear(ended)
+	}
+	rows, err := s.pending.QueryContext(s.read.bound(ctx), room, limit+1+len(ended))
 	if err != nil {
 		return nil, false, err
 	}
@@ -37,7 +43,7 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 		if err != nil {
 			return nil, false, err
 		}
-		if _, ok := skip[e.ID]; ok {
+		if ended[e.ID] {
 			continue
 		}
 		if len(entries) == limit || size >= maxBytes {
@@ -72,7 +78,7 @@ func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 		}
 		for _, room := range rooms {
 			err := tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
-				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?)`, device, room, Window)
+				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?)`, device, room, window)
 			if err != nil {
 				return err
 			}

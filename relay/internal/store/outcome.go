@@ -34,11 +34,8 @@ func NewOutcome(e post.Entry, f post.Fact, at int64) *Outcome {
 func (o *Outcome) Spreads() bool { return len(o.Others) > 0 }
 
 // Report stores an outcome soon, without a flush of its own. If the process dies before, the attempt is repeated under its
-// transaction id. It returns the outcome's number, see [Store.Committed].
-func (s *Store) Report(o *Outcome) int64 { return s.w.report(o) }
-
-// Committed returns up to which number the reported outcomes are committed.
-func (s *Store) Committed() int64 { return s.w.committed.Load() }
+// transaction id.
+func (s *Store) Report(o *Outcome) { s.w.report(o) }
 
 // Settle returns when all outcomes reported before are committed, or cannot be.
 func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{settle: true}) }

@@ -65,7 +65,7 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 	a := entry(1, "x")
 	accept(t, s, a)
 	reads := map[string]func() error{
-		"entries":  func() error { _, _, err := s.Pending(ctx, 1, 1, 1, nil); return err },
+		"entries":  func() error { _, _, err := s.Pending(ctx, 1, 1, 1); return err },
 		"message":  func() error { _, err := s.Message(ctx, a.Entry.ID); return err },
 		"messages": func() error { _, err := s.Messages(ctx, 0, Filter{Limit: 1}); return err },
 		"waiting":  func() error { s.feed.depth.counted = time.Time{}; _, err := s.Waiting(ctx); return err },

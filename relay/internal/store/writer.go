@@ -23,7 +23,7 @@ const (
 	maxBatch     = 256                    // requests in one commit
 	outcomeDelay = 100 * time.Millisecond // how long results wait for company
 	awaitedDelay = 5 * time.Millisecond   // …while somebody waits for a message to be final
-	outcomeGroup = 24                     // results that go along with messages: fewer than Window lets a room have
+	outcomeGroup = 24                     // results that go along with messages: fewer than window lets a room have
 	outcomeCrowd = 128                    // results that wait no longer
 	maxOutcomes  = 1024                   // results in one commit
 	retryDelay   = 250 * time.Millisecond // before results whose commit failed are tried again
@@ -48,13 +48,11 @@ type writer struct {
 	again    bool      // …and shall commit once more
 	closed   bool
 	waiting  []*request
-	outcomes []*Outcome
-	reported int64       // how many results were reported so far
+	outcomes []*Outcome  // reported results
+	inFlight []*Outcome  // those that are being committed
 	due      *time.Timer // of the results
 	dueAt    time.Time   // when it fires; zero if it will not
 	ripe     bool        // results go into the next commit, whatever it is made for
-
-	committed atomic.Int64 // how many of the reported results are committed
 
 	// Used by the committing goroutine only.
 	tried time.Time // when the last attempt to connect failed
@@ -163,14 +161,12 @@ func (w *writer) more() bool {
 	return false
 }
 
-// report keeps a result for one of the next commits and returns its number. A timer that runs is left alone: to set it for
-// each result costs a system call.
-func (w *writer) report(o *Outcome) int64 {
+// report keeps a result for one of the next commits. A timer that runs is left alone: to set it for each result costs a system call.
+func (w *writer) report(o *Outcome) {
 	o.epoch = w.member.Epoch()
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
-	w.reported++
-	number, n := w.reported, len(w.outcomes)
+	n := len(w.outcomes)
 	patience := w.feed.patience()
 	w.arm(patience)
 	w.ripe = w.ripe || n >= outcomeGroup || patience < outcomeDelay
@@ -178,7 +174,33 @@ func (w *writer) report(o *Outcome) int64 {
 	if n == outcomeCrowd {
 		go w.wake()
 	}
-	return number
+}
+
+// reported returns the entries of a room whose reported end is not committed. settled is false if other results about the room aren't: the
+// database doesn't have the entries as they are.
+func (w *writer) reported(room int64) (ended map[int64]bool, settled bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ended, settled = map[int64]bool{}, true
+	for _, all := range [][]*Outcome{w.inFlight, w.outcomes} {
+		for _, o := range all {
+			switch {
+			case o.Entry.Room != room:
+			case o.Entry.State.Pending() || o.Spreads():
+				settled = false
+			default:
+				ended[o.Entry.ID] = true
+			}
+		}
+	}
+	return ended, settled
+}
+
+// flying records which results are being committed.
+func (w *writer) flying(all []*Outcome) {
+	w.mu.Lock()
+	w.inFlight = all
+	w.mu.Unlock()
 }
 
 // arm has the results committed after a while. w.mu is held.
@@ -213,7 +235,7 @@ func (w *writer) gather() *batch {
 	if w.ripe || b.settles || w.closed {
 		b.outcomes, w.outcomes, w.ripe = w.outcomes, nil, false
 	}
-	b.number, w.again = w.reported-int64(len(w.outcomes)), false
+	w.inFlight, w.again = b.outcomes, false
 	w.mu.Unlock()
 	return b
 }
