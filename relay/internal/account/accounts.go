@@ -1,3 +1,5 @@
+// Package account manages users, applications, tokens, passwords and sessions, and the rights of each. It knows nothing
+// of delivery.
 package account
 
 import (
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/store"
@@ -81,3 +84,17 @@ func (s *Accounts) SetMaxApplications(n int) { s.maxApplications.Store(int64(n))
 
 // Deleted returns a channel that receives after an application was deleted, so that its messages can be removed.
 func (s *Accounts) Deleted() <-chan struct{} { return s.deleted }
+
+// Metrics counts logins that failed.
+type Metrics struct {
+	wrong, limited prometheus.Counter
+}
+
+// NewMetrics registers the metrics at reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "relay_failed_logins_total", Help: "Logins with a name and a password that failed: wrong, or limited after too many of them.",
+	}, []string{"reason"})
+	reg.MustRegister(failed)
+	return &Metrics{wrong: failed.WithLabelValues("wrong"), limited: failed.WithLabelValues("limited")}
+}

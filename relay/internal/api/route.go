@@ -1,9 +1,11 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -13,8 +15,10 @@ import (
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
+	"slipway/shared/idempotency"
 	"slipway/shared/logging"
 	"slipway/shared/tracing"
+	ui "slipway/shared/web"
 )
 
 // handler answers one request or returns an error, which the router answers.
@@ -308,4 +312,22 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 // at reports whether the row's path is the path given.
 func (row *row) at(path string) bool {
 	return new(mux.Route).Path(row.path).Match(&http.Request{URL: &url.URL{Path: path}}, new(mux.RouteMatch))
+}
+
+// once answers a repeated request with the same Idempotency-Key as the first one.
+func (a *API) once(h userHandler) userHandler {
+	return func(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+		err := a.answers.Serve(w, r, strconv.FormatInt(v.UserID, 10), a.maxBody.Load(), func(w http.ResponseWriter) error { return h(w, r, v) })
+		switch {
+		case errors.Is(err, idempotency.ErrKeyTooLong):
+			return refusal.Invalid("Idempotency-Key", ui.Sentence(err.Error()))
+		case errors.Is(err, idempotency.ErrTooMany):
+			return &refusal.Error{Kind: refusal.KindRateLimited, Message: ui.Sentence(err.Error()), RetryAfter: idempotency.Lifetime}
+		case errors.Is(err, idempotency.ErrOtherRequest):
+			return refusal.Conflict("Idempotency-Key", ui.Sentence(err.Error()))
+		case errors.Is(err, idempotency.ErrBody):
+			return refusal.Invalid("", ui.Sentence(err.Error()))
+		}
+		return err
+	}
 }

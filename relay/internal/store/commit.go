@@ -8,6 +8,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"slipway/relay/internal/lease"
 )
 
 // errOutcomes says that results of deliveries could not be written. Nothing else of the batch was then tried.
@@ -207,4 +209,31 @@ func (tx *Tx) changed(room int64, kind ChangeKind) {
 // IsMissing reports whether err says that there is no such row.
 func IsMissing(err error) bool {
 	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, sql.ErrNoRows)
+}
+
+// Release gives the lease back after change, both or none, and wakes those who wait for it.
+func (s *Store) Release(ctx context.Context, change func(*Tx) error) error {
+	err := s.Lead(ctx, func(tx *Tx) error { return errors.Join(change(tx), tx.exec(lease.ReleaseText)) })
+	if err == nil {
+		s.Announce(lease.Note{Lease: true})
+	}
+	return err
+}
+
+// Lead is [Store.Update] for changes that only the delivering relay may make. A single relay always delivers.
+func (s *Store) Lead(ctx context.Context, change func(tx *Tx) error) error {
+	return s.leadSince(ctx, s.Epoch(), change)
+}
+
+// leadSince is [Store.Lead] for what was found out under the lease of an epoch.
+func (s *Store) leadSince(ctx context.Context, epoch int64, change func(tx *Tx) error) error {
+	if !s.Shared() {
+		return s.Update(ctx, change)
+	}
+	return s.Update(ctx, func(tx *Tx) error {
+		if held, err := lease.Fence(tx.ctx, tx.sql.conn, epoch); err != nil || !held {
+			return errors.Join(err, lease.ErrNotHeld)
+		}
+		return change(tx)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/relay/internal/lease"
 	"slipway/relay/internal/post"
 )
 
@@ -39,6 +40,24 @@ func (s *Store) Report(o *Outcome) { s.w.report(o) }
 
 // Settle returns when all outcomes reported before are committed, or cannot be.
 func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{settle: true}) }
+
+// storeOutcomes writes results, unless they were found out under a lease that another relay has now.
+func (tx *Tx) storeOutcomes(all []*Outcome) error {
+	held, member := true, tx.w.member
+	if member.Shared() && len(all) > 0 {
+		var err error
+		if held, err = lease.Fence(tx.ctx, tx.sql.conn, member.Epoch()); err != nil {
+			return err
+		}
+	}
+	ours := make([]*Outcome, 0, len(all))
+	for _, o := range all {
+		if o.dropped = !held || member.Shared() && o.epoch != member.Epoch(); !o.dropped {
+			ours = append(ours, o)
+		}
+	}
+	return tx.storeEach(ours)
+}
 
 // storeEach writes results in their order, those of messages that were sent together.
 func (tx *Tx) storeEach(all []*Outcome) error {
