@@ -94,10 +94,11 @@ func draft(m Mail, token string, files []post.Attachment) post.Draft {
 	return d
 }
 
-// key returns the idempotency key of an email: some programs give different emails the same Message-ID.
+// key returns the idempotency key of an email: some programs give different emails the same Message-ID, and yagmail all those with one
+// subject. An email that is sent again has its date.
 func key(m Mail, files []post.Attachment) string {
 	h := sha256.New()
-	for _, part := range []string{m.ID, m.Subject, m.Text} {
+	for _, part := range []string{m.ID, m.Date, m.Subject, m.Text} {
 		fmt.Fprintf(h, "%d %s", len(part), part)
 	}
 	for _, f := range files {

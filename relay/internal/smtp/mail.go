@@ -14,6 +14,7 @@ import (
 // Mail is a mail as a message shows it.
 type Mail struct {
 	ID       string // Message-ID; "" for none
+	Date     string // as the sender wrote it; "" for none
 	Subject  string
 	From     string
 	Text     string
@@ -53,7 +54,7 @@ func readMail(from io.Reader, maxText int, file FileFunc) (m Mail, err error) {
 	}
 	header.N = 1 << 62
 	m.Subject = cut(decode(in.Get("Subject")), maxSubject)
-	m.ID, m.From, m.Priority = in.Get("Message-ID"), cut(decode(in.Get("From")), maxSubject), priority(in)
+	m.ID, m.Date, m.From, m.Priority = in.Get("Message-ID"), in.Get("Date"), cut(decode(in.Get("From")), maxSubject), priority(in)
 	r := &reader{maxText: maxText, file: file, parts: maxParts}
 	t, err := r.part(in, body, 0)
 	if err == nil {

@@ -167,6 +167,9 @@ func TestMail(t *testing.T) {
 	c.mail(250, "root@elsewhere.example", "Subject: s\nContent-Type: text/html\n\n<b>h</b>")
 	c.mail(250, "root@elsewhere.example", "Subject: s\nMessage-ID: <1@x>\n\ntext") // once more
 	c.mail(250, "root@elsewhere.example", "Subject: s\nMessage-ID: <1@x>\n\nother text")
+	for range 2 {
+		c.mail(250, "root@elsewhere.example", "Subject: s\nMessage-ID: <1@x>\nDate: Mon, 30 Nov 2026 10:00:00 +0000\n\nother text") // on another day, twice
+	}
 	c.mail(250, "root@elsewhere.example", "Subject: only a subject\n\n")
 	c.mail(250, "root@elsewhere.example", "Subject: f\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\nsee\n--x\nContent-Type: text/plain; name=a.txt\n\nfile\n--x--")
 	c.want(221, "QUIT")
@@ -182,7 +185,7 @@ func TestMail(t *testing.T) {
 	c.want(235, base64.StdEncoding.EncodeToString([]byte(two.Token)))
 	want := []string{
 		": by LOGIN (smtp, 0, text/plain)", "f: see (smtp, 0, text/plain) +a.txt", ": only a subject (smtp, 0, text/plain)",
-		"s: other text (smtp, 0, text/plain)", "s: <b>h</b> (smtp, 0, text/html)", ": .dot (smtp, 1, text/plain)", "s: text (smtp, 0, text/plain)",
+		"s: other text (smtp, 0, text/plain)", "s: other text (smtp, 0, text/plain)", "s: <b>h</b> (smtp, 0, text/html)", ": .dot (smtp, 1, text/plain)", "s: text (smtp, 0, text/plain)",
 	}
 	if got := w.messages(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("messages:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
