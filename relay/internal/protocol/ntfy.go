@@ -124,6 +124,9 @@ func (m *ntfyMessage) readJSON(body []byte) error {
 func NtfyParameter(r *http.Request, names ...string) string {
 	for _, name := range names {
 		if v := r.Header.Get(name); v != "" && (name != "Priority" || !strings.HasPrefix(v, "u=")) { // u= is RFC 9218's
+			if !utf8.ValidString(v) { // Python's libraries encode in Latin-1 what it has
+				v = string(request.FromLatin1([]byte(v)))
+			}
 			if decoded, err := new(mime.WordDecoder).DecodeHeader(v); err == nil {
 				v = decoded
 			}

@@ -24,6 +24,7 @@ func TestNtfy(t *testing.T) {
 		{"/" + token, "hi", nil, shown{"", "hi", "text/plain"}, 0},
 		{"/ntfy/" + token, "", nil, shown{"", "triggered", "text/plain"}, 0},
 		{"/alerts", "hi", []string{bearer, "X-Title: =?utf-8?q?T=C3=BCr?=", "Priority: urgent", "Tags: warning,db"}, shown{"⚠️ Tür", "<p>hi</p><p>Tags: db</p>", "text/html"}, 2},
+		{"/alerts", "hi", []string{bearer, "Title: Gr\xf6\xdfe"}, shown{"Größe", "hi", "text/plain"}, 0}, // Latin-1
 		{"/alerts?title=t&prio=low&MESSAGE=m", "", []string{bearer}, shown{"t", "m", "text/plain"}, -1},
 		{"/alerts", "**b**", []string{bearer, "Markdown: yes", "Priority: u=1"}, shown{"", "**b**", ""}, 0},
 		{"/alerts", "hi", []string{bearer, "Click: https://e.org", "Actions: view, Open, https://e.org/x; http, Close, https://e.org/y"}, shown{"", `<p>hi</p><p><a href="https://e.org">https://e.org</a><br><a href="https://e.org/x">Open</a></p>`, "text/html"}, 0},

@@ -41,7 +41,7 @@ func Each(contentType string, body []byte, f Func) error {
 	if latin {
 		fields := f
 		f = func(name string, v Value) error {
-			v.raw = fromLatin1(v.raw)
+			v.raw = FromLatin1(v.raw)
 			return fields(name, v)
 		}
 	}
@@ -71,7 +71,8 @@ func isLatin1(charset string) (bool, error) {
 	return false, &refusal.Error{Kind: refusal.KindMediaType, Message: "The character set " + strconv.Quote(charset) + " is not supported: send UTF-8, or ISO-8859-1 (Latin-1)."}
 }
 
-func fromLatin1(b []byte) []byte {
+// FromLatin1 returns text in ISO 8859-1 as UTF-8.
+func FromLatin1(b []byte) []byte {
 	runes := make([]rune, len(b))
 	for i, c := range b {
 		runes[i] = rune(c)
@@ -97,7 +98,7 @@ func Text(contentType string, body []byte) (text, mediaType string, ok bool, err
 	}
 	latin, err := isLatin1(params["charset"])
 	if latin {
-		body = fromLatin1(body)
+		body = FromLatin1(body)
 	}
 	return string(body), mediaType, true, err
 }
