@@ -290,8 +290,11 @@ func (w *slackWriter) attachment(a slackAttachment) string {
 func (w *slackWriter) field(f slackField) string {
 	w.parts++
 	value := w.render(f.Value.Text)
-	if f.Title == "" {
+	switch {
+	case f.Title == "":
 		return value
+	case value == "":
+		return format.Bold(format.Line(f.Title, 200))
 	}
 	return format.Bold(format.Line(f.Title, 200)+":") + " " + value
 }

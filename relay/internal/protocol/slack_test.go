@@ -16,8 +16,8 @@ func TestSlack(t *testing.T) {
 		`{"text":"fallback","blocks":[{"type":"header","text":{"type":"plain_text","text":"Build"}},{"type":"section","text":{"type":"mrkdwn","text":"*ok*"},"fields":[{"type":"mrkdwn","text":"a"}]},{"type":"divider"},{"type":"actions","elements":[{"type":"button","text":{"type":"plain_text","text":"Open"},"url":"https://e.org"}]}]}`: {
 			"Build", `<p><strong>ok</strong><br>a<br><hr><br><a href="https://e.org">Open</a></p>`, "text/html",
 		},
-		`{"attachments":[{"fallback":"f","pretext":"p","title":"T","title_link":"https://e.org","text":"x","fields":[{"title":"n","value":5,"short":true}],"footer":"foot"}]}`: {
-			"", `<p>p<br><strong><a href="https://e.org">T</a></strong><br>x<br><strong>n:</strong> 5<br>foot</p>`, "text/html",
+		`{"attachments":[{"fallback":"f","pretext":"p","title":"T","title_link":"https://e.org","text":"x","fields":[{"title":"n","value":5,"short":true},{"title":"alone"}],"footer":"foot"}]}`: {
+			"", `<p>p<br><strong><a href="https://e.org">T</a></strong><br>x<br><strong>n:</strong> 5<br><strong>alone</strong><br>foot</p>`, "text/html",
 		},
 		`{"attachments":[{"fallback":"only <this>"}]}`: {"", "<p>only &lt;this&gt;</p>", "text/html"},
 		`{"blocks":[{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[{"type":"text","text":"a "},{"type":"text","text":"b","style":{"bold":true}}]},{"type":"rich_text_list","style":"ordered","elements":[{"type":"rich_text_section","elements":[{"type":"link","url":"https://e.org"}]}]}]}]}`: {
