@@ -186,6 +186,10 @@ func (w *teamsWriter) element(e teamsElement, depth int) {
 	if depth > maxCardDepth || w.parts > maxCardParts {
 		return
 	}
+	if e.Type == "Table" {
+		w.table(e, depth)
+		return
+	}
 	switch {
 	case e.Type == "TextBlock" && (e.Style == "heading"):
 		w.add("<strong>" + fromMarkdown(e.Text) + "</strong>")
@@ -194,11 +198,11 @@ func (w *teamsWriter) element(e teamsElement, depth int) {
 	case e.Type == "CodeBlock" && e.Code != "":
 		w.add("<pre><code>" + format.Escape(e.Code) + "</code></pre>")
 	case e.Text != "":
-		w.add(fromMarkdown(e.Text))
+		w.add(fromMarkdown(mentions.Replace(e.Text)))
 	}
 	w.inlines(e.Inlines)
 	w.facts(e.Facts)
-	for _, children := range [][]teamsElement{e.Body, e.Items, e.Columns, e.Rows, e.Cells, e.Images} {
+	for _, children := range [][]teamsElement{e.Body, e.Items, e.Columns, e.Images} {
 		for _, child := range children {
 			w.element(child, depth+1)
 		}
@@ -207,6 +211,27 @@ func (w *teamsWriter) element(e teamsElement, depth int) {
 		if a.URL != "" {
 			w.add(format.Link(a.Title, a.URL))
 		}
+	}
+}
+
+// mentions shows the people that a text names. Whom they are is in another part of the card.
+var mentions = strings.NewReplacer("<at>", "@", "</at>", "")
+
+// table adds a Table as one part, its cells with the lines of what they hold.
+func (w *teamsWriter) table(e teamsElement, depth int) {
+	var b strings.Builder
+	for _, row := range e.Rows {
+		b.WriteString("<tr>")
+		for _, c := range row.Cells {
+			cell := &teamsWriter{parts: w.parts}
+			cell.element(c, depth+1)
+			w.parts = cell.parts
+			b.WriteString("<td>" + format.Lines(cell.lines...) + "</td>")
+		}
+		b.WriteString("</tr>")
+	}
+	if b.Len() > 0 {
+		w.add("<table>" + b.String() + "</table>")
 	}
 }
 

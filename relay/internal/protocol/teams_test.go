@@ -25,6 +25,19 @@ func TestTeams_CodeAndImages(t *testing.T) {
 	shown{"", "<pre><code>if a &lt; b {\n\tc()\n}</code></pre><br><a href=\"https://e.org/g.png\">graph</a>", "text/html"}.check(t, "card", b, err)
 }
 
+func TestTeams_Mention(t *testing.T) {
+	b, err := submit(t, Teams(), "/hook/teams/"+token, `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"Hi <at>Ann</at>"}],"msteams":{"entities":[{"type":"mention","text":"<at>Ann</at>","mentioned":{"id":"ann@example.org","name":"Ann"}}]}}`)
+	shown{"", "Hi @Ann", "text/html"}.check(t, "card", b, err)
+}
+
+func TestTeams_Table(t *testing.T) {
+	const cell = `{"type":"TableCell","items":[{"type":"TextBlock","text":`
+	const card = `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"Disks"},{"type":"Table","columns":[{"width":1},{"width":1}],"rows":[` +
+		`{"type":"TableRow","cells":[` + cell + `"host"}]},` + cell + `"free"}]}]},{"type":"TableRow","cells":[` + cell + `"db1"},{"type":"TextBlock","text":"db2"}]},` + cell + `"**3** GB"}]}]}]}]}`
+	b, err := submit(t, Teams(), "/hook/teams/"+token, card)
+	shown{"", "Disks<br><table><tr><td>host</td><td>free</td></tr><tr><td>db1<br>db2</td><td><strong>3</strong> GB</td></tr></table>", "text/html"}.check(t, "card", b, err)
+}
+
 // Senders compare the answer: that to a message card is the old connectors', that to an adaptive card the workflows'.
 func TestTeams_Answers(t *testing.T) {
 	const card = `{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"x"}]}`
