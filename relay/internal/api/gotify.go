@@ -134,6 +134,7 @@ func (a *API) hideMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 // gotifyApplication is an application as Gotify's clients read it, without its token.
 type gotifyApplication struct {
 	ID              int64      `json:"id"`
+	Token           string     `json:"token"` // always empty: Gotify 3 omits it, clients of Gotify 2 fail without it
 	Name            string     `json:"name"`
 	Description     string     `json:"description"`
 	Internal        bool       `json:"internal"`

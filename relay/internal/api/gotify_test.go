@@ -214,7 +214,7 @@ func TestGotifyReads(t *testing.T) {
 
 	apps := g.ask("GET", "/application", "")
 	var list []gotifyApplication
-	if err := json.Unmarshal([]byte(apps.body), &list); err != nil || len(list) != 2 || list[0].Name != "a" || list[0].DefaultPriority != 5 || strings.Contains(apps.body, `"token"`) {
+	if err := json.Unmarshal([]byte(apps.body), &list); err != nil || len(list) != 2 || list[0].Name != "a" || list[0].DefaultPriority != 5 || strings.Count(apps.body, `"token":""`) != 2 || strings.Count(apps.body, `"token"`) != 2 {
 		t.Errorf("the applications are %s, %v", apps.body, err)
 	}
 }
