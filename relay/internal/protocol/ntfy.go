@@ -289,6 +289,9 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 	case len(m.Tags) > maxNtfyTags:
 		return Batch{}, refusal.Invalid("tags", "invalid request: too many tags")
 	}
+	if m.Message == "" && m.Attach != "" {
+		m.Message = "You received a file: " + attachedName(m.Filename, m.Attach)
+	}
 	emoji, others := ntfyEmoji(m.Tags)
 	d := post.Draft{Content: post.Content{Title: m.Title, Body: m.Message, ContentType: format.Plain}, IdempotencyKey: r.Header.Get("Idempotency-Key")}
 	if m.Delay != "" {

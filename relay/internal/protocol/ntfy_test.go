@@ -30,6 +30,7 @@ func TestNtfy(t *testing.T) {
 		{"/alerts", "hi", []string{bearer, "Click: https://e.org", "Actions: view, Open, https://e.org/x; http, Close, https://e.org/y"}, shown{"", `<p>hi</p><p><a href="https://e.org">https://e.org</a><br><a href="https://e.org/x">Open</a></p>`, "text/html"}, 0},
 		{"/alerts?auth=" + base64.RawURLEncoding.EncodeToString([]byte("Basic "+base64.StdEncoding.EncodeToString([]byte(":"+token)))), "hi", nil, shown{"", "hi", "text/plain"}, 0},
 		{"/", `{"topic":"` + token + `","message":"m","title":"t","priority":4,"attach":"https://e.org/a.png"}`, nil, shown{"t", `<p>m</p><p><a href="https://e.org/a.png">a.png</a></p>`, "text/html"}, 1},
+		{"/" + token, "", []string{"Attach: https://e.org/a.jpg"}, shown{"", `<p>You received a file: a.jpg</p><p><a href="https://e.org/a.jpg">a.jpg</a></p>`, "text/html"}, 0},
 		{"/" + token, "Motion", []string{"Attach: https://e.org/a.jpg", "Filename: cam.jpg"}, shown{"", `<p>Motion</p><p><a href="https://e.org/a.jpg">cam.jpg</a></p>`, "text/html"}, 0},
 	} {
 		b, err := submit(t, Ntfy(), tt.path, tt.body, tt.headers...)
