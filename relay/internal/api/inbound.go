@@ -176,6 +176,9 @@ func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App
 			d.Files = in.Files // which are stored now
 		}
 		d.Token, d.Source = in.Token, cmp.Or(d.Source, p.Name)
+		if !p.Events {
+			d.IdempotencyKey = in.Header.Get("Idempotency-Key")
+		}
 	}
 	if batch.Withdraw != 0 {
 		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: app.ID}, batch.Withdraw)

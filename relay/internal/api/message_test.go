@@ -15,6 +15,7 @@ import (
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/protocol/webhook"
 	"slipway/relay/internal/service"
 )
@@ -234,6 +235,38 @@ func TestWait(t *testing.T) {
 	w.want("given up", w.ask("POST", "/message?wait=5s", body), 200, "status", "dead", "success", false, "last_error", "not taken")
 	w.want("nonsense", w.ask("POST", "/message?wait=soon", body), 400, "field", "wait")
 	w.want("negative", w.ask("POST", "/message?wait=-5s", body), 400, "field", "wait")
+}
+
+// The header counts at the addresses of other services, too.
+func TestIdempotency_EachProtocol(t *testing.T) {
+	w := newWorldFor(t, nil, protocol.Slack(), protocol.Mattermost(), protocol.Discord(), protocol.Teams(), protocol.Pushover(), webhook.Generic(), webhook.Hookshot(), webhook.Apprise(), protocol.Ntfy())
+	token := w.app(named("senders")).Token
+	for path, body := range map[string]string{
+		"/message":                        `{"message":"TEXT"}`,
+		"/TOKEN":                          "TEXT",
+		"/1/messages.json":                `{"user":"u","message":"TEXT"}`,
+		"/hook/slack/TOKEN":               `{"text":"TEXT"}`,
+		"/hooks/TOKEN":                    `{"text":"TEXT"}`,
+		"/api/webhooks/1/TOKEN?wait=true": `{"content":"TEXT"}`,
+		"/hook/teams/TOKEN":               `{"text":"TEXT"}`,
+		"/hook/generic/TOKEN":             `{"message":"TEXT"}`,
+		"/webhook/TOKEN":                  `{"text":"TEXT"}`,
+		"/notify/TOKEN":                   `{"body":"TEXT"}`,
+	} {
+		post := func(text string) reply {
+			return w.ask("POST", strings.ReplaceAll(path, "TOKEN", token), strings.ReplaceAll(body, "TEXT", text), "X-Gotify-Key: "+token, "Idempotency-Key: "+path)
+		}
+		first := post("one")
+		if again := post("one"); first.status >= 300 || again.status != first.status {
+			t.Errorf("%s: %d %s, then %d %s", path, first.status, first.body, again.status, again.body)
+		}
+		if other := post("two"); other.status != 409 {
+			t.Errorf("%s: another message under the key: %d %s", path, other.status, other.body)
+		}
+	}
+	if r := w.ask("GET", "/message?limit=50", "", "Authorization: Bearer "+token); strings.Count(r.body, `"status_url"`) != 10 {
+		t.Errorf("not 10 messages: %s", r.body)
+	}
 }
 
 func TestIdempotency(t *testing.T) {

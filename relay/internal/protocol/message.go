@@ -171,7 +171,7 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 	if d.Priority != priority {
 		d.GotifyScale = gotifyScale(d.Priority)
 	}
-	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
+	d.ContentType, d.Priority = mediaType, priority
 	d.Files = r.Files
 	AddLinks(&d, s.links)
 	AddLinks(&d, notificationLinks(d.Extras))

@@ -293,7 +293,7 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		m.Message = "You received a file: " + attachedName(m.Filename, m.Attach)
 	}
 	emoji, others := ntfyEmoji(m.Tags)
-	d := post.Draft{Content: post.Content{Title: m.Title, Body: m.Message, ContentType: format.Plain}, IdempotencyKey: r.Header.Get("Idempotency-Key")}
+	d := post.Draft{Content: post.Content{Title: m.Title, Body: m.Message, ContentType: format.Plain}}
 	if m.Delay != "" {
 		if d.Later, err = ntfyTime(m.Delay, r.Now); err != nil {
 			return Batch{}, err

@@ -28,7 +28,7 @@ type Protocol struct {
 	// Parse makes drafts of a request whose token is valid. It must not keep the request's body.
 	Parse func(*Request, App) (Batch, error)
 	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key
-	// was used for another text, is counted and doesn't fail the request.
+	// was used for another text, is counted and doesn't fail the request. Messages of other protocols have the request's Idempotency-Key.
 	Events bool
 	Reply  func(http.ResponseWriter, Result)
 	Fail   func(http.ResponseWriter, error)
