@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/pattern"
@@ -17,13 +18,19 @@ func signatureRules(p *config.Policy) (rules []signature.Rule, err error) {
 		names, _ := pattern.ParseNames(r.Repositories) // the check of the values reports errors
 		rule := signature.Rule{Repositories: names, Refuse: r.Action == "refuse"}
 		for j, path := range r.Keys {
-			key, err := loadKey(path)
+			key, err := parseFile(path, signature.ParseKey)
 			errs = appendError(errs, fmt.Sprintf("policy.signatures[%d].keys[%d]", i, j), err)
 			rule.Keys = append(rule.Keys, key)
 		}
 		if r.TrustedRoot != "" && len(r.Identities) > 0 {
+			var identities []signature.Identity
+			for _, who := range r.Identities {
+				identities = append(identities, signature.Identity(who))
+			}
 			var err error
-			rule.Identities, err = loadIdentities(&r)
+			rule.Identities, err = parseFile(r.TrustedRoot, func(content []byte) (*signature.Identities, error) {
+				return signature.NewIdentities(content, identities)
+			})
 			errs = appendError(errs, fmt.Sprintf("policy.signatures[%d].trustedroot", i), err)
 		}
 		rules = append(rules, rule)
@@ -31,20 +38,17 @@ func signatureRules(p *config.Policy) (rules []signature.Rule, err error) {
 	return rules, errors.Join(errs...)
 }
 
-func loadKey(path string) (signature.Key, error) {
+// parseFile reads and parses a file. The error of parse continues a sentence that begins with the path.
+func parseFile[T any](path string, parse func([]byte) (T, error)) (value T, err error) {
 	if err := canRead(path); err != nil {
-		return nil, fileerror.Explain(path, err)
+		return value, fileerror.Explain(path, err)
 	}
-	return signature.LoadKey(path)
-}
-
-func loadIdentities(r *config.SignatureRule) (*signature.Identities, error) {
-	if err := canRead(r.TrustedRoot); err != nil {
-		return nil, fileerror.Explain(r.TrustedRoot, err)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return value, err
 	}
-	var identities []signature.Identity
-	for _, i := range r.Identities {
-		identities = append(identities, signature.Identity(i))
+	if value, err = parse(content); err != nil {
+		return value, fmt.Errorf("%s %w", path, err)
 	}
-	return signature.LoadIdentities(r.TrustedRoot, identities)
+	return value, nil
 }

@@ -44,7 +44,7 @@ func TestCheckFiles_KeysOfSignatures(t *testing.T) {
 		t.Fatal("no error")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{"keys[1]: " + broken + ": is no public key in PEM", "missing.pub does not exist", "is a directory"} {
+	for i, want := range []string{"keys[1]: " + broken + " is no public key in PEM", "missing.pub does not exist", "is a directory"} {
 		if len(lines) != 3 || !strings.Contains(lines[i], want) {
 			t.Errorf("errors = %q, want %q", lines, want)
 		}

@@ -36,7 +36,7 @@ func largeKey(bits uint) *rsa.PublicKey {
 // Before anything is verified by what a bundle itself holds, its parts are checked for sizes that no genuine ones have.
 func TestIdentities_CostlyBundles(t *testing.T) {
 	d := newDeployment(t)
-	ids, err := LoadIdentities(d.path(all), []Identity{{issuer, who}})
+	ids, err := NewIdentities(d.trustedRoot(all), []Identity{{issuer, who}})
 	if err != nil {
 		t.Fatal(err)
 	}

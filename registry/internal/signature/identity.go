@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
@@ -25,29 +24,26 @@ type Identities struct {
 	accepted []verify.PolicyOption
 }
 
-// LoadIdentities reads the trusted root of a Sigstore deployment, in the format of trusted_root.json. A signature counts if a
+// NewIdentities reads the trusted root of a Sigstore deployment, in the format of trusted_root.json. A signature counts if a
 // certificate authority of the root certified one of the identities, valid at the time that a log or timestamp authority of the root has
 // signed. A root with transparency logs demands an entry in one of them, a root with logs of certificates an entry there.
-func LoadIdentities(path string, identities []Identity) (*Identities, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// The error continues a sentence that begins with the path of the root.
+func NewIdentities(content []byte, identities []Identity) (*Identities, error) {
 	parsed, err := root.NewTrustedRootProtobuf(content)
 	if err == nil && parsed.MediaType == "" {
 		err = errors.New("it has no mediaType")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is no trusted root of Sigstore: %w", path, err)
+		return nil, fmt.Errorf("is no trusted root of Sigstore: %w", err)
 	}
 	trusted, err := root.NewTrustedRootFromProtobuf(parsed)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s is no trusted root of Sigstore: %w", path, err)
+		return nil, fmt.Errorf("is no trusted root of Sigstore: %w", err)
 	case len(trusted.FulcioCertificateAuthorities()) == 0:
-		return nil, fmt.Errorf("%s names no certificate authority", path)
+		return nil, errors.New("names no certificate authority")
 	case !dates(trusted):
-		return nil, fmt.Errorf("%s names no timestamp authority and no log of Rekor 1, which dates its entries: nothing can prove when a certificate was used", path)
+		return nil, errors.New("names no timestamp authority and no log of Rekor 1, which dates its entries: nothing can prove when a certificate was used")
 	}
 	options := []verify.VerifierOption{verify.WithObserverTimestamps(1), verify.WithoutStatementPredicate()}
 	if len(trusted.RekorLogs()) > 0 {

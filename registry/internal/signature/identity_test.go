@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,8 +52,8 @@ func newDeployment(t testing.TB) *deployment {
 // parts of a trusted root.
 type parts struct{ logs, timestamps, certificateLogs bool }
 
-// path writes a trusted root.
-func (d *deployment) path(p parts) string {
+// trustedRoot returns a trusted root as a file has it.
+func (d *deployment) trustedRoot(p parts) []byte {
 	d.t.Helper()
 	var stamps []root.TimestampingAuthority
 	logs, certificateLogs := map[string]*root.TransparencyLog{}, map[string]*root.TransparencyLog{}
@@ -76,11 +74,7 @@ func (d *deployment) path(p parts) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	path := filepath.Join(d.t.TempDir(), "trusted_root.json")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
-	return path
+	return content
 }
 
 // rawIDs corrects the IDs of the logs, which a VirtualSigstore has in hexadecimal.
@@ -98,7 +92,7 @@ func rawIDs(t testing.TB, logs map[string]*root.TransparencyLog) map[string]*roo
 
 func (d *deployment) policy(p parts, identities ...Identity) *Policy {
 	d.t.Helper()
-	ids, err := LoadIdentities(d.path(p), identities)
+	ids, err := NewIdentities(d.trustedRoot(p), identities)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -402,21 +396,17 @@ func (d *deployment) annotations(b *protobundle.Bundle) map[string]string {
 	}
 }
 
-func TestLoadIdentities_Broken(t *testing.T) {
+func TestNewIdentities_Broken(t *testing.T) {
 	d := newDeployment(t)
-	broken := filepath.Join(t.TempDir(), "root.json")
 	for content, want := range map[string]string{
 		"": "is no trusted root of Sigstore", "{}": "is no trusted root of Sigstore: it has no mediaType", "-----BEGIN CERTIFICATE-----": "is no trusted root of Sigstore",
 		`{"mediaType":"` + root.TrustedRootMediaType01 + `"}`: "names no certificate authority",
 	} {
-		if err := os.WriteFile(broken, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadIdentities(broken, []Identity{{issuer, who}}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), broken) {
+		if _, err := NewIdentities([]byte(content), []Identity{{issuer, who}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", content, err, want)
 		}
 	}
-	if _, err := LoadIdentities(d.path(parts{certificateLogs: true}), nil); err == nil || !strings.Contains(err.Error(), "nothing can prove when") {
+	if _, err := NewIdentities(d.trustedRoot(parts{certificateLogs: true}), nil); err == nil || !strings.Contains(err.Error(), "nothing can prove when") {
 		t.Errorf("a root without a source of time: %v", err)
 	}
 	logs := rawIDs(t, d.RekorLogs())

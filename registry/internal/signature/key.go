@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
@@ -16,20 +15,7 @@ import (
 // ones the hash that suits the curve.
 type Key []sigstore.Verifier
 
-// LoadKey reads a PEM file with one public key, such as cosign.pub.
-func LoadKey(path string) (Key, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	k, err := ParseKey(content)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return k, nil
-}
-
-// ParseKey reads one public key in PEM.
+// ParseKey reads a PEM file with one public key, such as cosign.pub. The error continues a sentence that begins with its path.
 func ParseKey(content []byte) (k Key, err error) {
 	public, err := cryptoutils.UnmarshalPEMToPublicKey(content)
 	if err != nil {

@@ -83,13 +83,22 @@ func policy(t *testing.T, keys ...string) *Policy {
 	t.Helper()
 	r := Rule{Repositories: pattern.MustNames([]string{"app"}), Refuse: true}
 	for _, name := range keys {
-		k, err := LoadKey("testdata/" + name + ".pub")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Keys = append(r.Keys, k)
+		r.Keys = append(r.Keys, key(t, name))
 	}
 	return New([]Rule{r})
+}
+
+func key(t testing.TB, name string) Key {
+	t.Helper()
+	content, err := os.ReadFile("testdata/" + name + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := ParseKey(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // expect checks the verdict twice, since the second one is remembered.
@@ -338,12 +347,9 @@ func FuzzStatement(f *testing.F) {
 	f.Add([]byte(`{"dsseEnvelope":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"sig":"AAAA"}]}}`))
 	f.Add([]byte(`{"messageSignature":{"signature":"AAAA"}}`))
 	f.Add([]byte(`{"critical":{"type":"cosign container image signature","image":{"docker-manifest-digest":"sha256:"}}}`))
-	key, err := LoadKey("testdata/ours.pub")
-	if err != nil {
-		f.Fatal(err)
-	}
+	ours := key(f, "ours")
 	deployed := newDeployment(f)
-	ids, err := LoadIdentities(deployed.path(all), []Identity{{issuer, who}})
+	ids, err := NewIdentities(deployed.trustedRoot(all), []Identity{{issuer, who}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -368,7 +374,7 @@ func FuzzStatement(f *testing.F) {
 		} {
 			if s, err := read(); err == nil {
 				s.about(d)
-				if s.signedBy([]Key{key}) || s.bundle != nil && ids.verify(s.artifact, s.bundle) == nil {
+				if s.signedBy([]Key{ours}) || s.bundle != nil && ids.verify(s.artifact, s.bundle) == nil {
 					t.Errorf("%q is signed", content)
 				}
 			}
