@@ -141,10 +141,10 @@ func (r *eventsReport) print(out io.Writer, now time.Time) error {
 }
 
 func (e *eventsEntry) age(now time.Time) string {
-	if e.Oldest.IsZero() {
+	if e.First == nil {
 		return "-"
 	}
-	return now.Sub(e.Oldest).Round(time.Second).String()
+	return now.Sub(e.First.Time).Round(time.Second).String()
 }
 
 // state describes the state of the endpoint in one sentence.

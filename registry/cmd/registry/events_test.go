@@ -13,7 +13,7 @@ import (
 func TestEventsReport(t *testing.T) {
 	cfg := &config.Config{Notifications: config.Notifications{Endpoints: []config.Endpoint{{Name: "new"}, {Name: "off", Disabled: true}}}}
 	report := newEventsReport(cfg, "dir", []notify.Report{
-		{Endpoint: "gone", File: "f", Serving: true, Changes: 2},
+		{Endpoint: "gone", File: "f", Serving: true, Backlog: notify.Backlog{Changes: 2}},
 		{Endpoint: "off", File: "f", Serving: true},
 	})
 	var out strings.Builder

@@ -21,15 +21,19 @@ import (
 
 // Report describes the events that wait for one endpoint in one file.
 type Report struct {
-	Endpoint string    `json:"endpoint"`
-	File     string    `json:"file"`
-	Serving  bool      `json:"serving"`         // a registry has the file open
-	Changes  int       `json:"changes"`         // pushes, mounts and deletions
-	Pulls    int       `json:"pulls"`           // in the registry's memory
-	Bytes    int64     `json:"bytes"`           // of both
-	Oldest   time.Time `json:"oldest,omitzero"` // when the first of them happened
-	First    *Summary  `json:"first,omitempty"` // the first of them
+	Endpoint string `json:"endpoint"`
+	File     string `json:"file"`
+	Serving  bool   `json:"serving"` // a registry has the file open
+	Backlog
 	State
+}
+
+// Backlog counts the events that wait.
+type Backlog struct {
+	Changes int      `json:"changes"`         // pushes, mounts and deletions
+	Pulls   int      `json:"pulls"`           // in the registry's memory
+	Bytes   int64    `json:"bytes"`           // of both
+	First   *Summary `json:"first,omitempty"` // the oldest of them; nil = nothing waits
 }
 
 // Summary is an event in short.
@@ -49,13 +53,6 @@ func summary(body []byte) *Summary {
 	}
 	one := &e.Events[0]
 	return &Summary{one.ID, one.Timestamp, one.Action, one.Target.Repository, one.Target.Tag, one.Target.Digest}
-}
-
-func (r *Report) add(b backlog) {
-	r.Changes, r.Pulls, r.Bytes, r.First = b.changes, b.pulls, b.bytes, b.first
-	if b.first != nil {
-		r.Oldest = b.first.Time
-	}
 }
 
 // Read reports what waits in the files of the directory. It asks the registry that
@@ -116,12 +113,10 @@ func each(dir string, readOnly bool, do func(path string, f *file) error) error 
 func (f *file) reports() (all []Report, err error) {
 	names, err := f.endpoints()
 	for _, name := range names {
-		s, failed := f.size(name)
+		b, failed := f.backlog(name)
 		err = errors.Join(err, failed)
-		if s.count > 0 {
-			r := Report{Endpoint: name, File: filepath.Base(f.path)}
-			r.add(backlog{changes: s.count, bytes: s.bytes, first: summary(s.first)})
-			all = append(all, r)
+		if b.Changes > 0 {
+			all = append(all, Report{Endpoint: name, File: filepath.Base(f.path), Backlog: b})
 		}
 	}
 	return all, err
@@ -198,8 +193,7 @@ func (n *Notifier) Reports() (all []Report, err error) {
 		}
 	}
 	for _, e := range n.endpoints {
-		r := Report{Endpoint: e.name, File: filepath.Base(n.file.path), Serving: true}
-		r.add(e.backlog())
+		r := Report{Endpoint: e.name, File: filepath.Base(n.file.path), Serving: true, Backlog: e.backlog()}
 		e.mu.Lock()
 		r.State = e.state
 		e.mu.Unlock()

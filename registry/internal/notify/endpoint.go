@@ -212,7 +212,7 @@ func (e *endpoint) sendAll(ctx, cut context.Context, events []*event) (err error
 func (e *endpoint) failed(err error) time.Duration {
 	f := &failure{text: err.Error()}
 	errors.As(err, &f)
-	waiting := e.backlog().events()
+	waiting := e.backlog()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &e.state
@@ -223,7 +223,7 @@ func (e *endpoint) failed(err error) time.Duration {
 	if s.Failures == 1 {
 		s.Since = s.At
 		e.log.Warn("an endpoint of notifications takes no events; they wait, and it is tried again",
-			zap.String("url", e.shown), zap.Int("waiting", waiting), zap.String("err.cause", f.text))
+			zap.String("url", e.shown), zap.Int("waiting", waiting.Changes+waiting.Pulls), zap.String("err.cause", f.text))
 	}
 	return wait
 }
@@ -271,34 +271,23 @@ func (e *endpoint) drop() (n int, err error) {
 	return n, err
 }
 
-// backlog counts the events that wait.
-type backlog struct {
-	changes, pulls int
-	bytes          int64
-	first          *Summary // nil if nothing waits
-}
-
-func (b backlog) events() int { return b.changes + b.pulls }
-
-func (e *endpoint) backlog() (b backlog) {
+func (e *endpoint) backlog() (b Backlog) {
 	if e.file != nil {
-		s, _ := e.file.size(e.name) // closed at the end
-		b.changes, b.bytes = s.count, s.bytes
-		b.first = summary(s.first)
+		b, _ = e.file.backlog(e.name) // closed at the end
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, ev := range e.memory {
 		if ev.pull {
-			b.pulls++
+			b.Pulls++
 		} else {
-			b.changes++
+			b.Changes++
 		}
 	}
-	b.bytes += e.bytes
+	b.Bytes += e.bytes
 	if len(e.memory) > 0 {
-		if first := summary(e.memory[0].body); b.first == nil || first != nil && first.Time.Before(b.first.Time) {
-			b.first = first
+		if first := summary(e.memory[0].body); b.First == nil || first != nil && first.Time.Before(b.First.Time) {
+			b.First = first
 		}
 	}
 	return b

@@ -251,16 +251,16 @@ func measure(b *bolt.Bucket) (s size) {
 	return s
 }
 
-// size returns how much waits for the endpoint.
-func (f *file) size(endpoint string) (s size, err error) {
+// backlog returns what waits for the endpoint.
+func (f *file) backlog(endpoint string) (waiting Backlog, err error) {
 	err = f.db.View(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(endpoint)); b != nil {
-			s = measure(b)
-			s.first = slices.Clone(s.first)
+			s := measure(b)
+			waiting = Backlog{Changes: s.count, Bytes: s.bytes, First: summary(s.first)}
 		}
 		return nil
 	})
-	return s, err
+	return waiting, err
 }
 
 // after returns at most max events that follow seq, all if max is negative.

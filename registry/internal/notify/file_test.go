@@ -100,9 +100,9 @@ func TestFile_EqualsList(t *testing.T) {
 			if err != nil || bodies(all) != strings.Join(want, " ") {
 				t.Fatalf("seed %d, step %d: %v\ngot  %s\nwant %s", seed, step, err, bodies(all), strings.Join(want, " "))
 			}
-			s, err := f.size("e")
-			if err != nil || s.count != len(want) || int(s.bytes) != size() || len(want) > 0 && string(s.first) != want[0] {
-				t.Fatalf("seed %d, step %d: %+v, %v", seed, step, s, err)
+			b, err := f.backlog("e")
+			if err != nil || b.Changes != len(want) || int(b.Bytes) != size() {
+				t.Fatalf("seed %d, step %d: %+v, %v", seed, step, b, err)
 			}
 		}
 	}
@@ -124,8 +124,8 @@ func TestFile_Concurrent(t *testing.T) {
 	}
 	group.Wait()
 	for _, name := range []string{"a", "b"} {
-		if s, err := f.size(name); s.count != 320 || err != nil {
-			t.Errorf("%s has %d events, %v", name, s.count, err)
+		if b, err := f.backlog(name); b.Changes != 320 || err != nil {
+			t.Errorf("%s has %d events, %v", name, b.Changes, err)
 		}
 	}
 }

@@ -44,18 +44,18 @@ func (m *Metrics) watch(endpoints []*endpoint) {
 			m.events.WithLabelValues(kind, e.name)
 		}
 		m.drop(e.name, 0, 0)
-		m.gauge(e, "pending_total", "Events that wait.", func(b backlog) float64 { return float64(b.events()) })
-		m.gauge(e, "queue_bytes", "Bytes of the events that wait.", func(b backlog) float64 { return float64(b.bytes) })
-		m.gauge(e, "oldest_seconds", "Age of the oldest event that waits.", func(b backlog) float64 {
-			if b.first == nil {
+		m.gauge(e, "pending_total", "Events that wait.", func(b Backlog) float64 { return float64(b.Changes + b.Pulls) })
+		m.gauge(e, "queue_bytes", "Bytes of the events that wait.", func(b Backlog) float64 { return float64(b.Bytes) })
+		m.gauge(e, "oldest_seconds", "Age of the oldest event that waits.", func(b Backlog) float64 {
+			if b.First == nil {
 				return 0
 			}
-			return max(time.Since(b.first.Time).Seconds(), 0)
+			return max(time.Since(b.First.Time).Seconds(), 0)
 		})
 	}
 }
 
-func (m *Metrics) gauge(e *endpoint, name, help string, value func(backlog) float64) {
+func (m *Metrics) gauge(e *endpoint, name, help string, value func(Backlog) float64) {
 	m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: metricName(name), Help: help, ConstLabels: prometheus.Labels{"endpoint": e.name},
 	}, func() float64 { return value(e.backlog()) }))

@@ -248,11 +248,11 @@ func (n *Notifier) endpoint(name string) *endpoint {
 
 // warnUnknown logs events whose endpoints the configuration does not have.
 func (n *Notifier) warnUnknown() {
-	names, _ := n.file.endpoints() // just opened
-	for _, name := range names {
-		if s, _ := n.file.size(name); s.count > 0 && n.endpoint(name) == nil {
+	reports, _ := n.file.reports() // just opened
+	for _, r := range reports {
+		if n.endpoint(r.Endpoint) == nil {
 			n.opts.Log.Warn("events wait for an endpoint that is not configured or disabled; `registry events delete` removes them",
-				zap.String("endpoint", name), zap.Int("events", s.count))
+				zap.String("endpoint", r.Endpoint), zap.Int("events", r.Changes))
 		}
 	}
 }

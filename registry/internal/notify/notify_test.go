@@ -41,7 +41,7 @@ func TestPullsStayInMemory(t *testing.T) {
 	r := newReceiver(t)
 	n := start(t, t.TempDir(), r.endpoint("r"))
 	n.push(t, "1")
-	eventually(t, "the push arrived and left the file", func() bool { return r.got() == "1" && n.endpoints[0].backlog().changes == 0 })
+	eventually(t, "the push arrived and left the file", func() bool { return r.got() == "1" && n.endpoints[0].backlog().Changes == 0 })
 	writes := func() int64 {
 		tx, err := n.file.db.Begin(true) // when no transaction writes any more
 		if err != nil {
@@ -54,7 +54,7 @@ func TestPullsStayInMemory(t *testing.T) {
 	}
 	before := writes()
 	n.Pulled(Event{Action: Pull, Target: Target{Tag: "p"}})
-	eventually(t, "the pull arrived and left memory", func() bool { return r.got() == "1 p" && n.endpoints[0].backlog().pulls == 0 })
+	eventually(t, "the pull arrived and left memory", func() bool { return r.got() == "1 p" && n.endpoints[0].backlog().Pulls == 0 })
 	n.Pulled(Event{Action: Pull, Target: Target{Tag: "q"}})
 	eventually(t, "the second pull arrived", func() bool { return r.got() == "1 p q" })
 	if after := writes(); after != before {
@@ -127,7 +127,7 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 	got := reports[0]
 	if got.Endpoint != "r" || !got.Serving || got.Changes != 1 || got.Failures < 5 || got.Status != 503 || got.Error != "answered 503 Service Unavailable" ||
-		got.Next.Before(got.At) || got.First.Tag != "1" || got.First.Repository != "a" || time.Since(got.Oldest) > time.Minute {
+		got.Next.Before(got.At) || got.First.Tag != "1" || got.First.Repository != "a" || time.Since(got.First.Time) > time.Minute {
 		t.Errorf("%+v", got)
 	}
 	r.status.Store(200)
@@ -341,7 +341,7 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	}
 	n.push(t, "3")
 	eventually(t, "all arrived", func() bool { return strings.HasSuffix(r.got(), "3") || strings.Contains(r.got(), "3 x") })
-	eventually(t, "nothing waits", func() bool { return n.endpoints[0].backlog().events() == 0 })
+	eventually(t, "nothing waits", func() bool { return n.endpoints[0].backlog().First == nil })
 	if !strings.Contains(r.got(), "xxx") {
 		t.Error("the event of the change that was made is lost")
 	}
@@ -363,11 +363,11 @@ func TestPullsAreBounded(t *testing.T) {
 	}
 	b := n.endpoints[0].backlog()
 	first := summary(n.endpoints[0].memory[1].body)
-	if b.changes != 1 || b.bytes > maxMemory || b.bytes < maxMemory-2*each || !strings.HasPrefix(string(first.Tag), fmt.Sprint(pulls-b.pulls)) {
+	if b.Changes != 1 || b.Bytes > maxMemory || b.Bytes < maxMemory-2*each || !strings.HasPrefix(string(first.Tag), fmt.Sprint(pulls-b.Pulls)) {
 		t.Errorf("%+v", b)
 	}
-	if got := testutil.ToFloat64(n.opts.Metrics.dropped.WithLabelValues("r", "pull")); int(got) != pulls-b.pulls {
-		t.Errorf("%v are counted as dropped, %d are left", got, b.pulls)
+	if got := testutil.ToFloat64(n.opts.Metrics.dropped.WithLabelValues("r", "pull")); int(got) != pulls-b.Pulls {
+		t.Errorf("%v are counted as dropped, %d are left", got, b.Pulls)
 	}
 }
 
@@ -387,17 +387,17 @@ func TestFullQueue(t *testing.T) {
 				n.push(t, fmt.Sprint(i, strings.Repeat(".", each)))
 			}
 			b := n.endpoints[0].backlog()
-			if b.bytes > 1<<20 || b.bytes < 1<<20-2*each || !strings.HasPrefix(string(b.first.Tag), fmt.Sprint(pushes-b.changes)) {
+			if b.Bytes > 1<<20 || b.Bytes < 1<<20-2*each || !strings.HasPrefix(string(b.First.Tag), fmt.Sprint(pushes-b.Changes)) {
 				t.Errorf("%+v", b)
 			}
-			if got := testutil.ToFloat64(n.opts.Metrics.dropped.WithLabelValues("r", "change")); int(got) != pushes-b.changes {
-				t.Errorf("%v are counted as dropped, %d are left", got, b.changes)
+			if got := testutil.ToFloat64(n.opts.Metrics.dropped.WithLabelValues("r", "change")); int(got) != pushes-b.Changes {
+				t.Errorf("%v are counted as dropped, %d are left", got, b.Changes)
 			}
 			if n.logs.FilterMessageSnippet("is full").Len() != 1 {
 				t.Errorf("log: %v", n.logs.All())
 			}
 			r.status.Store(200)
-			eventually(t, "the rest arrived", func() bool { return n.endpoints[0].backlog().events() == 0 })
+			eventually(t, "the rest arrived", func() bool { return n.endpoints[0].backlog().First == nil })
 		})
 	}
 }
