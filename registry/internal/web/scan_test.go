@@ -150,14 +150,15 @@ func TestScans_Hostile(t *testing.T) {
 	shows("lost", "scan report missing", "-critical")
 }
 
-// A page reads a bounded amount of reports, remembers them, and a later visit goes on.
+// A page reads a bounded amount of reports, remembers them, and a later visit goes on. Signatures are none.
 func TestScans_ReadOnce(t *testing.T) {
 	store := &readStore{}
 	s := newSite(t, open, func(c *setup) { store.Store, c.store = c.store, store })
-	const size, images = 7 << 20, 8
+	const size, images = 8<<20 - 65<<10, 8 // with its manifest, a report counts a fourth of maxScanBytes
 	for i := range images {
 		d := s.image("app", oci.Tag(fmt.Sprint("v", i)), nil, fmt.Sprint(i))
 		s.attach("app", d, sarifType, `{"filler":"`+strings.Repeat("x", size)+`",`+sarif(fmt.Sprint("scanner", i), "9.8")[1:], nil)
+		s.attach("app", d, bundleType, "{}", map[string]string{"dev.sigstore.bundle.predicateType": "https://sigstore.dev/cosign/sign/v1"})
 	}
 	b := s.browser()
 	visit := func(done int, most int64) {
