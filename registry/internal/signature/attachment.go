@@ -24,7 +24,7 @@ const maxDocuments = 32 << 20
 // documents lets one attachment at a time of this process into memory.
 var documents = semaphore.NewWeighted(1)
 
-// attachment returns [Attachment] if a manifest describes an image and can't be run as one, so that anyone may push and pull it unsigned.
+// attachment returns [Exempt] if a manifest describes an image and can't be run as one, so that anyone may push and pull it unsigned.
 // Names, tags, types and subjects alone prove nothing, since the client that pushes chooses them, and runtimes ignore some of them. Each
 // layer must be JSON, which has no control characters as programs, archives with programs in them, and compressed files do. The layers that
 // the configuration names by diff_ids must be these layers: a runtime that has other ones already would use them with the command of the
@@ -64,7 +64,7 @@ func (r *rule) attachment(ctx context.Context, repo registry.Repository, m *regi
 	}
 	res := Result{}
 	if is {
-		res.Verdict = Attachment
+		res.Verdict = Exempt
 	}
 	r.verdicts.Put(key, res, 1)
 	return res, nil

@@ -87,9 +87,8 @@ type Verdict int
 const (
 	Unsigned   Verdict = iota // there is no signature of it
 	Unverified                // there are signatures, none of which the rule accepts
-	Attachment                // it needs no signature: it is one, or an attestation or SBOM, which no one can run
+	Exempt                    // it needs no signature: it is one, or an attestation or SBOM, which no one can run, or no rule names the repository
 	Verified                  // a key or identity of the rule has signed it, or an index that contains it
-	Exempt                    // no rule names the repository
 )
 
 // Result is the verdict on a manifest, and whether the rule refuses those that are not signed.
@@ -107,7 +106,7 @@ func better(a, b Result) Result {
 }
 
 // OK reports whether the manifest may be served without a warning.
-func (r Result) OK() bool { return r.Verdict >= Attachment }
+func (r Result) OK() bool { return r.Verdict >= Exempt }
 
 // Reason explains to a client why the result isn't OK.
 func (r Result) Reason() string {
@@ -138,7 +137,7 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 	if err != nil || own.Verdict == Verified {
 		return own, err
 	}
-	if res, err := r.attachment(ctx, repo, m); err != nil || res.Verdict == Attachment {
+	if res, err := r.attachment(ctx, repo, m); err != nil || res.Verdict == Exempt {
 		return res, err
 	}
 	level, seen := []oci.Digest{m.Digest}, map[oci.Digest]bool{m.Digest: true}

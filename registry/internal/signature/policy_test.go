@@ -132,12 +132,12 @@ func TestCheck_WhatCosignSigns(t *testing.T) {
 				t.Fatalf("referrers: %v, %v", referrers, err)
 			}
 			for _, d := range referrers {
-				expect(t, ours, repo, oci.Reference{Digest: d.Digest}, Attachment)
+				expect(t, ours, repo, oci.Reference{Digest: d.Digest}, Exempt)
 			}
 			tags, _, _ := repo.Tags(t.Context(), -1, "")
 			for _, tag := range tags {
 				if strings.HasPrefix(tag, "sha256-") {
-					expect(t, ours, repo, oci.Reference{Tag: oci.Tag(tag)}, Attachment)
+					expect(t, ours, repo, oci.Reference{Tag: oci.Tag(tag)}, Exempt)
 				}
 			}
 		})
@@ -331,7 +331,7 @@ func TestCheck_ImageDisguisedAsAnAttachment(t *testing.T) {
 	}
 	for _, mediaType := range []string{"application/spdx+json", "application/vnd.aquasec.trivy.report+json"} {
 		plain := registrytest.PutManifest(t, repo, manifest(&empty, push(mediaType, ` {"spdxVersion":"SPDX-2.3"}`)))
-		expect(t, p, repo, oci.Reference{Digest: plain.Digest}, Attachment)
+		expect(t, p, repo, oci.Reference{Digest: plain.Digest}, Exempt)
 	}
 }
 
