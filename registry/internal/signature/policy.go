@@ -26,7 +26,6 @@ const (
 	maxReads        = 256     // manifests and layers, with those of all indexes that contain it
 	maxCertificates = 32      // verified, of the same
 	maxParents      = 16      // indexes that contain the manifest
-	maxDepth        = 3       // indexes in indexes
 	cached          = 32 << 10
 )
 
@@ -140,32 +139,20 @@ func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.
 	if res, err := r.attachment(ctx, repo, m); err != nil || res.Verdict == Exempt {
 		return res, err
 	}
-	level, seen := []oci.Digest{m.Digest}, map[oci.Digest]bool{m.Digest: true}
-	for range maxDepth {
-		var above []oci.Digest
-		for _, d := range level {
-			parents, err := repo.Parents(ctx, d)
-			if err != nil {
-				return Result{}, err
-			}
-			for _, parent := range parents[:min(len(parents), maxParents-len(above))] {
-				if !seen[parent] {
-					seen[parent], above = true, append(above, parent)
-				}
-			}
+	parents, err := repo.Parents(ctx, m.Digest)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, d := range parents[:min(len(parents), maxParents)] {
+		index, err := repo.Peek(ctx, oci.Reference{Digest: d})
+		if registry.IsLost(err) {
+			continue
+		} else if err != nil {
+			return Result{}, err
 		}
-		for _, d := range above {
-			index, err := repo.Peek(ctx, oci.Reference{Digest: d})
-			if registry.IsLost(err) {
-				continue
-			} else if err != nil {
-				return Result{}, err
-			}
-			if res, err := r.judge(ctx, repo, index, &left); err != nil || res.Verdict == Verified {
-				return res, err
-			}
+		if res, err := r.judge(ctx, repo, index, &left); err != nil || res.Verdict == Verified {
+			return res, err
 		}
-		level = above
 	}
 	return own, nil
 }
