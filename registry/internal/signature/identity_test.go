@@ -263,12 +263,9 @@ func TestIdentities(t *testing.T) {
 		"time of Rekor 2, which is not signed": {parts{logs: true}, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
 			return d.bundle(d.AttestHashedRekordV2(who, issuer, d.statement(d.image.Digest, predicateSignature)))
 		}, Unverified},
-		"signature of the manifest": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
+		"signature of the manifest, of which cosign makes none": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
 			return d.bundle(d.SignAtTime(who, issuer, d.image.Bytes, time.Now().Add(time.Minute)))
-		}, Verified},
-		"signature of another manifest": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
-			return d.bundle(d.SignAtTime(who, issuer, []byte("{}"), time.Now().Add(time.Minute)))
-		}, Unverified},
+		}, Unsigned},
 		"statement about another image": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
 			return d.bundle(d.AttestAtTime(who, issuer, d.statement(oci.SHA256.FromBytes(nil), predicateSignature), time.Now().Add(time.Minute), true))
 		}, Unsigned},

@@ -2,10 +2,7 @@ package signature
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"os"
 	"slices"
 	"strconv"
@@ -345,7 +342,6 @@ func TestParseKey_Broken(t *testing.T) {
 
 func FuzzStatement(f *testing.F) {
 	f.Add([]byte(`{"dsseEnvelope":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"sig":"AAAA"}]}}`))
-	f.Add([]byte(`{"messageSignature":{"signature":"AAAA"}}`))
 	f.Add([]byte(`{"critical":{"type":"cosign container image signature","image":{"docker-manifest-digest":"sha256:"}}}`))
 	ours := key(f, "ours")
 	deployed := newDeployment(f)
@@ -380,31 +376,4 @@ func FuzzStatement(f *testing.F) {
 			}
 		}
 	})
-}
-
-// A bundle may sign the bytes of the manifest instead of a statement.
-func TestReadBundle_SignatureOfTheManifest(t *testing.T) {
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	image := []byte(`{"schemaVersion":2}`)
-	bundle, err := json.Marshal(map[string]any{"messageSignature": map[string]any{"signature": ed25519.Sign(private, image)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for content, want := range map[string]bool{string(image): true, `{"schemaVersion":3}`: false} {
-		s, err := readBundle(bundle, []byte(content))
-		if err != nil || !s.image || !s.about(oci.SHA256.FromBytes([]byte(content))) || s.signedBy([]Key{key}) != want {
-			t.Errorf("%s: %v %v, signed = %v", content, s.image, err, !want)
-		}
-	}
 }

@@ -62,26 +62,23 @@ func readSimple(payload []byte, annotations map[string]string) (statement, error
 	}, nil
 }
 
-// readBundle reads a Sigstore bundle with a signed in-toto statement, or with a signature of the manifest's bytes.
+// readBundle reads a Sigstore bundle with a signed in-toto statement about a manifest.
 func readBundle(content, manifest []byte) (statement, error) {
 	b := &protobundle.Bundle{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, b); err != nil {
 		return statement{}, err
 	}
-	if e := b.GetDsseEnvelope(); e != nil && e.PayloadType == typeStatement {
-		s, err := readStatement(e.Payload)
-		s.bundle, s.artifact = b, manifest
-		s.signed = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
-		for _, sig := range e.Signatures[:min(len(e.Signatures), maxSignatures)] {
-			s.signatures = append(s.signatures, sig.Sig)
-		}
-		return s, err
+	e := b.GetDsseEnvelope()
+	if e == nil || e.PayloadType != typeStatement {
+		return statement{}, errors.New("a bundle without a statement")
 	}
-	if m := b.GetMessageSignature(); m != nil {
-		about := func(d oci.Digest) bool { return d.Algorithm().FromBytes(manifest) == d }
-		return statement{signed: manifest, signatures: [][]byte{m.Signature}, image: true, about: about, bundle: b, artifact: manifest}, nil
+	s, err := readStatement(e.Payload)
+	s.bundle, s.artifact = b, manifest
+	s.signed = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
+	for _, sig := range e.Signatures[:min(len(e.Signatures), maxSignatures)] {
+		s.signatures = append(s.signatures, sig.Sig)
 	}
-	return statement{}, errors.New("a bundle without a statement or a signature")
+	return s, err
 }
 
 func readStatement(payload []byte) (statement, error) {
