@@ -345,7 +345,7 @@ func TestService_Refresh(t *testing.T) {
 	}
 	old, err1 := s.refresh.Verify(first.Refresh, time.Now())
 	renewed, err2 := s.refresh.Verify(second.Refresh, time.Now())
-	if err1 != nil || err2 != nil || renewed.Expires > old.Expires {
+	if err1 != nil || err2 != nil || renewed.Expires.Time().After(old.Expires.Time()) {
 		t.Errorf("a refresh token outlives the one it replaces: %v, %v, %+v", err1, err2, renewed)
 	}
 	if s.issue(t, request(""), TokenRequest{Offline: true}).Refresh != "" {

@@ -6,20 +6,21 @@ package token
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // Claims are the contents of a token.
 type Claims struct {
-	Issuer    string    `json:"iss"`
-	Subject   string    `json:"sub"`
-	Audience  Audience  `json:"aud"`
-	Expires   Timestamp `json:"exp"`
-	NotBefore Timestamp `json:"nbf,omitzero"`
-	IssuedAt  Timestamp `json:"iat,omitzero"`
-	ID        string    `json:"jti,omitempty"`
-	Access    []Scope   `json:"access"`
+	Issuer    string           `json:"iss"`
+	Subject   string           `json:"sub"`
+	Audience  Audience         `json:"aud"`
+	Expires   *jwt.NumericDate `json:"exp"`
+	NotBefore *jwt.NumericDate `json:"nbf,omitempty"`
+	IssuedAt  *jwt.NumericDate `json:"iat,omitempty"`
+	ID        string           `json:"jti,omitempty"`
+	Access    []Scope          `json:"access"`
 
 	// Own holds the additional claims of a token of this registry's own service.
 	Own *Own `json:"slipway,omitempty"`
@@ -74,20 +75,5 @@ func (a Audience) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(a))
 }
 
-// Timestamp is a time in seconds since 1970. The zero value is absence.
-type Timestamp float64
-
 // At is t as a claim.
-func At(t time.Time) Timestamp { return Timestamp(t.Unix()) }
-
-// MarshalJSON writes whole seconds as digits, which decoders of integers accept: the encoder of
-// tokens would write an exponent.
-func (t Timestamp) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(t), 'f', -1, 64), nil
-}
-
-// Time is the claim as a time.
-func (t Timestamp) Time() time.Time {
-	const most = 1 << 40 // seconds, so that no calculation overflows
-	return time.Unix(int64(min(max(float64(t), -most), most)), 0)
-}
+func At(t time.Time) *jwt.NumericDate { return jwt.NewNumericDate(t) }
