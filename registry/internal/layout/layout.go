@@ -167,10 +167,9 @@ func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
 }
 
-// UploadHashState holds distribution's state of a hash at an offset.
-func UploadHashState(n oci.Name, id string, alg oci.Algorithm, offset int64) string {
-	return Upload(n, id) + "/hashstates/" + string(alg) + "/" + strconv.FormatInt(offset, 10)
-}
+// UploadHashStates returns the prefix, with a slash, of the keys of distribution's hash states: the algorithm and
+// the offset, such as sha256/0, follow.
+func UploadHashStates(n oci.Name, id string) string { return Upload(n, id) + "/hashstates/" }
 
 // ParseRevisionLink parses the part of a RevisionLink below Manifests.
 func ParseRevisionLink(name string) (oci.Digest, bool) {

@@ -49,21 +49,25 @@ func TestStrayDirectories(t *testing.T) {
 	check(t, err)
 }
 
-// Distribution leaves directories where an upload was that it has not finished itself.
-func TestPurge_NothingButDirectories_Goes(t *testing.T) {
+// Where distribution has begun an upload that was finished here, directories may be left, or states of its hash.
+func TestPurge_RestsOfDistribution_Go(t *testing.T) {
 	root := t.TempDir()
 	r := newRegistry(openFiles(t, root), Options{})
 	pushImage(t, r.Repository("a"), "t", "x")
-	id := layout.NewUploadID()
-	dir := filepath.Join(root, layout.Upload("a", id))
-	check(t, os.MkdirAll(dir+"/hashstates", 0o755))
+	dirs := filepath.Join(root, layout.Upload("a", layout.NewUploadID()))
+	check(t, os.MkdirAll(dirs+"/hashstates/sha256", 0o755))
+	states := filepath.Join(root, layout.Upload("a", layout.NewUploadID()))
+	check(t, os.MkdirAll(states+"/hashstates/sha256", 0o755))
+	check(t, os.WriteFile(states+"/hashstates/sha256/0", []byte("sha\x03"), 0o600))
 	for u := range r.Uploads(t.Context()) {
 		t.Errorf("%+v is listed", u)
 	}
 	report, err := r.PurgeUploads(t.Context(), PurgeOptions{Age: time.Hour})
 	check(t, err)
-	if _, err := os.Stat(dir); !os.IsNotExist(err) || len(report.Purged) > 0 {
-		t.Errorf("the purge reports %+v, and the directory: %v", report, err)
+	for _, dir := range []string{dirs, states} {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) || len(report.Purged) > 0 {
+			t.Errorf("the purge reports %+v, and the directory: %v", report, err)
+		}
 	}
 }
 

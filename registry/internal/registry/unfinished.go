@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,7 +24,7 @@ type UnfinishedUpload struct {
 	Started    time.Time `json:"started"`  // zero if unknown
 	Modified   time.Time `json:"modified"` // when bytes were last added, by the clock of the store
 
-	empty bool // it has no objects: directories that were left, or it is just begun, or ended
+	empty bool // nothing but directories or hash states is left of it, or it is just begun, or ended
 }
 
 // Uploads yields the unfinished uploads of all repositories. It yields an error for each
@@ -87,9 +88,10 @@ func (r Repository) describeUpload(ctx context.Context, id string) (UnfinishedUp
 	if e := (*oci.Error)(nil); errors.As(err, &e) {
 		err = nil
 	}
-	if err == nil && !r.reg.store.Remote && u.Modified.IsZero() && u.Started.IsZero() {
+	if err == nil && u.Modified.IsZero() && u.Started.IsZero() {
 		keys, err := r.reg.store.Keys(ctx, layout.Upload(r.name, id))
-		u.empty = len(keys) == 0
+		states := layout.UploadHashStates(r.name, id)
+		u.empty = !slices.ContainsFunc(keys, func(key string) bool { return !strings.HasPrefix(key, states) })
 		return u, err
 	}
 	return u, err
@@ -141,7 +143,7 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (report 
 }
 
 // before reports whether nobody has added to the upload since t. One of which no time is
-// known stays, unless nothing but directories is left of it.
+// known stays, unless it is empty.
 func (u *UnfinishedUpload) before(t time.Time) bool {
 	last := u.Modified
 	if last.IsZero() {
@@ -150,20 +152,24 @@ func (u *UnfinishedUpload) before(t time.Time) bool {
 	return u.empty || !last.IsZero() && !last.After(t)
 }
 
-// purgeUpload deletes all objects of an upload, which ends it for its holder.
-// Durable deletions leave no empty directories.
+// purgeUpload deletes all objects of an upload, which ends it for its holder. Of one that is empty it deletes hash
+// states only, as it may just be beginning. Durable deletions leave no empty directories.
 func (r *Registry) purgeUpload(ctx context.Context, u *UnfinishedUpload) error {
-	if u.empty { // deleting an absent key removes empty directories, and not an upload that is just being begun
-		absent := layout.UploadHashState(u.Repository, u.ID, oci.SHA256, 0)
-		return r.store.Apply(ctx, nil, storage.Stage{{Key: absent, Delete: true, If: storage.IfAbsent()}})
-	}
-	r.announced.Forget(holderKey(u.Repository, u.ID))
 	keys, err := r.store.Keys(ctx, layout.Upload(u.Repository, u.ID))
 	if err != nil {
 		return err
 	}
-	if data := layout.UploadData(u.Repository, u.ID); !slices.Contains(keys, data) {
-		keys = append(keys, data)
+	if u.empty {
+		states := layout.UploadHashStates(u.Repository, u.ID)
+		keys = slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, states) })
+		if len(keys) == 0 { // deleting an absent key removes empty directories
+			return r.store.Apply(ctx, nil, storage.Stage{{Key: states + "sha256/0", Delete: true, If: storage.IfAbsent()}})
+		}
+	} else {
+		r.announced.Forget(holderKey(u.Repository, u.ID))
+		if data := layout.UploadData(u.Repository, u.ID); !slices.Contains(keys, data) {
+			keys = append(keys, data)
+		}
 	}
 	var stage storage.Stage
 	for _, key := range keys {
