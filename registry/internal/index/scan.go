@@ -6,16 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
-
-// atOnce is the number of requests that a scan sends to a remote store at the same time.
-const atOnce = 16
 
 // snapshot is a repository as it was read.
 type snapshot struct {
@@ -80,28 +75,27 @@ func (x *Index) measure(ctx context.Context, found []oci.Digest, sizes map[key]i
 			unknown = append(unknown, d)
 		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(1)
+	limit := 1
 	if x.o.Remote {
-		g.SetLimit(atOnce)
+		limit = storage.AtOnce
 	}
 	measured := make([]int64, len(unknown)) // -1 = it doesn't exist
-	for i, d := range unknown {
-		g.Go(func() error {
-			info, err := x.o.Store.Stat(ctx, layout.BlobData(d))
-			if measured[i] = info.Size; errors.Is(err, storage.ErrNotExist) {
-				measured[i], err = -1, nil
-			}
-			return err
-		})
+	err := storage.Each(len(unknown), limit, func(i int) error {
+		info, err := x.o.Store.Stat(ctx, layout.BlobData(unknown[i]))
+		if measured[i] = info.Size; errors.Is(err, storage.ErrNotExist) {
+			measured[i], err = -1, nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	err := g.Wait()
 	for i, d := range unknown {
 		if measured[i] >= 0 {
 			sizes[x.key(d)] = measured[i]
 		}
 	}
-	return err
+	return nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,12 +1,15 @@
 package storage
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // AtOnce is the number of requests that one operation sends to a remote store at the same time.
 const AtOnce = 16
 
-// Each calls f for each number below n, up to limit of them at the same time, and returns when all have
-// ended: the first error in the order of the numbers. With a limit of 1 it ends at the first error.
+// Each calls f for each number below n, up to limit of them at the same time. After an error it begins no more,
+// and when all have ended, it returns the first in the order of the numbers.
 func Each(n, limit int, f func(i int) error) error {
 	if limit == 1 || n == 1 {
 		for i := range n {
@@ -18,12 +21,18 @@ func Each(n, limit int, f func(i int) error) error {
 	}
 	errs := make([]error, n)
 	free := make(chan struct{}, limit)
+	var failed atomic.Bool
 	var all sync.WaitGroup
 	for i := range n {
 		free <- struct{}{}
+		if failed.Load() {
+			break
+		}
 		all.Go(func() {
 			defer func() { <-free }()
-			errs[i] = f(i)
+			if errs[i] = f(i); errs[i] != nil {
+				failed.Store(true)
+			}
 		})
 	}
 	all.Wait()

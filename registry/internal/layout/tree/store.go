@@ -86,8 +86,7 @@ func (s *Store) Keys(ctx context.Context, prefix string) (keys []string, err err
 	return keys, nil
 }
 
-// Each calls f for each number below n and returns the error of the lowest. If the store is remote, calls run
-// concurrently, and an error doesn't stop the others.
+// Each is storage.Each, with one call after the other if the store isn't remote.
 func (s *Store) Each(n int, f func(i int) error) error {
 	if !s.Remote {
 		return storage.Each(n, 1, f)

@@ -41,9 +41,9 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// Each returns the first error in the order of its numbers. Where the store is remote, all are called.
+// Each returns the first error in the order of its numbers, and begins no more after it.
 func TestEach(t *testing.T) {
-	for remote, want := range map[bool]int64{false: 4, true: 40} {
+	for remote, want := range map[bool]int64{false: 4, true: 4 + storage.AtOnce} {
 		t.Run(fmt.Sprint("remote ", remote), func(t *testing.T) {
 			var calls atomic.Int64
 			err := NewStore(memory.New(), remote).Each(40, func(i int) error {
@@ -52,8 +52,8 @@ func TestEach(t *testing.T) {
 				}
 				return nil
 			})
-			if err == nil || err.Error() != "failed 3" || calls.Load() != want {
-				t.Errorf("%d calls, %v; want %d, failed 3", calls.Load(), err, want)
+			if err == nil || err.Error() != "failed 3" || calls.Load() < 4 || calls.Load() > want {
+				t.Errorf("%d calls, %v; want up to %d, failed 3", calls.Load(), err, want)
 			}
 		})
 	}

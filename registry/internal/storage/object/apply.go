@@ -73,7 +73,7 @@ func (s *Store) applyStage(ctx context.Context, a *storage.Attempt, stage storag
 	if len(single) == 0 {
 		return nil
 	}
-	err = parallel(single, func(c storage.Change) error { return at(c.Key, s.apply(ctx, c, before)) })
+	err = storage.Each(len(single), storage.AtOnce, func(i int) error { return at(single[i].Key, s.apply(ctx, single[i], before)) })
 	if err == nil && s.late(before) {
 		err = storage.ErrExpired
 	}

@@ -340,9 +340,9 @@ func (c *Client) Delete(ctx context.Context, key string, how *WriteOptions) erro
 // deleteMany deletes objects that may be absent, with few requests if the store can.
 func (c *Client) deleteMany(ctx context.Context, keys []string, how *WriteOptions) error {
 	each := func(keys []string) error {
-		return parallel(keys, func(key string) error {
+		return storage.Each(len(keys), storage.AtOnce, func(i int) error {
 			how := *how
-			return c.Delete(ctx, key, &how)
+			return c.Delete(ctx, keys[i], &how)
 		})
 	}
 	if len(keys) < 2 || c.limits.MaxDelete < 2 {

@@ -91,7 +91,8 @@ func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []s
 // deleteVersions deletes each object under the condition that it has that version.
 func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
 	var mu sync.Mutex
-	err = parallel(infos, func(info storage.Info) error {
+	err = storage.Each(len(infos), storage.AtOnce, func(i int) error {
+		info := infos[i]
 		err := c.s.Delete(ctx, info.Key[1:], &WriteOptions{If: storage.IfVersion(info.Version)})
 		if errors.Is(err, storage.ErrConflict) {
 			var now storage.Info
@@ -115,7 +116,7 @@ func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (
 // renewals fail as well.
 func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (kept, left []storage.Info, err error) {
 	end := time.Now().Add(listLife - storage.ClockError)
-	step := max(c.s.limits.MaxDelete, 4*atOnce) // deletions that are sent in parallel
+	step := max(c.s.limits.MaxDelete, 4*storage.AtOnce) // deletions that are sent in parallel
 	withdraw, err := c.s.lists.publish(ctx, infos)
 	if errors.Is(err, storage.ErrNoSpace) {
 		c.s.o.Log.Warn("the bucket has no space to announce deletions, so some are made without; stop the registries if you can", zap.Error(err))
@@ -157,7 +158,8 @@ func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (ke
 // divide returns what has to be deleted for those objects that are as they were, and those that are not.
 func (c *collection) divide(ctx context.Context, infos []storage.Info) (unchanged []string, changed []storage.Info, err error) {
 	var mu sync.Mutex
-	err = parallel(infos, func(info storage.Info) error {
+	err = storage.Each(len(infos), storage.AtOnce, func(i int) error {
+		info := infos[i]
 		now, err := c.s.Stat(ctx, info.Key)
 		if err != nil {
 			return unlessAbsent(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,9 +13,6 @@ import (
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
 )
-
-// copiesAtOnce is the number of parts that one Compose has copied at the same time.
-const copiesAtOnce = 16
 
 // Compose implements object.Bucket: a multipart upload of parts that the server copies.
 func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Source, o object.PutOptions) (_ string, err error) {
@@ -50,26 +46,17 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 }
 
 func (b *Bucket) copyParts(ctx context.Context, key string, id *string, sources []object.Source) ([]types.CompletedPart, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	parts := make([]types.CompletedPart, len(sources))
-	free := make(chan struct{}, copiesAtOnce)
-	var all sync.WaitGroup
-	for i, s := range sources {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() { <-free }()
-			number := aws.Int32(int32(i + 1)) //nolint:gosec // no more than 10,000
-			out, err := b.api.UploadPartCopy(ctx, &s3.UploadPartCopyInput{Bucket: &b.c.Bucket, Key: &key, UploadId: id, PartNumber: number, CopySource: b.source(s.Key)})
-			if err != nil {
-				cancel(b.failed(ctx, err))
-				return
-			}
-			parts[i] = types.CompletedPart{PartNumber: number, ETag: out.CopyPartResult.ETag}
-		})
-	}
-	all.Wait()
-	return parts, context.Cause(ctx)
+	err := storage.Each(len(sources), storage.AtOnce, func(i int) error {
+		number := aws.Int32(int32(i + 1)) //nolint:gosec // no more than 10,000
+		out, err := b.api.UploadPartCopy(ctx, &s3.UploadPartCopyInput{Bucket: &b.c.Bucket, Key: &key, UploadId: id, PartNumber: number, CopySource: b.source(sources[i].Key)})
+		if err != nil {
+			return b.failed(ctx, err)
+		}
+		parts[i] = types.CompletedPart{PartNumber: number, ETag: out.CopyPartResult.ETag}
+		return nil
+	})
+	return parts, err
 }
 
 func (b *Bucket) abort(ctx context.Context, key string, id *string) error {
