@@ -229,9 +229,8 @@ func invalid(format string, args ...any) *Error {
 // References holds all content that a stored manifest may need, whatever its type and
 // the program that wrote it.
 type References struct {
-	Needed    []Digest // blobs and manifests
-	Elsewhere []Digest // layers that lie elsewhere by design, though perhaps here too
-	Subject   Digest   // "" if it has none
+	Needed  []Digest // blobs and manifests, perhaps layers that lie elsewhere by design
+	Subject Digest   // "" if it has none
 }
 
 // allReferences is the union of the fields of all manifest types that refer to
@@ -265,7 +264,7 @@ func ReadReferences(body []byte) (*References, error) {
 	}
 	for _, list := range [][]Descriptor{doc.Layers, doc.Manifests, doc.Blobs} {
 		for i := range list {
-			r.describe(&list[i])
+			r.need(list[i].Digest)
 		}
 	}
 	for _, layer := range doc.FSLayers {
@@ -275,14 +274,6 @@ func ReadReferences(body []byte) (*References, error) {
 		r.Subject = doc.Subject.Digest
 	}
 	return r, nil
-}
-
-func (r *References) describe(d *Descriptor) {
-	if !NonDistributable(d.MediaType) || len(d.URLs) == 0 {
-		r.need(d.Digest)
-	} else if digestProblem(string(d.Digest)) == "" {
-		r.Elsewhere = append(r.Elsewhere, d.Digest)
-	}
 }
 
 func (r *References) need(d Digest) {

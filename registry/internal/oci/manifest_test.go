@@ -251,7 +251,7 @@ func TestReadReferences(t *testing.T) {
 		{
 			"foreign layer",
 			fmt.Sprintf(`{"layers":[{"mediaType":"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip","digest":%q,"urls":["https://x.y/z"]}]}`, a),
-			References{Elsewhere: []Digest{a}},
+			References{Needed: []Digest{a}},
 		},
 		{"no digests", `{"config":{"digest":"x"},"layers":[{}],"subject":{"digest":"sha256:../.."}}`, References{}},
 	}
@@ -261,7 +261,7 @@ func TestReadReferences(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if !slices.Equal(got.Needed, tt.want.Needed) || !slices.Equal(got.Elsewhere, tt.want.Elsewhere) || got.Subject != tt.want.Subject {
+		if !slices.Equal(got.Needed, tt.want.Needed) || got.Subject != tt.want.Subject {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

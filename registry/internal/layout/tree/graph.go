@@ -66,18 +66,26 @@ func Unreadable(err error) bool {
 	return false
 }
 
-// Read adds the manifest to which the link leads; only its digest is needed. Errors are those of Manifest.
-func (g *Graph) Read(ctx context.Context, s storage.Store, link Link) error {
+// ReadNode reads the manifest to which the link leads; only its digest is needed. Errors are those of Manifest.
+func ReadNode(ctx context.Context, s storage.Store, link Link) (*Node, error) {
 	body, err := manifestBytes(ctx, s, link.Digest)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	refs, err := oci.ReadReferences(body)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrNotManifest, link.Digest, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotManifest, link.Digest, err)
 	}
-	g.Add(link.Digest, &Node{Link: link, Size: int64(len(body)), Needs: slices.Concat(refs.Needed, refs.Elsewhere), Subject: refs.Subject})
-	return nil
+	return &Node{Link: link, Size: int64(len(body)), Needs: refs.Needed, Subject: refs.Subject}, nil
+}
+
+// Read adds a manifest that ReadNode reads.
+func (g *Graph) Read(ctx context.Context, s storage.Store, link Link) error {
+	n, err := ReadNode(ctx, s, link)
+	if err == nil {
+		g.Add(link.Digest, n)
+	}
+	return err
 }
 
 // Add adds a manifest.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"slipway/registry/internal/layout"
@@ -163,29 +162,17 @@ func (r *run) readLinks(ctx context.Context, name oci.Name, prefix func(oci.Name
 	return all, nil
 }
 
-var (
-	errMissing = errors.New("its bytes are missing")
-	errDamaged = errors.New("its bytes are damaged")
-)
-
 // readManifest reads what a manifest needs, and proves its bytes.
 func (r *run) readManifest(ctx context.Context, rev *revision) error {
-	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(rev.digest), tree.MaxManifest)
-	switch {
-	case absent(err):
-		return errMissing
-	case err != nil:
-		return err
-	case rev.digest.Algorithm().FromBytes(body) != rev.digest:
-		return errDamaged
+	n, err := tree.ReadNode(ctx, r.Store, tree.Link{Digest: rev.digest})
+	if err == nil {
+		rev.needs, rev.subject = n.Needs, n.Subject
 	}
-	refs, err := oci.ReadReferences(body)
-	if err != nil {
-		return err
-	}
-	rev.needs, rev.subject = slices.Concat(refs.Needed, refs.Elsewhere), refs.Subject
-	return nil
+	return err
 }
+
+// lost reports whether the bytes of a manifest aren't there, or not as they were.
+func lost(err error) bool { return absent(err) || errors.Is(err, tree.ErrDamaged) }
 
 // skip notes that a repository cannot be understood: nothing of it is deleted.
 func (r *run) skip(repo *repository, d oci.Digest, err error) {

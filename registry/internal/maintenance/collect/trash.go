@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -60,7 +59,7 @@ func (r *run) staysRecent(ctx context.Context, repo *repository, d tree.Deletion
 	for _, m := range manifests {
 		keys := []string{layout.RevisionLink(repo.name, m)}
 		rev := &revision{link: link{digest: m, target: m}}
-		if err := r.readManifest(ctx, rev); err != nil && !errors.Is(err, errMissing) && !errors.Is(err, errDamaged) {
+		if err := r.readManifest(ctx, rev); err != nil && !lost(err) {
 			return true, ctx.Err() // what it needs isn't known
 		}
 		for _, need := range rev.needs {
@@ -105,7 +104,7 @@ func (r *run) readDeletion(ctx context.Context, repo *repository, d tree.Deletio
 		switch err := r.readManifest(ctx, rev); {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, errMissing), errors.Is(err, errDamaged):
+		case lost(err):
 			continue
 		case err != nil:
 			r.skip(repo, m, err)
