@@ -160,12 +160,3 @@ func (d *download) close() {
 		d.body = nil
 	}
 }
-
-// resumeAt makes the download begin at an offset, after bytes with that hash; nil = none.
-func (d *download) resumeAt(at, size int64, behind hash.Hash) (err error) {
-	d.at, d.size = at, size
-	if behind != nil {
-		d.hash, err = behind.(hash.Cloner).Clone() // all of the standard library are
-	}
-	return err
-}

@@ -21,15 +21,15 @@ func (r *reader) ready() (int64, error) {
 	for {
 		t := r.t
 		t.mu.Lock()
-		size, state, err, handed, changed := t.size, t.state, t.err, t.rest != nil, t.changed
+		size, state, err, changed := t.size, t.state, t.err, t.changed
 		t.mu.Unlock()
 		switch {
-		case size >= 0 && (state != failed || handed):
-			return size, nil
-		case handed:
-			return 0, t.src.fault(invalid("the upstream didn't send the size of a blob that can't be stored"), "")
-		case state == failed:
+		case err != nil:
 			return 0, err
+		case size >= 0:
+			return size, nil
+		case state == failed:
+			return 0, t.src.fault(invalid("the upstream didn't send the size of a blob that can't be stored"), "")
 		}
 		select {
 		case <-changed:
@@ -44,7 +44,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	t := r.t
 	for len(p) > 0 {
 		t.mu.Lock()
-		got, size, state, err, rest, changed := t.got, t.size, t.state, t.err, t.rest, t.changed
+		got, size, state, err, changed := t.got, t.size, t.state, t.err, t.changed
 		t.mu.Unlock()
 		switch {
 		case r.at < got:
@@ -56,10 +56,10 @@ func (r *reader) Read(p []byte) (int, error) {
 			return 0, err
 		case size >= 0 && r.at >= size:
 			return 0, io.EOF
-		case rest != nil:
-			return r.readRest(p, got, rest)
-		case state == failed:
+		case err != nil:
 			return 0, err
+		case state == failed:
+			return r.readOn(p, got)
 		}
 		select {
 		case <-changed:
@@ -70,17 +70,13 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// readRest reads what the transfer could not spool, after the first got bytes.
-func (r *reader) readRest(p []byte, got int64, rest *rest) (int, error) {
-	if skip := r.at - got; skip < int64(len(rest.tail)) {
-		n := copy(p, rest.tail[skip:])
-		r.at += int64(n)
-		return n, nil
-	}
+// readOn reads what the transfer could not spool, after the first got bytes.
+func (r *reader) readOn(p []byte, got int64) (int, error) {
 	if r.own == nil || r.own.at > r.at {
 		r.leave()
 		r.own = r.t.reg.download(r.ctx, r.t.src, r.t.key, func() bool { return true })
-		if err := r.own.resumeAt(got+int64(len(rest.tail)), r.t.size, rest.hash); err != nil {
+		r.own.at, r.own.size = got, r.t.size
+		if _, err := io.Copy(r.own.hash, io.NewSectionReader(r.t.file, 0, got)); err != nil {
 			return 0, err
 		}
 	}

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"hash"
 	"io"
 	"sync"
 	"time"
@@ -31,8 +29,7 @@ type transfer struct {
 	file    *spoolFile // nil before the first byte
 	got     int64      // bytes of the file
 	users   int        // the transfer itself and its readers
-	err     error      // why it failed, for clients
-	rest    *rest      // where readers continue by themselves after it failed; nil = they don't
+	err     error      // why it failed, for clients; nil = the spool failed, and readers continue by themselves
 }
 
 type transferState int
@@ -42,13 +39,6 @@ const (
 	received                // the file is complete and verified
 	failed
 )
-
-// rest lets readers continue without the spool: the bytes after the file that had
-// arrived, and the hash of all up to there; nil = of nothing.
-type rest struct {
-	tail []byte
-	hash hash.Hash
-}
 
 const chunkSize = 64 << 10
 
@@ -94,7 +84,7 @@ func (t *transfer) run(ctx context.Context) {
 		}
 	case errors.As(err, &unspooled):
 		t.reg.notStored(t.src, t.key.name, string(t.key.digest), err)
-		t.set(func() { t.state, t.rest = failed, unspooled.rest })
+		t.set(func() { t.state = failed })
 	default:
 		d.log.Warn("cannot fetch a blob from an upstream", zap.Int64("bytes", d.at), zap.Error(err))
 		t.reg.noteUnknown(t.key, err)
@@ -106,12 +96,7 @@ func (t *transfer) run(ctx context.Context) {
 }
 
 // unspooledError is a failure of the spool.
-type unspooledError struct {
-	rest *rest
-	err  error
-}
-
-func (e *unspooledError) Error() string { return "cannot spool the blob: " + e.err.Error() }
+type unspooledError struct{ error }
 
 // receive writes all bytes to the spool and shows them to readers.
 func (t *transfer) receive(d *download) error {
@@ -126,7 +111,7 @@ func (t *transfer) receive(d *download) error {
 		err = file.reserve(d.size)
 	}
 	if err != nil {
-		return &unspooledError{&rest{}, err}
+		return &unspooledError{err}
 	}
 	buf := chunks.Get().(*[chunkSize]byte)
 	defer chunks.Put(buf)
@@ -134,7 +119,7 @@ func (t *transfer) receive(d *download) error {
 		n, err := d.Read(buf[:])
 		if n > 0 {
 			if err := file.write(buf[:n], at); err != nil {
-				return &unspooledError{&rest{bytes.Clone(buf[:n]), d.hash}, err}
+				return &unspooledError{err}
 			}
 			at += int64(n)
 		}
