@@ -16,7 +16,7 @@ import (
 func newConfigCommand() *cobra.Command {
 	return command.Config(command.Configuration{
 		Service: "registry", Variable: config.PathVariable, Path: config.DefaultPath,
-		Load: func(file string) (any, *settings.Report, error) { return config.Read(file, os.Environ()) },
+		Load: func(file string) (any, *settings.Report, error) { return config.Load(file, os.Environ()) },
 		Check: func(cfg any) ([]string, error) {
 			c := cfg.(*config.Config)
 			return app.Warnings(c), app.CheckFiles(c)

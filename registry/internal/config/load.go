@@ -16,18 +16,9 @@ var ErrNothing = errors.New("no configuration: name a file with --config or $" +
 
 // Load reads the file and applies environ to it. When file is empty, it is the one that
 // REGISTRY_CONFIGURATION_PATH names, or [DefaultPath] if it exists. Without any file the
-// environment must name a storage. The report is never nil.
+// environment must name a storage. The report is never nil. With an error, the configuration
+// is nil or what could be read: a check names further mistakes in it.
 func Load(file string, environ []string) (*Config, *config.Report, error) {
-	cfg, report, err := Read(file, environ)
-	if err != nil {
-		return nil, report, err
-	}
-	return cfg, report, nil
-}
-
-// Read is Load for a check that names further mistakes: with an error, the configuration
-// is nil or what could be read.
-func Read(file string, environ []string) (*Config, *config.Report, error) {
 	if file == "" {
 		file = lookup(environ, PathVariable)
 	}

@@ -372,7 +372,7 @@ func TestWhichFile(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c, report, err := Load(tt.file, tt.environ)
-		if !errors.Is(err, tt.want) || (err == nil) != (c != nil) || report == nil {
+		if !errors.Is(err, tt.want) || err == nil && c == nil || report == nil {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
