@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -86,6 +87,34 @@ type generic struct {
 	rename map[string]string        // by the names of the sender, as Apprise's API maps them
 }
 
+// usualNames has the names for one thing in the order in which they win.
+var usualNames = []string{"title", "subject", "message", "text", "body", "msg", "content", "url", "link", "click", "ruleurl"}
+
+// read takes the fields that each passes on. Their order doesn't matter: those of JSON have none, and a request that is repeated must make the
+// same message.
+func (g *generic) read(r *protocol.Request, each func(request.Func) error) error {
+	type field struct {
+		name  string
+		rank  int
+		value request.Value
+	}
+	var fields []field
+	err := each(func(name string, v request.Value) error {
+		fields = append(fields, field{name, slices.Index(usualNames, strings.ToLower(cmp.Or(g.rename[name], name))), v})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(fields, func(a, b field) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.name, b.name)) })
+	for _, f := range fields {
+		if err := g.set(r, f.name, f.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // set takes a field; the first of several names for the same thing wins.
 func (g *generic) set(r *protocol.Request, name string, v request.Value) error {
 	if _, isFile := v.File(); isFile {
@@ -161,7 +190,7 @@ func parseQuery(r *protocol.Request) (protocol.Batch, error) {
 func (g *generic) query(r *protocol.Request) error {
 	query := r.URL.Query()
 	query.Del("token")
-	return request.EachOf(query, func(name string, v request.Value) error { return g.set(r, name, v) })
+	return g.read(r, func(f request.Func) error { return request.EachOf(query, f) })
 }
 
 // parseGeneric makes a message of a body in any form. Text that names no format has the one given. withRest adds the fields that have none of
@@ -180,7 +209,7 @@ func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protoc
 	if text, kind, ok, err := request.Text(contentType, body); ok && err == nil && !json.Valid(body) {
 		g.text, g.mediaType = text, strings.TrimPrefix(kind, "text/")
 	} else if request.IsJSON(body) || strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-www-form-urlencoded" {
-		if err := request.Each(contentType, body, func(name string, v request.Value) error { return g.set(r, name, v) }); err != nil {
+		if err := g.read(r, func(f request.Func) error { return request.Each(contentType, body, f) }); err != nil {
 			return protocol.Batch{}, err
 		}
 	} else if !json.Valid(body) {

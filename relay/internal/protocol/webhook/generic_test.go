@@ -83,3 +83,18 @@ func TestHookshotAndApprise(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// Of several names for one thing the same wins each time: a repeated request makes the same message.
+func TestGeneric_SeveralNames(t *testing.T) {
+	const want = "m\n\nbody: b\nlink: https://e.org/l\nmsg: x\nsubject: s\ntext: y\n\nhttps://e.org/u"
+	for range 50 {
+		for _, tt := range []struct{ contentType, body string }{
+			{"application/json", `{"subject":"s","text":"y","msg":"x","body":"b","message":"m","title":"t","link":"https://e.org/l","url":"https://e.org/u"}`},
+			{"application/x-www-form-urlencoded", "subject=s&text=y&msg=x&body=b&message=m&title=t&link=https://e.org/l&url=https://e.org/u"},
+		} {
+			if d, _ := read(t, Generic(), tt.body, "Content-Type: "+tt.contentType); d.Title != "t" || d.Body != want {
+				t.Fatalf("%s: %q, %q", tt.contentType, d.Title, d.Body)
+			}
+		}
+	}
+}
