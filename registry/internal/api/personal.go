@@ -59,14 +59,16 @@ func (a *API) personalTokens() []*endpoint {
 	}
 }
 
-// ownTokens returns why the caller may not manage their tokens, nil if they may. A personal access token may not: it could
-// create one with more rights.
+// ownTokens returns why the caller may not manage their tokens, nil if they may. Tokens may not: they are for less than their
+// owner's rights or for a shorter time, and could create one that isn't.
 func (r *request) ownTokens() error {
 	switch {
 	case r.grant == nil || r.grant.Caller.Kind != access.User && r.grant.Caller.Kind != access.Person:
 		return oci.Explain(oci.CodeDenied, "only users have personal access tokens")
 	case r.grant.PersonalToken() != "":
 		return oci.Explain(oci.CodeDenied, "a personal access token cannot manage tokens: log in with the password")
+	case r.grant.Caller.Bearer:
+		return oci.Explain(oci.CodeDenied, "a bearer token cannot manage tokens: send name and password")
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/storage/memory"
@@ -27,7 +30,14 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 	rules := func() *access.Rules { return compiled }
 	store := memory.New()
 	robots, people := robot.New(store, zap.NewNop()), personal.New(store, "")
-	authorizer := auth.NewAuthorizer(auth.Options{Rules: rules, Logins: &auth.Logins{Htpasswd: users, Robots: robots, People: people}, Realm: "test"})
+	keys, err := keyring.Open(t.Context(), store, time.Hour, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins := &auth.Logins{Htpasswd: users, Robots: robots, People: people}
+	service := auth.NewService(auth.ServiceOptions{Rules: rules, Logins: logins, Keys: keys, Service: "test", Lifetime: time.Hour})
+	realm := func(*http.Request) string { return "http://r/auth/token" }
+	authorizer := auth.NewAuthorizer(auth.Options{Rules: rules, Logins: logins, Tokens: service, Service: "test", TokenRealm: realm})
 	s := newServer(t, func(s *setup) {
 		s.store, s.options.Robots, s.options.Auth, s.options.Rights = store, robots, authorizer, authorizer
 		s.options.Users = &auth.Accounts{Users: users, Robots: robots, Rules: rules, Cost: bcrypt.MinCost}
@@ -46,6 +56,15 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		return basic(made.Username, made.Password)
 	}
 	admin, pull := token(`"admin"`), token(`"pull"`)
+	bearer := func(scope string) []string {
+		t.Helper()
+		issued, err := service.Issue(httptest.NewRequest("GET", "/auth/token", nil), auth.TokenRequest{Scopes: []string{scope}, Password: true, User: "root", Secret: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []string{"Authorization", "Bearer " + issued.Token}
+	}
+	pulls, all := bearer("repository:a:pull"), bearer("registry:slipway:*")
 	expires := `"expires":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"`
 	for _, c := range []struct {
 		who, method, path, body string
@@ -72,6 +91,13 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 		{"a token with admin", "GET", "/users", "", admin, 200},
 		{"a token with admin", "POST", "/users/bob/password", "", admin, 403},
 		{"a token with admin", "POST", "/users", `{"name":"y"}`, admin, 403},
+		{"a bearer for pulls", "POST", "/tokens", "{" + expires + "}", pulls, 403},
+		{"a bearer for pulls", "GET", "/tokens", "", pulls, 403},
+		{"a bearer for pulls", "GET", "/tokens?all=true", "", pulls, 403},
+		{"a bearer for pulls", "DELETE", "/tokens/0123456789abcdef", "", pulls, 403},
+		{"a bearer for pulls", "GET", "/users", "", pulls, 401},
+		{"a bearer for the administration", "GET", "/users", "", all, 200},
+		{"a bearer for the administration", "POST", "/tokens", "{" + expires + "}", all, 403},
 		{"nobody", "GET", "/users", "", nil, 401},
 	} {
 		if got := s.do(c.method, "/v2/_slipway"+c.path, []byte(c.body), c.login...); got.StatusCode != c.status {

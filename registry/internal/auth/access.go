@@ -80,13 +80,15 @@ func (g *Grant) Sees(name oci.Name) bool {
 }
 
 // Administers reports whether the caller administers all repositories that the patterns select;
-// without patterns, the registry as a whole.
+// without patterns, the registry as a whole. A token must have been issued for that.
 func (g *Grant) Administers(patterns []string) bool {
-	return g.rules.Administers(&g.Caller, patterns)
+	return g.rules.Administers(&g.Caller, patterns) && Access{Action: Administer}.covered(g.token)
 }
 
-// AdministersAny reports whether the caller may administer any repository at all.
-func (g *Grant) AdministersAny() bool { return g.rules.AdministersAny(&g.Caller) }
+// AdministersAny reports whether the caller may administer any repository at all. A token must have been issued for that.
+func (g *Grant) AdministersAny() bool {
+	return g.rules.AdministersAny(&g.Caller) && Access{Action: Administer}.covered(g.token)
+}
 
 // Unlimited reports whether the caller may do everything everywhere.
 func (g *Grant) Unlimited() bool {
