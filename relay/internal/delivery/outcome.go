@@ -31,7 +31,7 @@ func (d *Delivery) apply(q *queue, e *post.Entry, f post.Fact) {
 		q.keep(e, o)
 		return
 	}
-	if e.State == post.StateDead && e.Kind != post.KindRedaction {
+	if e.State.Dead() && e.Kind != post.KindRedaction {
 		d.log.Warn("gave up on a message", append(d.roomFields(q), zap.Int64("message", e.MessageID()), zap.Int64("application", e.ApplicationID), zap.String("reason", e.Error))...)
 	}
 	q.finish(e, o)

@@ -27,6 +27,7 @@ type set int
 const (
 	isPending       set = 1 << iota // the relay still works on it
 	isTroubled                      // it needs a person's decision
+	isDead                          // the relay gave up on it
 	isWithdrawn                     // it was withdrawn and is not in its room
 	isDelivered                     // it reached its room
 	isEditable                      // it is in its room or pending
@@ -48,7 +49,7 @@ var states = []struct {
 		StateAmbiguous, isTroubled | isRedeliverable | isCancellable,
 		"It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then redeliver or withdraw it.",
 	},
-	{StateDead, isTroubled | isRedeliverable | isCancellable, "The relay has stopped trying. You can redeliver it."},
+	{StateDead, isTroubled | isDead | isRedeliverable | isCancellable, "The relay has stopped trying. You can redeliver it."},
 	{StateCancelled, isWithdrawn | isRedeliverable, "It was withdrawn before it was sent."},
 	{StateRedacted, isWithdrawn | isDelivered, "It was sent and later removed from the room."},
 }
@@ -97,6 +98,9 @@ func (s State) Pending() bool { return s.in(isPending) }
 
 // Troubled reports whether a message in this state needs a person's decision.
 func (s State) Troubled() bool { return s.in(isTroubled) }
+
+// Dead reports whether the relay gave up on a message in this state.
+func (s State) Dead() bool { return s.in(isDead) }
 
 // Withdrawn reports whether a message in this state was withdrawn and is not in its room.
 func (s State) Withdrawn() bool { return s.in(isWithdrawn) }

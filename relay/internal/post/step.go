@@ -202,7 +202,7 @@ func (s *step) end(state State) {
 	if state == StateSent || s.FirstAttemptAt == 0 {
 		s.Wire = nil
 	}
-	if s.Kind == KindMessage && (state == StateSent || state == StateDead) {
+	if s.Kind == KindMessage && (state.Delivered() || state.Dead()) {
 		s.effect(Count{})
 	}
 }

@@ -229,7 +229,7 @@ type reply struct {
 func replyMessage(w http.ResponseWriter, res Result) {
 	m := res.Messages[0]
 	m.Extras = res.Drafts[0].Extras
-	out := reply{Success: m.State != post.StateDead, Message: Show(m.View)}
+	out := reply{Success: !m.State.Dead(), Message: Show(m.View)}
 	if m.State != post.StateSent {
 		out.LastError = m.Error
 	}

@@ -54,10 +54,10 @@ func (tx *Tx) count(e *post.Entry, effects []post.Effect, at int64) {
 	if !slices.Contains(effects, post.Effect(post.Count{})) {
 		return
 	}
-	switch e.State {
-	case post.StateSent:
+	switch {
+	case e.State.Delivered():
 		tx.counts.at(e.ApplicationID, at).sent++
-	case post.StateDead:
+	case e.State.Dead():
 		tx.counts.at(e.ApplicationID, at).dead++
 	}
 }

@@ -213,7 +213,7 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 				return err
 			}
 			entries++
-			if now.Kind == post.KindMessage && now.State == post.StateDead {
+			if now.Kind == post.KindMessage && now.State.Dead() {
 				dead++
 			}
 		}

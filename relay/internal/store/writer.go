@@ -182,13 +182,15 @@ func (w *writer) report(o *Outcome) {
 func (w *writer) reported(room int64) (ended map[int64]bool, settled bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ended, settled = map[int64]bool{}, true
+	settled = true
 	for _, all := range [][]*Outcome{w.inFlight, w.outcomes} {
 		for _, o := range all {
 			switch {
 			case o.Entry.Room != room:
 			case o.Entry.State.Pending() || o.Spreads():
 				settled = false
+			case ended == nil:
+				ended = map[int64]bool{o.Entry.ID: true}
 			default:
 				ended[o.Entry.ID] = true
 			}
