@@ -188,7 +188,8 @@ func TestManyFailingRoomsPause(t *testing.T) {
 func TestRateLimitOfTheAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
-		budget, refill := 10.0, time.Now()
+		const burst, interval = 10, 5 * time.Second
+		whole := time.Now() // when it would take a burst again; durations, for the rounding of a fraction refuses an attempt in time
 		var early int
 		until := map[string]time.Time{}
 		r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
@@ -198,13 +199,14 @@ func TestRateLimitOfTheAccount(t *testing.T) {
 			if now.Before(until[out.RoomID]) {
 				early++
 			}
-			budget = min(10, budget+now.Sub(refill).Seconds()/5)
-			refill = now
-			if budget >= 1 {
-				budget--
+			if whole.Before(now) {
+				whole = now
+			}
+			wait := whole.Sub(now) - (burst-1)*interval
+			if wait <= 0 {
+				whole = whole.Add(interval)
 				return nil
 			}
-			wait := time.Duration((1 - budget) * 5 * float64(time.Second))
 			until[out.RoomID] = now.Add(wait)
 			return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassWait, RetryAfter: wait}}
 		}
