@@ -113,8 +113,8 @@ func testChanges_LockedByEachOther_AreMade(t *testing.T) {
 	done.Go(func() { change(a, 1, other.ID) })
 	done.Go(func() { change(b, other.ID, 1) })
 	done.Wait()
-	if n := runs.Load(); n != 3 {
-		t.Errorf("they ran %d times, want 3", n)
+	if n := runs.Load(); n < 3 { // more if the one that is made again is quicker than the one that it held up
+		t.Errorf("they ran %d times: none was made again", n)
 	}
 }
 
