@@ -400,57 +400,6 @@ func tryPutManifest(ctx context.Context, addr, repo, tag string, manifest []byte
 	return resp.StatusCode
 }
 
-// A receiver that is down for a while, the command that reports it, and an orderly stop.
-func TestEventsCommand(t *testing.T) {
-	root := t.TempDir()
-	w := newWatcher(t)
-	w.status.Store(502)
-	env := notifying(w, "")
-	p := harness.StartRegistry(t, root, env...)
-	img := harness.NewImage(t, 34, 1, 1000)
-	img.Push(t, p.Addr, "command", "v1")
-	eventuallyOutput(t, root, env, []string{"events", "list"}, regexp.MustCompile(`watcher +1 +0 .* answered 502 Bad Gateway \(\d+ failures since .*\)`))
-	if err := p.Stop(t); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyOutput(t, root, env, []string{"events", "list"}, regexp.MustCompile(`watcher +1 .*no running registry sends them`))
-	if strings.Count(p.Output(), "takes no events") != 1 {
-		t.Errorf("the log says more than once that the endpoint fails: %s", p.Output())
-	}
-	w.status.Store(200)
-	harness.StartRegistry(t, root, env...)
-	eventuallyOutput(t, root, env, []string{"events", "list"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
-	if got := w.tags(); !slices.Contains(got, "v1") {
-		t.Errorf("events: %v", got)
-	}
-	var report struct {
-		Endpoints []struct {
-			Endpoint string
-			Changes  int
-			Serving  bool
-		}
-	}
-	if err := json.Unmarshal([]byte(runEvents(t, root, env, "events", "list", "--json")), &report); err != nil || len(report.Endpoints) != 1 || !report.Endpoints[0].Serving {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-func runEvents(t *testing.T, root string, env []string, args ...string) string {
-	t.Helper()
-	out, code := harness.Run(t, append([]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + root}, env...), args...)
-	if code != 0 {
-		t.Fatalf("registry %v: %d %s", args, code, out)
-	}
-	return out
-}
-
-func eventuallyOutput(t *testing.T, root string, env, args []string, want *regexp.Regexp) {
-	t.Helper()
-	harness.Eventually(t, fmt.Sprintf("registry %v says %s", args, want), func() bool {
-		return want.MatchString(runEvents(t, root, env, args...))
-	})
-}
-
 // With no room for its event a push fails, and the next are refused before anything
 // changes. Pulls go on, and once there is room, all that happened is sent.
 func TestEventsDiskFull(t *testing.T) {
