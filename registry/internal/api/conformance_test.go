@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -235,36 +234,26 @@ func TestLastChunkInThePut(t *testing.T) {
 	s.do("PUT", done, content[6:], "Content-Range", "6-9").want(t, 201)
 }
 
+// A chunk without a Content-Length whose body and Content-Range differ is refused; what has come of the range stays.
 func TestBlobsAsStreams(t *testing.T) {
 	s := newServer(t)
 	content := bytes.Repeat([]byte("stream"), 100_000)
-	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
 	stream := func(b []byte) io.Reader { return io.MultiReader(bytes.NewReader(b)) } // no Content-Length
-	at = s.send("PATCH", at, stream(content[:99])).want(t, 202, "Range", "0-98").location(t)
-	s.send("PATCH", at, stream(content[99:199]), "Content-Range", "98-197").wantError(t, 416, oci.CodeRangeInvalid)
-	at = s.send("PATCH", at, stream(content[99:199]), "Content-Range", "99-198").want(t, 202, "Range", "0-198").location(t)
-	for _, wrong := range []string{"199-300", "199-200"} {
-		got := s.send("PATCH", at, stream(content[199:250]), "Content-Range", wrong).wantError(t, 400, oci.CodeSizeInvalid)
-		_ = got
-		at = s.do("GET", at, nil).want(t, 204).location(t)
-		var last int
-		if _, err := fmt.Sscanf(s.do("GET", at, nil).Header.Get("Range"), "0-%d", &last); err != nil {
-			t.Fatal(err)
-		}
-		if wrong == "199-300" && last != 249 {
-			t.Errorf("after a short body the upload ends at %d", last)
-		}
-		if wrong == "199-300" {
-			content = append(slices.Clone(content[:250]), content[199:]...)
-			s.do("DELETE", at, nil).want(t, 204)
-			at = s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
-			at = s.send("PATCH", at, stream(content[:199])).want(t, 202).location(t)
-		} else if last != 200 {
-			t.Errorf("after a long body the upload ends at %d", last)
-		}
+	for _, c := range []struct {
+		body, differs string
+		end           int
+	}{{"short", "199-300", 249}, {"long", "199-200", 200}} {
+		t.Run(c.body, func(t *testing.T) {
+			at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+			at = s.send("PATCH", at, stream(content[:99])).want(t, 202, "Range", "0-98").location(t)
+			s.send("PATCH", at, stream(content[99:199]), "Content-Range", "98-197").wantError(t, 416, oci.CodeRangeInvalid)
+			at = s.send("PATCH", at, stream(content[99:199]), "Content-Range", "99-198").want(t, 202, "Range", "0-198").location(t)
+			s.send("PATCH", at, stream(content[199:250]), "Content-Range", c.differs).wantError(t, 400, oci.CodeSizeInvalid)
+			at = s.do("GET", at, nil).want(t, 204, "Range", fmt.Sprint("0-", c.end)).location(t)
+			at = s.send("PATCH", at, stream(content[c.end+1:])).want(t, 202).location(t)
+			s.do("PUT", with(at, "digest", string(digestOf(content))), nil).want(t, 201)
+		})
 	}
-	at = s.send("PATCH", at, stream(content[201:])).want(t, 202).location(t)
-	s.do("PUT", with(at, "digest", string(digestOf(content))), nil).want(t, 201)
 }
 
 func TestClosingAnUpload(t *testing.T) {

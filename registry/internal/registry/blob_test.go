@@ -10,19 +10,6 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-func TestBlobBelongsToItsRepository(t *testing.T) {
-	onStores(t, func(t *testing.T, r *Registry) {
-		ctx, d := context.Background(), pushBlob(t, r.Repository("mine"), "secret").Digest
-		_, err := r.Repository("yours").StatBlob(ctx, d)
-		wantCode(t, err, oci.CodeBlobUnknown)
-		_, err = r.Repository("yours").OpenBlob(ctx, d)
-		wantCode(t, err, oci.CodeBlobUnknown)
-		pushBlob(t, r.Repository("yours"), "other")
-		_, err = r.Repository("yours").OpenBlob(ctx, d)
-		wantCode(t, err, oci.CodeBlobUnknown)
-	})
-}
-
 func TestAliasOfDistributionIsFollowed(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")

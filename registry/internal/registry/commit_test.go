@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,35 +34,6 @@ func onFullDisk(t *testing.T, test func(t *testing.T, repo Repository, fill func
 			test(t, newRegistry(s, Options{}).Repository("a"), func() { full.Store(true) })
 		})
 	}
-}
-
-func TestFullDisk(t *testing.T) {
-	onFullDisk(t, func(t *testing.T, repo Repository, fill func()) {
-		ctx := context.Background()
-		u, err := repo.StartUpload(ctx, "")
-		check(t, err)
-		defer u.Close()
-		_, err = u.Append(ctx, strings.NewReader("content"), -1)
-		check(t, err)
-		fill()
-		_, err = u.Commit(ctx, sum("content"))
-		wantCode(t, err, oci.CodeUnknown)
-		var e *oci.Error
-		if errors.As(err, &e); e.Text() != "no space left on the storage" || e.Detail != nil {
-			t.Errorf("the client reads %q, %v", e.Text(), e.Detail)
-		}
-		_, err = repo.StatBlob(ctx, sum("content"))
-		wantCode(t, err, oci.CodeBlobUnknown)
-		// What the request brought is dropped, so that it doesn't keep the disk full.
-		st, err := repo.UploadStatus(ctx, u.ID())
-		if check(t, err); st.Size != 0 {
-			t.Errorf("%d bytes are kept", st.Size)
-		}
-		_, err = u.Append(ctx, strings.NewReader("content"), -1)
-		check(t, err)
-		_, err = u.Commit(ctx, sum("content"))
-		check(t, err)
-	})
 }
 
 // A full disk takes nothing from what earlier requests have acknowledged.
