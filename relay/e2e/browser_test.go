@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
 
 	"slipway/shared/browsertest"
@@ -26,11 +25,6 @@ func newBrowser(t *testing.T, base string) *browser {
 func in[T any](b *browser, action chromedp.Action[T]) T {
 	b.Helper()
 	return browsertest.In(b.tab, action)
-}
-
-// call sends a command of the browser's protocol.
-func call[P, R any](c cdp.Command[P, R], params P) chromedp.Action[R] {
-	return browsertest.Call(c, params)
 }
 
 func (b *browser) window(width, height int64, scheme string) {

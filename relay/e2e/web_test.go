@@ -2,60 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
-
-// TestPagesInBrowser walks through the life of an application in a real
-// browser that runs no script, and reads the messages as the room's owner.
-func TestPagesInBrowser(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	b := newBrowser(t, s.url)
-	in(b, call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
-	b.login("admin", adminPassword)
-	b.sees("Nothing can send yet")
-
-	b.click(`main a.primary`)
-	b.sees("Where its messages go")
-	b.fill("#name", "backup")
-	b.click("form.card button.primary")
-	b.sees("“backup” is ready")
-	token := strings.TrimSpace(in(b, chromedp.Text("#token-value")))
-	if !strings.Contains(b.text(), "curl "+s.url+"/message -d token="+token) {
-		t.Errorf("the page has no ready curl line:\n%s", b.text())
-	}
-	a := app{id: 1, token: token, room: s.roomOf(1)}
-	s.must(s.owner.Join(s.ctx, a.room))
-	s.becomes(s.say(a, "by the token of the page"), "sent")
-
-	b.get("/ui/applications/1")
-	b.sees("The bot is in the room and may write there.")
-	b.fill("#test-title", "From the page")
-	b.fill("#test-message", "it **works**")
-	b.click("form[action$=test] button")
-	b.sees("From the page")
-	b.reloads("/ui/messages/2", "accepted it") // without scripts a page stays as it was
-	s.arrives(a.room, "by the token of the page", "From the page\n\nit works")
-	b.get("/ui/messages")
-	b.sees("by the token of the page")
-
-	b.get("/ui/applications/1")
-	in(b, chromedp.SetValue("#grace", "0s"))
-	b.click("form[action$=token] button")
-	b.sees("no longer valid")
-	if status, _ := s.request(http.MethodPost, "/message", object{"token": token, "message": "m"}, nil); status != http.StatusUnauthorized {
-		t.Errorf("the former token: %d", status)
-	}
-	b.click("form[action$=logout] button")
-	b.sees("You are logged out.")
-	b.get("/ui/applications")
-	b.sees("Log in")
-}
 
 // TestPagesForEverybody checks every page on a desk and on a phone, light and
 // dark: nothing overflows, covers something or is stretched, everything has a name and enough contrast.
