@@ -90,9 +90,4 @@ func endsWithin(t *testing.T, c net.Conn, limit time.Duration) string {
 	return string(text)
 }
 
-// zeros is an endless body.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
 func longHeader(n int) string { return strings.Repeat("x", n) }

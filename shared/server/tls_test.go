@@ -174,34 +174,6 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-func TestStalledHTTP2StreamIsCut(t *testing.T) {
-	t.Parallel()
-	got := make(chan error, 1)
-	o := impatient(func(w http.ResponseWriter, _ *http.Request) {
-		_, err := io.Copy(w, zeros{})
-		got <- err
-	})
-	o.H2C = true
-	s := serve(t, o)
-	plain := &http.Protocols{}
-	plain.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: plain}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() // and never read
-	select {
-	case err := <-got:
-		if err == nil {
-			t.Error("an endless answer ended well")
-		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("the stream still waits for its client")
-	}
-}
-
 func TestClientCertificates(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := newPair(t, "x").save(t, dir, "server")
