@@ -2,6 +2,8 @@ package storage
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -12,6 +14,18 @@ const (
 	// LockCollector is held by Collect.
 	LockCollector = "collector"
 )
+
+// ErrClock ends a collection, which may be started again.
+var ErrClock = errors.New("the clock of the storage was set back")
+
+// CheckClock returns an error that wraps ErrClock if the store's clock, which is at now, was set back by more than ClockError
+// since it was at start. elapsed is the time since then by a clock that can't be set.
+func CheckClock(start, now time.Time, elapsed time.Duration) error {
+	if lag := start.Add(elapsed).Sub(now.Round(0)); lag > ClockError {
+		return fmt.Errorf("%w by %v during the collection, which may take new data for old and deletes nothing more: collect again", ErrClock, lag.Round(time.Second))
+	}
+	return nil
+}
 
 // Collection deletes objects that no attempt has renewed since it began. It is not safe for concurrent use.
 type Collection interface {
@@ -26,7 +40,8 @@ type Collection interface {
 	// Delete durably deletes the objects whose Modified and Version are those given,
 	// and returns the others that still exist. Every info was read after Collect returned
 	// and, unless Offline, is dated before Start. It may take minutes; callers pass many objects per
-	// call. After an error, some of them may be gone.
+	// call. After an error, some of them may be gone. ErrClock if the store's clock was set back
+	// since Start: what is new may look old then.
 	Delete(ctx context.Context, infos []Info) (kept []Info, err error)
 
 	// Close ends the collection.

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/memory"
 )
 
 // beside runs beside a server and calls f once, after a repository was read, which has a
@@ -339,4 +341,47 @@ func TestHistoryOfATagWithoutALink(t *testing.T) {
 			x.want("of a new tag", keys("new")[i], true)
 		}
 	})
+}
+
+// When the clock of the storage is set back, what is pushed afterwards seems older than the collection, which ends before it
+// deletes anything.
+func TestClockSetBack(t *testing.T) {
+	check := func(t *testing.T, x volume, set func(func() time.Time)) {
+		t.Helper()
+		x.serve()
+		x.image("a", "v1", "kept")
+		garbage := x.blob("a", "garbage")
+		var pushed oci.Digest
+		var blobs []oci.Digest
+		report, err := x.tryRun(Options{Tell: func(e Event) {
+			if e.Kind == Manifest && pushed == "" { // a was read
+				set(func() time.Time { return time.Now().Add(-2 * time.Hour) })
+				x.put = func(key string, content []byte, _ time.Duration) {
+					if err := x.s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: content}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pushed, blobs = x.image("a", "v2", "new")
+			}
+		}})
+		if !errors.Is(err, storage.ErrClock) || report.Blobs.Freed > 0 {
+			t.Errorf("%v, %+v", err, report)
+		}
+		x.whole("pushed", "a", pushed, blobs)
+		x.want("garbage", layout.BlobData(garbage), true)
+	}
+	t.Run("memory", func(t *testing.T) {
+		m := memory.New()
+		check(t, volume{t: t, s: m, put: putter(t, m, m.SetClock)}, m.SetClock)
+	})
+	for _, o := range []hostile.Options{{}, {NoConditions: true}} {
+		t.Run(fmt.Sprintf("bucket %+v", o), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := hostile.New(o)
+				p := b.Process()
+				defer p.Close()
+				check(t, volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true}, b.SetClock)
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +15,11 @@ import (
 // collection is a storage.Collection.
 type collection struct {
 	s       *Store
-	start   time.Time
+	start   time.Time // by the clock of files
+	begun   time.Time // by this process
 	offline bool
+	watch   chan struct{}         // open until Close
+	setBack atomic.Pointer[error] // the clock was
 	unlock  []func()
 }
 
@@ -26,7 +30,7 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &collection{s: s, unlock: []func(){unlock}}
+	c := &collection{s: s, watch: make(chan struct{}), unlock: []func(){unlock}}
 	switch alone, err := s.Lock(ctx, storage.LockServers, false); {
 	case err == nil:
 		c.offline, c.unlock = true, append(c.unlock, alone)
@@ -34,12 +38,54 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 		c.Close()
 		return nil, err
 	}
-	c.start = time.Now()
+	c.begun = time.Now()
+	c.start = c.begun.Round(0)
 	if err := c.fence(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
+	if !c.offline { // else nothing new comes
+		go c.watchClock()
+	}
 	return c, nil
+}
+
+// watchClock notices that the clock was set back, also if it is set forward again before the next deletion.
+func (c *collection) watchClock() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.watch:
+			return
+		case <-tick.C:
+			if c.checkClock() != nil {
+				return
+			}
+		}
+	}
+}
+
+// checkClock returns an error if the clock of files was set back since the start: that of the server, on a network file system.
+// Without room for the lock's file it looks at this machine's.
+func (c *collection) checkClock() error {
+	if past := c.setBack.Load(); past != nil {
+		return *past
+	}
+	if c.offline {
+		return nil
+	}
+	elapsed := time.Since(c.begun)
+	now, file := time.Now(), c.s.locks+"/"+storage.LockCollector
+	var st unix.Stat_t
+	if touch(file) == nil && c.s.statFile(file, &st) == nil {
+		now = time.Unix(st.Mtim.Unix())
+	}
+	err := storage.CheckClock(c.start, now, elapsed)
+	if err != nil {
+		c.setBack.Store(&err)
+	}
+	return err
 }
 
 var errNoRoom = errors.New("the storage is full: stop the registries, and collect again")
@@ -76,6 +122,9 @@ func (c *collection) Offline() bool { return c.offline }
 func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
 	if len(infos) == 0 {
 		return nil, nil
+	}
+	if err := c.checkClock(); err != nil {
+		return nil, err
 	}
 	volume, err := openDir(c.s.rootDir())
 	if err != nil {
@@ -136,6 +185,9 @@ func (s *Store) deleteUnchanged(info storage.Info) (now storage.Info, unchanged 
 
 // Close implements storage.Collection.
 func (c *collection) Close() {
+	if c.unlock != nil {
+		close(c.watch)
+	}
 	for _, unlock := range c.unlock {
 		unlock()
 	}

@@ -164,3 +164,37 @@ func TestClockOfTheFileSystem(t *testing.T) {
 		}
 	}
 }
+
+// After the clock was set back, what is new has dates from before the collection, which ends; also if the clock is right again at
+// its next deletion.
+func TestClockSetBackDuringACollection(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		s := openRoot(t, t.TempDir())
+		defer s.Close()
+		unlock, err := s.Lock(t.Context(), storage.LockServers, true)
+		check(t, err)
+		defer unlock()
+		s.wait = time.Millisecond
+		check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: "/r/new", Content: []byte("x")}}))
+		started, err := s.Collect(t.Context())
+		check(t, err)
+		defer started.Close()
+		info, err := s.Stat(t.Context(), "/r/new")
+		check(t, err)
+		c := started.(*collection) //nolint:forcetypeassert // of this store
+		if err := c.checkClock(); err != nil {
+			t.Fatal(err)
+		}
+		start := c.start
+		c.start = start.Add(2 * time.Hour) // the clock was ahead
+		if again {
+			wantErr(t, "a look at the clock", c.checkClock(), storage.ErrClock)
+			c.start = start
+		}
+		_, err = c.Delete(t.Context(), []storage.Info{info})
+		wantErr(t, "Delete", err, storage.ErrClock)
+		if _, err := s.Stat(t.Context(), "/r/new"); err != nil {
+			t.Error(err)
+		}
+	}
+}

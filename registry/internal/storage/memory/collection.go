@@ -56,7 +56,7 @@ func (m *Memory) Collect(context.Context) (storage.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &collection{m: m, start: m.clock(), unlock: unlock}
+	c := &collection{m: m, start: m.clock(), begun: time.Now(), unlock: unlock}
 	c.rejoin, _ = m.lock(storage.LockServers, false) // busy: somebody serves
 	m.count++
 	m.fence = m.count
@@ -66,6 +66,7 @@ func (m *Memory) Collect(context.Context) (storage.Collection, error) {
 type collection struct {
 	m      *Memory
 	start  time.Time
+	begun  time.Time
 	unlock func()
 	rejoin func() // nil unless offline
 }
@@ -77,6 +78,11 @@ func (c *collection) Offline() bool { return c.rejoin != nil }
 func (c *collection) Delete(_ context.Context, infos []storage.Info) (kept []storage.Info, err error) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
+	if !c.Offline() {
+		if err := storage.CheckClock(c.start.Round(0), c.m.clock(), time.Since(c.begun)); err != nil {
+			return nil, err
+		}
+	}
 	for _, info := range infos {
 		o := c.m.objects[info.Key]
 		if o == nil {

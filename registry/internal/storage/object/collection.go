@@ -23,27 +23,27 @@ func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
 		return nil, err
 	}
 	start, dated, err := s.dates(ctx, lockPrefix+storage.LockCollector)
+	noted := time.Now()
 	var ahead time.Duration
 	if locked && start.After(dated) && !dated.IsZero() { // else the lock in the bucket is of a collection that died
 		start, ahead = dated, start.Sub(dated)
 	}
 	if err == nil {
-		begun := time.Now()
 		s.clean(ctx)
-		err = sleep(ctx, time.Until(begun.Add(2*storage.ClockError)))
+		err = sleep(ctx, time.Until(noted.Add(2*storage.ClockError)))
 		var leased bool
 		if err == nil {
 			leased, err = s.leased(ctx, ahead)
 		}
 		if err == nil && leased {
-			err = sleep(ctx, time.Until(begun.Add(s.fresh+storage.AttemptLimit+s.limits.MaxLate+2*storage.ClockError)))
+			err = sleep(ctx, time.Until(noted.Add(s.fresh+storage.AttemptLimit+s.limits.MaxLate+2*storage.ClockError)))
 		}
 	}
 	if err != nil {
 		unlock()
 		return nil, err
 	}
-	return &collection{s: s, start: start.UTC(), ahead: ahead, unlock: unlock}, nil
+	return &collection{s: s, start: start.UTC(), begun: noted, ahead: ahead, unlock: unlock}, nil
 }
 
 // clean removes what writers and collections that died have left.
@@ -60,6 +60,7 @@ func (s *Store) clean(ctx context.Context) {
 type collection struct {
 	s      *Store
 	start  time.Time     // by the dates of objects
+	begun  time.Time     // by this process
 	ahead  time.Duration // of the store's answers
 	unlock func()
 }
@@ -73,6 +74,9 @@ func (c *collection) Close() { c.unlock() }
 
 // Delete implements storage.Collection.
 func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
+	if err := c.checkClock(ctx); err != nil {
+		return nil, err
+	}
 	if !c.s.announces() {
 		return c.deleteVersions(ctx, infos)
 	}
@@ -86,6 +90,27 @@ func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []s
 		infos = slices.Concat(left, infos[n:])
 	}
 	return kept, nil
+}
+
+// clockKey is the key of an object whose date tells the store's clock.
+const clockKey = private + "clock"
+
+// checkClock returns an error if the dates of objects have gone back since the start. A bucket without space has no date to show.
+func (c *collection) checkClock(ctx context.Context) error {
+	elapsed := time.Since(c.begun)
+	_, err := c.s.Put(ctx, clockKey, holder(), &WriteOptions{})
+	if errors.Is(err, storage.ErrNoSpace) {
+		return nil
+	}
+	var dated time.Time
+	if err == nil {
+		_, dated, err = c.s.dates(ctx, clockKey)
+	}
+	if err != nil || dated.IsZero() {
+		return err
+	}
+	_ = c.s.Delete(ctx, clockKey, &WriteOptions{})
+	return storage.CheckClock(c.start, dated, elapsed)
 }
 
 // deleteVersions deletes each object under the condition that it has that version.

@@ -466,8 +466,8 @@ func TestDelete_Canceled(t *testing.T) {
 		defer c.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		var sent time.Time
-		m.failWith(func(method, _ string) error {
-			if method == "DELETE" && ctx.Err() == nil {
+		m.failWith(func(method, key string) error {
+			if method == "DELETE" && key == "root/r/link" && ctx.Err() == nil {
 				sent = time.Now() // the store has the request
 				cancel()
 				return ctx.Err()
