@@ -55,23 +55,15 @@ func (r *run) deletePending(ctx context.Context, more int) error {
 	return r.deleteHistory(ctx, repos)
 }
 
-// deleteRevisions deletes manifests, those first that no other garbage needs: one that stays
-// because it was renewed keeps what it needs.
+// deleteRevisions deletes manifests in waves, those first that no other garbage needs and whose subject isn't garbage: one that
+// stays because it was renewed keeps what it needs and what refers to it. Where an index lists its own subject, neither can be
+// first for both, and the index is.
 func (r *run) deleteRevisions(ctx context.Context, repos []*repository) error {
 	for {
 		var infos []storage.Info
 		var wave []func(kept map[string]bool)
 		for _, repo := range repos {
-			needed := map[oci.Digest]bool{}
-			for _, rev := range repo.revisions {
-				for _, d := range rev.needs {
-					needed[d] = needed[d] || !rev.live
-				}
-			}
-			for _, rev := range repo.revisions {
-				if rev.live || needed[rev.digest] {
-					continue
-				}
+			for _, rev := range repo.firstGarbage() {
 				infos = append(infos, rev.info)
 				wave = append(wave, func(kept map[string]bool) { r.settleRevision(repo, rev, kept[rev.info.Key]) })
 			}
@@ -89,22 +81,51 @@ func (r *run) deleteRevisions(ctx context.Context, repos []*repository) error {
 	}
 }
 
+// firstGarbage returns the manifests that go before all others.
+func (repo *repository) firstGarbage() (first []*revision) {
+	needed := map[oci.Digest]bool{}
+	for _, rev := range repo.revisions {
+		for _, d := range rev.needs {
+			needed[d] = needed[d] || !rev.live
+		}
+	}
+	var unneeded []*revision
+	for _, rev := range repo.revisions {
+		if rev.live || needed[rev.digest] {
+			continue
+		}
+		unneeded = append(unneeded, rev)
+		if subject := repo.revisions[rev.subject]; subject == nil || subject.live {
+			first = append(first, rev)
+		}
+	}
+	if first == nil {
+		return unneeded
+	}
+	return first
+}
+
 func (r *run) settleRevision(repo *repository, rev *revision, kept bool) {
 	if kept {
-		repo.spread(func(rev *revision) *bool { return &rev.live }, []*revision{rev})
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, rev := range repo.revisions {
-			if rev.live {
-				r.mark(repo, rev)
-			}
-		}
+		r.keepRevisions(repo, []*revision{rev})
 		return
 	}
 	delete(repo.revisions, rev.digest)
 	repo.graph = nil
 	r.count(func(p *Report) { p.Manifests.Freed++; p.Manifests.Kept-- })
 	r.emit(Event{Kind: OldManifest, Repository: repo.name, Digest: rev.digest})
+}
+
+// keepRevisions keeps manifests, what they need and what refers to them.
+func (r *run) keepRevisions(repo *repository, all []*revision) {
+	repo.spread(func(rev *revision) *bool { return &rev.live }, all)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rev := range repo.revisions {
+		if rev.live {
+			r.mark(repo, rev)
+		}
+	}
 }
 
 // deleteLayers deletes links to blobs.

@@ -29,7 +29,7 @@ func questions(long bool) (all []question) {
 	add := func(kind storeKind, one, two string, collectors int, backwards bool, bound int) {
 		all = append(all, question{model{kind: kind, plans: [2]string{one, two}, collectors: collectors, backwards: backwards, times: timesOf(kind)}, bound})
 	}
-	plans := []string{"push", "head", "mount", "upload", "slow", "index"}
+	plans := []string{"push", "head", "mount", "upload", "slow", "index", "signed"}
 	for kind := modelFiles; kind <= modelLists; kind++ {
 		for i, plan := range plans {
 			if kind == modelFiles || plan == "push" || kind == modelLists && plan == "slow" || long {
@@ -87,18 +87,19 @@ func TestFull_Model_EveryInterleaving(t *testing.T) {
 func TestFull_Model_EveryStepIsNeeded(t *testing.T) {
 	steps := map[storeKind]map[string]string{ // to plans
 		modelFiles: {
-			"the fence":                            "push",
-			"writers renew":                        "push",
-			"a renewal never creates":              "push",
-			"deletions are conditional":            "push",
-			"what stays keeps what it needs":       "push",
-			"manifests go before what they need":   "index",
-			"dates are compared with the start":    "push",
-			"links have a grace period":            "head",
-			"a collection waits":                   "head",
-			"a client is told in time":             "head",
-			"bytes are dated when they are placed": "upload",
-			"a put over something dates it":        "upload",
+			"the fence":                                "push",
+			"writers renew":                            "push",
+			"a renewal never creates":                  "push",
+			"deletions are conditional":                "push",
+			"what stays keeps what it needs":           "push",
+			"manifests go before what they need":       "index",
+			"a manifest goes before what refers to it": "signed",
+			"dates are compared with the start":        "push",
+			"links have a grace period":                "head",
+			"a collection waits":                       "head",
+			"a client is told in time":                 "head",
+			"bytes are dated when they are placed":     "upload",
+			"a put over something dates it":            "upload",
 		},
 		modelVersions: {
 			"writers renew":                  "push",

@@ -118,6 +118,9 @@ func (m *model) cutoff(me *modelRun, t thing) int8 {
 func (m *model) read(w world, i int, emit func(string, world)) {
 	me := &w.runs[i]
 	order := []thing{index, imageB, imageA, child, linkB, linkA, theBytes}
+	if m.signed() {
+		order = append(order, signature)
+	}
 	if m.backwards {
 		slices.Reverse(order)
 	}
@@ -141,7 +144,10 @@ func (m *model) read(w world, i int, emit func(string, world)) {
 
 func (m *model) decide(me *modelRun) {
 	me.phase = 3
-	for _, t := range []thing{child, linkA, linkB, theBytes} {
+	if me.needed>>child&1 == 1 { // so is what refers to it
+		me.seen[signature] = 0
+	}
+	for _, t := range []thing{child, signature, linkA, linkB, theBytes} {
 		if me.seen[t] == 0 {
 			continue
 		}
@@ -161,6 +167,7 @@ func (m *model) keep(me *modelRun, t thing) {
 	switch t {
 	case child:
 		m.keep(me, linkA)
+		me.seen[signature] = 0
 	case linkA, linkB:
 		me.seen[theBytes] = 0
 	}
@@ -169,7 +176,10 @@ func (m *model) keep(me *modelRun, t thing) {
 // remove deletes one thing: manifests before links before bytes.
 func (m *model) remove(w world, i int, emit func(string, world)) {
 	me := &w.runs[i]
-	order := []thing{child, linkA, linkB, theBytes}
+	order := []thing{child, signature, linkA, linkB, theBytes}
+	if m.omit == "a manifest goes before what refers to it" {
+		order[0], order[1] = signature, child
+	}
 	if m.omit == "manifests go before what they need" {
 		slices.Reverse(order)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // The protocol in small. There is one blob: its bytes, and a link to them in each of the
-// repositories a and b. An untagged manifest in a, the child, needs link a. Two writers push: an
-// image in a or b, or an index of the child. Two collectors may run, by mistake at the same
+// repositories a and b. An untagged manifest in a, the child, needs link a; in some plans it has a signature,
+// of which it is the subject. Two writers push: an image in a or b, or an index of the child. Two collectors may run, by mistake at the same
 // time. Each actor does one step at a time, in every order; an actor that isn't chosen any
 // more is frozen or dead. Time passes at any moment.
 
@@ -22,10 +22,11 @@ const (
 	imageA
 	imageB
 	index
+	signature
 	things
 )
 
-var thingNames = [things]string{"bytes", "link-a", "link-b", "child", "image-a", "image-b", "index"}
+var thingNames = [things]string{"bytes", "link-a", "link-b", "child", "image-a", "image-b", "index", "signature"}
 
 // needs maps each thing to what it needs to be worth something (promise 1).
 var modelNeeds = [things][]thing{
@@ -67,6 +68,7 @@ var modelPlans = map[string]string{
 	"upload": "begin, put bytes, put link-b, tell; begin, rely link-b, look bytes, put image-b",
 	"slow":   "begin, place bytes; begin, rely bytes, put link-b, tell, look bytes",
 	"index":  "begin, rely child, tell; begin, rely child, put index",
+	"signed": "begin, rely child, put index", // which finds the child's signature, if it finds the child
 	"none":   "",
 }
 
@@ -112,16 +114,24 @@ func (m *model) first() world {
 		}
 		w.writers[0].lease, w.writers[0].since = 1, 1 // a lease that has expired
 	}
-	if slices.Contains(m.plans[:], "index") {
+	if m.signed() {
+		w.stamp[signature] = 1
+	}
+	if m.signed() || slices.Contains(m.plans[:], "index") {
 		w.stamp[child] = 1
 	}
 	return w
 }
 
+func (m *model) signed() bool { return slices.Contains(m.plans[:], "signed") }
+
 func (w *world) has(t thing) bool { return w.stamp[t] > 0 }
 
 // check looks for a manifest that lacks something.
-func (w *world) check() string {
+func (w *world) check(signed bool) string {
+	if signed && w.has(index) && !w.has(signature) {
+		return "a signature is gone whose subject is in use"
+	}
 	for _, t := range []thing{imageA, imageB, index, child} {
 		if !w.has(t) {
 			continue
@@ -193,7 +203,7 @@ func (m *model) explore(most int) (trace []string, worlds int) {
 		w := all[at]
 		why := w.broken
 		if why == "" {
-			why = w.check()
+			why = w.check(m.signed())
 		}
 		if why != "" {
 			trace = []string{why}

@@ -385,3 +385,54 @@ func TestClockSetBack(t *testing.T) {
 		})
 	}
 }
+
+// A signed image that lost its tag, and gets one again while a collection deletes untagged manifests, keeps its signature, whichever
+// of the two would be deleted first.
+func TestRenewedManifestKeepsItsReferrers(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		if !x.serving {
+			return
+		}
+		type signed struct {
+			image, signature, index oci.Digest
+			blobs, of               []oci.Digest
+		}
+		var all []signed
+		for i := range 8 { // of random digests
+			var s signed
+			name := fmt.Sprint("image ", i)
+			s.image, s.blobs = x.image("b", "", name)
+			s.of = []oci.Digest{x.blob("b", "signature of "+name)}
+			s.signature = x.manifest("b", "", document{Layers: []descriptor{{Digest: s.of[0]}}, Subject: &descriptor{Digest: s.image}})
+			s.index = x.manifest("b", "", document{Manifests: []descriptor{{Digest: s.image}, {Digest: s.signature}}})
+			all = append(all, s)
+		}
+		x.image("b", "v1", "kept")
+		called := false
+		x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
+			if e.Kind == Manifest && !called {
+				called = true
+				for _, s := range all {
+					x.renew(layout.RevisionLink("b", s.image))
+				}
+			}
+		}})
+		for _, s := range all {
+			x.whole("image", "b", s.image, s.blobs)
+			x.whole("signature", "b", s.signature, s.of)
+			x.gone("index", "b", s.index, nil)
+		}
+	})
+}
+
+// An index whose subject is what it lists is garbage like any other.
+func TestIndexOfItsOwnSubjectIsFreed(t *testing.T) {
+	x := onMemory(t)
+	x.serve()
+	x.image("b", "v1", "kept")
+	child, blobs := x.image("b", "", "child")
+	index := x.manifest("b", "", document{Manifests: []descriptor{{Digest: child}}, Subject: &descriptor{Digest: child}})
+	x.run(Options{DeleteUntagged: true})
+	x.gone("index", "b", index, nil)
+	x.gone("child", "b", child, blobs)
+}
