@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -62,9 +63,10 @@ func (r *run) deleteRevisions(ctx context.Context, repos []*repository) error {
 	for {
 		var infos []storage.Info
 		var wave []func(kept map[string]bool)
+		touched := map[*repository]bool{}
 		for _, repo := range repos {
 			for _, rev := range repo.firstGarbage() {
-				infos = append(infos, rev.info)
+				infos, touched[repo] = append(infos, rev.info), true
 				wave = append(wave, func(kept map[string]bool) { r.settleRevision(repo, rev, kept[rev.info.Key]) })
 			}
 		}
@@ -77,6 +79,11 @@ func (r *run) deleteRevisions(ctx context.Context, repos []*repository) error {
 		}
 		for _, settle := range wave {
 			settle(kept)
+		}
+		for repo := range touched {
+			if err := r.keepDeleted(ctx, repo); err != nil {
+				return fmt.Errorf("repository %s: %w", repo.name, err)
+			}
 		}
 	}
 }

@@ -436,3 +436,29 @@ func TestIndexOfItsOwnSubjectIsFreed(t *testing.T) {
 	x.gone("index", "b", index, nil)
 	x.gone("child", "b", child, blobs)
 }
+
+// A manifest that is garbage, and that a client deletes before the collection does, can be restored: what it needs stays.
+func TestDeletedMeanwhileCanBeRestored(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		if !x.serving {
+			return
+		}
+		x.image("b", "v1", "kept")
+		child, blobs := x.image("b", "", "child")
+		index := x.manifest("b", "", document{Manifests: []descriptor{{Digest: child}}})
+		other, others := x.image("b", "", "other")
+		called := false
+		x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
+			if e.Kind == Manifest && !called {
+				called = true
+				now := time.Now()
+				d := layout.Deletion{ID: layout.DeletionID(now, now.Add(day)), At: now, Until: now.Add(day), Manifests: []oci.Digest{index}}
+				x.put(layout.DeletionPart("b", d.ID, 0), d.Encode(), 0)
+				x.remove(layout.RevisionLink("b", index))
+			}
+		}})
+		x.want("bytes of what was deleted", layout.BlobData(index), true)
+		x.whole("its child", "b", child, blobs)
+		x.gone("other garbage", "b", other, others)
+	})
+}

@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// readDeletions reads what was deleted from a repository and can be restored, and removes the
+// readDeletions reads what was deleted from a repository and can be restored, unless it was read before, and removes the
 // records that have expired. It must run after tags and manifests were read: one that was missing
 // then is in a record by now.
 func (r *run) readDeletions(ctx context.Context, repo *repository) error {
@@ -26,6 +26,10 @@ func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 			_ = g.Wait()
 			return err
 		}
+		if repo.deletions[d.ID] == len(d.Keys) {
+			continue
+		}
+		repo.deletions[d.ID] = len(d.Keys)
 		g.do(func(ctx context.Context) error {
 			if !now.Before(d.Until) {
 				return r.forget(ctx, d)
@@ -43,6 +47,22 @@ func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 		})
 	}
 	return g.Wait()
+}
+
+// keepDeleted keeps what manifests need that were in place when they were read, and are gone since: a client may have deleted one
+// of them, and can restore it. The record was written before.
+func (r *run) keepDeleted(ctx context.Context, repo *repository) error {
+	if r.DryRun {
+		return nil
+	}
+	repo.restorable = nil
+	if err := r.readDeletions(ctx, repo); err != nil {
+		return err
+	}
+	repo.graph = nil
+	repo.spread(func(rev *revision) *bool { return &rev.restorable }, repo.restorable)
+	r.keepRevisions(repo, repo.restorable)
+	return nil
 }
 
 // staysRecent reports whether anything of a deletion is within the grace period. Its bytes stay, so nothing would be gained by giving up
