@@ -173,17 +173,23 @@ func (l *joinList) complain(add store.PendingJoin) {
 	}
 }
 
-// Drop removes a room that the bot is in, or an invitation that was withdrawn. A successor stays until [List.Joined].
+// Drop removes a room that the bot is in, or an invitation that was withdrawn. A successor stays until [List.Joined], without the
+// invitation.
 func (l *joinList) Drop(ctx context.Context, roomID string) {
 	l.mu.Lock()
-	p := l.byRoom[roomID]
+	p, invited, row := l.byRoom[roomID], false, store.PendingJoin{}
 	drops := p != nil && p.Replaces == ""
 	if drops {
 		delete(l.byRoom, roomID)
+	} else if p != nil {
+		invited, p.Inviter = p.Inviter != "", ""
+		row = p.PendingJoin
 	}
 	l.mu.Unlock()
 	if drops {
 		l.warn(l.o.Store.DeletePendingJoin(ctx, roomID))
+	} else if invited {
+		l.warn(l.o.Store.SavePendingJoin(ctx, row))
 	}
 }
 

@@ -93,6 +93,24 @@ func TestList_SurviveARestart(t *testing.T) {
 	}
 }
 
+// An invitation that was used or withdrawn doesn't come back when the room is no successor.
+func TestList_NoSuccessor_UsedInvitationIsGone(t *testing.T) {
+	c := offline(t)
+	c.Add(t.Context(), pending("!a:hs", "@stranger:hs"))
+	c.Add(t.Context(), store.PendingJoin{RoomID: "!a:hs", Replaces: "!old:hs"})
+	c.Drop(t.Context(), "!a:hs")
+	if got, ok := c.Of("!a:hs"); !ok || got.Replaces != "!old:hs" {
+		t.Errorf("the successor isn't pending any more: %+v", got)
+	}
+	c.dropSuccessor(t.Context(), "!a:hs")
+	if got, ok := c.Of("!a:hs"); ok {
+		t.Errorf("pending: %+v", got)
+	}
+	if kept, err := c.o.Store.PendingJoins(t.Context()); err != nil || len(kept) > 0 {
+		t.Errorf("stored: %+v, %v", kept, err)
+	}
+}
+
 // Rooms that cannot be joined don't keep a user's invitation waiting, whether users or others invite to them. Their joins block until the test ends.
 func TestList_Run_FloodOfOthers(t *testing.T) {
 	for name, inviter := range map[string]func(i int) string{
