@@ -22,7 +22,7 @@ const abandoned = `message_id > 0 AND created_at < ? AND NOT EXISTS (SELECT 1 FR
 // AddChunk stores the n-th chunk of an attachment, and returns its id. The first chunk, 0, makes the attachment, and has the id 0.
 // The attachment is removed after an hour unless a message is stored with it.
 func (s *Store) AddChunk(ctx context.Context, id int64, n int, data []byte, now int64) (int64, error) {
-	s.feed.files.add(int64(len(data)))
+	s.feed.files.add(0, int64(len(data)))
 	return id, s.Update(ctx, func(tx *Tx) error {
 		if n == 0 {
 			if err := tx.db.Raw(`INSERT INTO attachments (message_id, created_at) VALUES (0, ?) RETURNING id`, now).Scan(&id).Error; err != nil {
@@ -35,9 +35,7 @@ func (s *Store) AddChunk(ctx context.Context, id int64, n int, data []byte, now 
 
 // AttachmentBytes returns the size of all attachments: a count of the last second, and what this relay has stored since.
 func (s *Store) AttachmentBytes(ctx context.Context) (int64, error) {
-	return s.feed.files.get(func() (n int64, err error) {
-		return n, s.read.QueryRowContext(ctx, `SELECT coalesce(sum(length(data)), 0) FROM attachment_chunks`).Scan(&n)
-	})
+	return s.total(ctx, &s.feed.files, `SELECT coalesce(sum(length(data)), 0) FROM attachment_chunks`)
 }
 
 // AttachmentBytesOf is AttachmentBytes for the messages of one application, as they were counted in the last second.

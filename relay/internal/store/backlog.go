@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Backlog counts the entries that wait for one room.
@@ -28,9 +31,7 @@ func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 
 // Waiting returns the number of pending entries: a count of the last second, plus the entries that this relay has accepted since.
 func (s *Store) Waiting(ctx context.Context) (int64, error) {
-	return s.feed.depth.get(func() (n int64, err error) {
-		return n, s.read.QueryRowContext(ctx, `SELECT count(*) FROM outbox `+s.d.use("outbox_pending")+` WHERE final_at = 0`).Scan(&n)
-	})
+	return s.total(ctx, &s.feed.depth, `SELECT count(*) FROM outbox `+s.d.use("outbox_pending")+` WHERE final_at = 0`)
 }
 
 // Oldest returns the time at which the oldest pending entry was queued, of those that come next in their rooms; 0 without any.
@@ -42,61 +43,68 @@ func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 	return at, err
 }
 
-// depth is how much waits, counted at most once a second. What this relay accepts in between is added, so that limits hold.
+// depth is how much there is, counted at most once a second. What this relay adds in between counts, so that limits hold.
 type depth struct {
-	mu      sync.Mutex
-	n       int64
+	mu      sync.Mutex      // not held while the database counts, for a commit adds
+	n       map[int64]int64 // by application, or all at 0; nil before the first count
+	since   map[int64]int64 // what was added since the count under way began
 	counted time.Time
+	counts  singleflight.Group // many that ask at once share a count, or its failure
 }
 
-func (d *depth) add(n int64) {
+// add adds to the number of a key.
+func (d *depth) add(key, n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.n += n
-}
-
-// get returns the number.
-func (d *depth) get(count func() (int64, error)) (int64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if time.Since(d.counted) < time.Second {
-		return d.n, nil
+	for _, numbers := range []map[int64]int64{d.n, d.since} {
+		if numbers != nil {
+			numbers[key] += n
+		}
 	}
-	n, err := count()
+}
+
+// get returns the number of a key. What is added while count runs may be in it twice for a second.
+func (d *depth) get(key int64, count func() (map[int64]int64, error)) (int64, error) {
+	if n, ok := d.known(key, time.Second); ok {
+		return n, nil
+	}
+	_, err, _ := d.counts.Do("", func() (any, error) {
+		d.mu.Lock()
+		d.since = map[int64]int64{}
+		d.mu.Unlock()
+		n, err := count()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if err == nil {
+			for key, added := range d.since {
+				n[key] += added
+			}
+			d.n, d.counted = n, time.Now()
+		}
+		d.since = nil
+		return nil, err
+	})
 	if err != nil {
 		return 0, err
 	}
-	d.n, d.counted = n, time.Now()
+	n, _ := d.known(key, math.MaxInt64)
 	return n, nil
 }
 
-// shares is a depth by application.
-type shares struct {
-	mu      sync.Mutex
-	n       map[int64]int64
-	counted time.Time
+// known returns the number of a key, if it was counted within that time.
+func (d *depth) known(key int64, within time.Duration) (int64, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.n[key], d.n != nil && time.Since(d.counted) < within
 }
 
-func (s *shares) add(application, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n != nil {
-		s.n[application] += n
-	}
-}
-
-// get returns the number of an application.
-func (s *shares) get(application int64, count func() (map[int64]int64, error)) (int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n == nil || time.Since(s.counted) >= time.Second {
-		n, err := count()
-		if err != nil {
-			return 0, err
-		}
-		s.n, s.counted = n, time.Now()
-	}
-	return s.n[application], nil
+// total returns a depth of all applications together, which a query counts.
+func (s *Store) total(ctx context.Context, d *depth, text string) (int64, error) {
+	return d.get(0, func() (map[int64]int64, error) {
+		var n int64
+		err := s.read.QueryRowContext(ctx, text).Scan(&n)
+		return map[int64]int64{0: n}, err
+	})
 }
 
 // WaitingOf is Waiting for one application.

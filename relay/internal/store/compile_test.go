@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"embed"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -95,5 +96,24 @@ func TestPending_ScansNoTable(t *testing.T) {
 	}
 	if len(steps) == 0 {
 		t.Error("no plan")
+	}
+}
+
+// An index of some rows serves the queries that have its condition, word for word.
+func TestIndexes_ConditionsAreThoseOfQueries(t *testing.T) {
+	for database, files := range map[string]embed.FS{"sqlite": migrations, "postgres": postgresMigrations} {
+		schema, err := files.ReadFile("migrations/" + database + "/0001_first.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, index := range []string{
+			"outbox_application ON outbox (application_id, id) WHERE kind" + isRead,
+			"outbox_trouble ON outbox (state, id) WHERE state IN " + inTrouble,
+			"outbox_delayed ON outbox (next_at) WHERE state = " + isQueued + " AND next_at > 0",
+		} {
+			if !strings.Contains(string(schema), "INDEX "+index+";") {
+				t.Errorf("%s has no index %s", database, index)
+			}
+		}
 	}
 }

@@ -47,11 +47,8 @@ type feed struct {
 	reads  bool          // others add entries too: each change has to be read
 	others *lease.Member // is told as well
 
-	depth depth // entries on their way
-	files depth // bytes of attachments
-
-	depthBy shares // depth by application
-	filesBy shares // files by application
+	depth, depthBy depth // entries on their way, and by application
+	files, filesBy depth // bytes of attachments, and by application
 
 	edits atomic.Int64 // see [Store.Edits]
 	last  int64        // id of an entry that the last poll saw
@@ -158,7 +155,7 @@ func (f *feed) announce(b *batch) {
 			}
 			timed = timed || a.Entry.NextAt != 0
 			changes = append(changes, Change{Room: a.Entry.Room})
-			f.depth.add(1)
+			f.depth.add(0, 1)
 			f.depthBy.add(a.Entry.ApplicationID, 1)
 		}
 	}

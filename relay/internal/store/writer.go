@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -297,7 +298,10 @@ func (w *writer) insist(b *batch) error {
 		defer cancel()
 	}
 	var v verdict
-	for range maxTries {
+	for try := range maxTries {
+		if try > 0 {
+			time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond)) // the other relay takes the lock that it waited for
+		}
 		if err := w.connect(ctx); err != nil {
 			return err
 		}

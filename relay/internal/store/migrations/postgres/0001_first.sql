@@ -175,7 +175,7 @@ CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELS
 CREATE INDEX outbox_delayed ON outbox (next_at) WHERE state = 'queued' AND next_at > 0; -- messages to be sent later
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
-CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4, 6);
+CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 3, 5);
 CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
 
 CREATE TABLE alerts (

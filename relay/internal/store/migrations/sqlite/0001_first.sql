@@ -66,7 +66,7 @@ CREATE TABLE applications (
     owner_absent         INTEGER NOT NULL DEFAULT 0, -- the owner is known not to be in the room
     mention              TEXT    NOT NULL DEFAULT 'auto',
     secret               BLOB, -- encrypted
-    lifecycle            TEXT    NOT NULL DEFAULT 'edit', -- see alert.Lifecycle
+    lifecycle            TEXT    NOT NULL DEFAULT 'edit', -- see post.Lifecycle
     group_threads        INTEGER NOT NULL DEFAULT 0, -- the alerts of a group share a thread
     critical_retry       INTEGER NOT NULL DEFAULT 0, -- between reminders of critical alerts; 0: there are none
     escalate_after       INTEGER NOT NULL DEFAULT 0, -- reminders
@@ -132,7 +132,7 @@ CREATE TABLE hidden_through (
 
 CREATE TABLE outbox (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind             INTEGER NOT NULL, -- see outbox.Kind
+    kind             INTEGER NOT NULL, -- see post.Kind
     target           INTEGER NOT NULL DEFAULT 0, -- of a follow-up: the message
     place            INTEGER NOT NULL DEFAULT 0, -- it is sent in the place of the entry with that id; 0: in its own
     room             INTEGER NOT NULL,
@@ -155,7 +155,7 @@ CREATE TABLE outbox (
     note             TEXT    NOT NULL DEFAULT '', -- a line of the relay's own above the body
     txn              TEXT    NOT NULL,
     queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
-    state            TEXT    NOT NULL, -- see outbox.State
+    state            TEXT    NOT NULL, -- see post.State
     attempts         INTEGER NOT NULL DEFAULT 0,
     next_at          INTEGER NOT NULL DEFAULT 0,
     first_attempt_at INTEGER NOT NULL DEFAULT 0, -- the earliest time at which a copy may have reached the homeserver
@@ -176,10 +176,10 @@ CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELS
 CREATE INDEX outbox_delayed ON outbox (next_at) WHERE state = 'queued' AND next_at > 0; -- messages to be sent later
 CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
 CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
-CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 4, 6);
+CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind IN (0, 3, 5);
 CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
 
--- What fires and ends, see alert.Alert.
+-- What fires and ends, see post.Alert.
 CREATE TABLE alerts (
     message_id     INTEGER PRIMARY KEY, -- the message that shows it
     application_id INTEGER NOT NULL,
