@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -452,4 +453,54 @@ func TestHistoryOfDistribution(t *testing.T) {
 			t.Errorf("%s isn't current in %+v; the other is %s", two, got, one)
 		}
 	})
+}
+
+// While a collection deletes untagged manifests: one that a client deletes can be restored, and one that gets a tag again, by a push
+// or by restore, keeps its referrers.
+func TestCollectionBesideUndo(t *testing.T) {
+	for name, write := range map[string]func(t *testing.T, repo Repository, old oci.Digest){
+		"delete": func(t *testing.T, repo Repository, old oci.Digest) {
+			_, err := repo.DeleteManifest(t.Context(), old)
+			check(t, err)
+		},
+		"delete all": func(t *testing.T, repo Repository, _ oci.Digest) { check(t, repo.Delete(t.Context())) },
+		"push": func(t *testing.T, repo Repository, old oci.Digest) {
+			m, err := repo.Manifest(t.Context(), oci.Reference{Digest: old})
+			check(t, err)
+			_, err = repo.PutManifest(t.Context(), tagged("again"), m.MediaType, m.Bytes, nil)
+			check(t, err)
+		},
+		"restore": func(t *testing.T, repo Repository, old oci.Digest) {
+			_, err := repo.Restore(t.Context(), Selection{Tag: "again", Digest: old})
+			check(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := memory.New()
+			unlock, err := m.Lock(t.Context(), storage.LockServers, true)
+			check(t, err)
+			defer unlock()
+			repo := newRegistry(m, Options{DeleteEnabled: true, KeepDeleted: 24 * time.Hour}).Repository("a")
+			old := pushImage(t, repo, "v1", "one")
+			signature := refer(t, repo, old, "signature", nil)
+			pushImage(t, repo, "v1", "two")
+			called := false
+			_, err = collect.Run(t.Context(), collect.Options{Store: m, DeleteUntagged: true, Tell: func(e collect.Event) {
+				if e.Kind == collect.Manifest && !called { // the repository was read
+					called = true
+					write(t, repo, old)
+				}
+			}})
+			check(t, err)
+			deleted := strings.HasPrefix(name, "delete")
+			if deleted {
+				_, err := repo.Restore(t.Context(), Selection{Digest: old})
+				check(t, err)
+			}
+			wantImages(t, "after the collection", repo)
+			if all := listReferrers(t, repo, old, ""); !deleted && (len(all) != 1 || all[0].Digest != signature) {
+				t.Errorf("the referrers are %v", all)
+			}
+		})
+	}
 }
