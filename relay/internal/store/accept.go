@@ -179,6 +179,11 @@ func (s *statements) insertEntries(ctx context.Context, entries ...*post.Entry) 
 		}
 		e.State = post.StateQueued
 		byTxn[e.Txn], rows[i] = e, insertColumns.of(e)
+		for _, field := range rows[i] {
+			if text, ok := field.(*string); ok {
+				*text = post.Clean(*text) // PostgreSQL takes no NUL, and would refuse all messages of the commit
+			}
+		}
 	}
 	return s.query(ctx, s.insert, rows, func(r *sql.Rows) error {
 		var id int64

@@ -64,12 +64,16 @@ func load(t *testing.T, s *Store, id int64) (e post.Entry) {
 	return e
 }
 
-// An accepted entry is read back unchanged, by the columns' list and by the fields' names.
+// An accepted entry is read back unchanged, by the columns' list and by the fields' names, but for what a database refuses.
 func TestPending_EntryIsWhole(t *testing.T) {
 	s := ready(t)
 	a := entry(1, "body")
 	fillColumns(t, &a.Entry, insertColumns, "kind", "target", "place", "room", "application_id", "state", "next_at")
+	a.Entry.Note = "a\x00b"
 	accept(t, s, a)
+	if a.Entry.Note != "ab" {
+		t.Errorf("note %q", a.Entry.Note)
+	}
 	found := pending(t, s, 1)
 	if len(found) != 1 {
 		t.Fatalf("%d entries", len(found))
