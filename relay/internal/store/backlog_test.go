@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whoever commits a message doesn't wait for a count, and what is added meanwhile is in the number.
+// A commit doesn't wait for a count, and what it adds meanwhile is in the number.
 func TestDepth_AddedWhileCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d depth

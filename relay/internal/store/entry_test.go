@@ -64,7 +64,7 @@ func load(t *testing.T, s *Store, id int64) (e post.Entry) {
 	return e
 }
 
-// An accepted entry is read back unchanged, by the columns' list and by the fields' names, but for what a database refuses.
+// An accepted entry is read back unchanged, by the columns' list and by the fields' names; characters that a database refuses are removed.
 func TestPending_EntryIsWhole(t *testing.T) {
 	s := ready(t)
 	a := entry(1, "body")
