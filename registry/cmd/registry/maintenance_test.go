@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 )
@@ -126,6 +128,23 @@ func TestRestore_List(t *testing.T) {
 	if code, _, stderr = v.command("restore", "-c", config); code != 2 || !strings.Contains(stderr, "is missing") {
 		t.Errorf("without a repository: %d: %s", code, stderr)
 	}
+}
+
+// An image that can't be restored makes the command fail, but not the others stay deleted.
+func TestRestore_InPart(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	whole, broken := v.push(0), v.push(4)
+	store, err := filesystem.Open(v.root)
+	ok(t, err)
+	repo := registry.New(registry.Options{Store: store, DeleteEnabled: true, KeepDeleted: time.Hour}).Repository(whole.repo)
+	ok(t, repo.DeleteBlob(t.Context(), broken.layer))
+	ok(t, errors.Join(repo.Delete(t.Context()), store.Close()))
+	code, stdout, stderr := v.command("restore", string(whole.repo))
+	report := "t0 " + string(whole.manifest) + "\n" + string(broken.manifest) + " stays deleted: blob unknown to registry: " + string(broken.layer) + "\n1 manifest and 1 tag restored\n"
+	if code != 1 || stdout != report || !strings.Contains(stderr, "registry: 1 manifest could not be restored\n") {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+	v.pullAll([]picture{whole})
 }
 
 // An offline collection could free what a restore puts in place beside it.

@@ -62,7 +62,11 @@ func newRestoreCommand() *cobra.Command {
 				if err != nil {
 					return explainRestore(err)
 				}
-				return command.Report(cmd, asJSON, restored, func(out io.Writer) error { return printRestored(out, restored) })
+				err = command.Report(cmd, asJSON, restored, func(out io.Writer) error { return printRestored(out, restored) })
+				if n := len(restored.Failed); n > 0 {
+					err = errors.Join(err, fmt.Errorf("%s could not be restored", plural.Of(n, "manifest")))
+				}
+				return err
 			})
 		},
 	}
@@ -142,6 +146,9 @@ func printRestored(out io.Writer, r registry.Restored) error {
 	}
 	for _, tag := range slices.Sorted(maps.Keys(r.Left)) {
 		fmt.Fprintf(out, "%s was pushed again and stays at %s\n", tag, r.Left[tag])
+	}
+	for _, d := range slices.Sorted(maps.Keys(r.Failed)) {
+		fmt.Fprintf(out, "%s stays deleted: %s\n", d, r.Failed[d])
 	}
 	_, err := fmt.Fprintf(out, "%s and %s restored\n", plural.Of(len(r.Manifests), "manifest"), plural.Of(len(r.Tags), "tag"))
 	return err

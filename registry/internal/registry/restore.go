@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,10 @@ import (
 
 // Restored describes what a restore did.
 type Restored struct {
-	Manifests []oci.Descriptor       `json:"manifests"`      // that are back, those of the tags among them
-	Tags      map[oci.Tag]oci.Digest `json:"tags"`           // that were set
-	Left      map[oci.Tag]oci.Digest `json:"left,omitempty"` // tags that exist and point elsewhere: they stay there
+	Manifests []oci.Descriptor       `json:"manifests"`        // that are back, those of the tags among them
+	Tags      map[oci.Tag]oci.Digest `json:"tags"`             // that were set
+	Left      map[oci.Tag]oci.Digest `json:"left,omitempty"`   // tags that exist and point elsewhere: they stay there
+	Failed    map[oci.Digest]string  `json:"failed,omitempty"` // manifests that stay deleted, and why
 }
 
 // Selection selects what to restore. The zero value is the whole repository.
@@ -35,7 +37,8 @@ type Selection struct {
 // tag at a manifest that the repository has, or that was deleted and can be restored, wherever the
 // tag points now.
 //
-// A manifest comes back like a push: only with all that it needs. MANIFEST_BLOB_UNKNOWN if that was
+// A manifest comes back like a push: only with all that it needs. A manifest that can't come back keeps no
+// other from it; if none comes back, its error is returned: MANIFEST_BLOB_UNKNOWN if what it needs was
 // freed meanwhile, MANIFEST_UNKNOWN if nothing matches or the manifest was freed, DENIED if the tag
 // exists and points elsewhere.
 func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) {
@@ -46,7 +49,7 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	if err != nil {
 		return Restored{}, fault(err)
 	}
-	x := &restore{Repository: r, trash: trashOf(all), done: map[oci.Digest]bool{}, restored: Restored{Tags: map[oci.Tag]oci.Digest{}, Left: map[oci.Tag]oci.Digest{}}}
+	x := r.newRestore(trashOf(all))
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	if s.Tag != "" && s.Digest != "" {
@@ -58,7 +61,7 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	if err == nil {
 		err = x.undo(ctx, chosen, s)
 	}
-	if err == nil {
+	if err == nil || len(x.restored.Manifests) > 0 {
 		x.settle(ctx, chosen)
 	}
 	return x.restored, fault(err)
@@ -111,6 +114,12 @@ type restore struct {
 	restored Restored
 }
 
+func (r Repository) newRestore(trash map[oci.Digest]bool) *restore {
+	return &restore{Repository: r, trash: trash, done: map[oci.Digest]bool{}, restored: Restored{
+		Tags: map[oci.Tag]oci.Digest{}, Left: map[oci.Tag]oci.Digest{}, Failed: map[oci.Digest]string{},
+	}}
+}
+
 // undo restores what is selected of a deletion.
 func (x *restore) undo(ctx context.Context, d *kept, s Selection) error {
 	targets := map[oci.Digest][]oci.Tag{}
@@ -137,12 +146,38 @@ func (x *restore) undo(ctx context.Context, d *kept, s Selection) error {
 			targets[target] = append(targets[target], tag)
 		}
 	}
+	var first error
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if err := x.put(ctx, target, targets[target]...); err != nil {
-			return err
+		err := fault(x.put(ctx, target, targets[target]...))
+		if err == nil {
+			continue
 		}
+		if ctx.Err() != nil || oci.HasCode(err, oci.CodeUnavailable) || errors.Is(err, storage.ErrNoSpace) {
+			return err // the others would fail as well
+		}
+		first = cmp.Or(first, err)
+		x.restored.Failed[target] = reason(err)
+		x.reg.log.Warn("cannot restore a manifest", zap.String("repository", string(x.name)), zap.String("digest", string(target)), zap.Error(err))
 	}
-	return nil
+	if len(x.restored.Manifests) > 0 {
+		return nil
+	}
+	return first
+}
+
+// reason returns what a client may read of the first of the failures in err.
+func reason(err error) string {
+	var one *oci.Error
+	if several := oci.Errors(nil); errors.As(err, &several) {
+		one = several[0]
+	} else if !errors.As(err, &one) {
+		return ""
+	}
+	text := one.Text()
+	if detail, ok := one.Detail.(string); ok && detail != text {
+		text += ": " + detail
+	}
+	return text
 }
 
 // put puts a manifest in place again and points the tags at it. What the manifest lists and was

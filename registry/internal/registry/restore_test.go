@@ -148,6 +148,40 @@ func TestRestoreRepository(t *testing.T) {
 	})
 }
 
+// A manifest that can't come back keeps no other from it, and stays in the record with its tag.
+func TestRestoreRepository_BrokenManifests(t *testing.T) {
+	undoing(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		lost, rest := map[oci.Tag]oci.Digest{}, map[oci.Tag]oci.Digest{}
+		for i := range 6 { // some of each kind are the first by digest
+			tag := fmt.Sprint("v", i)
+			d := pushImage(t, repo, tag, tag)
+			rest[oci.Tag(tag)] = d
+			if i%2 == 0 {
+				lost[oci.Tag(tag)] = d
+				delete(rest, oci.Tag(tag))
+				check(t, repo.DeleteBlob(t.Context(), sum("layer "+tag)))
+			}
+		}
+		check(t, repo.Delete(t.Context()))
+		restored, err := repo.Restore(t.Context(), Selection{})
+		check(t, err)
+		if !maps.Equal(restored.Tags, rest) || len(restored.Manifests) != len(rest) || len(restored.Failed) != len(lost) {
+			t.Errorf("restored %+v, want %v, and failures of %v", restored, rest, lost)
+		}
+		for tag, d := range lost {
+			if want := "blob unknown to registry: " + string(sum("layer "+string(tag))); restored.Failed[d] != want {
+				t.Errorf("%s failed with %q, want %q", tag, restored.Failed[d], want)
+			}
+		}
+		if d := wantDeletions(t, repo, 1)[0]; !maps.Equal(d.Tags, lost) || len(d.Manifests) != len(lost) {
+			t.Errorf("what is left of the deletion is %+v", d)
+		}
+		_, err = repo.Restore(t.Context(), Selection{})
+		wantCode(t, err, oci.CodeManifestBlobUnknown)
+	})
+}
+
 func TestPurgeDeleted(t *testing.T) {
 	undoing(t, func(t *testing.T, r *Registry) {
 		repo := r.Repository("a")

@@ -80,6 +80,7 @@ var notices = map[string]string{
 	"deletedforgood": "Deleted. The storage is full, so this cannot be undone.",
 	"tagged":         "The tag is set.",
 	"restored":       "Restored.",
+	"restoredpart":   "Restored in part. What is still listed here could not be restored; the registry's log has the reasons.",
 	"started":        "The run is requested; its row shows how far it is.",
 	"changed":        "Changed.",
 	"password":       "Your password is changed. Sessions elsewhere and your personal access tokens have ended.",

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -128,10 +129,18 @@ func (web *Web) postRestore(w http.ResponseWriter, v *visit) error {
 	}
 	name, form := string(repo.Name()), v.PostForm
 	wanted := map[string]string{"deletion": form.Get("deletion"), "tag": form.Get("tag"), "digest": form.Get("digest")}
-	if _, err := web.actJSON(v, http.MethodPost, "/"+name+"/_slipway/restore", wanted); err != nil {
+	answer, err := web.actJSON(v, http.MethodPost, "/"+name+"/_slipway/restore", wanted)
+	if err != nil {
 		return err
 	}
 	web.names.changed(v.Context(), repo.Name())
+	var restored registry.Restored
+	if err := json.Unmarshal(answer, &restored); err != nil {
+		return err
+	}
+	if len(restored.Failed) > 0 {
+		return web.back(w, v, "/trash/"+name, "restoredpart")
+	}
 	return web.back(w, v, "/repository/"+name, "restored")
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,6 +55,21 @@ func TestUndo(t *testing.T) {
 	if d, ok := s.rules.Repository("web/app").TagTarget(t.Context(), oci.Tag("v1")); !ok || d != old.Digest {
 		t.Errorf("v1 is at %s", d)
 	}
+}
+
+// TestUndo_InPart: after a restore that leaves images out, the page lists them.
+func TestUndo_InPart(t *testing.T) {
+	s := newSite(t, keepDeleted)
+	s.image("web/app", "intact", nil, "one")
+	s.image("web/app", "broken", nil, "two")
+	repo := s.rules.Repository("web/app")
+	if err := errors.Join(repo.DeleteBlob(t.Context(), oci.SHA256.FromBytes([]byte("two"))), repo.Delete(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	b := s.as("alice")
+	b.get("/ui/trash/web/app")
+	restore(b)
+	b.want(200, "Restored in part.", "broken", "-intact")
 }
 
 // restore presses the first button that restores.
