@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 // the history of a tag that is gone, which a garbage collection removes. A push at the same time may
 // have written its manifest before that was deleted, and write its tag afterwards. So the pusher checks
 // the manifest again after setting the tag, and the deleter looks for tags without a manifest.
+// An immutable tag that is pushed meanwhile stays with its manifest.
 //
 // Where deletions can be undone, their record is written before anything goes, unless the storage is full.
 
@@ -95,15 +97,16 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 }
 
 // DeleteManifest removes a manifest and the tags that point at it, also where only
-// those are left. The error is DENIED with ErrImmutable inside if one of them is immutable, and
-// then nothing is removed, or MANIFEST_UNKNOWN or NAME_UNKNOWN. After another error, some
-// of the tags may be gone.
+// those are left. The error is DENIED with ErrImmutable inside if one of them is immutable: it stays with the
+// manifest, and nothing is removed unless it was pushed meanwhile. Otherwise the error is MANIFEST_UNKNOWN or
+// NAME_UNKNOWN, or another after which some of the tags may be gone.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
 	defer func() { r.reg.opts.Changed(r.name, "", removed) }()
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
-	pointing := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
+	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
+	pointing := r.removable(find)
 	undo := r.beginDeletion()
 	var at pointers
 	var there error // of the manifest
@@ -125,9 +128,6 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	case len(at) == 0:
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	}
-	if err == nil {
-		err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
-	}
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -143,8 +143,9 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if removed, err = r.deleteTags(ctx, at, undo.recording(pointing), layout.RevisionLink(r.name, d)); err != nil {
 		return nil, fault(err)
 	}
-	dangling := undo.recording(func(ctx context.Context) (pointers, error) {
-		at, err := pointing(ctx)
+	var kept error
+	dangling := undo.recording(r.sparing(&kept, []oci.Digest{d}, func(ctx context.Context) (pointers, error) {
+		at, err := find(ctx)
 		if err != nil || len(at) == 0 {
 			return nil, err
 		}
@@ -152,28 +153,26 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 			return nil, nil
 		}
 		return at, unlessAbsent(err)
-	})
+	}))
 	if at, err = dangling(ctx); err != nil {
 		return removed, fault(err)
 	}
 	late, err := r.deleteTags(ctx, at, dangling)
-	return append(removed, late...), fault(err)
+	return append(removed, late...), fault(cmp.Or(err, kept))
 }
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
 // catalog. Uploads in progress continue, and blobs are left to the garbage collection:
 // they may have been confirmed to clients. Repositories below it stay. The error is NAME_UNKNOWN if
-// there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
+// there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable: it stays with its manifest,
+// and nothing is removed unless it was pushed meanwhile.
 func (r Repository) Delete(ctx context.Context) error {
 	defer r.reg.opts.Changed(r.name, "", nil)
 	if err := r.deletable(); err != nil {
 		return err
 	}
-	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.All(ctx, r.name) }
+	find := r.removable(func(ctx context.Context) (pointers, error) { return r.reg.tags.All(ctx, r.name) })
 	at, err := find(ctx)
-	if err == nil {
-		err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
-	}
 	if err != nil {
 		return fault(err)
 	}
@@ -195,10 +194,20 @@ func (r Repository) Delete(ctx context.Context) error {
 	if len(keys) == 0 && len(removed) == 0 {
 		return r.nameUnknown()
 	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { // tags that have come meanwhile
-		return strings.HasPrefix(key, layout.Tags(r.name)+"/") && strings.HasSuffix(key, "/"+layout.TagCurrentName)
+	var late []oci.Tag // have come meanwhile
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		name, below := strings.CutPrefix(key, layout.Tags(r.name)+"/")
+		tag, link := strings.CutSuffix(name, "/"+layout.TagCurrentName)
+		if below && link {
+			late = append(late, oci.Tag(tag))
+		}
+		return below && link
 	})
-	if err := undo.record(ctx, nil, r.revisionsOf(keys)...); err != nil {
+	if err := r.refuseRemoval(late...); err != nil {
+		return err
+	}
+	revisions := r.revisionsOf(keys)
+	if err := undo.record(ctx, nil, revisions...); err != nil {
 		return fault(err)
 	}
 	for some := range slices.Chunk(keys, tagsAtOnce) {
@@ -206,11 +215,12 @@ func (r Repository) Delete(ctx context.Context) error {
 			return fault(err)
 		}
 	}
-	dangling := undo.recording(r.dangling)
+	var kept error
+	dangling := undo.recording(r.sparing(&kept, revisions, r.dangling))
 	if at, err = dangling(ctx); err == nil {
 		_, err = r.deleteTags(ctx, at, dangling)
 	}
-	return fault(err)
+	return fault(cmp.Or(err, kept))
 }
 
 // revisionsOf returns the manifests whose links are among the keys.
@@ -239,6 +249,47 @@ func (r Repository) dangling(ctx context.Context) (pointers, error) {
 		}
 	}
 	return all, err
+}
+
+// removable returns find, which returns DENIED if it finds an immutable tag.
+func (r Repository) removable(find finder) finder {
+	return func(ctx context.Context) (pointers, error) {
+		at, err := find(ctx)
+		if err == nil {
+			err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
+		}
+		return at, err
+	}
+}
+
+// sparing returns dangling, which finds tags whose manifests a deletion has removed, without those whose manifest
+// an immutable tag points at: it was pushed during the deletion. That manifest is put in place again, with what it
+// needs of those removed, and kept becomes the refusal to delete the tag.
+func (r Repository) sparing(kept *error, removed []oci.Digest, dangling finder) finder {
+	return func(ctx context.Context) (pointers, error) {
+		at, err := dangling(ctx)
+		if err != nil {
+			return nil, err
+		}
+		trash, back := map[oci.Digest]bool{}, map[oci.Digest]bool{}
+		for _, d := range removed {
+			trash[d] = true
+		}
+		for _, tag := range slices.Sorted(maps.Keys(at)) {
+			refusal := r.refuseRemoval(tag)
+			if refusal == nil {
+				continue
+			}
+			d := at[tag].Digest
+			trash[d] = true
+			if err := r.newRestore(trash).put(ctx, d); err != nil {
+				return nil, err
+			}
+			*kept, back[d] = cmp.Or(*kept, refusal), true
+		}
+		maps.DeleteFunc(at, func(_ oci.Tag, p tags.Pointer) bool { return back[p.Digest] })
+		return at, nil
+	}
 }
 
 // pointers are tags and where they were seen to point.

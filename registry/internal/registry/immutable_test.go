@@ -13,6 +13,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/storage/memory"
 )
 
 // immutableRules keep the tags v… of the repositories below prod.
@@ -126,5 +127,43 @@ func TestImmutableTagRace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An immutable tag that is pushed at any step of a deletion, and acknowledged, stays with its image.
+func TestImmutableTagBesideADeletion(t *testing.T) {
+	ctx := context.Background()
+	for name, remove := range map[string]func(Repository, oci.Digest) error{
+		"manifest":   func(r Repository, d oci.Digest) error { _, err := r.DeleteManifest(ctx, d); return err },
+		"repository": func(r Repository, _ oci.Digest) error { return r.Delete(ctx) },
+	} {
+		for _, keep := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprint(name, ", undoable for ", keep), func(t *testing.T) {
+				t.Parallel()
+				for at := 0; ; at++ {
+					m := memory.New()
+					s := &stepping{both: m, at: at}
+					o := Options{DeleteEnabled: true, KeepDeleted: keep, Immutable: immutableRules(t)}
+					repo, other := newRegistry(s, o).Repository("prod/app"), newRegistry(m, o).Repository("prod/app")
+					d := pushImage(t, other, "latest", "x")
+					pushImage(t, other, "more", "x")
+					refused, _, pushed := s.interleave(func() error { return remove(repo, d) }, func() error { pushImage(t, other, "v1", "x"); return nil })
+					if !pushed {
+						check(t, refused)
+						break
+					}
+					if refused != nil {
+						wantImmutable(t, refused)
+					}
+					if now, ok := other.TagTarget(ctx, "v1"); !ok || now != d {
+						t.Fatalf("step %d: the tag is gone; the deletion returned %v", at, refused)
+					}
+					if _, err := m.Stat(ctx, layout.TagPushed("prod/app", "v1")); err != nil {
+						t.Errorf("step %d: the record of the push: %v", at, err)
+					}
+					wantImages(t, fmt.Sprint("step ", at), newRegistry(m, o).Repository("prod/app"))
+				}
+			})
+		}
 	}
 }
