@@ -110,3 +110,25 @@ func wantNoUploads(t *testing.T, s *Store) {
 		}
 	}
 }
+
+// On NFS, a crash while an upload is put in place can leave its name beside that of the blob: nothing may be
+// added to it.
+func TestUploadThatIsABlob(t *testing.T) {
+	s := openRoot(t, t.TempDir())
+	defer s.Close()
+	u := create(t, s)
+	_, err := io.WriteString(u, "blob")
+	check(t, err)
+	check(t, u.Suspend(t.Context(), size(u), nil))
+	check(t, os.Link(s.root+upKey, s.root+"/blob"))
+	if _, err := s.OpenUpload(t.Context(), upKey, storage.UploadOptions{}); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("OpenUpload: %v, want ErrNotExist", err)
+	}
+	u = create(t, s) // the client starts over
+	_, err = io.WriteString(u, "other")
+	check(t, err)
+	check(t, u.Suspend(t.Context(), size(u), nil))
+	if got, err := os.ReadFile(s.root + "/blob"); err != nil || string(got) != "blob" {
+		t.Errorf("the blob is %q, %v", got, err)
+	}
+}
