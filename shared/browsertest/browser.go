@@ -42,17 +42,21 @@ func New(t testing.TB, base string) *Browser {
 // In runs an action of the browser.
 func In[T any](b *Browser, action chromedp.Action[T]) T {
 	b.Helper()
+	v, err := run(b, action)
+	if err != nil {
+		b.Fatalf("the browser: %v", err)
+	}
+	return v
+}
+
+func run[T any](b *Browser, action chromedp.Action[T]) (T, error) {
 	ctx := b.ctx
 	if chromedp.FromContext(ctx).Target != nil { // the first action starts the browser, whose life must not be bounded
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
 	}
-	v, err := chromedp.Run(ctx, action)
-	if err != nil {
-		b.Fatalf("the browser: %v", err)
-	}
-	return v
+	return chromedp.Run(ctx, action)
 }
 
 // Call is an action that sends a command of the browser's protocol.
@@ -108,13 +112,15 @@ func (b *Browser) Text() string {
 func (b *Browser) Sees(what string) {
 	b.Helper()
 	var page string
+	var err error
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		// While a page loads, an element that the next action has found may be gone.
-		if page = b.Text(); strings.Contains(page, what) && In(b, chromedp.Evaluate[bool](`document.readyState === "complete"`)) {
+		// While a page loads, an element that the next action has found may be gone. Chromium refuses what is asked while the page is replaced.
+		page, err = run(b, chromedp.Evaluate[string](`document.readyState === "complete" && document.body ? document.body.innerText : ""`))
+		if err == nil && strings.Contains(page, what) {
 			return
 		}
 	}
-	b.Fatalf("the page never shows %q:\n%s", what, page)
+	b.Fatalf("the page never shows %q (%v):\n%s", what, err, page)
 }
 
 // Faults looks at the page as tools for accessibility do and returns what is wrong with it.
