@@ -17,6 +17,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
@@ -85,8 +86,9 @@ func TestDates(t *testing.T) {
 	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
 		repo := registry.New(registry.Options{Store: s, Remote: remote}).Repository("web/app")
 		pulled := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		var known Pulls = pulls.Times{} // of no manifest
 		x := openIndex(t, s, remote, func(o *Options) {
-			o.Pulls = func(context.Context) (Pulls, error) { return pulledAt(pulled), nil }
+			o.Pulls = func(context.Context) (Pulls, error) { return known, nil }
 		})
 		read := func() Repository {
 			t.Helper()
@@ -98,12 +100,17 @@ func TestDates(t *testing.T) {
 			return r
 		}
 		pushImage(t, repo, "", "amd64", "layer")
-		if r := read(); !r.Pushed.IsZero() || !r.Pulled.Equal(pulled) {
-			t.Errorf("without a tag: %+v", r)
+		if r := read(); !r.Pushed.IsZero() || !r.Pulled.IsZero() {
+			t.Errorf("without a tag and a pull: %+v", r)
 		}
+		known = pulledAt(pulled)
 		pushImage(t, repo, "v1", "amd64", "layer")
-		if age := time.Since(read().Pushed); age > time.Minute || age < -2*time.Second {
+		r := read()
+		if age := time.Since(r.Pushed); age > time.Minute || age < -2*time.Second {
 			t.Errorf("pushed %s ago", age)
+		}
+		if !r.Pulled.Equal(pulled) {
+			t.Errorf("pulled %v", r.Pulled)
 		}
 	})
 }

@@ -32,8 +32,9 @@ func (x *Index) scan(ctx context.Context, name oci.Name) (*snapshot, error) {
 			s.Manifests++
 			found = append(found, d)
 			if x.pulls != nil {
-				at, _ := x.pulls.Of(name, d)
-				s.Pulled = later(s.Pulled, at)
+				if at, ok := x.pulls.Of(name, d); ok {
+					s.Pulled = later(s.Pulled, at)
+				}
 			}
 			continue
 		}
