@@ -109,7 +109,7 @@ lint-all:
 docs: ## docs/configuration, docs/reference and the charts' schemas, from what settings, commands and HTTP APIs say of themselves
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; \
 	  go run ./$$s/cmd/$$s manual >docs/reference/$$s-commands.md.new && mv docs/reference/$$s-commands.md.new docs/reference/$$s-commands.md; \
-	  go run ./tools/apireference $$s/api/openapi.yml >docs/reference/$$s-api.md.new && mv docs/reference/$$s-api.md.new docs/reference/$$s-api.md; \
+	  go run ./tools/apireference $$s/openapi/openapi.yml >docs/reference/$$s-api.md.new && mv docs/reference/$$s-api.md.new docs/reference/$$s-api.md; \
 	  go run ./$$s/cmd/$$s config schema | go run ./tools/valuesschema deploy/charts/$$s/values.schema.json; done
 
 site: ## dist/site: the documentation as web pages, for any server of files, with a search in the browser

@@ -16,7 +16,7 @@ func TestGeneratedClients(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	a := s.application("generated", "")
-	description := filepath.Join(programtest.Root(t), "relay", "api", "openapi.yml")
+	description := filepath.Join(programtest.Root(t), "relay", "openapi", "openapi.yml")
 	dir := filepath.Join(s.dir, "generated")
 	s.must(os.CopyFS(dir, os.DirFS("generated")))
 

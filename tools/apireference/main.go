@@ -1,6 +1,6 @@
 // Apireference writes the reference of a service's HTTP API from its OpenAPI document:
 //
-//	go run ./tools/apireference relay/api/openapi.yml >docs/reference/relay-api.md
+//	go run ./tools/apireference relay/openapi/openapi.yml >docs/reference/relay-api.md
 package main
 
 import (

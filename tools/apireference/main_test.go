@@ -12,7 +12,7 @@ import (
 // TestPages: the pages are those of the documents.
 func TestPages(t *testing.T) {
 	root := programtest.Root(t)
-	documents, err := filepath.Glob(filepath.Join(root, "*", "api", "openapi.yml"))
+	documents, err := filepath.Glob(filepath.Join(root, "*", "openapi", "openapi.yml"))
 	if err != nil || len(documents) == 0 {
 		t.Fatalf("%v, %v", documents, err)
 	}

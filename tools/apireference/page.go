@@ -15,7 +15,7 @@ func reference(source []byte) (string, error) {
 		return "", err
 	}
 	p := &page{document: d, service: strings.ToLower(d.Info.Title)}
-	p.printf("<!-- Made by `make docs` from %s/api/openapi.yml. -->\n\n# HTTP API of the %s\n\n%s\n", p.service, p.service, strings.TrimSpace(d.Info.Description))
+	p.printf("<!-- Made by `make docs` from %s/openapi/openapi.yml. -->\n\n# HTTP API of the %s\n\n%s\n", p.service, p.service, strings.TrimSpace(d.Info.Description))
 	p.printf("\nBold fields are required in requests and always present in answers.\n")
 	p.schemes()
 	p.failures()

@@ -28,7 +28,7 @@ func TestGeneratedClients(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", program, err, out)
 		}
 	}
-	description := filepath.Join(programtest.Root(t), "registry", "api", "openapi.yml")
+	description := filepath.Join(programtest.Root(t), "registry", "openapi", "openapi.yml")
 	login := []string{"http://" + team.Addr, "alice", "secret of alice"}
 
 	run(programtest.Tool(t, "oapi-codegen"), "-generate", "types,client", "-package", "main", "-o", "client.go", description)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/gorilla/mux"
 
-	openapi "slipway/registry/api"
 	"slipway/registry/internal/api/link"
+	"slipway/registry/openapi"
 )
 
 // getRoot is the liveness check of load balancers. Browsers are led to the pages, if there are any.

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
 
-	openapi "slipway/registry/api"
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/keyring"
@@ -30,6 +29,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
+	"slipway/registry/openapi"
 	"slipway/shared/health"
 	"slipway/shared/openapitest"
 )

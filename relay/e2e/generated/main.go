@@ -1,4 +1,4 @@
-// Generated sends, lists and withdraws a message with the client that oapi-codegen makes of relay/api/openapi.yml, beside it in client.go:
+// Generated sends, lists and withdraws a message with the client that oapi-codegen makes of relay/openapi/openapi.yml, beside it in client.go:
 // generated BASE TOKEN. It is a module of its own, so that the relay doesn't depend on the client's library.
 package main
 

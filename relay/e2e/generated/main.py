@@ -1,4 +1,4 @@
-"""Sends, lists and withdraws a message with the client that openapi-python-client makes of relay/api/openapi.yml: main.py BASE TOKEN."""
+"""Sends, lists and withdraws a message with the client that openapi-python-client makes of relay/openapi/openapi.yml: main.py BASE TOKEN."""
 
 import sys
 

@@ -3,11 +3,11 @@ package api
 import (
 	"net/http"
 
-	openapi "slipway/relay/api"
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
+	"slipway/relay/openapi"
 	"slipway/shared/health"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	openapi "slipway/relay/api"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/openapi"
 	"slipway/shared/openapitest"
 )
 

@@ -1,4 +1,4 @@
-// Generated makes a robot, deletes a tag and restores it with the client that oapi-codegen makes of registry/api/openapi.yml, beside it
+// Generated makes a robot, deletes a tag and restores it with the client that oapi-codegen makes of registry/openapi/openapi.yml, beside it
 // in client.go: generated BASE USER PASSWORD. It is a module of its own, so that the registry doesn't depend on the client's library.
 package main
 

@@ -1,4 +1,4 @@
-"""Makes a robot, deletes a tag and restores it with the client that openapi-python-client makes of registry/api/openapi.yml: main.py BASE USER PASSWORD."""
+"""Makes a robot, deletes a tag and restores it with the client that openapi-python-client makes of registry/openapi/openapi.yml: main.py BASE USER PASSWORD."""
 
 import base64
 import sys
