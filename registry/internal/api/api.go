@@ -17,8 +17,8 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/address"
 	"slipway/registry/internal/api/budget"
-	"slipway/registry/internal/api/link"
 	"slipway/registry/internal/api/metrics"
+	"slipway/registry/internal/api/urls"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
@@ -88,8 +88,8 @@ const defaultMaxPage = 1000
 // API is the registry's HTTP handler.
 type API struct {
 	opts    Options
-	links   link.Builder
-	signer  link.Signer
+	links   urls.Builder
+	signer  urls.Signer
 	headers []commonHeader
 	answers *budget.Budget // of large answers
 	kept    idempotency.Answers
@@ -108,7 +108,7 @@ type commonHeader struct {
 
 // New makes the handler. The error is about Options.Host.
 func New(opts Options) (*API, error) {
-	links, err := link.New(opts.Prefix, opts.Host, opts.RelativeURLs)
+	links, err := urls.New(opts.Prefix, opts.Host, opts.RelativeURLs)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func New(opts Options) (*API, error) {
 	a := &API{
 		opts:    opts,
 		links:   links,
-		signer:  link.Signer{Secret: opts.Secret},
+		signer:  urls.Signer{Secret: opts.Secret},
 		headers: commonHeaders(opts.Headers),
 		answers: budget.New(answerMemory, answerShare),
 		bodies:  budget.New(bodyMemory, bodyShare),

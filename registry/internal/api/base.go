@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"slipway/registry/internal/api/link"
+	"slipway/registry/internal/api/urls"
 	"slipway/registry/openapi"
 )
 
@@ -57,7 +57,7 @@ func (a *API) redirect(w http.ResponseWriter, r *request) error {
 // distribution does: who was given an address with a slash at its end asks for
 // //v2/. Else the answer is err.
 func (a *API) orClean(w http.ResponseWriter, r *request, err error) error {
-	clean := link.Clean(r.URL.Path)
+	clean := urls.Clean(r.URL.Path)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !reads || clean == r.URL.Path || !a.routes(clean) {
 		return err

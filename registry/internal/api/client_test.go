@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/api/link"
+	"slipway/registry/internal/api/urls"
 	"slipway/registry/internal/auth"
 )
 
@@ -29,7 +29,7 @@ func TestForwardedHost(t *testing.T) {
 		s := newServer(t, func(s *setup) { s.options.TrustedProxies, s.options.TrustUnix = tt.trusted, tt.unix }, func(s *setup) {
 			s.options.Auth = auth.NewAuthorizer(auth.Options{
 				Rules:  func() *access.Rules { return access.UsersOnly(true) },
-				Logins: &auth.Logins{}, TokenRealm: func(r *http.Request) string { return link.RedirectRealm(r, "/auth") },
+				Logins: &auth.Logins{}, TokenRealm: func(r *http.Request) string { return urls.RedirectRealm(r, "/auth") },
 			})
 		})
 		own := newServer(t, func(x *setup) { x.options.TrustedProxies, x.options.TrustUnix = tt.trusted, tt.unix })

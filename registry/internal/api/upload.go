@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/api/header"
-	"slipway/registry/internal/api/link"
+	"slipway/registry/internal/api/urls"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -161,7 +161,7 @@ func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
 
 // readState reads the _state of the upload's URL. ok is false without one: the
 // size on the storage is then the only offset there is.
-func (a *API) readState(r *request) (st link.UploadState, ok bool, err error) {
+func (a *API) readState(r *request) (st urls.UploadState, ok bool, err error) {
 	token := r.param("_state")
 	if token == "" {
 		return st, false, nil
@@ -245,7 +245,7 @@ func (a *API) answerUpload(w http.ResponseWriter, r *request, p uploadPoint, sta
 // uploadHeaders says where and with which byte the upload goes on. Range is
 // "0-0" for an empty upload too: the header has no form for nothing.
 func (a *API) uploadHeaders(w http.ResponseWriter, r *request, p uploadPoint) error {
-	state, err := a.signer.Sign(link.UploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt, Algorithm: p.algorithm})
+	state, err := a.signer.Sign(urls.UploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt, Algorithm: p.algorithm})
 	if err != nil {
 		return err
 	}

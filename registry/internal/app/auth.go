@@ -12,7 +12,7 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/api"
-	"slipway/registry/internal/api/link"
+	"slipway/registry/internal/api/urls"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
@@ -198,7 +198,7 @@ func (g *gate) openService(cfg *config.Config, store *Backend, people *personal.
 	g.service = auth.NewService(auth.ServiceOptions{
 		Rules: g.current, Logins: logins, Keys: g.ring, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
 	})
-	root, err := link.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
+	root, err := urls.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Opt
 	o.Service = t.Service
 	o.TokenRealm = func(*http.Request) string { return t.Realm }
 	if t.AutoRedirect {
-		o.TokenRealm = func(r *http.Request) string { return link.RedirectRealm(r, t.AutoRedirectPath) }
+		o.TokenRealm = func(r *http.Request) string { return urls.RedirectRealm(r, t.AutoRedirectPath) }
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package link builds the URLs that the API gives to clients.
-package link
+// Package urls builds the URLs that the API gives to clients, and signs the state in those of uploads.
+package urls
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package link
+package urls
 
 import (
 	"crypto/tls"
