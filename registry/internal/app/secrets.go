@@ -8,7 +8,7 @@ import (
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
-	"slipway/shared/private"
+	"slipway/shared/secretfile"
 )
 
 // secretFiles are the files and directories of the storage that hold secrets: the keys
@@ -25,7 +25,7 @@ func secretFiles(cfg *config.Config) []string {
 // RestrictSecrets takes the permissions of others from files with secrets that an older
 // build, a restore or a copy has left readable.
 func RestrictSecrets(cfg *config.Config, log *zap.Logger) {
-	changed, err := private.Restrict(secretFiles(cfg)...)
+	changed, err := secretfile.Restrict(secretFiles(cfg)...)
 	if len(changed) > 0 {
 		log.Warn("other users of this machine could read files with secrets; now only their owner can. If somebody may have read them, replace the secrets", zap.Strings("files", changed))
 	}
@@ -37,7 +37,7 @@ func RestrictSecrets(cfg *config.Config, log *zap.Logger) {
 // secretWarnings names the files with secrets that others can read.
 func secretWarnings(cfg *config.Config) []string {
 	var warnings []string
-	for _, path := range some(private.Exposed(secretFiles(cfg)...)) {
+	for _, path := range some(secretfile.Exposed(secretFiles(cfg)...)) {
 		warnings = append(warnings, fmt.Sprintf("%s holds secrets, and other users of this machine can read it: chmod go= %[1]s, or start the registry, which does so", path))
 	}
 	return warnings

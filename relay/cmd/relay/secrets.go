@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/config"
-	"slipway/shared/private"
+	"slipway/shared/secretfile"
 )
 
 // secretFiles returns the SQLite database (the bot's session, hashed tokens, messages), its WAL files and the pickle key;
@@ -21,7 +21,7 @@ func secretFiles(cfg *config.Config) []string {
 
 // restrictSecrets makes secret files private that an older build, a restore or a copy left readable.
 func restrictSecrets(cfg *config.Config, log *zap.Logger) {
-	changed, err := private.Restrict(secretFiles(cfg)...)
+	changed, err := secretfile.Restrict(secretFiles(cfg)...)
 	if len(changed) > 0 {
 		log.Warn("other users of this machine could read files with secrets; now only their owner can. If somebody may have read them, replace the bot's password and log out its session", zap.Strings("files", changed))
 	}
@@ -33,7 +33,7 @@ func restrictSecrets(cfg *config.Config, log *zap.Logger) {
 // secretWarnings names the files with secrets that others can read.
 func secretWarnings(cfg *config.Config) []string {
 	var warnings []string
-	for _, path := range private.Exposed(secretFiles(cfg)...) {
+	for _, path := range secretfile.Exposed(secretFiles(cfg)...) {
 		warnings = append(warnings, fmt.Sprintf("%s holds secrets, and other users of this machine can read it: chmod go= %[1]s, or start the relay, which does so", path))
 	}
 	return warnings

@@ -1,5 +1,5 @@
-// Package private keeps files with secrets readable by their owner only.
-package private
+// Package secretfile keeps files with secrets readable by their owner only.
+package secretfile
 
 import (
 	"errors"
