@@ -10,15 +10,21 @@ import (
 	"syscall"
 )
 
-// Explain says in a sentence why the file at path, or the directory, cannot be
-// used, and what to do if it belongs to another user. err is what the system
-// said.
+// Explain returns an error about the file or folder at path as a sentence, if it is missing, may not be used, or is on a
+// read-only file system: its owner, or that of the folder in which it can't be made, the current user, and the command that
+// helps. It returns any other error, and nil, unchanged. The result wraps err.
 func Explain(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &explained{path + " does not exist: make or mount it, or name another", err}
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s is on a read-only file system: mount a volume there that can be written to (%w)", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return &explained{notAllowed(path), err}
+		there := nearest(path)
+		if folder := filepath.Dir(path); there != path && there != folder {
+			return cannotMake(folder, there, err)
+		}
+		return &explained{notAllowed(there), err}
 	}
 	return err
 }
@@ -83,4 +89,23 @@ func ownPermission(path string, info fs.FileInfo) string {
 		return fmt.Sprintf("%s may not be used, although its owner and mode (%04o) allow it: look for access control lists, SELinux or AppArmor, or a read-only mount", path, info.Mode().Perm())
 	}
 	return fmt.Sprintf("%s has mode %04o, which keeps its owner, uid %d, from using it: chmod u+%s %s", path, info.Mode().Perm(), os.Geteuid(), missing, path)
+}
+
+// cannotMake returns the command that creates a folder which the current user may not create. It leaves the folder above alone.
+func cannotMake(folder, above string, err error) error {
+	uid, gid := os.Geteuid(), os.Getegid()
+	return fmt.Errorf("%s does not exist, and uid %d, which this runs as, cannot make it in %s: mkdir -p %s && chown %d:%d %s, or mount a volume there (%w)",
+		folder, uid, above, folder, uid, gid, folder, err)
+}
+
+// nearest returns path or the closest existing folder above it.
+func nearest(path string) string {
+	for {
+		_, err := os.Lstat(path)
+		parent := filepath.Dir(path)
+		if !errors.Is(err, fs.ErrNotExist) || parent == path {
+			return path
+		}
+		path = parent
+	}
 }

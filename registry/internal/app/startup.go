@@ -222,6 +222,5 @@ func missingRoot(root string) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) {
 		return nil
 	}
-	return fmt.Errorf("storage.filesystem.rootdirectory: %s does not exist, and uid %d, which the registry runs as, cannot make it in %s (%w): mkdir -p %s && chown %d:%d %[1]s, or mount a volume there",
-		root, os.Geteuid(), parent, err, root, os.Geteuid(), os.Getegid())
+	return fmt.Errorf("storage.filesystem.rootdirectory: %w", fileerror.Explain(root+"/", err)) // the directory is missing, not a file in it
 }

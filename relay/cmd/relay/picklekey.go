@@ -12,7 +12,7 @@ import (
 
 	"slipway/relay/internal/config"
 	"slipway/shared/durable"
-	"slipway/shared/fserror"
+	"slipway/shared/fileerror"
 )
 
 // pickleKeySuffix is behind the name of the SQLite database in that of the file with the pickle key.
@@ -36,7 +36,7 @@ func pickleKey(cfg *config.Config) ([]byte, error) {
 	key := strings.TrimSpace(string(text))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the pickle key: %w", fserror.Explain(err, path))
+		return nil, fmt.Errorf("read the pickle key: %w", fileerror.Explain(path, err))
 	case key == "":
 		return nil, fmt.Errorf("read the pickle key: %s is empty: put the key back; if it is lost, delete the file and remove the bot's device from its account, as docs/relay/encrypted-rooms.md says", path)
 	}
@@ -48,7 +48,7 @@ func makePickleKey(path string) ([]byte, error) {
 	key, temp := rand.Text()+rand.Text(), path+".tmp"
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("make the pickle key: %w", fserror.Explain(err, temp))
+		return nil, fmt.Errorf("make the pickle key: %w", fileerror.Explain(temp, err))
 	}
 	_, err = f.WriteString(key + "\n")
 	if err == nil {

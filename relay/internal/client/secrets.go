@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"slipway/shared/fserror"
+	"slipway/shared/fileerror"
 )
 
 // Files of a folder of secrets.
@@ -40,11 +40,11 @@ type Secrets struct {
 // OpenSecrets opens the folder and creates it if necessary. The caller must close it.
 func OpenSecrets(dir string) (*Secrets, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fserror.Explain(err, dir+string(filepath.Separator)) // the way to something in it is missing
+		return nil, fileerror.Explain(dir+string(filepath.Separator), err) // the way to something in it is missing
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, fserror.Explain(err, dir)
+		return nil, fileerror.Explain(dir, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
@@ -72,7 +72,7 @@ func ReadSecret(dir, name string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fserror.Explain(err, filepath.Join(dir, name))
+		return "", fileerror.Explain(filepath.Join(dir, name), err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
@@ -101,7 +101,7 @@ func (s *Secrets) Put(name, secret string) error {
 	temp := s.Path("." + name + ".tmp")
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fserror.Explain(err, s.dir)
+		return fileerror.Explain(s.dir, err)
 	}
 	_, err = f.WriteString(secret + "\n")
 	if err == nil {
@@ -116,7 +116,7 @@ func (s *Secrets) Put(name, secret string) error {
 // rename renames a file within the folder, durably.
 func (s *Secrets) rename(from, to string) error {
 	if err := os.Rename(s.Path(from), s.Path(to)); err != nil {
-		return fserror.Explain(err, s.dir)
+		return fileerror.Explain(s.dir, err)
 	}
 	return s.lock.Sync() // syncs the directory
 }

@@ -12,7 +12,7 @@ import (
 
 	"maunium.net/go/mautrix/synapseadmin"
 
-	"slipway/shared/fserror"
+	"slipway/shared/fileerror"
 )
 
 const pollInterval = 500 * time.Millisecond
@@ -43,7 +43,7 @@ func WaitForSecret(ctx context.Context, file string) (string, error) {
 			return secret, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fserror.Explain(err, file)
+			return "", fileerror.Explain(file, err)
 		}
 		if sleep(ctx) != nil {
 			return "", fmt.Errorf("there is no registration secret in %s: give the file that the homeserver's registration_shared_secret_path names", file)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"slipway/shared/durable"
-	"slipway/shared/fserror"
+	"slipway/shared/fileerror"
 )
 
 // Backup writes a consistent copy of the SQLite database at path into the file to, which must not exist, while a
@@ -17,14 +17,14 @@ import (
 // whole and flushed.
 func Backup(ctx context.Context, path, to string) (err error) {
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("open the database: %w", fserror.Explain(err, path))
+		return fmt.Errorf("open the database: %w", fileerror.Explain(path, err))
 	}
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s exists: name a new file, or remove it first", to)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(to), ".relay-backup-") // which is for this user alone
 	if err != nil {
-		return fmt.Errorf("write the backup: %w", fserror.Explain(err, to))
+		return fmt.Errorf("write the backup: %w", fileerror.Explain(filepath.Dir(to), err))
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	db, err := sql.Open("sqlite", dsn(path)+"&mode=rw")
@@ -37,10 +37,10 @@ func Backup(ctx context.Context, path, to string) (err error) {
 		return fmt.Errorf("copy the database: %w", err)
 	}
 	if err := flush(partial); err != nil {
-		return fmt.Errorf("write the backup: %w", fserror.Explain(err, to))
+		return fmt.Errorf("write the backup: %w", fileerror.Explain(filepath.Dir(to), err))
 	}
 	if err := os.Rename(partial, to); err != nil {
-		return fmt.Errorf("write the backup: %w", fserror.Explain(err, to))
+		return fmt.Errorf("write the backup: %w", fileerror.Explain(filepath.Dir(to), err))
 	}
 	return durable.SyncDir(filepath.Dir(to))
 }

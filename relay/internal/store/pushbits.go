@@ -11,7 +11,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"slipway/shared/fserror"
+	"slipway/shared/fileerror"
 )
 
 const (
@@ -70,14 +70,14 @@ func checkPushBits(path string) error {
 		return fmt.Errorf("there is no file %s: give PushBits' database, pushbits.db in the folder it runs in unless database.connection of its config.yml says otherwise", path)
 	}
 	if err != nil {
-		return fserror.Explain(err, path)
+		return fileerror.Explain(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return fserror.Explain(err, path)
+		return fileerror.Explain(path, err)
 	}
 	return f.Close()
 }

@@ -18,7 +18,7 @@ import (
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"slipway/shared/fserror"
+	"slipway/shared/fileerror"
 )
 
 //go:embed migrations/sqlite/*.sql
@@ -90,12 +90,12 @@ func openSQLite(path string) (pools []*sql.DB, err error) {
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the database: %w", fserror.Explain(err, path))
+		return fmt.Errorf("open the database: %w", fileerror.Explain(path, err))
 	}
 	for _, beside := range []string{path + "-wal", path + "-shm"} { // what SQLite would only call a database that cannot be opened
 		if err := writable(beside); err != nil {
 			_ = f.Close()
-			return fmt.Errorf("open the database: %w", fserror.Explain(err, beside))
+			return fmt.Errorf("open the database: %w", fileerror.Explain(beside, err))
 		}
 	}
 	return f.Close()
@@ -119,7 +119,7 @@ func lockFile(path string) (*os.File, error) {
 		return nil, errors.New("the database needs a file")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("make the database's folder: %w", fserror.Explain(err, path))
+		return nil, fmt.Errorf("make the database's folder: %w", fileerror.Explain(path, err))
 	}
 	return lock(path + ".lock")
 }
@@ -166,7 +166,7 @@ var ErrLocked = errors.New("another relay uses this database: end that one, or g
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock file: %w", fserror.Explain(err, path))
+		return nil, fmt.Errorf("open the lock file: %w", fileerror.Explain(path, err))
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
