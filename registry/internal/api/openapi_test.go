@@ -21,11 +21,11 @@ import (
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/index"
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
@@ -66,7 +66,7 @@ func documentedServer(t *testing.T, change ...func(*setup)) *host {
 		s.options.Board.End(schedule.UploadPurge, false)
 		s.options.Plan = func(ctx context.Context) (*retention.Plan, error) {
 			rules := []retention.Rule{{Repositories: pattern.MustNames([]string{"**"}), Tags: pattern.MustTags([]string{".*"}), Delete: true}}
-			return retention.Make(ctx, retention.Options{Store: store, Registry: registry.New(registry.Options{Store: store}), Rules: rules, Pulls: pulls.NewFile(store)})
+			return retention.Make(ctx, retention.Options{Store: store, Registry: registry.New(registry.Options{Store: store}), Rules: rules, Pulls: lastpull.NewFile(store)})
 		}
 		s.options.Index = openIndex(t, store)
 		s.options.Tokens = auth.NewService(auth.ServiceOptions{Rules: rules, Logins: logins, Keys: keys, Service: "registry", Lifetime: time.Hour, RefreshLifetime: time.Hour})

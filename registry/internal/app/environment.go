@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/storage"
@@ -29,7 +29,7 @@ type Environment struct {
 	Store  *Backend
 	Rules  *registry.Registry
 	Cache  *proxy.Registry // nil = no repository is a cache
-	Pulls  *pulls.File
+	Pulls  *lastpull.File
 
 	quotas *quota.Quotas // nil = none
 }
@@ -52,7 +52,7 @@ func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger
 	if changes || log.Level() == zap.DebugLevel {
 		e.Store.instrument(log, nil, func() {})
 	}
-	e.Pulls = pulls.NewFile(e.Store)
+	e.Pulls = lastpull.NewFile(e.Store)
 	o := registryOptions(cfg, e.Store, log)
 	if e.quotas = openQuotas(cfg, e.Store, log); e.quotas != nil {
 		o.Quota = e.quotas

@@ -1,13 +1,13 @@
 package app
 
 import (
-	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/registry"
 )
 
 // openPulls records pulls if a rule of retention or a cache depends on them.
 func (a *App) openPulls(o *registry.Options) {
-	a.Pulls = pulls.NewFile(a.Store)
+	a.Pulls = lastpull.NewFile(a.Store)
 	work := &a.Config.Storage.Maintenance
 	wanted := a.Config.Proxy.Enabled()
 	for _, rule := range work.Retention.Rules {
@@ -16,7 +16,7 @@ func (a *App) openPulls(o *registry.Options) {
 	if !wanted || work.ReadOnly.Enabled {
 		return
 	}
-	recorder := pulls.Start(a.Pulls, a.Log)
+	recorder := lastpull.Start(a.Pulls, a.Log)
 	a.onClose(func() error { recorder.Close(); return nil })
 	o.Pulled = recorder.Record
 }

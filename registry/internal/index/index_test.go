@@ -14,10 +14,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
@@ -86,7 +86,7 @@ func TestDates(t *testing.T) {
 	onStores(t, func(t *testing.T, s storage.Store, remote bool) {
 		repo := registry.New(registry.Options{Store: s, Remote: remote}).Repository("web/app")
 		pulled := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		var known Pulls = pulls.Times{} // of no manifest
+		var known Pulls = lastpull.Times{} // of no manifest
 		x := openIndex(t, s, remote, func(o *Options) {
 			o.Pulls = func(context.Context) (Pulls, error) { return known, nil }
 		})

@@ -16,13 +16,13 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/maintenance/verify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/replication"
 	"slipway/registry/internal/storage"
@@ -37,7 +37,7 @@ type Options struct {
 	Remote      bool // the store is reached by a network
 	Rules       *registry.Registry
 	Cache       *proxy.Registry // nil = no repository is a cache
-	Pulls       *pulls.File
+	Pulls       *lastpull.File
 	Log         *zap.Logger
 	Metrics     *prometheus.Registry    // nil = none
 	Audit       *audit.Log              // nil = none

@@ -16,11 +16,11 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/proxy/upstream"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
@@ -67,7 +67,7 @@ func newOptions(t *testing.T, cfg *config.Config, store storage.Store) Options {
 	source := &proxy.Source{Name: "hub", TTL: time.Hour, Client: upstream.New(upstream.Options{URL: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}})}
 	cache := proxy.New(proxy.Options{Rules: rules, Sources: []*proxy.Source{source}, Log: zap.NewNop()})
 	t.Cleanup(cache.Close)
-	return Options{Config: cfg, Store: store, Cache: cache, Rules: rules, Pulls: pulls.NewFile(store), Log: zap.NewNop()}
+	return Options{Config: cfg, Store: store, Cache: cache, Rules: rules, Pulls: lastpull.NewFile(store), Log: zap.NewNop()}
 }
 
 // askedLocks counts the attempts to lock.

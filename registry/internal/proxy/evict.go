@@ -11,17 +11,17 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/storage"
 )
 
 // EvictOptions configures Evict.
 type EvictOptions struct {
 	Store   storage.Store
-	Pulls   *pulls.File
+	Pulls   *lastpull.File
 	MaxSize int64         // bytes of all caches, 0 = no limit
 	Recent  time.Duration // what was used within it stays: it may be on its way to a client
 }
@@ -51,7 +51,7 @@ type entry struct {
 type census struct {
 	cache   *Registry
 	o       EvictOptions
-	pulled  pulls.Times
+	pulled  lastpull.Times
 	entries []*entry
 	users   map[oci.Digest]int // entries that need a blob
 	sizes   map[oci.Digest]int64

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
@@ -35,7 +35,7 @@ func (w *world) pull(name string, tag string, layers ...[]byte) {
 
 func (w *world) evict(max int64) Eviction {
 	w.t.Helper()
-	done, err := w.cache.Evict(w.t.Context(), EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), MaxSize: max, Recent: time.Minute})
+	done, err := w.cache.Evict(w.t.Context(), EvictOptions{Store: w.store, Pulls: lastpull.NewFile(w.store), MaxSize: max, Recent: time.Minute})
 	check(w.t, err)
 	_, err = collect.Run(w.t.Context(), collect.Options{Store: w.store})
 	check(w.t, err)
@@ -52,9 +52,9 @@ func (w *world) used(name oci.Name, tag oci.Tag, at time.Time) {
 	w.t.Helper()
 	m, err := w.reg.Cached(name).Manifest(w.t.Context(), oci.Reference{Tag: tag})
 	check(w.t, err)
-	var times pulls.Times
+	var times lastpull.Times
 	times.Set(name, m.Digest, at)
-	check(w.t, pulls.NewFile(w.store).Add(w.t.Context(), times))
+	check(w.t, lastpull.NewFile(w.store).Add(w.t.Context(), times))
 }
 
 // Above the limit, what was not used for the longest time goes: but no bytes that other
@@ -116,7 +116,7 @@ func TestEvict_ImageLargerThanTheLimit(t *testing.T) {
 	w.clock.move(2 * time.Hour)
 	w.pull("hub/large", "v1", small[0], large)
 	w.used("hub/large", "v1", w.clock.now())
-	o := EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), MaxSize: 1_000_000, Recent: time.Hour}
+	o := EvictOptions{Store: w.store, Pulls: lastpull.NewFile(w.store), MaxSize: 1_000_000, Recent: time.Hour}
 	done, err := w.cache.Evict(t.Context(), o)
 	if !errors.Is(err, errOverLimit) || done.Evicted != 0 {
 		t.Errorf("while it is in use: %+v, %v", done, err)
@@ -149,7 +149,7 @@ func TestEvict_FindsLooseBlobs(t *testing.T) {
 	w.settle()
 	census := func() int {
 		t.Helper()
-		done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), Recent: time.Hour})
+		done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Pulls: lastpull.NewFile(w.store), Recent: time.Hour})
 		check(t, err)
 		return done.Loose
 	}
@@ -259,7 +259,7 @@ func TestEvict_UnreadableRepository(t *testing.T) {
 	held := w.cache.size.held
 	w.clock.move(200 * time.Hour)
 	unreadable.Store("repositories/hub/one/")
-	o := EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), Recent: time.Minute}
+	o := EvictOptions{Store: w.store, Pulls: lastpull.NewFile(w.store), Recent: time.Minute}
 	done, err := w.cache.Evict(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), "hub/one") || done.Evicted != 1 {
 		t.Errorf("%+v, %v", done, err)

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
-	"slipway/registry/internal/pulls"
 )
 
 // TestRetention: those who administer the registry see what retention would delete, and nothing is deleted.
@@ -19,7 +19,7 @@ func TestRetention(t *testing.T) {
 	plan := func(ctx context.Context) (*retention.Plan, error) { return retention.Make(ctx, o) }
 	var board schedule.Board
 	s := newSite(t, keepDeleted, func(c *setup) { c.pages.Plan, c.pages.Board, o.Store = plan, &board, c.store })
-	o.Registry, o.Pulls = s.rules, pulls.NewFile(o.Store)
+	o.Registry, o.Pulls = s.rules, lastpull.NewFile(o.Store)
 	o.Rules = []retention.Rule{{Repositories: pattern.MustNames([]string{"web/**"}), Tags: pattern.MustTags([]string{"ci-.*"}), Delete: true}}
 	m := s.image("web/app", "v1", nil, "x")
 	for i := range maxVerdicts + 3 {

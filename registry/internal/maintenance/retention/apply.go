@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/layout/tree"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
 )
@@ -80,7 +80,7 @@ func (v *Verdict) apply(ctx context.Context, o Options) (deleted bool, err error
 
 // begin records a pull for the tags of which none is known, so that their time
 // begins.
-func (p *Plan) begin(ctx context.Context, file *pulls.File) error {
+func (p *Plan) begin(ctx context.Context, file *lastpull.File) error {
 	if p.begins.Empty() {
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
@@ -32,7 +32,7 @@ func newStore(t *testing.T, rules ...Rule) *store {
 	m := memory.New()
 	immutable := registry.TagRule{Repositories: names(t, "safe/**"), Tags: tags(t, "v.*")}
 	rules = slices.Clone(rules)
-	s := &store{t: t, memory: m, now: time.Now(), clock: time.Now, Options: Options{Store: m, Rules: rules, Pulls: pulls.NewFile(m), All: true}}
+	s := &store{t: t, memory: m, now: time.Now(), clock: time.Now, Options: Options{Store: m, Rules: rules, Pulls: lastpull.NewFile(m), All: true}}
 	s.Registry = registry.New(registry.Options{
 		Store: m, DeleteEnabled: true, Immutable: []registry.TagRule{immutable},
 		Now: func() time.Time { return s.clock() },
@@ -123,7 +123,7 @@ func (s *store) remove(key string) {
 
 func (s *store) pulled(name oci.Name, d oci.Digest, days int) {
 	s.t.Helper()
-	var times pulls.Times
+	var times lastpull.Times
 	times.Set(name, d, s.now.AddDate(0, 0, -days))
 	check(s.t, s.Pulls.Add(s.t.Context(), times))
 }

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 )
@@ -22,7 +22,7 @@ type Options struct {
 	Store    storage.Store
 	Registry *registry.Registry
 	Rules    []Rule
-	Pulls    *pulls.File
+	Pulls    *lastpull.File
 	All      bool // report each tag that is kept, too
 	// TrustDates judges tags without a push record by the dates of their links, even
 	// where a copy of the storage seems to have set them.
@@ -44,7 +44,7 @@ type Plan struct {
 	Shared   int64      `json:"shared"`             // bytes that the tags need but something else needs too
 	Problems []string   `json:"problems,omitempty"` // what could not be looked at, and is left alone
 
-	begins pulls.Times // tags whose age counts from now
+	begins lastpull.Times // tags whose age counts from now
 }
 
 // ID identifies the tags that the plan deletes, with their targets: two plans with the same ID delete the
@@ -124,7 +124,7 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 type planner struct {
 	store      storage.Store
 	rules      []Rule
-	pulls      pulls.Times
+	pulls      lastpull.Times
 	now        time.Time
 	all        bool
 	trustDates bool

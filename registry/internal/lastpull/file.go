@@ -1,4 +1,4 @@
-package pulls
+package lastpull
 
 import (
 	"cmp"

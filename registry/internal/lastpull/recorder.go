@@ -1,5 +1,5 @@
-// Package pulls is the index of when manifests were last pulled.
-package pulls
+// Package lastpull is the index of when manifests were last pulled.
+package lastpull
 
 import (
 	"context"
