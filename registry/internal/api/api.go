@@ -16,7 +16,6 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/address"
-	"slipway/registry/internal/api/budget"
 	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/api/urls"
 	"slipway/registry/internal/audit"
@@ -25,6 +24,7 @@ import (
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -91,9 +91,9 @@ type API struct {
 	links   urls.Builder
 	signer  urls.Signer
 	headers []commonHeader
-	answers *budget.Budget // of large answers
+	answers *membudget.Budget // of large answers
 	kept    idempotency.Answers
-	bodies  *budget.Budget // of large manifests being pushed
+	bodies  *membudget.Budget // of large manifests being pushed
 	proxies address.Proxies
 	origins *http.CrossOriginProtection
 	router  *mux.Router
@@ -126,8 +126,8 @@ func New(opts Options) (*API, error) {
 		links:   links,
 		signer:  urls.Signer{Secret: opts.Secret},
 		headers: commonHeaders(opts.Headers),
-		answers: budget.New(answerMemory, answerShare),
-		bodies:  budget.New(bodyMemory, bodyShare),
+		answers: membudget.New(answerMemory, answerShare),
+		bodies:  membudget.New(bodyMemory, bodyShare),
 		proxies: address.Proxies{Networks: opts.TrustedProxies, Unix: opts.TrustUnix},
 	}
 	if a.origins, err = links.Protection(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/api/budget"
+	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage/memory"
@@ -51,7 +51,7 @@ func TestMemoryOfLargeManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.bodies = budget.New(8<<20, 8<<20)
+	a.bodies = membudget.New(8<<20, 8<<20)
 	read := func(ctx context.Context, size int) (release func(), err error) {
 		r := httptest.NewRequestWithContext(ctx, "PUT", "/", bytes.NewReader(make([]byte, size)))
 		r.ContentLength = -1

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/docs"
-	"slipway/registry/internal/api/budget"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/robot"
@@ -21,6 +20,7 @@ import (
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -85,7 +85,7 @@ type Web struct {
 	help    *ui.Help
 	names   *names
 	images  *image.Reader
-	memory  *budget.Budget
+	memory  *membudget.Budget
 	handler http.Handler
 }
 
@@ -97,7 +97,7 @@ func New(o Options) (*Web, error) {
 	if o.Caches == nil {
 		o.Caches = func(oci.Name) bool { return false }
 	}
-	w := &Web{o: o, base: o.API.PagesBase(), images: image.NewReader(o.Registry), memory: budget.New(pagesMemory, pagesShare)}
+	w := &Web{o: o, base: o.API.PagesBase(), images: image.NewReader(o.Registry), memory: membudget.New(pagesMemory, pagesShare)}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

@@ -1,5 +1,5 @@
-// Package budget bounds the memory that large bodies take.
-package budget
+// Package membudget bounds the memory that large bodies take.
+package membudget
 
 import (
 	"context"
