@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/shared/durable"
+	"slipway/shared/durabledir"
 )
 
 // lockWait is the longest time that a change of a password file waits for another one.
@@ -93,7 +93,7 @@ func ReplacePasswords(path string, content []byte) (err error) {
 	if err := os.Rename(name, path); err != nil {
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(path))
+	return durabledir.Sync(filepath.Dir(path))
 }
 
 // copyOwnership gives the file the mode and owner of the file at path: root

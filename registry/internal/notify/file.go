@@ -16,7 +16,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
-	"slipway/shared/durable"
+	"slipway/shared/durabledir"
 )
 
 // file is a bbolt database with a bucket of events for each endpoint. The process
@@ -54,14 +54,14 @@ const (
 // openFile opens the first file in dir that no other process uses, and moves into
 // it what processes that ended have left in the others.
 func openFile(dir string, max int64, log *zap.Logger) (*file, error) {
-	if err := durable.MakeDir(dir, 0o700); err != nil {
+	if err := durabledir.Make(dir, 0o700); err != nil {
 		return nil, err
 	}
 	own, err := firstFree(dir, log)
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.SyncDir(dir); err != nil {
+	if err := durabledir.Sync(dir); err != nil {
 		return nil, errors.Join(err, own.close())
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, fileGlob)) // the pattern is valid

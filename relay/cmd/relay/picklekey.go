@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"slipway/relay/internal/config"
-	"slipway/shared/durable"
+	"slipway/shared/durabledir"
 	"slipway/shared/fileerror"
 )
 
@@ -61,7 +61,7 @@ func makePickleKey(path string) ([]byte, error) {
 		err = os.Rename(temp, path)
 	}
 	if err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
+		err = durabledir.Sync(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the pickle key: %w", err)

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"slipway/shared/durable"
+	"slipway/shared/durabledir"
 	"slipway/shared/fileerror"
 )
 
@@ -42,7 +42,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if err := os.Rename(partial, to); err != nil {
 		return fmt.Errorf("write the backup: %w", fileerror.Explain(filepath.Dir(to), err))
 	}
-	return durable.SyncDir(filepath.Dir(to))
+	return durabledir.Sync(filepath.Dir(to))
 }
 
 func flush(path string) error {

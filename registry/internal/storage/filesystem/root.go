@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
-	"slipway/shared/durable"
+	"slipway/shared/durabledir"
 )
 
 // errVanished is temporary: the mount may come back.
@@ -63,7 +63,7 @@ func (s *Store) makeRoot() error {
 	if s.identity.Load() != nil {
 		return nil
 	}
-	if err := durable.MakeDir(s.rootDir(), 0o777); err != nil {
+	if err := durabledir.Make(s.rootDir(), 0o777); err != nil {
 		return err
 	}
 	s.vanished()

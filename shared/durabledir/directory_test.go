@@ -1,4 +1,4 @@
-package durable
+package durabledir
 
 import (
 	"errors"
@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-func TestMakeDir(t *testing.T) {
+func TestMake(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "b", "c")
 	for range 2 { // the second time it is there
-		if err := MakeDir(dir, 0o700); err != nil {
+		if err := Make(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,18 +29,18 @@ func TestMakeDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, filepath.Join(file, "below")} {
-		if err := MakeDir(path, 0o700); !errors.Is(err, syscall.ENOTDIR) {
+		if err := Make(path, 0o700); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
 
-func TestMakeDir_AtTheSameTime(t *testing.T) {
+func TestMake_AtTheSameTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if err := MakeDir(dir, 0o700); err != nil {
+			if err := Make(dir, 0o700); err != nil {
 				t.Error(err)
 			}
 		})
@@ -48,12 +48,12 @@ func TestMakeDir_AtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-func TestSyncDir(t *testing.T) {
+func TestSync(t *testing.T) {
 	dir := t.TempDir()
-	if err := SyncDir(dir); err != nil {
+	if err := Sync(dir); err != nil {
 		t.Error(err)
 	}
-	if err := SyncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+	if err := Sync(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package durable makes names in directories outlive a power loss.
-package durable
+// Package durabledir makes names in directories outlive a power loss.
+package durabledir
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// SyncDir flushes the entries of a directory. Some file systems (CIFS, a few of FUSE) have
+// Sync flushes the entries of a directory. Some file systems (CIFS, a few of FUSE) have
 // no such call for directories and nothing better, so there it does nothing.
-func SyncDir(dir string) error {
+func Sync(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -28,9 +28,9 @@ func isUnsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ESPIPE)
 }
 
-// MakeDir makes a directory, and those above it that are missing with the mode 0777, and
+// Make makes a directory, and those above it that are missing with the mode 0777, and
 // flushes the entry of each that it makes. ENOTDIR if there is something else.
-func MakeDir(dir string, mode fs.FileMode) error {
+func Make(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		return fmt.Errorf("%s: %w", dir, syscall.ENOTDIR)
@@ -39,11 +39,11 @@ func MakeDir(dir string, mode fs.FileMode) error {
 		return err
 	}
 	parent := filepath.Dir(dir)
-	if err := MakeDir(parent, 0o777); err != nil {
+	if err := Make(parent, 0o777); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return SyncDir(parent)
+	return Sync(parent)
 }
