@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/shared/signin/signintest"
+	"slipway/shared/oidctest"
 )
 
 // An existing user and a new one log in at a real provider. While the provider is down, the relay starts and accepts
 // passwords.
 func TestSingleSignOn(t *testing.T) {
 	s := newSite(t)
-	client := signintest.Start(t, "relay", s.url+"/ui/login/callback")
+	client := oidctest.Start(t, "relay", s.url+"/ui/login/callback")
 	s.env = []string{
-		"RELAY_AUTH_OIDC_ISSUER=" + client, "RELAY_AUTH_OIDC_CLIENTID=relay", "RELAY_AUTH_OIDC_CLIENTSECRET=" + signintest.Secret,
+		"RELAY_AUTH_OIDC_ISSUER=" + client, "RELAY_AUTH_OIDC_CLIENTID=relay", "RELAY_AUTH_OIDC_CLIENTSECRET=" + oidctest.Secret,
 		"RELAY_AUTH_OIDC_NAME=Example ID", "RELAY_AUTH_OIDC_SERVERNAME=localhost", "RELAY_HTTP_PUBLICURL=" + s.url,
 	}
 	s.start()
@@ -26,7 +26,7 @@ func TestSingleSignOn(t *testing.T) {
 		b.get(path) // which leads to the login page
 		b.sees("Log in with Example ID")
 		b.click(".provider a")
-		signintest.LogIn(b.tab, who)
+		oidctest.LogIn(b.tab, who)
 	}
 	logout := func() {
 		t.Helper()

@@ -11,8 +11,8 @@ import (
 	"slipway/registry/e2e/harness"
 	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/shared/browsertest"
+	"slipway/shared/oidctest"
 	"slipway/shared/programtest"
-	"slipway/shared/signin/signintest"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -154,7 +154,7 @@ func nothing(string) string { return "" }
 func provider(t *testing.T) func(addr string) string {
 	return func(registry string) string {
 		t.Helper()
-		issuer := signintest.Start(t, "registry", "http://"+registry+"/ui/login/callback")
-		return fmt.Sprintf(", oidc: {issuer: '%s', clientid: registry, clientsecret: %s, name: Example ID, scopes: [profile]}", issuer, signintest.Secret)
+		issuer := oidctest.Start(t, "registry", "http://"+registry+"/ui/login/callback")
+		return fmt.Sprintf(", oidc: {issuer: '%s', clientid: registry, clientsecret: %s, name: Example ID, scopes: [profile]}", issuer, oidctest.Secret)
 	}
 }

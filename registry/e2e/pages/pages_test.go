@@ -10,7 +10,7 @@ import (
 
 	"slipway/registry/e2e/harness"
 	"slipway/shared/browsertest"
-	"slipway/shared/signin/signintest"
+	"slipway/shared/oidctest"
 )
 
 // TestTeam: an anonymous visitor, a reader, a developer and an administrator see and do what they may, in a
@@ -138,7 +138,7 @@ func TestProvider(t *testing.T) {
 		b.Get("/ui/login?next=/ui/repository/web/app")
 		b.Sees("Log in with Example ID")
 		b.Click(".provider a")
-		signintest.LogIn(b.Browser, who)
+		oidctest.LogIn(b.Browser, who)
 	}
 	login("dora@developers")
 	b.Sees("oidc:dora")

@@ -4,7 +4,7 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/web"
-	"slipway/shared/signin"
+	"slipway/shared/oidclogin"
 )
 
 // openPages adds the pages for people, unless they are off.
@@ -32,7 +32,7 @@ func (a *App) openPages(handler *api.API, served api.Options) error {
 	if auth := a.Config.Auth; auth != nil && auth.OIDC != nil {
 		c := auth.OIDC
 		o.ProviderName = c.Name
-		o.Provider = signin.New(signin.Options{
+		o.Provider = oidclogin.New(oidclogin.Options{
 			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(), Scopes: c.Scopes, NameClaim: c.NameClaim, ValidName: web.UsableName, GroupsClaim: c.GroupsClaim,
 			Cookie: "registry_login",
 		})

@@ -10,7 +10,7 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
-	"slipway/shared/signin"
+	"slipway/shared/oidclogin"
 	ui "slipway/shared/web"
 )
 
@@ -60,12 +60,12 @@ func (web *Web) getCallback(w http.ResponseWriter, v *visit) error {
 func (web *Web) refuseLogin(w http.ResponseWriter, v *visit, err error) error {
 	p := web.loginPage(v, "", "")
 	status, reason := http.StatusBadGateway, "The identity provider cannot be reached. Try again in some seconds."
-	var refused *signin.RefusedError
+	var refused *oidclogin.RefusedError
 	switch {
 	case errors.As(err, &refused):
 		status, reason = http.StatusForbidden, refused.Reason
 		web.noteLogin(w, v, auth.Session{}, "", &auth.Refusal{Reason: auth.ProviderRefused, Cause: err})
-	case !errors.Is(err, signin.ErrUnavailable):
+	case !errors.Is(err, oidclogin.ErrUnavailable):
 		return err
 	}
 	web.o.Log.Warn("a login at the identity provider failed", zap.Error(err))

@@ -27,7 +27,7 @@ import (
 	"slipway/registry/internal/signature"
 	"slipway/registry/internal/web/image"
 	"slipway/shared/health"
-	"slipway/shared/signin"
+	"slipway/shared/oidclogin"
 	ui "slipway/shared/web"
 )
 
@@ -53,7 +53,7 @@ type Options struct {
 	API      API
 	Index    *index.Index                                   // sizes and dates for lists; nil = lists show none
 	Caches   func(oci.Name) bool                            // whether a repository is a cache of another registry; nil = none is
-	Provider *signin.Provider                               // where people log in; nil = at no provider
+	Provider *oidclogin.Provider                            // where people log in; nil = at no provider
 	Robots   *robot.Accounts                                // nil = there are none
 	Users    *auth.Accounts                                 // nil = there is no password file
 	Health   *health.Monitor                                // nil = there are no checks

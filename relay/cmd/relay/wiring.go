@@ -30,7 +30,7 @@ import (
 	"slipway/shared/health"
 	"slipway/shared/logging"
 	"slipway/shared/measure"
-	"slipway/shared/signin"
+	"slipway/shared/oidclogin"
 )
 
 // parts are the relay's components, assembled but not running.
@@ -144,7 +144,7 @@ func signIn(o *config.OIDC) *web.SignIn {
 	}
 	return &web.SignIn{
 		Name: o.Name, Issuer: o.Issuer, ServerName: o.ServerName, Create: o.Create,
-		Provider: signin.New(signin.Options{
+		Provider: oidclogin.New(oidclogin.Options{
 			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), Scopes: o.Scopes, NameClaim: o.NameClaim, Cookie: "relay_login",
 			ValidName: func(name string) bool { _, ok := account.MatrixIDOf(name, o.ServerName); return ok },
 		}),

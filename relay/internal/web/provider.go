@@ -8,13 +8,13 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/request"
-	"slipway/shared/signin"
+	"slipway/shared/oidclogin"
 	ui "slipway/shared/web"
 )
 
 // SignIn is an identity provider where people can log in.
 type SignIn struct {
-	Provider   *signin.Provider
+	Provider   *oidclogin.Provider
 	Name       string // on the login page
 	Issuer     string
 	ServerName string // of people's Matrix IDs; "" for a provider whose names are Matrix IDs
@@ -56,12 +56,12 @@ func (web *Web) getCallback(w http.ResponseWriter, r *http.Request) error {
 func (web *Web) refuseLogin(w http.ResponseWriter, r *http.Request, err error) error {
 	p := web.loginPage("", "")
 	status := http.StatusForbidden
-	var refused *signin.RefusedError
+	var refused *oidclogin.RefusedError
 	var fault error
 	switch {
 	case errors.As(err, &refused):
 		p.Problem = refused.Reason
-	case errors.Is(err, signin.ErrUnavailable):
+	case errors.Is(err, oidclogin.ErrUnavailable):
 		status, p.Problem = http.StatusBadGateway, "The identity provider cannot be reached. Try again in some seconds."
 	default:
 		if status, fault = p.fail(w, err); fault != nil {

@@ -9,15 +9,15 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/relaytest"
-	"slipway/shared/signin"
-	"slipway/shared/signin/signintest"
+	"slipway/shared/oidclogin"
+	"slipway/shared/oidctest"
 )
 
 // signIn lets people of a provider log in whose Matrix IDs are on example.org.
 func signIn(issuer string, create bool) func(*Options) {
 	return func(o *Options) {
-		o.SignIn = &SignIn{Name: "Example ID", Issuer: issuer, ServerName: "example.org", Create: create, Provider: signin.New(signin.Options{
-			Issuer: issuer, ClientID: "relay", ClientSecret: signintest.Secret, NameClaim: "preferred_username", Cookie: "relay_login",
+		o.SignIn = &SignIn{Name: "Example ID", Issuer: issuer, ServerName: "example.org", Create: create, Provider: oidclogin.New(oidclogin.Options{
+			Issuer: issuer, ClientID: "relay", ClientSecret: oidctest.Secret, NameClaim: "preferred_username", Cookie: "relay_login",
 			ValidName: func(name string) bool { _, ok := account.MatrixIDOf(name, "example.org"); return ok },
 		})}
 	}
@@ -39,7 +39,7 @@ func (b *browser) hasSession() bool {
 }
 
 func TestProvider(t *testing.T) {
-	p := signintest.NewScripted(t)
+	p := oidctest.NewScripted(t)
 	b := newBrowserWith(t, signIn(p.URL, true))
 	b.get("/ui/messages?state=dead")
 	b.want(200, `href="/ui/login/provider?next=%2fui%2fmessages%3fstate%3ddead"`, "Log in with Example ID")
@@ -68,29 +68,29 @@ func TestProvider(t *testing.T) {
 // TestProvider_Refused: nobody gets a session by an answer that isn't for this login, this relay and a user of it.
 func TestProvider_Refused(t *testing.T) {
 	for what, tt := range map[string]struct {
-		change func(p *signintest.Scripted, back url.Values)
+		change func(p *oidctest.Scripted, back url.Values)
 		status int
 		says   string
 	}{
 		"right":            {nil, 200, "Nothing can send yet"},
-		"unknown":          {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "bob" }, 403, "No user has the Matrix ID @bob:example.org."},
-		"another server":   {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "anna:evil.example" }, 403, "gives you no name"},
-		"no name":          {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "" }, 403, "gives you no name"},
-		"another state":    {func(_ *signintest.Scripted, back url.Values) { back.Set("state", "x") }, 403, "was not begun in this browser"},
-		"another nonce":    {func(p *signintest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, 403, "is not valid"},
-		"another audience": {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = "registry" }, 403, "is not valid"},
-		"expired":          {func(p *signintest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, 403, "is not valid"},
-		"unsigned":         {func(p *signintest.Scripted, _ url.Values) { p.Alg = "none" }, 403, "is not valid"},
-		"disabled there":   {func(_ *signintest.Scripted, back url.Values) { back.Set("error", "access_denied") }, 403, "refused the login"},
-		"broken": {func(p *signintest.Scripted, _ url.Values) {
+		"unknown":          {func(p *oidctest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "bob" }, 403, "No user has the Matrix ID @bob:example.org."},
+		"another server":   {func(p *oidctest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "anna:evil.example" }, 403, "gives you no name"},
+		"no name":          {func(p *oidctest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "" }, 403, "gives you no name"},
+		"another state":    {func(_ *oidctest.Scripted, back url.Values) { back.Set("state", "x") }, 403, "was not begun in this browser"},
+		"another nonce":    {func(p *oidctest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, 403, "is not valid"},
+		"another audience": {func(p *oidctest.Scripted, _ url.Values) { p.Claims["aud"] = "registry" }, 403, "is not valid"},
+		"expired":          {func(p *oidctest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, 403, "is not valid"},
+		"unsigned":         {func(p *oidctest.Scripted, _ url.Values) { p.Alg = "none" }, 403, "is not valid"},
+		"disabled there":   {func(_ *oidctest.Scripted, back url.Values) { back.Set("error", "access_denied") }, 403, "refused the login"},
+		"broken": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Broken = map[string]http.HandlerFunc{"/token": http.NotFound, "/keys": http.NotFound}
 		}, 403, "refused the login"},
-		"away": {func(p *signintest.Scripted, _ url.Values) {
+		"away": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Broken = map[string]http.HandlerFunc{"/token": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }}
 		}, 502, "cannot be reached"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p := signintest.NewScripted(t)
+			p := oidctest.NewScripted(t)
 			p.Change = tt.change
 			b := newBrowserWith(t, signIn(p.URL, false))
 			v, err := b.service.Authenticate(b.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")

@@ -1,4 +1,4 @@
-package signintest
+package oidctest
 
 import (
 	"crypto"

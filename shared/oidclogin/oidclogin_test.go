@@ -1,4 +1,4 @@
-package signin
+package oidclogin
 
 import (
 	"crypto/rand"
@@ -17,13 +17,13 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"slipway/shared/signin/signintest"
+	"slipway/shared/oidctest"
 )
 
 // open makes a client of the provider at issuer.
 func open(issuer string) *Provider {
 	return New(Options{
-		Issuer: issuer, ClientID: "registry", ClientSecret: signintest.Secret, NameClaim: "preferred_username", GroupsClaim: "groups", Cookie: "login",
+		Issuer: issuer, ClientID: "registry", ClientSecret: oidctest.Secret, NameClaim: "preferred_username", GroupsClaim: "groups", Cookie: "login",
 		ValidName: func(name string) bool { return !strings.Contains(name, ":") },
 	})
 }
@@ -66,69 +66,69 @@ func TestFinish(t *testing.T) {
 		many[i] = fmt.Sprint("group ", i)
 	}
 	for what, tt := range map[string]struct {
-		change func(p *signintest.Scripted, back url.Values)
+		change func(p *oidctest.Scripted, back url.Values)
 		want   string // "" = anna of the groups is let in
 		groups []string
 		more   bool // she may be in others
 	}{
-		"right":                 {func(*signintest.Scripted, url.Values) {}, "", []string{"dev"}, false},
-		"another state":         {func(_ *signintest.Scripted, back url.Values) { back.Set("state", "x") }, refused, nil, false},
-		"no state":              {func(_ *signintest.Scripted, back url.Values) { back.Del("state") }, refused, nil, false},
-		"refused there":         {func(_ *signintest.Scripted, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
-		"another nonce":         {func(p *signintest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, refused, nil, false},
-		"no subject":            {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "sub") }, refused, nil, false},
-		"a long subject":        {func(p *signintest.Scripted, _ url.Values) { p.Claims["sub"] = strings.Repeat("x", 256) }, refused, nil, false},
-		"a subject with a zero": {func(p *signintest.Scripted, _ url.Values) { p.Claims["sub"] = "1\x00" }, refused, nil, false},
-		"the longest subject":   {func(p *signintest.Scripted, _ url.Values) { p.Claims["sub"] = strings.Repeat("x", 255) }, "", []string{"dev"}, false},
-		"no nonce":              {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "nonce") }, refused, nil, false},
-		"another audience":      {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = "other" }, refused, nil, false},
-		"another issuer":        {func(p *signintest.Scripted, _ url.Values) { p.Claims["iss"] = "https://evil.example" }, refused, nil, false},
-		"expired":               {func(p *signintest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
-		"another key":           {func(p *signintest.Scripted, _ url.Values) { p.Signer = other }, refused, nil, false},
-		"a name with a colon":   {func(p *signintest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "robot:ci" }, refused, nil, false},
-		"no name": {func(p *signintest.Scripted, _ url.Values) {
+		"right":                 {func(*oidctest.Scripted, url.Values) {}, "", []string{"dev"}, false},
+		"another state":         {func(_ *oidctest.Scripted, back url.Values) { back.Set("state", "x") }, refused, nil, false},
+		"no state":              {func(_ *oidctest.Scripted, back url.Values) { back.Del("state") }, refused, nil, false},
+		"refused there":         {func(_ *oidctest.Scripted, back url.Values) { back.Set("error", "access_denied") }, refused, nil, false},
+		"another nonce":         {func(p *oidctest.Scripted, _ url.Values) { p.Claims["nonce"] = "x" }, refused, nil, false},
+		"no subject":            {func(p *oidctest.Scripted, _ url.Values) { delete(p.Claims, "sub") }, refused, nil, false},
+		"a long subject":        {func(p *oidctest.Scripted, _ url.Values) { p.Claims["sub"] = strings.Repeat("x", 256) }, refused, nil, false},
+		"a subject with a zero": {func(p *oidctest.Scripted, _ url.Values) { p.Claims["sub"] = "1\x00" }, refused, nil, false},
+		"the longest subject":   {func(p *oidctest.Scripted, _ url.Values) { p.Claims["sub"] = strings.Repeat("x", 255) }, "", []string{"dev"}, false},
+		"no nonce":              {func(p *oidctest.Scripted, _ url.Values) { delete(p.Claims, "nonce") }, refused, nil, false},
+		"another audience":      {func(p *oidctest.Scripted, _ url.Values) { p.Claims["aud"] = "other" }, refused, nil, false},
+		"another issuer":        {func(p *oidctest.Scripted, _ url.Values) { p.Claims["iss"] = "https://evil.example" }, refused, nil, false},
+		"expired":               {func(p *oidctest.Scripted, _ url.Values) { p.Claims["exp"] = time.Now().Add(-time.Hour).Unix() }, refused, nil, false},
+		"another key":           {func(p *oidctest.Scripted, _ url.Values) { p.Signer = other }, refused, nil, false},
+		"a name with a colon":   {func(p *oidctest.Scripted, _ url.Values) { p.Claims["preferred_username"] = "robot:ci" }, refused, nil, false},
+		"no name": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Claims["preferred_username"] = ""
 			p.Info = map[string]any{"sub": "1"}
 		}, refused, nil, false},
-		"groups elsewhere": {func(p *signintest.Scripted, _ url.Values) {
+		"groups elsewhere": {func(p *oidctest.Scripted, _ url.Values) {
 			delete(p.Claims, "groups")
 			p.Info = map[string]any{"sub": "1", "groups": []string{"ops"}, "preferred_username": "root"}
 		}, "", []string{"ops"}, false},
-		"groups of another": {func(p *signintest.Scripted, _ url.Values) {
+		"groups of another": {func(p *oidctest.Scripted, _ url.Values) {
 			delete(p.Claims, "groups")
 			p.Info = map[string]any{"sub": "2", "groups": []string{"ops"}}
 		}, refused, nil, false},
-		"no groups in reach": {func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "groups") }, unavailable, nil, false},
-		"no groups anywhere": {func(p *signintest.Scripted, _ url.Values) {
+		"no groups in reach": {func(p *oidctest.Scripted, _ url.Values) { delete(p.Claims, "groups") }, unavailable, nil, false},
+		"no groups anywhere": {func(p *oidctest.Scripted, _ url.Values) {
 			delete(p.Claims, "groups")
 			p.Info = map[string]any{"sub": "1"}
 		}, "", nil, true},
-		"an empty list":          {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = []string{} }, "", nil, false},
-		"one group":              {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = "dev" }, "", []string{"dev"}, false},
-		"1,000 groups":           {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = many[:1000] }, "", many[:1000], false},
-		"1,001 groups":           {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = many }, "", many[:1000], true},
-		"groups of another type": {func(p *signintest.Scripted, _ url.Values) { p.Claims["groups"] = map[string]any{"dev": true} }, "", nil, true},
-		"a group that is none": {func(p *signintest.Scripted, _ url.Values) {
+		"an empty list":          {func(p *oidctest.Scripted, _ url.Values) { p.Claims["groups"] = []string{} }, "", nil, false},
+		"one group":              {func(p *oidctest.Scripted, _ url.Values) { p.Claims["groups"] = "dev" }, "", []string{"dev"}, false},
+		"1,000 groups":           {func(p *oidctest.Scripted, _ url.Values) { p.Claims["groups"] = many[:1000] }, "", many[:1000], false},
+		"1,001 groups":           {func(p *oidctest.Scripted, _ url.Values) { p.Claims["groups"] = many }, "", many[:1000], true},
+		"groups of another type": {func(p *oidctest.Scripted, _ url.Values) { p.Claims["groups"] = map[string]any{"dev": true} }, "", nil, true},
+		"a group that is none": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Claims["groups"] = []any{"dev", map[string]any{"name": "ops"}}
 		}, "", []string{"dev"}, true},
-		"a group too long": {func(p *signintest.Scripted, _ url.Values) {
+		"a group too long": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Claims["groups"] = []string{"dev", strings.Repeat("x", 201)}
 		}, "", []string{"dev"}, true},
-		"issued to another":  {func(p *signintest.Scripted, _ url.Values) { p.Claims["azp"] = "other" }, refused, nil, false},
-		"issued to a number": {func(p *signintest.Scripted, _ url.Values) { p.Claims["azp"] = 1 }, refused, nil, false},
-		"issued to this one": {func(p *signintest.Scripted, _ url.Values) { p.Claims["azp"] = "registry" }, "", []string{"dev"}, false},
-		"for others, too": {func(p *signintest.Scripted, _ url.Values) {
+		"issued to another":  {func(p *oidctest.Scripted, _ url.Values) { p.Claims["azp"] = "other" }, refused, nil, false},
+		"issued to a number": {func(p *oidctest.Scripted, _ url.Values) { p.Claims["azp"] = 1 }, refused, nil, false},
+		"issued to this one": {func(p *oidctest.Scripted, _ url.Values) { p.Claims["azp"] = "registry" }, "", []string{"dev"}, false},
+		"for others, too": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Claims["aud"], p.Claims["azp"] = []string{"other", "registry"}, "registry"
 		}, "", []string{"dev"}, false},
-		"for others, issued to one": {func(p *signintest.Scripted, _ url.Values) {
+		"for others, issued to one": {func(p *oidctest.Scripted, _ url.Values) {
 			p.Claims["aud"], p.Claims["azp"] = []string{"other", "registry"}, "other"
 		}, refused, nil, false},
-		"for others, issued to nobody": {func(p *signintest.Scripted, _ url.Values) { p.Claims["aud"] = []string{"registry", "other"} }, refused, nil, false},
-		"no signature":                 {func(p *signintest.Scripted, _ url.Values) { p.Alg = "none" }, refused, nil, false},
-		"signed with the secret":       {func(p *signintest.Scripted, _ url.Values) { p.Alg = "HS256" }, refused, nil, false},
+		"for others, issued to nobody": {func(p *oidctest.Scripted, _ url.Values) { p.Claims["aud"] = []string{"registry", "other"} }, refused, nil, false},
+		"no signature":                 {func(p *oidctest.Scripted, _ url.Values) { p.Alg = "none" }, refused, nil, false},
+		"signed with the secret":       {func(p *oidctest.Scripted, _ url.Values) { p.Alg = "HS256" }, refused, nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p := signintest.NewScripted(t)
+			p := oidctest.NewScripted(t)
 			o := open(p.URL)
 			to, cookie := begin(t, o, callback)
 			if to.Get("code_challenge_method") != "S256" || to.Get("redirect_uri") != callback {
@@ -156,7 +156,7 @@ func TestFinish(t *testing.T) {
 // A browser whose cookie is missing, empty or that of another login gets nowhere, even with the state of its own choice.
 func TestFinish_Cookie(t *testing.T) {
 	const callback = "http://registry.example.org/ui/login/callback"
-	p := signintest.NewScripted(t)
+	p := oidctest.NewScripted(t)
 	o := open(p.URL)
 	to, cookie := begin(t, o, callback)
 	_, other := begin(t, o, callback)
@@ -250,14 +250,14 @@ func TestFinish_Hostile(t *testing.T) {
 			},
 		} {
 			t.Run(path+" "+what, func(t *testing.T) {
-				p := signintest.NewScripted(t)
+				p := oidctest.NewScripted(t)
 				p.Broken = map[string]http.HandlerFunc{path: answer}
 				o := open(p.URL)
 				to, cookie := begin(t, o, p.URL+"/")
 				if to == nil { // the configuration was refused
 					return
 				}
-				p.Change = func(p *signintest.Scripted, _ url.Values) { delete(p.Claims, "groups") } // they are asked for at /info
+				p.Change = func(p *oidctest.Scripted, _ url.Values) { delete(p.Claims, "groups") } // they are asked for at /info
 				_, _, err := finish(o, p.URL+"/", cookie, p.Authorize(to))
 				refused := (*RefusedError)(nil)
 				if !errors.Is(err, ErrUnavailable) && !errors.As(err, &refused) {

@@ -1,5 +1,5 @@
-// Package signintest has OpenID Connect providers for tests: a real one, and one that errs on demand.
-package signintest
+// Package oidctest has OpenID Connect providers for tests: a real one, and one that errs on demand.
+package oidctest
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func Start(t *testing.T, client, callback string) (issuer string) {
 	}
 	addr := programtest.FreeAddr(t)
 	_, port, _ := strings.Cut(addr, ":")
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "node", filepath.Join(root, "shared/signin/signintest/provider.cjs"), modules, port, client, Secret, callback)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "node", filepath.Join(root, "shared/oidctest/provider.cjs"), modules, port, client, Secret, callback)
 	programtest.Start(t, cmd, "http://"+addr+"/.well-known/openid-configuration")
 	return "http://" + addr
 }

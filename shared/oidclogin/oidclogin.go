@@ -1,5 +1,5 @@
-// Package signin logs people in at an OpenID Connect provider: the authorization code flow with PKCE.
-package signin
+// Package oidclogin logs people in at an OpenID Connect provider: the authorization code flow with PKCE.
+package oidclogin
 
 import (
 	"context"
