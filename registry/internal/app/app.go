@@ -27,8 +27,8 @@ import (
 	"slipway/shared/build"
 	"slipway/shared/health"
 	"slipway/shared/logging"
-	"slipway/shared/measure"
 	"slipway/shared/server"
+	"slipway/shared/servicemetrics"
 	"slipway/shared/systemd"
 	"slipway/shared/tracing"
 )
@@ -275,7 +275,7 @@ func (a *App) openServers(context.Context) error {
 		return err
 	}
 	if a.metrics != nil {
-		a.metrics.MustRegister(measure.Expiry("registry", a.servers[0].CertificateExpiry))
+		a.metrics.MustRegister(servicemetrics.Expiry("registry", a.servers[0].CertificateExpiry))
 	}
 	a.reloader = reloader{
 		cfg: *a.Config, load: a.options.Load, level: &a.level, gate: a.gate, auditLog: a.audit, policy: o.Signatures, servers: a.servers, log: a.Log,

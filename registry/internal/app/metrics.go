@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/shared/build"
 	"slipway/shared/health"
-	"slipway/shared/measure"
+	"slipway/shared/servicemetrics"
 )
 
 // newMetrics returns nil if metrics are not served.
@@ -24,7 +24,7 @@ func newMetrics(cfg *config.Config, b build.Info) *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "goversion": b.Go},
 	}, func() float64 { return 1 }))
 	if s := cfg.Storage.Filesystem; s != nil {
-		metrics.MustRegister(measure.Volume("registry_storage", s.RootDirectory))
+		metrics.MustRegister(servicemetrics.Volume("registry_storage", s.RootDirectory))
 	}
 	metrics.MustRegister(intervals(cfg.Storage.Maintenance))
 	return metrics

@@ -19,8 +19,8 @@ import (
 	"slipway/relay/internal/store"
 	"slipway/shared/command"
 	"slipway/shared/logging"
-	"slipway/shared/measure"
 	"slipway/shared/server"
+	"slipway/shared/servicemetrics"
 	"slipway/shared/systemd"
 	"slipway/shared/tracing"
 )
@@ -207,7 +207,7 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	if err != nil {
 		return nil, err
 	}
-	p.register.MustRegister(measure.Expiry("relay", main.CertificateExpiry))
+	p.register.MustRegister(servicemetrics.Expiry("relay", main.CertificateExpiry))
 	if !cfg.Metrics.Enabled || cfg.Metrics.ListenAddress == "" {
 		return []*server.Server{main}, nil
 	}

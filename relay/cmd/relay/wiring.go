@@ -29,8 +29,8 @@ import (
 	"slipway/relay/internal/web"
 	"slipway/shared/health"
 	"slipway/shared/logging"
-	"slipway/shared/measure"
 	"slipway/shared/oidclogin"
+	"slipway/shared/servicemetrics"
 )
 
 // parts are the relay's components, assembled but not running.
@@ -52,7 +52,7 @@ type parts struct {
 func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog, stopped string) (*parts, error) {
 	registry := prometheus.NewRegistry()
 	if !cfg.Database.Postgres() {
-		registry.MustRegister(measure.Volume("relay_database", filepath.Dir(cfg.Database.Connection)))
+		registry.MustRegister(servicemetrics.Volume("relay_database", filepath.Dir(cfg.Database.Connection)))
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	db, err := openDatabase(ctx, cfg)

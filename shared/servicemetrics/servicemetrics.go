@@ -1,5 +1,5 @@
-// Package measure has the metrics that both services export.
-package measure
+// Package servicemetrics has the metrics that both services export.
+package servicemetrics
 
 import (
 	"math"
