@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 )
 
 // act makes a change as the visitor.
@@ -213,7 +213,7 @@ func (c *copying) contents(m *registry.Manifest, depth int) error {
 	if err != nil {
 		return err
 	}
-	for _, blob := range image.Contents(parsed) {
+	for _, blob := range imageinfo.Contents(parsed) {
 		if oci.NonDistributable(blob.MediaType) && len(blob.URLs) > 0 {
 			continue
 		}

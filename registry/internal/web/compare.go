@@ -7,7 +7,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 )
 
 // side is one of two images that are compared.
@@ -16,8 +16,8 @@ type side struct {
 	Digest   oci.Digest
 	Platform string
 	Size     int64
-	Layers   []image.Layer
-	Config   *image.Config
+	Layers   []imageinfo.Layer
+	Config   *imageinfo.Config
 }
 
 // change is a setting that differs: "" is none.
@@ -29,7 +29,7 @@ type comparePage struct {
 	Platforms              []string // that both have
 	Platform               string
 	Before, After          side
-	Removed, Added, Shared []image.Layer
+	Removed, Added, Shared []imageinfo.Layer
 	RemovedSize, AddedSize int64
 	SharedSize             int64
 	Changes                []change
@@ -65,7 +65,7 @@ func (web *Web) getCompare(w http.ResponseWriter, v *visit) error {
 			p.Platform = "linux/amd64"
 		}
 	}
-	room, err := web.reserve(v, image.Room(a[p.Platform].Size+b[p.Platform].Size, 0)+2*image.Room(0, image.MaxConfig))
+	room, err := web.reserve(v, imageinfo.Room(a[p.Platform].Size+b[p.Platform].Size, 0)+2*imageinfo.Room(0, imageinfo.MaxConfig))
 	if err != nil {
 		return err
 	}
@@ -100,15 +100,15 @@ func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[
 		if parsed.Config == nil {
 			return all, nil
 		}
-		room.Shrink(image.Room(m.Size, parsed.Config.Size))
-		c, err := web.images.Config(v.Context(), repo, parsed.Config, image.MaxConfig)
+		room.Shrink(imageinfo.Room(m.Size, parsed.Config.Size))
+		c, err := web.images.Config(v.Context(), repo, parsed.Config, imageinfo.MaxConfig)
 		if c != nil {
 			all[c.Platform()] = oci.Descriptor{Digest: m.Digest, Size: m.Size}
 		}
 		return all, err
 	}
-	room.Shrink(image.Room(m.Size, 0))
-	for i := range parsed.Manifests[:min(len(parsed.Manifests), image.MaxChildren)] {
+	room.Shrink(imageinfo.Room(m.Size, 0))
+	for i := range parsed.Manifests[:min(len(parsed.Manifests), imageinfo.MaxChildren)] {
 		d := &parsed.Manifests[i]
 		size, err := repo.PeekSize(v.Context(), d.Digest)
 		if oci.IsUnknown(err) {
@@ -117,7 +117,7 @@ func (web *Web) platforms(v *visit, repo registry.Repository, text string) (map[
 		if err != nil {
 			return nil, err
 		}
-		if name := image.PlatformOf(d); name != "" {
+		if name := imageinfo.PlatformOf(d); name != "" {
 			all[name] = oci.Descriptor{Digest: d.Digest, Size: size}
 		}
 	}
@@ -135,17 +135,17 @@ func (web *Web) side(v *visit, repo registry.Repository, tag string, d oci.Diges
 		return s, err
 	}
 	if parsed.Config != nil {
-		if s.Config, err = web.images.Config(v.Context(), repo, parsed.Config, image.MaxConfig); err != nil {
+		if s.Config, err = web.images.Config(v.Context(), repo, parsed.Config, imageinfo.MaxConfig); err != nil {
 			return s, err
 		}
 	}
 	if s.Config == nil {
-		s.Config = &image.Config{}
+		s.Config = &imageinfo.Config{}
 	}
-	for _, part := range image.Contents(parsed) {
+	for _, part := range imageinfo.Contents(parsed) {
 		s.Size += part.Size
 	}
-	s.Layers = image.LayersOf(parsed, s.Config)
+	s.Layers = imageinfo.LayersOf(parsed, s.Config)
 	return s, nil
 }
 
@@ -176,7 +176,7 @@ func (p *comparePage) compare() {
 	p.Changes = shorten(p.Changes, &p.Left)
 }
 
-func digests(layers []image.Layer) map[oci.Digest]bool {
+func digests(layers []imageinfo.Layer) map[oci.Digest]bool {
 	all := make(map[oci.Digest]bool, len(layers))
 	for i := range layers {
 		all[layers[i].Digest] = true

@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/signature"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 )
 
 // child is an entry of an index.
@@ -35,14 +35,14 @@ type imagePage struct {
 	Kind        string
 	Images      bool // it is an image or an index
 	Size        int64
-	Summary     *image.Summary
+	Summary     *imageinfo.Summary
 	Children    []child
-	Layers      []image.Layer
+	Layers      []imageinfo.Layer
 	LayersSize  int64
-	Config      *image.Config
-	Settings    []image.Pair
-	Labels      []image.Pair
-	Annotations []image.Pair
+	Config      *imageinfo.Config
+	Settings    []imageinfo.Pair
+	Labels      []imageinfo.Pair
+	Annotations []imageinfo.Pair
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
 	More        bool // referrers than the page lists and looks for scan reports in
@@ -118,7 +118,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	if parsed.Config != nil {
 		config = parsed.Config.Size
 	}
-	room.Shrink(image.Room(m.Size, config) + rawFactor*min(m.Size, maxRaw) + referrerBytes)
+	room.Shrink(imageinfo.Room(m.Size, config) + rawFactor*min(m.Size, maxRaw) + referrerBytes)
 	p.Kind = p.Summary.Kind
 	p.Images = p.Kind == "image" || p.Kind == "index"
 	if err := web.addContent(v, repo, &p, parsed); err != nil {
@@ -155,11 +155,11 @@ const maxOthers = 500
 
 func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *oci.Manifest) (err error) {
 	for i := range m.Manifests {
-		c := child{Descriptor: m.Manifests[i], Platform: image.PlatformOf(&m.Manifests[i])}
+		c := child{Descriptor: m.Manifests[i], Platform: imageinfo.PlatformOf(&m.Manifests[i])}
 		if of, err := oci.ParseDigest(c.Annotations["vnd.docker.reference.digest"]); err == nil {
 			c.Of = of
 		}
-		if i < image.MaxChildren {
+		if i < imageinfo.MaxChildren {
 			_, err := repo.PeekSize(v.Context(), c.Digest)
 			if c.Missing = oci.IsUnknown(err); err != nil && !c.Missing {
 				return err
@@ -167,12 +167,12 @@ func (web *Web) addContent(v *visit, repo registry.Repository, p *imagePage, m *
 		}
 		p.Children = append(p.Children, c)
 	}
-	if m.Config != nil && image.IsConfig(m.Config.MediaType) {
-		if p.Config, err = web.images.Config(v.Context(), repo, m.Config, image.MaxConfig); err != nil {
+	if m.Config != nil && imageinfo.IsConfig(m.Config.MediaType) {
+		if p.Config, err = web.images.Config(v.Context(), repo, m.Config, imageinfo.MaxConfig); err != nil {
 			return err
 		}
 	}
-	p.Layers = image.LayersOf(m, p.Config)
+	p.Layers = imageinfo.LayersOf(m, p.Config)
 	for i := range p.Layers {
 		p.LayersSize += p.Layers[i].Size
 	}
@@ -193,10 +193,10 @@ func shorten[T any](list []T, left *int) []T {
 	return list[:min(len(list), maxRows)]
 }
 
-func pairs(m map[string]string) []image.Pair {
-	list := make([]image.Pair, 0, len(m))
+func pairs(m map[string]string) []imageinfo.Pair {
+	list := make([]imageinfo.Pair, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, image.Pair{Key: key, Value: m[key]})
+		list = append(list, imageinfo.Pair{Key: key, Value: m[key]})
 	}
 	return list
 }

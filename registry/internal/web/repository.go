@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 )
 
 // The orders of tags: the last push first, unless the address names another.
@@ -38,11 +38,11 @@ const maxPushed = 200
 type tagRow struct {
 	Tag       string
 	Digest    oci.Digest
-	Pushed    time.Time      // zero = unknown
-	Image     *image.Summary // nil if the manifest can't be read
-	Protected bool           // neither moved nor deleted
-	Referrers []string       // what else is attached to the image
-	Scan      *scanned       // the worst of its scan reports, nil = it has none
+	Pushed    time.Time          // zero = unknown
+	Image     *imageinfo.Summary // nil if the manifest can't be read
+	Protected bool               // neither moved nor deleted
+	Referrers []string           // what else is attached to the image
+	Scan      *scanned           // the worst of its scan reports, nil = it has none
 }
 
 type repositoryPage struct {
@@ -147,9 +147,9 @@ func (web *Web) addRows(v *visit, repo registry.Repository, p *repositoryPage, a
 		p.Sort = byName
 	}
 	slices.SortFunc(rows, func(a, b tagRow) int { return natural(a.Tag, b.Tag) })
-	byImage := map[string]func(a, b *image.Summary) int{
-		byCreated: func(a, b *image.Summary) int { return b.Created.Compare(a.Created) },
-		bySize:    func(a, b *image.Summary) int { return cmp.Compare(b.Size, a.Size) },
+	byImage := map[string]func(a, b *imageinfo.Summary) int{
+		byCreated: func(a, b *imageinfo.Summary) int { return b.Created.Compare(a.Created) },
+		bySize:    func(a, b *imageinfo.Summary) int { return cmp.Compare(b.Size, a.Size) },
 	}[p.Sort]
 	switch {
 	case p.Sort == byNameReversed:
@@ -166,7 +166,7 @@ func (web *Web) addRows(v *visit, repo registry.Repository, p *repositoryPage, a
 				return err
 			}
 		}
-		none := &image.Summary{}
+		none := &imageinfo.Summary{}
 		slices.SortStableFunc(rows, func(a, b tagRow) int { return byImage(cmp.Or(a.Image, none), cmp.Or(b.Image, none)) })
 	}
 	p.page(rows, web.base+"/repository/"+string(p.Repository), number)
@@ -257,7 +257,7 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 
 // addDetails adds what the images of the tags say, and what is attached to them.
 func (web *Web) addDetails(v *visit, repo registry.Repository, rows []tagRow) error {
-	var images []*image.Summary
+	var images []*imageinfo.Summary
 	for i := range rows {
 		if err := web.addImage(v, repo, &rows[i]); err != nil {
 			return err
@@ -287,7 +287,7 @@ func (web *Web) addAttached(v *visit, repo registry.Repository, row *tagRow, fou
 		row.Scan = &reports[0]
 	}
 	for _, a := range attached {
-		shown := row.Scan != nil && a.Kind == image.ScanReport || slices.ContainsFunc(reports, func(s scanned) bool { return s.Manifest == a.Digest })
+		shown := row.Scan != nil && a.Kind == imageinfo.ScanReport || slices.ContainsFunc(reports, func(s scanned) bool { return s.Manifest == a.Digest })
 		if !shown && !slices.Contains(row.Referrers, a.Kind) {
 			row.Referrers = append(row.Referrers, a.Kind)
 		}

@@ -7,7 +7,7 @@ import (
 	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 	ui "slipway/shared/web"
 )
 
@@ -47,7 +47,7 @@ func (web *Web) peek(v *visit, repo registry.Repository, ref oci.Reference, extr
 	if size > heldManifest {
 		m = nil
 	}
-	room, err := web.reserve(v, image.Room(size, image.MaxConfig)+extra)
+	room, err := web.reserve(v, imageinfo.Room(size, imageinfo.MaxConfig)+extra)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 )
 
 // Pages share a bounded memory: one that finds none is refused, and each gives back what it took.
@@ -48,10 +48,10 @@ func TestMemoryOfPages(t *testing.T) {
 
 // The room for an image grows with what is read, and a share is enough for any.
 func TestRoom(t *testing.T) {
-	if most := image.Room(2<<20, image.MaxConfig) + rawFactor*maxRaw + referrerBytes; most > pagesShare {
+	if most := imageinfo.Room(2<<20, imageinfo.MaxConfig) + rawFactor*maxRaw + referrerBytes; most > pagesShare {
 		t.Errorf("an image of 2 MiB needs %d bytes, more than a share", most)
 	}
-	if little := image.Room(2<<10, 10<<10); little > 1<<20 {
+	if little := imageinfo.Room(2<<10, 10<<10); little > 1<<20 {
 		t.Errorf("a usual image takes %d bytes", little)
 	}
 }

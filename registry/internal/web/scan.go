@@ -6,8 +6,8 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/image"
-	"slipway/registry/internal/web/scan"
+	"slipway/registry/internal/web/imageinfo"
+	"slipway/registry/internal/web/scanreport"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // scanned is a scan report on a page.
 type scanned struct {
-	image.Scan
+	imageinfo.Scan
 	Platform string     // of the image in an index that it is about; "" = the image of the page itself
 	Manifest oci.Digest // that holds it
 }
@@ -26,9 +26,9 @@ type scanned struct {
 // Class returns the style of the report. None is "good": a report isn't proven.
 func (s *scanned) Class() string {
 	switch {
-	case s.Problem == "" && s.Counts[scan.Critical]+s.Counts[scan.High] > 0:
+	case s.Problem == "" && s.Counts[scanreport.Critical]+s.Counts[scanreport.High] > 0:
 		return "bad"
-	case s.Problem != "" || s.Counts[scan.Medium] > 0:
+	case s.Problem != "" || s.Counts[scanreport.Medium] > 0:
 		return "warn"
 	}
 	return "info"
@@ -51,8 +51,8 @@ func (web *Web) attached(v *visit, repo registry.Repository, d oci.Digest) ([]at
 	entries, _, err := repo.Referrers(v.Context(), d, "", "", maxReferrers)
 	list := make([]attachment, len(entries))
 	for i := range entries {
-		scans, _ := image.MayScan(&entries[i])
-		list[i] = attachment{entries[i].Digest, image.KindOfEntry(&entries[i]), scans}
+		scans, _ := imageinfo.MayScan(&entries[i])
+		list[i] = attachment{entries[i].Digest, imageinfo.KindOfEntry(&entries[i]), scans}
 	}
 	if at, ok := repo.TagTarget(v.Context(), oci.Tag(string(d.Algorithm())+"-"+d.Hex()+".att")); ok {
 		list = append(list, attachment{at, "attestation", true})
@@ -69,7 +69,7 @@ type scans struct {
 	left  int64                       // bytes that the page may still read
 }
 
-func (web *Web) scans(v *visit, repo registry.Repository, images ...*image.Summary) (*scans, error) {
+func (web *Web) scans(v *visit, repo registry.Repository, images ...*imageinfo.Summary) (*scans, error) {
 	var children []oci.Digest
 	for _, s := range images {
 		for i := range s.Children {
@@ -81,7 +81,7 @@ func (web *Web) scans(v *visit, repo registry.Repository, images ...*image.Summa
 }
 
 // find returns the newest report of each scanner about an image, and about the images of an index: the worst first.
-func (s *scans) find(attached []attachment, m *image.Summary) ([]scanned, error) {
+func (s *scans) find(attached []attachment, m *imageinfo.Summary) ([]scanned, error) {
 	var own []oci.Digest
 	for _, a := range attached {
 		if a.Scans {
@@ -124,13 +124,13 @@ func (s *scans) newest(platform string, referrers []oci.Digest) (list []scanned,
 	}), nil
 }
 
-// read waits for room to read size bytes. The error is [image.ErrSpent] if the page has read enough.
+// read waits for room to read size bytes. The error is [imageinfo.ErrSpent] if the page has read enough.
 func (s *scans) read(size int64) (release func(), err error) {
 	if s.left < size {
-		return nil, image.ErrSpent
+		return nil, imageinfo.ErrSpent
 	}
 	s.left -= max(size, minScanBytes)
-	room, err := s.web.reserve(s.visit, scan.Room(size))
+	room, err := s.web.reserve(s.visit, scanreport.Room(size))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/web/scan"
+	"slipway/registry/internal/web/scanreport"
 )
 
 const (
@@ -127,7 +127,7 @@ func TestScans_Hostile(t *testing.T) {
 		s.attach(name, s.image(name, "v1", nil, "x"), sarifType, content, nil)
 		shows(name, `<span class="state warn">scan report unreadable</span>`)
 	}
-	s.attach("large", s.image("large", "v1", nil, "x"), sarifType, sarif(strings.Repeat("x", scan.MaxReport), "9.8"), nil)
+	s.attach("large", s.image("large", "v1", nil, "x"), sarifType, sarif(strings.Repeat("x", scanreport.MaxReport), "9.8"), nil)
 	shows("large", "scan report too large to read", "-critical")
 
 	evil := s.image("evil", "v1", nil, "x")
@@ -240,11 +240,11 @@ func TestScans_ReadOnceEach(t *testing.T) {
 
 	var four []oci.Descriptor
 	for _, scanner := range []string{"one", "two", "three", "four"} {
-		four = append(four, s.blob("full", report(scanner, scan.MaxReport-300), sarifType))
+		four = append(four, s.blob("full", report(scanner, scanreport.MaxReport-300), sarifType))
 	}
 	attach("full", four...)
-	visit("full", 3*scan.MaxReport, "scan report not read yet", ">three<", "->four<")
-	visit("full", scan.MaxReport, "-scan report not read yet", ">one<", ">two<", ">three<", ">four<")
+	visit("full", 3*scanreport.MaxReport, "scan report not read yet", ">three<", "->four<")
+	visit("full", scanreport.MaxReport, "-scan report not read yet", ">one<", ">two<", ">three<", ">four<")
 	visit("full", 0, ">four<")
 }
 

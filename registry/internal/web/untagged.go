@@ -7,7 +7,7 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 )
 
 // maxUntagged bounds the tags and the manifests of a repository whose untagged images are listed.
@@ -25,7 +25,7 @@ type untaggedPage struct {
 
 type untaggedRow struct {
 	registry.Untagged
-	Image *image.Summary // nil if the manifest can't be read
+	Image *imageinfo.Summary // nil if the manifest can't be read
 }
 
 // seesUntagged reports whether the visitor may see the untagged images of a repository. Callers who may only pull can't list them by the API.
@@ -72,7 +72,7 @@ func (web *Web) getUntagged(w http.ResponseWriter, v *visit) error {
 }
 
 // summary describes a manifest; nil if it can't be read.
-func (web *Web) summary(v *visit, repo registry.Repository, d oci.Digest) (*image.Summary, error) {
+func (web *Web) summary(v *visit, repo registry.Repository, d oci.Digest) (*imageinfo.Summary, error) {
 	m, room, err := web.peek(v, repo, oci.Reference{Digest: d}, 0)
 	if registry.IsLost(err) {
 		return nil, nil

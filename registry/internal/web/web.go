@@ -25,7 +25,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/signature"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 	"slipway/shared/health"
 	"slipway/shared/oidclogin"
 	ui "slipway/shared/web"
@@ -84,7 +84,7 @@ type Web struct {
 	pages   *ui.Pages
 	help    *ui.Help
 	names   *names
-	images  *image.Reader
+	images  *imageinfo.Reader
 	memory  *membudget.Budget
 	handler http.Handler
 }
@@ -97,7 +97,7 @@ func New(o Options) (*Web, error) {
 	if o.Caches == nil {
 		o.Caches = func(oci.Name) bool { return false }
 	}
-	w := &Web{o: o, base: o.API.PagesBase(), images: image.NewReader(o.Registry), memory: membudget.New(pagesMemory, pagesShare)}
+	w := &Web{o: o, base: o.API.PagesBase(), images: imageinfo.NewReader(o.Registry), memory: membudget.New(pagesMemory, pagesShare)}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/bytesize"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/web/image"
+	"slipway/registry/internal/web/imageinfo"
 	ui "slipway/shared/web"
 )
 
@@ -23,8 +23,8 @@ func words(base string) template.FuncMap {
 		"downloadURL": func(name oci.Name, d oci.Digest) string { return base + "/download/" + string(name) + "@" + string(d) },
 		"short":       short,
 		"shortHex":    shortHex,
-		"kind":        image.KindOf,
-		"entryKind":   func(d oci.Descriptor) string { return image.KindOfEntry(&d) },
+		"kind":        imageinfo.KindOf,
+		"entryKind":   func(d oci.Descriptor) string { return imageinfo.KindOfEntry(&d) },
 		"helmVersion": func(tag string) string { return strings.ReplaceAll(tag, "_", "+") },
 		"size":        bytesize.Text, // the units of the commands
 		"ruleKey":     retention.RuleKey,

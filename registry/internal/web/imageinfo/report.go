@@ -1,4 +1,4 @@
-package image
+package imageinfo
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/web/scan"
+	"slipway/registry/internal/web/scanreport"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 
 // Scan is a scan report that is attached to an image.
 type Scan struct {
-	scan.Report
+	scanreport.Report
 	Problem string // why the report can't be shown; "" = it can
 }
 
@@ -59,7 +59,7 @@ var ErrSpent = errors.New("the page has read enough reports")
 // MayScan reports whether a manifest that refers to an image may have scan reports, and whether it claims to.
 func MayScan(d *oci.Descriptor) (may, claims bool) {
 	if predicate := d.Annotations[bundlePredicate]; predicate != "" {
-		claims = scan.IsPredicate(predicate)
+		claims = scanreport.IsPredicate(predicate)
 		return claims, claims
 	}
 	kind := KindOf(d.ArtifactType)
@@ -124,7 +124,7 @@ func (x *Reader) documents(ctx context.Context, repo registry.Repository, d oci.
 
 // readScan reads a layer.
 func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, read func(int64) (func(), error)) (Scan, error) {
-	if d.Size > scan.MaxReport {
+	if d.Size > scanreport.MaxReport {
 		return Scan{Problem: tooLarge}, nil
 	}
 	release, err := read(d.Size)
@@ -142,9 +142,9 @@ func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, 
 	if content == nil || err != nil {
 		return Scan{Problem: unreadable}, err
 	}
-	report, err := scan.Read(content)
+	report, err := scanreport.Read(content)
 	switch {
-	case errors.Is(err, scan.ErrTooLarge):
+	case errors.Is(err, scanreport.ErrTooLarge):
 		return Scan{Problem: tooLarge}, nil
 	case err != nil:
 		return Scan{Problem: unreadable}, nil

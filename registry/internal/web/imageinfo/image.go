@@ -1,5 +1,5 @@
-// Package image reads what manifests, configurations and attached scan reports say of images and other artifacts.
-package image
+// Package imageinfo reads what manifests, configurations and attached scan reports say of images and other artifacts.
+package imageinfo
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package scan summarizes the reports of security scanners that clients attach to images.
-package scan
+// Package scanreport summarizes the reports of security scanners that clients attach to images.
+package scanreport
 
 import (
 	"bytes"
