@@ -29,56 +29,41 @@ var documents = semaphore.NewWeighted(1)
 // layer must be JSON, which has no control characters as programs, archives with programs in them, and compressed files do. The layers that
 // the configuration names by diff_ids must be these layers: a runtime that has other ones already would use them with the command of the
 // configuration.
-func (r *rule) attachment(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Result, error) {
+func (c *check) attachment(ctx context.Context, m *registry.Manifest) (res Result, err error) {
 	key := judged{image: m.Digest}
-	if res, ok := r.verdicts.Get(key); ok {
+	if res, ok := c.verdicts.Get(key); ok {
 		return res, nil
 	}
 	parsed, err := oci.ReadManifest(m.Bytes)
-	if err != nil || parsed.Config == nil || len(parsed.Manifests) > 0 || len(parsed.Layers) == 0 || len(parsed.Layers) > maxSignatures {
-		return Result{}, nil //nolint:nilerr // an image, an index, or unreadable
-	}
-	layers := []oci.Digest{}
-	for _, l := range parsed.Layers {
-		if !slices.Contains(attachmentTypes, l.MediaType) {
-			return Result{}, nil
-		}
-		layers = append(layers, l.Digest)
+	if err != nil || parsed.Config == nil || len(parsed.Layers) == 0 || len(parsed.Layers) > maxLayers ||
+		slices.ContainsFunc(parsed.Layers, func(l oci.Descriptor) bool { return !slices.Contains(attachmentTypes, l.MediaType) }) {
+		return res, nil //nolint:nilerr // an image, an index, or unreadable
 	}
 	if err := documents.Acquire(ctx, 1); err != nil {
-		return Result{}, err
+		return res, err
 	}
 	defer documents.Release(1)
-	config, err := repo.ReadBlob(ctx, parsed.Config.Digest, maxContent)
-	is, left := err == nil && runsNothing(config, layers), int64(maxDocuments)
-	for i := 0; i < len(layers) && is && err == nil; i++ {
-		var document []byte
-		document, err = repo.ReadBlob(ctx, layers[i], left)
-		is, left = json.Valid(document), left-int64(len(document))
-	}
-	if registry.IsLost(err) {
-		return Result{}, nil
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	res := Result{}
-	if is {
-		res.Verdict = Exempt
-	}
-	r.verdicts.Put(key, res, 1)
-	return res, nil
-}
-
-// runsNothing reports whether the configuration of an image, or of an artifact, has no layers but the given ones.
-func runsNothing(config []byte, layers []oci.Digest) bool {
-	var c struct {
+	var config struct {
 		RootFS struct {
 			DiffIDs []oci.Digest `json:"diff_ids"`
 		} `json:"rootfs"`
 	}
-	if json.Unmarshal(config, &c) != nil {
-		return false
+	content, err := c.repo.ReadBlob(ctx, parsed.Config.Digest, maxContent)
+	is, left, layers := json.Unmarshal(content, &config) == nil, int64(maxDocuments), map[oci.Digest]bool{}
+	for i := 0; i < len(parsed.Layers) && is && err == nil; i++ {
+		layers[parsed.Layers[i].Digest] = true
+		content, err = c.repo.ReadBlob(ctx, parsed.Layers[i].Digest, left)
+		is, left = json.Valid(content), left-int64(len(content))
 	}
-	return !slices.ContainsFunc(c.RootFS.DiffIDs, func(d oci.Digest) bool { return !slices.Contains(layers, d) })
+	if registry.IsLost(err) {
+		return res, nil
+	}
+	if err != nil {
+		return res, err
+	}
+	if is && !slices.ContainsFunc(config.RootFS.DiffIDs, func(d oci.Digest) bool { return !layers[d] }) {
+		res.Verdict = Exempt
+	}
+	c.verdicts.Put(key, res, 1)
+	return res, nil
 }

@@ -18,15 +18,9 @@ const (
 	annotationTimestamp   = "dev.sigstore.cosign/rfc3161timestamp"
 )
 
-// maxAnnotation bounds each of them: two parts of a bundle, since some parts are in base64.
-const maxAnnotation = 2 * maxPart
-
-// newBundle converts a signature of cosign 2, with the annotations of its layer, to a bundle. It returns nil if there is no certificate, or
-// something is too large, and leaves out an entry or timestamp that can't be read.
+// newBundle converts a signature of cosign 2, with the annotations of its layer, to a bundle. It returns nil if there is no certificate, and
+// leaves out an entry or timestamp that can't be read.
 func newBundle(payload, signature []byte, annotations map[string]string) *protobundle.Bundle {
-	if max(len(annotations[annotationCertificate]), len(annotations[annotationEntry]), len(annotations[annotationTimestamp])) > maxAnnotation {
-		return nil
-	}
 	block, _ := pem.Decode([]byte(annotations[annotationCertificate]))
 	if block == nil {
 		return nil
@@ -44,14 +38,13 @@ func newBundle(payload, signature []byte, annotations map[string]string) *protob
 		}
 	}
 	if json.Unmarshal([]byte(annotations[annotationEntry]), &e) == nil {
-		if id, err := hex.DecodeString(e.Payload.LogID); err == nil {
-			material.TlogEntries = []*protorekor.TransparencyLogEntry{{
-				LogIndex: e.Payload.LogIndex, LogId: &protocommon.LogId{KeyId: id}, IntegratedTime: e.Payload.IntegratedTime,
-				KindVersion:       &protorekor.KindVersion{Kind: "hashedrekord", Version: "0.0.1"},
-				InclusionPromise:  &protorekor.InclusionPromise{SignedEntryTimestamp: e.SignedEntryTimestamp},
-				CanonicalizedBody: e.Payload.Body,
-			}}
-		}
+		id, _ := hex.DecodeString(e.Payload.LogID) // an unknown log's, if it is none
+		material.TlogEntries = []*protorekor.TransparencyLogEntry{{
+			LogIndex: e.Payload.LogIndex, LogId: &protocommon.LogId{KeyId: id}, IntegratedTime: e.Payload.IntegratedTime,
+			KindVersion:       &protorekor.KindVersion{Kind: "hashedrekord", Version: "0.0.1"},
+			InclusionPromise:  &protorekor.InclusionPromise{SignedEntryTimestamp: e.SignedEntryTimestamp},
+			CanonicalizedBody: e.Payload.Body,
+		}}
 	}
 	var t struct{ SignedRFC3161Timestamp []byte }
 	if json.Unmarshal([]byte(annotations[annotationTimestamp]), &t) == nil {

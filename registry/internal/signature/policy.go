@@ -4,10 +4,8 @@ package signature
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
-	"strings"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -20,19 +18,13 @@ import (
 
 // Bounds of what is read to judge one manifest.
 const (
-	maxContent      = 1 << 20 // bytes of a payload or a bundle
-	maxSignatures   = 32      // objects with signatures, and signatures in each
-	maxReferrers    = 64      // of one manifest
-	maxReads        = 256     // manifests and layers, with those of all indexes that contain it
-	maxCertificates = 32      // verified, of the same
-	maxParents      = 16      // indexes that contain the manifest
-	cached          = 32 << 10
+	maxContent       = 1 << 20 // bytes of a payload or a bundle
+	maxLayers        = 32      // of an object with signatures
+	maxReferrers     = 64      // of one manifest
+	maxReads         = 256     // manifests and layers, with those of all indexes that contain it
+	certificateReads = 32      // that verifying a certificate counts as
+	cached           = 32 << 10
 )
-
-// budget counts what a check may still read and verify.
-type budget struct{ reads, certificates int }
-
-var errCertificates = fmt.Errorf("more than %d certificates in one check", maxCertificates)
 
 // verifications bounds those by certificates at a time in this process, so that they leave processors to other requests.
 var verifications = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
@@ -43,13 +35,7 @@ type Rule struct {
 	Keys         []Key
 	Identities   *Identities
 	Refuse       bool // what isn't signed is refused; false = it is served with a warning
-}
 
-// Policy is a list of rules; the first one that selects a repository decides. It is safe for concurrent use.
-type Policy struct{ rules atomic.Pointer[[]*rule] }
-
-type rule struct {
-	Rule
 	verdicts *cache.Cache[judged, Result] // functions of content that digests fix, so nothing ever makes an entry wrong
 }
 
@@ -59,6 +45,9 @@ type judged struct {
 	image, object oci.Digest
 	layer         int
 }
+
+// Policy is a list of rules; the first one that selects a repository decides. It is safe for concurrent use.
+type Policy struct{ rules atomic.Pointer[[]Rule] }
 
 // New makes a policy; nil if there are no rules.
 func New(rules []Rule) *Policy {
@@ -72,47 +61,11 @@ func New(rules []Rule) *Policy {
 
 // Replace replaces the rules, of which all verdicts are forgotten.
 func (p *Policy) Replace(rules []Rule) {
-	var all []*rule
-	for _, r := range rules {
-		all = append(all, &rule{r, cache.New[judged, Result](cached)})
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].verdicts = cache.New[judged, Result](cached)
 	}
-	p.rules.Store(&all)
-}
-
-// Verdict is the state of a manifest under a policy. A greater one is better.
-type Verdict int
-
-// The verdicts.
-const (
-	Unsigned   Verdict = iota // there is no signature of it
-	Unverified                // there are signatures, none of which the rule accepts
-	Exempt                    // it needs no signature: it is one, or an attestation or SBOM, which no one can run, or no rule names the repository
-	Verified                  // a key or identity of the rule has signed it, or an index that contains it
-)
-
-// Result is the verdict on a manifest, and whether the rule refuses those that are not signed.
-type Result struct {
-	Verdict Verdict
-	Cause   string // of Unverified: why a certificate isn't accepted, for the log; "" if there is none
-	Refuse  bool
-}
-
-func better(a, b Result) Result {
-	if b.Verdict > a.Verdict {
-		return b
-	}
-	return a
-}
-
-// OK reports whether the manifest may be served without a warning.
-func (r Result) OK() bool { return r.Verdict >= Exempt }
-
-// Reason explains to a client why the result isn't OK.
-func (r Result) Reason() string {
-	if r.Verdict == Unverified {
-		return "the manifest is signed, but by no key or identity of policy.signatures"
-	}
-	return "the manifest is not signed, and policy.signatures wants a signature"
+	p.rules.Store(&rules)
 }
 
 // Check judges a manifest of the repository. Beside an error, which is one of the storage, the verdict is Unsigned.
@@ -120,77 +73,68 @@ func (p *Policy) Check(ctx context.Context, repo registry.Repository, m *registr
 	if p == nil {
 		return Result{Verdict: Exempt}, nil
 	}
-	for _, r := range *p.rules.Load() {
-		if r.Repositories.Match(repo.Name()) {
-			res, err := r.check(ctx, repo, m)
-			res.Refuse = r.Refuse
-			return res, err
-		}
+	rules := *p.rules.Load()
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Repositories.Match(repo.Name()) })
+	if i < 0 {
+		return Result{Verdict: Exempt}, nil
 	}
-	return Result{Verdict: Exempt}, nil
+	c := check{&rules[i], repo, maxReads}
+	res, err := c.judge(ctx, m)
+	if err != nil {
+		res = Result{}
+	}
+	res.Refuse = rules[i].Refuse
+	return res, err
 }
 
-func (r *rule) check(ctx context.Context, repo registry.Repository, m *registry.Manifest) (Result, error) {
-	left := budget{maxReads, maxCertificates}
-	own, err := r.judge(ctx, repo, m, &left)
+// check judges one manifest by a rule.
+type check struct {
+	*Rule
+	repo registry.Repository
+	left int // manifests and layers that it may still read
+}
+
+// judge looks for signatures of the manifest, and of indexes that contain it.
+func (c *check) judge(ctx context.Context, m *registry.Manifest) (Result, error) {
+	own, err := c.search(ctx, m)
 	if err != nil || own.Verdict == Verified {
 		return own, err
 	}
-	if res, err := r.attachment(ctx, repo, m); err != nil || res.Verdict == Exempt {
+	if res, err := c.attachment(ctx, m); err != nil || res.Verdict == Exempt {
 		return res, err
 	}
-	parents, err := repo.Parents(ctx, m.Digest)
+	parents, err := c.repo.Parents(ctx, m.Digest)
 	if err != nil {
-		return Result{}, err
+		return own, err
 	}
-	for _, d := range parents[:min(len(parents), maxParents)] {
-		index, err := repo.Peek(ctx, oci.Reference{Digest: d})
-		if registry.IsLost(err) {
-			continue
-		} else if err != nil {
-			return Result{}, err
+	for _, d := range parents {
+		index, err := c.peek(ctx, oci.Reference{Digest: d})
+		if err != nil || c.left <= 0 {
+			return own, err
 		}
-		if res, err := r.judge(ctx, repo, index, &left); err != nil || res.Verdict == Verified {
+		if index == nil {
+			continue
+		}
+		if res, err := c.search(ctx, index); err != nil || res.Verdict == Verified {
 			return res, err
 		}
 	}
 	return own, nil
 }
 
-// judge looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers. It subtracts what
-// it reads from left, and reads nothing if that is used up.
-func (r *rule) judge(ctx context.Context, repo registry.Repository, m *registry.Manifest, left *budget) (Result, error) {
-	best := Result{}
-	if left.reads <= 0 {
-		return best, nil
-	}
-	consider := func(ref oci.Reference) error {
-		object, err := repo.Peek(ctx, ref)
-		if registry.IsLost(err) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		res, err := r.read(ctx, repo, m, object, left)
-		best = better(best, res)
-		return err
-	}
-	if err := consider(oci.Reference{Tag: signatureTag(m.Digest)}); err != nil || best.Verdict == Verified {
+// search looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers.
+func (c *check) search(ctx context.Context, m *registry.Manifest) (Result, error) {
+	best, err := c.read(ctx, m, oci.Reference{Tag: signatureTag(m.Digest)})
+	if err != nil || best.Verdict == Verified || c.left <= 0 {
 		return best, err
 	}
-	referrers, _, err := repo.Referrers(ctx, m.Digest, "", "", min(maxReferrers, left.reads))
+	referrers, _, err := c.repo.Referrers(ctx, m.Digest, "", "", min(maxReferrers, c.left))
 	if err != nil {
-		return Result{}, err
+		return best, err
 	}
-	left.reads -= 1 + len(referrers)
-	signatures := 0
 	for i := range referrers {
-		t := referrers[i].ArtifactType
-		if signatures == maxSignatures || !strings.Contains(t, "sigstore.bundle") && !strings.Contains(t, "cosign") {
-			continue
-		}
-		signatures++
-		if err := consider(oci.Reference{Digest: referrers[i].Digest}); err != nil || best.Verdict == Verified {
+		res, err := c.read(ctx, m, oci.Reference{Digest: referrers[i].Digest})
+		if best = better(best, res); err != nil || best.Verdict == Verified {
 			return best, err
 		}
 	}
@@ -202,28 +146,39 @@ func signatureTag(d oci.Digest) oci.Tag {
 	return oci.Tag(string(d.Algorithm()) + "-" + d.Hex() + ".sig")
 }
 
-// read judges the image by the signatures in an object, and remembers the verdict on each. It subtracts the layers that it reads from left.
-func (r *rule) read(ctx context.Context, repo registry.Repository, image, object *registry.Manifest, left *budget) (Result, error) {
+// peek reads a manifest: nil if there is none, or no more may be read.
+func (c *check) peek(ctx context.Context, ref oci.Reference) (*registry.Manifest, error) {
+	if c.left--; c.left < 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
+	m, err := c.repo.Peek(ctx, ref)
+	if registry.IsLost(err) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	return m, err
+}
+
+// read judges the image by the signatures in an object, and remembers the verdict on each.
+func (c *check) read(ctx context.Context, image *registry.Manifest, ref oci.Reference) (best Result, err error) {
+	object, err := c.peek(ctx, ref)
+	if object == nil || err != nil {
+		return best, err
+	}
 	parsed, err := oci.ReadManifest(object.Bytes)
 	if err != nil {
-		return Result{}, nil //nolint:nilerr // it holds no signature
+		return best, nil //nolint:nilerr // it holds no signature
 	}
-	best := Result{}
-	for i := range parsed.Layers[:min(len(parsed.Layers), maxSignatures)] {
+	for i := range parsed.Layers[:min(len(parsed.Layers), maxLayers)] {
 		key := judged{image.Digest, object.Digest, i}
-		res, ok := r.verdicts.Get(key)
+		res, ok := c.verdicts.Get(key)
 		if !ok {
-			if left.reads--; left.reads < 0 {
-				break
+			if c.left--; c.left < 0 {
+				return best, nil
 			}
-			res, err = r.readLayer(ctx, repo, image, key, &parsed.Layers[i], left)
-			switch {
-			case err == nil:
-				r.verdicts.Put(key, res, 1)
-			case errors.Is(err, errCertificates):
-				res = Result{Verdict: Unverified, Cause: err.Error()}
-			case !registry.IsLost(err): // a layer that is may come
-				return Result{}, err
+			if res, err = c.readLayer(ctx, image, key, &parsed.Layers[i]); err == nil {
+				c.verdicts.Put(key, res, 1)
+			} else if !registry.IsLost(err) { // a layer that is may come
+				return best, err
 			}
 		}
 		best = better(best, res)
@@ -231,43 +186,33 @@ func (r *rule) read(ctx context.Context, repo registry.Repository, image, object
 	return best, nil
 }
 
-func (r *rule) readLayer(
-	ctx context.Context, repo registry.Repository, image *registry.Manifest, key judged, layer *oci.Descriptor, left *budget,
-) (Result, error) {
+func (c *check) readLayer(ctx context.Context, image *registry.Manifest, key judged, layer *oci.Descriptor) (Result, error) {
 	if layer.MediaType != typeSimple && layer.MediaType != typeBundle {
 		return Result{}, nil
 	}
-	content, err := repo.ReadBlob(ctx, layer.Digest, maxContent)
+	content, err := c.repo.ReadBlob(ctx, layer.Digest, maxContent)
 	if err != nil {
 		return Result{}, err
 	}
-	var s statement
-	if layer.MediaType == typeBundle {
-		s, err = readBundle(content, image.Bytes)
-	} else {
-		s, err = readSimple(content, layer.Annotations)
+	s, ok := readBundle(content, image)
+	if layer.MediaType == typeSimple {
+		s, ok = readSimple(content, layer.Annotations, image)
 	}
-	if err != nil || !s.image || !s.about(image.Digest) {
-		return Result{}, nil //nolint:nilerr // it is no signature of the image
-	}
-	if s.signedBy(r.Keys) {
+	switch {
+	case !ok:
+		return Result{}, nil
+	case s.signedBy(c.Keys):
 		return Result{Verdict: Verified}, nil
-	}
-	if r.Identities == nil || s.bundle == nil {
+	case c.Identities == nil || s.bundle == nil:
 		return Result{Verdict: Unverified}, nil
 	}
-	if left.certificates--; left.certificates < 0 {
-		return Result{}, errCertificates
-	}
+	c.left -= certificateReads
 	if err := verifications.Acquire(ctx, 1); err != nil {
 		return Result{}, err
 	}
 	defer verifications.Release(1)
-	if res, ok := r.verdicts.Get(key); ok { // by another request meanwhile
+	if res, ok := c.verdicts.Get(key); ok { // by another request meanwhile
 		return res, nil
 	}
-	if err := r.Identities.verify(s.artifact, s.bundle); err != nil {
-		return Result{Verdict: Unverified, Cause: fmt.Sprintf("%.300s", err)}, nil
-	}
-	return Result{Verdict: Verified}, nil
+	return c.Identities.verify(s), nil
 }

@@ -3,14 +3,14 @@ package signature
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
 )
 
 // Types of what cosign attaches.
@@ -25,21 +25,23 @@ const (
 	simpleKind          = "cosign container image signature"
 )
 
-// statement holds the claim of a signature about an image.
+// statement states that an image is signed. Nothing proves it yet.
 type statement struct {
-	signed     []byte   // the bytes that are signed
-	signatures [][]byte // any of them
-	image      bool     // it states that the image is signed; an attestation states something else
-	about      func(oci.Digest) bool
+	signed, signature []byte
 
 	// The same for certificates: a bundle, and what its statement or signature is about. nil if there is none.
 	bundle   *protobundle.Bundle
 	artifact []byte
 }
 
-// readSimple reads the payload of a simple signing layer; see cosign's specs/SIGNATURE_SPEC.md. The docker-reference in it names no
-// repository that anyone must pull from, so only the digest counts.
-func readSimple(payload []byte, annotations map[string]string) (statement, error) {
+// signedBy reports whether one of the keys has signed the statement.
+func (s *statement) signedBy(keys []Key) bool {
+	return slices.ContainsFunc(keys, func(k Key) bool { return k.verifies(s.signed, s.signature) })
+}
+
+// readSimple reads the payload of a simple signing layer; see cosign's specs/SIGNATURE_SPEC.md. ok is false if it doesn't sign the image.
+// The docker-reference in it names no repository that anyone must pull from, so only the digest counts.
+func readSimple(payload []byte, annotations map[string]string, image *registry.Manifest) (s statement, ok bool) {
 	var p struct {
 		Critical struct {
 			Type  string `json:"type"`
@@ -48,63 +50,32 @@ func readSimple(payload []byte, annotations map[string]string) (statement, error
 			} `json:"image"`
 		} `json:"critical"`
 	}
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return statement{}, err
-	}
 	signature, err := base64.StdEncoding.DecodeString(annotations[annotationSignature])
-	if err != nil {
-		return statement{}, err
+	if err != nil || json.Unmarshal(payload, &p) != nil || p.Critical.Type != simpleKind || p.Critical.Image.Digest != image.Digest {
+		return s, false
 	}
-	return statement{
-		signed: payload, signatures: [][]byte{signature}, image: p.Critical.Type == simpleKind,
-		about:  func(d oci.Digest) bool { return p.Critical.Image.Digest == d },
-		bundle: newBundle(payload, signature, annotations), artifact: payload,
-	}, nil
+	return statement{payload, signature, newBundle(payload, signature, annotations), payload}, true
 }
 
-// readBundle reads a Sigstore bundle with a signed in-toto statement about a manifest.
-func readBundle(content, manifest []byte) (statement, error) {
+// readBundle reads a Sigstore bundle with a signed in-toto statement. ok is false if that isn't a signature of the image: an attestation
+// states something else.
+func readBundle(content []byte, image *registry.Manifest) (s statement, ok bool) {
 	b := &protobundle.Bundle{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, b); err != nil {
-		return statement{}, err
+	if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, b) != nil {
+		return s, false
 	}
-	e := b.GetDsseEnvelope()
-	if e == nil || e.PayloadType != typeStatement {
-		return statement{}, errors.New("a bundle without a statement")
-	}
-	s, err := readStatement(e.Payload)
-	s.bundle, s.artifact = b, manifest
-	s.signed = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
-	for _, sig := range e.Signatures[:min(len(e.Signatures), maxSignatures)] {
-		s.signatures = append(s.signatures, sig.Sig)
-	}
-	return s, err
-}
-
-func readStatement(payload []byte) (statement, error) {
 	var p struct {
 		Predicate string `json:"predicateType"`
 		Subject   []struct {
 			Digest map[string]string `json:"digest"`
 		} `json:"subject"`
 	}
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return statement{}, err
+	e := b.GetDsseEnvelope()
+	if e.GetPayloadType() != typeStatement || len(e.GetSignatures()) != 1 || json.Unmarshal(e.GetPayload(), &p) != nil || p.Predicate != predicateSignature {
+		return s, false
 	}
-	about := func(d oci.Digest) bool {
-		for _, s := range p.Subject {
-			if s.Digest[string(d.Algorithm())] == d.Hex() {
-				return true
-			}
-		}
-		return false
+	for _, subject := range p.Subject {
+		ok = ok || subject.Digest[string(image.Digest.Algorithm())] == image.Digest.Hex()
 	}
-	return statement{image: p.Predicate == predicateSignature, about: about}, nil
-}
-
-// signedBy reports whether one of the keys has signed the statement.
-func (s *statement) signedBy(keys []Key) bool {
-	return slices.ContainsFunc(s.signatures, func(sig []byte) bool {
-		return slices.ContainsFunc(keys, func(k Key) bool { return k.verifies(s.signed, sig) })
-	})
+	return statement{dsse.PAE(e.GetPayloadType(), e.GetPayload()), e.GetSignatures()[0].GetSig(), b, image.Bytes}, ok
 }
