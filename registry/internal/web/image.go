@@ -45,9 +45,9 @@ type imagePage struct {
 	Annotations []imageinfo.Pair
 	Subject     oci.Digest
 	Referrers   []oci.Descriptor
-	More        bool // referrers than the page lists and looks for scan reports in
-	Signed      signed
-	Scans       []scanned // the newest of each scanner
+	More        bool              // referrers than the page lists and looks for scan reports in
+	Signed      *signature.Result // nil = signatures aren't checked
+	Scans       []scanned         // the newest of each scanner
 	Protected   bool
 	Rule        int      // that protects it, counted from 0
 	Left        int      // entries of lists that the page leaves out
@@ -56,16 +56,6 @@ type imagePage struct {
 	Host        string
 	Cache       bool
 	Rights      rights
-}
-
-// signed describes the signature of an image on its page.
-type signed struct{ Word, Class, Hint string }
-
-// signedWords are for verdicts under policy.signatures; what needs no signature has none.
-var signedWords = map[signature.Verdict]signed{
-	signature.Verified:   {"verified", "good", "signed by a key or identity of policy.signatures, or in an index that is"},
-	signature.Unverified: {"unverified", "warn", "signed by keys or identities that policy.signatures does not name"},
-	signature.Unsigned:   {"unsigned", "bad", "policy.signatures wants a signature"},
 }
 
 // reference is the image of the path.
@@ -134,7 +124,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 		if err != nil {
 			return err
 		}
-		p.Signed = signedWords[result.Verdict]
+		p.Signed = &result
 	}
 	if p.Tag != "" && p.Images {
 		tags, _, err := repo.Tags(v.Context(), -1, "")
