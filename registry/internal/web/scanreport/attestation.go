@@ -17,13 +17,10 @@ func IsPredicate(predicateType string) bool {
 
 type predicate struct {
 	Scanner struct {
-		URI     string          `json:"uri"`
-		Version string          `json:"version"`
-		Result  json.RawMessage `json:"result"`
-	} `json:"scanner"`
-	Metadata struct {
-		Finished date `json:"scanFinishedOn"`
-	} `json:"metadata"`
+		URI, Version string
+		Result       json.RawMessage
+	}
+	Metadata struct{ ScanFinishedOn date }
 }
 
 // readPredicate reads the predicate of a statement: cosign's has what the scanner wrote, in-toto's a list.
@@ -36,7 +33,7 @@ func (s *summary) readPredicate(d *document) error {
 	if err != nil {
 		return err
 	}
-	s.Time = p.Metadata.Finished.Time
+	s.Time = p.Metadata.ScanFinishedOn.Time
 	if p.Scanner.URI != "" { // such as pkg:github/aquasecurity/trivy@v0.68.1
 		s.Scanner, _, _ = strings.Cut(path.Base(p.Scanner.URI), "@")
 	}
@@ -51,7 +48,7 @@ func (s *summary) readPredicate(d *document) error {
 
 // vulnerability is an entry of in-toto's list.
 type vulnerability struct {
-	Severity json.RawMessage `json:"severity"` // assessments, of which the worst counts
+	Severity json.RawMessage // assessments, of which the worst counts
 }
 
 func (s *summary) addVulnerability(v *vulnerability) error {

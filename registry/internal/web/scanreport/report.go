@@ -3,6 +3,7 @@ package scanreport
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (r *Report) Found() (list []string) {
 
 // document is the union of the formats. Its lists are decoded entry by entry, since many small entries would take much memory.
 type document struct {
-	Runs json.RawMessage `json:"runs"` // SARIF
+	Runs json.RawMessage // SARIF
 
 	SchemaVersion int // Trivy, up to Results
 	ArtifactName  string
@@ -65,37 +66,32 @@ type document struct {
 	Trivy         struct{ Version string }
 	Results       json.RawMessage
 
-	PredicateType string          `json:"predicateType"` // in-toto
-	Predicate     json.RawMessage `json:"predicate"`
+	PredicateType string // in-toto
+	Predicate     json.RawMessage
 
-	envelope           // DSSE
-	Bundle   *envelope `json:"dsseEnvelope"` // Sigstore
-}
-
-type envelope struct {
-	Payload []byte `json:"payload"`
+	Payload      []byte                    // DSSE
+	DSSEEnvelope *struct{ Payload []byte } // Sigstore
 }
 
 // Read summarizes a report in SARIF or Trivy's JSON, or in an attestation of type vuln (cosign) or vulns (in-toto), alone, in a DSSE
 // envelope or in a Sigstore bundle. It verifies no signature.
-func Read(content []byte) (*Report, error) {
+func Read(content []byte) (Report, error) {
 	d, err := parse(content)
-	if err == nil && d.Bundle != nil {
-		d.envelope = *d.Bundle
+	if err == nil && d.DSSEEnvelope != nil {
+		d.Payload = d.DSSEEnvelope.Payload
 	}
 	if err == nil && d.Payload != nil {
 		d, err = parse(d.Payload)
 	}
-	if err != nil {
-		return nil, err
-	}
 	s := &summary{}
-	if d.PredicateType != "" {
+	switch {
+	case err != nil:
+	case d.PredicateType != "":
 		err = s.readPredicate(d)
-	} else {
+	default:
 		err = s.readResult(d)
 	}
-	return &s.Report, err
+	return s.Report, err
 }
 
 func parse(content []byte) (*document, error) {
@@ -123,9 +119,7 @@ func (s *summary) readResult(d *document) error {
 		return errors.New("the report has an unknown format")
 	}
 	s.Scanner, s.Version = "Trivy", d.Trivy.Version
-	if !d.CreatedAt.IsZero() {
-		s.Time = d.CreatedAt.Time
-	}
+	s.Time = cmp.Or(d.CreatedAt.Time, s.Time)
 	return each(s, d.Results, s.readTarget)
 }
 

@@ -53,21 +53,17 @@ const (
 		{"Target":"Dockerfile","Class":"config","Type":"dockerfile","MisconfSummary":{"Successes":1,"Failures":2},"Misconfigurations":[
 			{"Type":"Dockerfile Security Check","ID":"DS002","AVDID":"AVD-DS-0002","Severity":"HIGH","Status":"FAIL"},
 			{"ID":"DS026","Severity":"LOW","Status":"FAIL"},{"ID":"DS001","Severity":"MEDIUM","Status":"PASS"},{"ID":"DS003","Severity":"MEDIUM","Status":"EXCEPTION"}]}]}`
-	indexSARIF = `{"runs":[{"tool":{
+	extensionsSARIF = `{"runs":[{"tool":{
 		"driver":{"name":"CodeQL","rules":[{"id":"a","properties":{"security-severity":"1.0"}},{"id":"b","properties":{"security-severity":"9.0"}}]},
 		"extensions":[{"name":"empty"},{"name":"pack","rules":[{"id":"c","properties":{"security-severity":"7.0"}},{"id":"d","properties":{"security-severity":"5.0"}}]}]},
-		"results":[{"ruleIndex":1,"message":{"text":"1"}},{"ruleId":"b","message":{"text":"1"}},{"rule":{"id":"b"},"message":{"text":"2"}},{"rule":{"index":1},"message":{"text":"3"}},
-			{"ruleId":"b/sub","ruleIndex":1,"message":{"text":"4"}},{"ruleId":"c","rule":{"id":"c","index":0,"toolComponent":{"index":1}},"message":{"text":"5"}},
-			{"rule":{"index":1,"toolComponent":{"index":1}},"message":{"text":"6"}},{"rule":{"id":"a"},"ruleIndex":1,"message":{"text":"7"}},
-			{"ruleIndex":2,"level":"note","message":{"text":"8"}},{"ruleIndex":-1,"level":"note","message":{"text":"9"}},
-			{"rule":{"index":0,"toolComponent":{"index":2}},"level":"note","message":{"text":"10"}},{"rule":{"index":0,"toolComponent":{"index":-2}},"level":"note","message":{"text":"11"}},
-			{"rule":{"index":0,"toolComponent":{"index":0}},"level":"note","message":{"text":"12"}},
-			{"rule":{"index":9223372036854775807,"toolComponent":{"index":9223372036854775807}},"level":"note","message":{"text":"13"}}]}]}`
+		"results":[{"ruleId":"b","message":{"text":"1"}},{"rule":{"id":"b"},"message":{"text":"2"}},{"rule":{"id":"a"},"ruleIndex":1,"message":{"text":"3"}},
+			{"ruleId":"c","rule":{"id":"c","index":0,"toolComponent":{"index":1}},"message":{"text":"4"}},{"rule":{"id":"d"},"level":"error","message":{"text":"5"}},
+			{"ruleId":"e","level":"note","message":{"text":"6"}},{"ruleIndex":1,"level":"note","message":{"text":"7"}},{"message":{"text":"8"}}]}]}`
 	suppressedSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
 		{"ruleId":"1","level":"error","suppressions":[{"kind":"inSource"}]},{"ruleId":"2","level":"error","suppressions":[{"kind":"external","status":"accepted"}]},
-		{"ruleId":"3","level":"error","baselineState":"absent"},{"ruleId":"4","level":"note","baselineState":"unchanged","suppressions":[]},
+		{"ruleId":"4","level":"note","suppressions":[]},
 		{"ruleId":"5","level":"note","suppressions":[{"kind":"external","status":"rejected"}]},{"ruleId":"6","level":"note","suppressions":[{"kind":"inSource"},{"kind":"external","status":"underReview"}]},
-		{"ruleId":"7","level":"note","baselineState":"new","suppressions":null}]}]}`
+		{"ruleId":"7","level":"note","suppressions":null}]}]}`
 	vulns = `{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://in-toto.io/attestation/vulns/v0.2","subject":[],"predicate":{
 		"scanner":{"uri":"pkg:github/anchore/grype@v0.104.0","version":"0.104.0","db":{"lastUpdate":"2026-01-01T00:00:00Z"},"result":[
 			{"id":"CVE-2026-1","severity":[{"method":"nvd","score":"medium"},{"method":"cvss_score","score":"9.1"}]},
@@ -113,7 +109,7 @@ func TestRead(t *testing.T) {
 		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{3, 0, 1, 0, 1}}},
 		"SARIF of Grype":            {grypeSARIF, Report{"grype", "0.104.0", time.Time{}, [5]int{0, 1, 0, 1, 0}}},
 		"SARIF by level":            {levelSARIF, Report{"second", "", time.Time{}, [5]int{0, 1, 2, 1, 2}}},
-		"SARIF by index":            {indexSARIF, Report{"CodeQL", "", time.Time{}, [5]int{5, 1, 1, 7, 0}}},
+		"SARIF with extensions":     {extensionsSARIF, Report{"CodeQL", "", time.Time{}, [5]int{2, 1, 2, 3, 0}}},
 		"SARIF with suppressions":   {suppressedSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 0, 4, 0}}},
 		"Trivy's JSON":              {trivyJSON, trivy},
 		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", "", time.Time{}, [5]int{3, 2, 0, 1, 0}}},
@@ -134,8 +130,8 @@ func TestRead(t *testing.T) {
 			continue
 		}
 		got.Time = tt.want.Time
-		if *got != tt.want {
-			t.Errorf("%s: %+v, want %+v", name, *got, tt.want)
+		if got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
 }
@@ -167,7 +163,7 @@ func TestRead_Unreadable(t *testing.T) {
 		"an envelope of nothing":      dsse(""),
 	} {
 		if got, err := Read([]byte(content)); err == nil {
-			t.Errorf("%s: %+v", name, *got)
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
@@ -257,11 +253,11 @@ func FuzzRead(f *testing.F) {
 		sum := 0
 		for _, n := range r.Counts {
 			if sum += n; n < 0 {
-				t.Errorf("%+v", *r)
+				t.Errorf("%+v", r)
 			}
 		}
 		if (sum > 0) != (len(r.Found()) > 0) {
-			t.Errorf("%+v", *r)
+			t.Errorf("%+v", r)
 		}
 	})
 }
