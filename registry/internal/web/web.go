@@ -97,7 +97,7 @@ func New(o Options) (*Web, error) {
 	if o.Caches == nil {
 		o.Caches = func(oci.Name) bool { return false }
 	}
-	w := &Web{o: o, base: o.API.PagesBase(), images: imageinfo.NewReader(o.Registry), memory: membudget.New(pagesMemory, pagesShare)}
+	w := &Web{o: o, base: o.API.PagesBase(), images: imageinfo.NewReader(), memory: membudget.New(pagesMemory, pagesShare)}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

@@ -36,9 +36,9 @@ const MaxChildren = 64
 
 // Reader reads what manifests say of images. Summaries are remembered: a digest fixes them.
 type Reader struct {
-	registry  *registry.Registry
 	summaries *cache.Cache[summaryKey, *Summary]
-	scans     *cache.Cache[summaryKey, scans]
+	attached  *cache.Cache[summaryKey, reports]
+	scans     *cache.Cache[summaryKey, Scan] // by the digest of the report
 }
 
 type summaryKey struct {
@@ -46,9 +46,9 @@ type summaryKey struct {
 	digest oci.Digest
 }
 
-// NewReader makes a reader of the images of a registry.
-func NewReader(r *registry.Registry) *Reader {
-	return &Reader{registry: r, summaries: cache.New[summaryKey, *Summary](maxSummaries), scans: cache.New[summaryKey, scans](maxSummaries)}
+// NewReader makes a reader of images.
+func NewReader() *Reader {
+	return &Reader{cache.New[summaryKey, *Summary](maxSummaries), cache.New[summaryKey, reports](maxSummaries), cache.New[summaryKey, Scan](maxSummaries)}
 }
 
 // Summary describes an image in a list.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"strings"
 	"time"
 
 	"slipway/registry/internal/oci"
@@ -14,7 +14,7 @@ import (
 
 const (
 	maxReports        = 4        // documents of one manifest that are read
-	maxReportManifest = 64 << 10 // bytes of a manifest of reports
+	maxReportManifest = 16 << 10 // bytes of a manifest of reports
 )
 
 // Scan is a scan report that is attached to an image.
@@ -26,32 +26,9 @@ type Scan struct {
 const (
 	unreadable = "unreadable"
 	tooLarge   = "too large to read"
-	lost       = "missing or damaged" // it may come back
-	notYet     = "not read yet"       // another visit of the page reads more
+	lost       = "missing or damaged"
+	notYet     = "not read yet" // another visit of the page reads more
 )
-
-// final reports whether another attempt to read the report would have the same result.
-func (s *Scan) final() bool { return s.Problem != lost && s.Problem != notYet }
-
-// scans are the scan reports in a manifest.
-type scans struct {
-	layers  []Scan
-	claimed bool // that its layers are reports
-}
-
-func (s *scans) final() bool {
-	return !slices.ContainsFunc(s.layers, func(one Scan) bool { return !one.final() })
-}
-
-// shown lists the reports without layers that turned out to be something else.
-func (s *scans) shown() (list []Scan) {
-	for i := range s.layers {
-		if s.claimed || s.layers[i].Problem == "" {
-			list = append(list, s.layers[i])
-		}
-	}
-	return list
-}
 
 // ErrSpent ends the reading of reports for a page.
 var ErrSpent = errors.New("the page has read enough reports")
@@ -68,62 +45,71 @@ func MayScan(d *oci.Descriptor) (may, claims bool) {
 
 // Scans reads the scan reports in a manifest, none if it is no attachment that may have some, and remembers them. read waits for room for
 // reading a number of bytes; its error is [ErrSpent] if the page may read no more.
-func (x *Reader) Scans(ctx context.Context, repo registry.Repository, d oci.Digest, read func(size int64) (release func(), err error)) ([]Scan, error) {
-	key := summaryKey{repo.Name(), d}
-	known, ok := x.scans.Get(key)
-	if ok && known.final() {
-		return known.shown(), nil
-	}
-	layers, created, claimed, err := x.documents(ctx, repo, d, read)
-	if errors.Is(err, ErrSpent) {
+func (x *Reader) Scans(ctx context.Context, repo registry.Repository, d oci.Digest, read func(size int64) (release func(), err error)) (list []Scan, err error) {
+	a, err := x.reports(ctx, repo, d, read)
+	switch {
+	case errors.Is(err, ErrSpent):
 		return []Scan{{Problem: notYet}}, nil
-	}
-	if registry.IsLost(err) {
+	case registry.IsLost(err):
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
-	found := scans{make([]Scan, len(layers)), claimed}
-	for i := range layers {
-		s := &found.layers[i]
-		if i < len(known.layers) && known.layers[i].final() {
-			*s = known.layers[i]
-			continue
-		}
-		if *s, err = readScan(ctx, repo, &layers[i], read); err != nil {
+	for i := range a.blobs {
+		s, err := x.scan(ctx, repo, &a.blobs[i], read)
+		if err != nil {
 			return nil, err
 		}
-		if s.Time = cmp.Or(s.Time, created); s.Time.After(time.Now().Add(time.Hour)) {
+		if s.Time = cmp.Or(s.Time, a.created); s.Time.After(time.Now().Add(time.Hour)) {
 			s.Time = time.Time{} // else no later report would replace it
 		}
+		if a.claimed || s.Problem == "" { // else it is something else
+			list = append(list, s)
+		}
 	}
-	x.scans.Put(key, found, 1)
-	return found.shown(), nil
+	return list, nil
 }
 
-// documents returns the first layers of a manifest that may have scan reports, and its date.
-func (x *Reader) documents(ctx context.Context, repo registry.Repository, d oci.Digest, read func(int64) (func(), error)) (layers []oci.Descriptor, created time.Time, claimed bool, err error) {
+// reports are the blobs of a manifest that may be scan reports.
+type reports struct {
+	blobs   []oci.Descriptor // digests and sizes only
+	claimed bool             // that they are
+	created time.Time
+}
+
+// reports reads a manifest, and remembers it.
+func (x *Reader) reports(ctx context.Context, repo registry.Repository, d oci.Digest, read func(int64) (func(), error)) (r reports, err error) {
+	key := summaryKey{repo.Name(), d}
+	if r, ok := x.attached.Get(key); ok {
+		return r, nil
+	}
 	release, err := read(maxReportManifest)
 	if err != nil {
-		return nil, created, false, err
+		return r, err
 	}
 	defer release()
 	m, err := repo.Peek(ctx, oci.Reference{Digest: d})
-	if err != nil || m.Size > maxReportManifest {
-		return nil, created, false, err
+	if err != nil {
+		return r, err
 	}
 	may, claimed := MayScan(&m.Descriptor)
-	parsed, err := oci.ReadManifest(m.Bytes)
-	if err != nil || !may {
-		return nil, created, false, nil //nolint:nilerr // it has none
+	if parsed, err := oci.ReadManifest(m.Bytes); may && err == nil && m.Size <= maxReportManifest {
+		for _, l := range parsed.Layers[:min(len(parsed.Layers), maxReports)] {
+			r.blobs = append(r.blobs, oci.Descriptor{Digest: oci.Digest(strings.Clone(string(l.Digest))), Size: l.Size})
+		}
+		r.claimed = claimed
+		r.created, _ = time.Parse(time.RFC3339, m.Annotations["org.opencontainers.image.created"])
 	}
-	created, _ = time.Parse(time.RFC3339, m.Annotations["org.opencontainers.image.created"])
-	return parsed.Layers[:min(len(parsed.Layers), maxReports)], created, claimed, nil
+	x.attached.Put(key, r, 1)
+	return r, nil
 }
 
-// readScan reads a layer.
-func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, read func(int64) (func(), error)) (Scan, error) {
+// scan reads a layer, and remembers it if another attempt would have the same result.
+func (x *Reader) scan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, read func(int64) (func(), error)) (s Scan, err error) {
+	key := summaryKey{repo.Name(), d.Digest}
+	if s, ok := x.scans.Get(key); ok {
+		return s, nil
+	}
 	if d.Size > scanreport.MaxReport {
 		return Scan{Problem: tooLarge}, nil
 	}
@@ -132,23 +118,23 @@ func readScan(ctx context.Context, repo registry.Repository, d *oci.Descriptor, 
 		return Scan{Problem: notYet}, nil
 	}
 	if err != nil {
-		return Scan{}, err
+		return s, err
 	}
 	defer release()
 	content, err := repo.ReadBlob(ctx, d.Digest, d.Size)
 	if registry.IsLost(err) {
 		return Scan{Problem: lost}, nil
 	}
-	if content == nil || err != nil {
-		return Scan{Problem: unreadable}, err
+	if err != nil {
+		return s, err
 	}
-	report, err := scanreport.Read(content)
-	switch {
+	switch s.Report, err = scanreport.Read(content); {
 	case errors.Is(err, scanreport.ErrTooLarge):
-		return Scan{Problem: tooLarge}, nil
+		s = Scan{Problem: tooLarge}
 	case err != nil:
-		return Scan{Problem: unreadable}, nil
+		s = Scan{Problem: unreadable}
 	}
-	report.Scanner, report.Version = clip(report.Scanner), clip(report.Version)
-	return Scan{Report: *report}, nil
+	s.Scanner, s.Version = clip(s.Scanner), clip(s.Version)
+	x.scans.Put(key, s, 1)
+	return s, nil
 }
