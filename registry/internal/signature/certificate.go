@@ -28,28 +28,29 @@ func newBundle(payload, signature []byte, annotations map[string]string) *protob
 	material := &protobundle.VerificationMaterial{
 		Content: &protobundle.VerificationMaterial_Certificate{Certificate: &protocommon.X509Certificate{RawBytes: block.Bytes}},
 	}
-	var e struct {
-		SignedEntryTimestamp []byte
-		Payload              struct {
-			Body           []byte `json:"body"`
-			IntegratedTime int64  `json:"integratedTime"`
-			LogIndex       int64  `json:"logIndex"`
-			LogID          string `json:"logID"`
+	var p struct {
+		SignedEntryTimestamp, SignedRFC3161Timestamp []byte
+
+		Payload struct {
+			Body                     []byte
+			IntegratedTime, LogIndex int64
+			LogID                    string
 		}
 	}
-	if json.Unmarshal([]byte(annotations[annotationEntry]), &e) == nil {
-		id, _ := hex.DecodeString(e.Payload.LogID) // an unknown log's, if it is none
+	_ = json.Unmarshal([]byte(annotations[annotationEntry]), &p)
+	_ = json.Unmarshal([]byte(annotations[annotationTimestamp]), &p)
+	if p.SignedEntryTimestamp != nil {
+		id, _ := hex.DecodeString(p.Payload.LogID) // an unknown log's, if it is none
 		material.TlogEntries = []*protorekor.TransparencyLogEntry{{
-			LogIndex: e.Payload.LogIndex, LogId: &protocommon.LogId{KeyId: id}, IntegratedTime: e.Payload.IntegratedTime,
+			LogIndex: p.Payload.LogIndex, LogId: &protocommon.LogId{KeyId: id}, IntegratedTime: p.Payload.IntegratedTime,
 			KindVersion:       &protorekor.KindVersion{Kind: "hashedrekord", Version: "0.0.1"},
-			InclusionPromise:  &protorekor.InclusionPromise{SignedEntryTimestamp: e.SignedEntryTimestamp},
-			CanonicalizedBody: e.Payload.Body,
+			InclusionPromise:  &protorekor.InclusionPromise{SignedEntryTimestamp: p.SignedEntryTimestamp},
+			CanonicalizedBody: p.Payload.Body,
 		}}
 	}
-	var t struct{ SignedRFC3161Timestamp []byte }
-	if json.Unmarshal([]byte(annotations[annotationTimestamp]), &t) == nil {
+	if p.SignedRFC3161Timestamp != nil {
 		material.TimestampVerificationData = &protobundle.TimestampVerificationData{
-			Rfc3161Timestamps: []*protocommon.RFC3161SignedTimestamp{{SignedTimestamp: t.SignedRFC3161Timestamp}},
+			Rfc3161Timestamps: []*protocommon.RFC3161SignedTimestamp{{SignedTimestamp: p.SignedRFC3161Timestamp}},
 		}
 	}
 	digest := sha256.Sum256(payload)
