@@ -1,9 +1,13 @@
 package web
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
+	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/web/imageinfo"
@@ -11,17 +15,27 @@ import (
 )
 
 const (
-	maxScanBytes = 32 << 20 // of scan reports and their manifests that one page reads
-	minScanBytes = 16 << 10 // that any of them counts as
-	maxScans     = 100      // of an image that a page shows
+	maxScanBytes  = 32 << 20 // of scan reports and their manifests that one page reads
+	minScanBytes  = 16 << 10 // that any of them counts as; no manifest of reports may have more
+	maxDocuments  = 4        // of one manifest that are read
+	maxScans      = 100      // of an image that a page shows
+	maxRemembered = 16 << 10 // reports, and manifests of them, which their digests fix
 )
 
-// scanned is a scan report on a page.
+// scanned is a scan report that is attached to an image.
 type scanned struct {
-	imageinfo.Scan
+	scanreport.Report
+	Problem  string     // why the report can't be shown; "" = it can
 	Platform string     // of the image in an index that it is about; "" = the image of the page itself
 	Manifest oci.Digest // that holds it
 }
+
+const (
+	unreadable = "unreadable"
+	tooLarge   = "too large to read"
+	lost       = "missing or damaged"
+	notYet     = "not read yet" // another visit of the page reads more
+)
 
 // Class returns the style of the report. None is "good": a report isn't proven.
 func (s *scanned) Class() string {
@@ -32,6 +46,13 @@ func (s *scanned) Class() string {
 		return "warn"
 	}
 	return "info"
+}
+
+// documents are the blobs of a manifest that may be scan reports.
+type documents struct {
+	blobs   []oci.Descriptor // digests and sizes only
+	claimed bool             // that they are
+	created time.Time
 }
 
 // attachment is an entry of the list of referrers of an image.
@@ -95,46 +116,112 @@ func (s *scans) find(attached []attachment, m *imageinfo.Summary) ([]scanned, er
 		all = append(all, more...)
 	}
 	slices.SortStableFunc(all, func(a, b scanned) int {
-		if a.Problem == "" && b.Problem == "" {
-			return slices.Compare(b.Counts[:], a.Counts[:])
-		}
-		return strings.Compare(a.Problem, b.Problem) // those that are readable first
+		return cmp.Or(strings.Compare(a.Problem, b.Problem), slices.Compare(b.Counts[:], a.Counts[:])) // those that are readable first
 	})
 	return all[:min(len(all), maxScans)], err
 }
 
-// newest returns the newest report of each scanner about one image, and those that can't be read.
+// newest returns the newest report of each scanner about one image, and of those that can't be read one for each problem.
 func (s *scans) newest(platform string, referrers []oci.Digest) (list []scanned, err error) {
 	for _, d := range referrers[:min(len(referrers), maxReferrers)] {
-		found, err := s.web.images.Scans(s.visit.Context(), s.repo, d, s.read)
-		if err != nil {
+		of, err := s.documents(d)
+		if errors.Is(err, errSpent) {
+			list = append(list, scanned{Problem: notYet, Platform: platform, Manifest: d})
+		} else if err != nil {
 			return nil, err
 		}
-		for _, f := range found {
-			list = append(list, scanned{f, platform, d})
+		for i := range of.blobs {
+			one, err := s.scan(&of.blobs[i])
+			if err != nil {
+				return nil, err
+			}
+			one.Platform, one.Manifest, one.Time = platform, d, cmp.Or(one.Time, of.created)
+			if one.Time.After(time.Now().Add(time.Hour)) {
+				one.Time = time.Time{} // else no later report would replace it
+			}
+			if of.claimed || one.Problem == "" { // else it is something else
+				list = append(list, one)
+			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b scanned) int { return b.Time.Compare(a.Time) })
-	seen := map[string]bool{}
+	seen := map[[2]string]bool{}
 	return slices.DeleteFunc(list, func(f scanned) bool {
-		scanner := strings.ToLower(f.Scanner)
-		older := seen[scanner]
-		seen[scanner] = f.Problem == "" || older
-		return older && f.Problem == ""
+		key := [2]string{strings.ToLower(f.Scanner), f.Problem}
+		older := seen[key]
+		seen[key] = true
+		return older
 	}), nil
 }
 
-// read waits for room to read size bytes. The error is [imageinfo.ErrSpent] if the page has read enough.
-func (s *scans) read(size int64) (release func(), err error) {
+// documents reads a manifest: none if it is no attachment that may have reports. It remembers them.
+func (s *scans) documents(d oci.Digest) (of documents, err error) {
+	key := string(s.repo.Name()) + "@" + string(d)
+	if of, ok := s.web.documents.Get(key); ok {
+		return of, nil
+	}
+	room, err := s.reserve(minScanBytes)
+	if err != nil {
+		return of, err
+	}
+	defer room.Release()
+	m, err := s.repo.Peek(s.visit.Context(), oci.Reference{Digest: d})
+	if registry.IsLost(err) {
+		return of, nil
+	} else if err != nil {
+		return of, err
+	}
+	may, claimed := imageinfo.MayScan(&m.Descriptor)
+	if parsed, err := oci.ReadManifest(m.Bytes); may && err == nil && m.Size <= minScanBytes {
+		for _, l := range parsed.Layers[:min(len(parsed.Layers), maxDocuments)] {
+			of.blobs = append(of.blobs, oci.Descriptor{Digest: oci.Digest(strings.Clone(string(l.Digest))), Size: l.Size})
+		}
+		of.claimed = claimed
+		of.created, _ = time.Parse(time.RFC3339, m.Annotations["org.opencontainers.image.created"])
+	}
+	s.web.documents.Put(key, of, 1)
+	return of, nil
+}
+
+// scan reads a report, and remembers it if another attempt would have the same result.
+func (s *scans) scan(d *oci.Descriptor) (one scanned, err error) {
+	key := string(s.repo.Name()) + "@" + string(d.Digest)
+	if one, ok := s.web.reports.Get(key); ok {
+		return one, nil
+	}
+	if d.Size > scanreport.MaxReport {
+		return scanned{Problem: tooLarge}, nil
+	}
+	room, err := s.reserve(d.Size)
+	if errors.Is(err, errSpent) {
+		return scanned{Problem: notYet}, nil
+	} else if err != nil {
+		return one, err
+	}
+	defer room.Release()
+	content, err := s.repo.ReadBlob(s.visit.Context(), d.Digest, d.Size)
+	if registry.IsLost(err) {
+		return scanned{Problem: lost}, nil
+	} else if err != nil {
+		return one, err
+	}
+	if one.Report, err = scanreport.Read(content); err != nil {
+		one = scanned{Problem: unreadable}
+	}
+	one.Scanner, one.Version = imageinfo.Clip(one.Scanner), imageinfo.Clip(one.Version)
+	s.web.reports.Put(key, one, 1)
+	return one, nil
+}
+
+var errSpent = errors.New("the page has read enough reports")
+
+// reserve waits for room to read size bytes. The error is errSpent if the page has read enough.
+func (s *scans) reserve(size int64) (*membudget.Room, error) {
 	if s.left < size {
-		return nil, imageinfo.ErrSpent
+		return nil, errSpent
 	}
 	s.left -= max(size, minScanBytes)
-	room, err := s.web.reserve(s.visit, scanreport.Room(size))
-	if err != nil {
-		return nil, err
-	}
-	return room.Release, nil
+	return s.web.reserve(s.visit, scanreport.Room(size))
 }
 
 // scansOf finds the reports for the page of an image. The caller holds no room.

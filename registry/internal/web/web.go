@@ -15,6 +15,7 @@ import (
 	"slipway/docs"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/cache"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/session"
 	"slipway/registry/internal/index"
@@ -79,14 +80,16 @@ type Options struct {
 
 // Web serves everything below /ui/. It is safe for concurrent use.
 type Web struct {
-	o       Options
-	base    string
-	pages   *ui.Pages
-	help    *ui.Help
-	names   *names
-	images  *imageinfo.Reader
-	memory  *membudget.Budget
-	handler http.Handler
+	o         Options
+	base      string
+	pages     *ui.Pages
+	help      *ui.Help
+	names     *names
+	images    *imageinfo.Reader
+	reports   *cache.Cache[string, scanned] // by repository and digest
+	documents *cache.Cache[string, documents]
+	memory    *membudget.Budget
+	handler   http.Handler
 }
 
 // New makes the pages.
@@ -97,7 +100,10 @@ func New(o Options) (*Web, error) {
 	if o.Caches == nil {
 		o.Caches = func(oci.Name) bool { return false }
 	}
-	w := &Web{o: o, base: o.API.PagesBase(), images: imageinfo.NewReader(), memory: membudget.New(pagesMemory, pagesShare)}
+	w := &Web{
+		o: o, base: o.API.PagesBase(), images: imageinfo.NewReader(), memory: membudget.New(pagesMemory, pagesShare),
+		reports: cache.New[string, scanned](maxRemembered), documents: cache.New[string, documents](maxRemembered),
+	}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error
 	w.pages, err = ui.New(ui.Options{Brand: "Registry", Version: o.Version, Base: w.base, Files: files, Names: pageNames, Words: words(w.base)})

@@ -1,4 +1,4 @@
-// Package imageinfo reads what manifests, configurations and attached scan reports say of images and other artifacts.
+// Package imageinfo reads what manifests and configurations say of images and other artifacts.
 package imageinfo
 
 import (
@@ -37,8 +37,6 @@ const MaxChildren = 64
 // Reader reads what manifests say of images. Summaries are remembered: a digest fixes them.
 type Reader struct {
 	summaries *cache.Cache[summaryKey, *Summary]
-	attached  *cache.Cache[summaryKey, reports]
-	scans     *cache.Cache[summaryKey, Scan] // by the digest of the report
 }
 
 type summaryKey struct {
@@ -48,7 +46,7 @@ type summaryKey struct {
 
 // NewReader makes a reader of images.
 func NewReader() *Reader {
-	return &Reader{cache.New[summaryKey, *Summary](maxSummaries), cache.New[summaryKey, reports](maxSummaries), cache.New[summaryKey, Scan](maxSummaries)}
+	return &Reader{cache.New[summaryKey, *Summary](maxSummaries)}
 }
 
 // Summary describes an image in a list.
@@ -83,7 +81,7 @@ func (x *Reader) Summarize(ctx context.Context, repo registry.Repository, m *reg
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Kind: clip(kindOfManifest(parsed)), Size: m.Size}
+	s := &Summary{Kind: Clip(kindOfManifest(parsed)), Size: m.Size}
 	for _, d := range Contents(parsed) {
 		s.Size += d.Size
 	}
@@ -184,11 +182,11 @@ func platformText(p *oci.Platform) string {
 	if p.Variant != "" {
 		text += "/" + p.Variant
 	}
-	return clip(strings.Trim(text, "/"))
+	return Clip(strings.Trim(text, "/"))
 }
 
-// clip bounds what a summary remembers of a word that an image may make as long as its manifest.
-func clip(word string) string {
+// Clip bounds what is remembered of a word that a client may make as long as its document.
+func Clip(word string) string {
 	if len(word) <= maxWord {
 		return word
 	}

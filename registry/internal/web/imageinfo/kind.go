@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/web/scanreport"
 )
 
 const (
@@ -55,6 +56,16 @@ func kindIn(artifactType string, annotations map[string]string) string {
 		return attestation
 	}
 	return kind
+}
+
+// MayScan reports whether a manifest that refers to an image may have scan reports, and whether it claims to.
+func MayScan(d *oci.Descriptor) (may, claims bool) {
+	if predicate := d.Annotations[bundlePredicate]; predicate != "" {
+		claims = scanreport.IsPredicate(predicate)
+		return claims, claims
+	}
+	kind := KindOf(d.ArtifactType)
+	return kind == ScanReport || kind == attestation || IsConfig(d.ArtifactType), kind == ScanReport // the last as cosign 2 writes them
 }
 
 // kindOfManifest is a word for what a manifest describes. What cosign attaches by tags has the configuration of an image, and layers

@@ -22,9 +22,6 @@ const (
 // Room is about how many bytes of memory reading a report of this size takes.
 func Room(size int64) int64 { return 6*size + min(12*size, 16<<20) }
 
-// ErrTooLarge is the error of [Read] for a report with too many entries.
-var ErrTooLarge = errors.New("the report has too many entries")
-
 // Severity is the severity of a finding; a smaller one is worse.
 type Severity int
 
@@ -150,7 +147,7 @@ func each[T any](s *summary, list json.RawMessage, f func(*T) error) error {
 	}
 	for d.More() {
 		if s.entries++; s.entries > maxEntries {
-			return ErrTooLarge
+			return errors.New("the report has too many entries")
 		}
 		var entry T
 		if err := d.Decode(&entry); err != nil {

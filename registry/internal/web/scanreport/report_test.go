@@ -2,7 +2,6 @@ package scanreport
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -203,7 +202,7 @@ func TestRead_Bounds(t *testing.T) {
 		tt.content = ""
 		most := peak(t, func() {
 			got, err := Read(content)
-			if errors.Is(err, ErrTooLarge) != tt.large || !tt.large && err != nil {
+			if (err != nil) != tt.large {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
 		})
