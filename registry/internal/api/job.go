@@ -102,7 +102,7 @@ func (a *API) listJobs(w http.ResponseWriter, r *request) error {
 func (a *API) startJob(w http.ResponseWriter, r *request) error {
 	var q jobRequest
 	if r.ContentLength != 0 {
-		if err := decode(r, &q); err != nil {
+		if err := a.decode(w, r, &q); err != nil {
 			return err
 		}
 	}

@@ -109,7 +109,7 @@ func (a *API) listTokens(w http.ResponseWriter, r *request) (err error) {
 
 func (a *API) createToken(w http.ResponseWriter, r *request) error {
 	var q tokenRequest
-	if err := decode(r, &q); err != nil {
+	if err := a.decode(w, r, &q); err != nil {
 		return err
 	}
 	if err := r.ownTokens(); err != nil {
@@ -119,6 +119,9 @@ func (a *API) createToken(w http.ResponseWriter, r *request) error {
 	r.change = "allow " + strings.Join(wanted.Allow, ", ") + " until " + wanted.Expires.Format(time.RFC3339)
 	var err error
 	if wanted.Bond, err = a.opts.Rights.Bond(r.Context(), r.grant.Caller); err != nil {
+		return err
+	}
+	if err := a.confirm(w, r); err != nil { // the bond may be that of a password set meanwhile, which the caller hasn't proven
 		return err
 	}
 	secret, err := a.opts.Rights.People().Create(r.Context(), r.user, wanted)

@@ -41,14 +41,14 @@ type request struct {
 // maxBody bounds a body of JSON, in bytes.
 const maxBody = 64 << 10
 
-// decode reads a body of JSON. It refuses unknown fields.
-func decode(r *request, into any) error {
+// decode reads a body of JSON, and refuses unknown fields. A body may take minutes, so the caller's rights are confirmed after it.
+func (a *API) decode(w http.ResponseWriter, r *request, into any) error {
 	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return badRequest("not the expected JSON: " + err.Error())
 	}
-	return nil
+	return a.confirm(w, r)
 }
 
 // param is a parameter of the query string, "" if it is absent.

@@ -56,13 +56,10 @@ func (r *request) administers(x *robot.Robot) bool {
 
 func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	var q robotRequest
-	if err := decode(r, &q); err != nil {
+	if err := a.decode(w, r, &q); err != nil {
 		return err
 	}
 	r.last = q.Name
-	if err := a.confirm(w, r); err != nil {
-		return err
-	}
 	wanted := robot.Robot{Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires.Time}
 	if r.grant != nil {
 		wanted.CreatedBy, wanted.MakerID, wanted.Token = r.grant.Caller.String(), r.grant.Caller.ID, r.grant.PersonalToken()

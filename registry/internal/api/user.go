@@ -52,25 +52,41 @@ func (a *API) users() []*endpoint {
 	}
 }
 
-// managing refuses callers who may not manage users. A robot or a personal access token may not: its rights
-// are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be. A personal access token may still list users.
+// managing refuses callers who may not manage users.
 func (a *API) managing(handle handler) handler {
 	return func(w http.ResponseWriter, r *request) error {
-		if !a.opts.Users.Managed() {
-			return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
-		}
-		if err := a.administrator(w, r); err != nil {
+		if err := a.managesUsers(w, r); err != nil {
 			return err
-		}
-		switch {
-		case r.grant == nil:
-		case r.grant.Caller.Kind == access.Robot, r.grant.Caller.Kind == access.Workload:
-			return oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
-		case r.grant.PersonalToken() != "" && r.Method != http.MethodGet:
-			return oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
 		}
 		return handle(w, r)
 	}
+}
+
+// managesUsers returns why the caller may not manage users, nil if they may. A robot or a personal access token may not: its rights
+// are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be. A personal access token may still list users.
+func (a *API) managesUsers(w http.ResponseWriter, r *request) error {
+	if !a.opts.Users.Managed() {
+		return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
+	}
+	if err := a.administrator(w, r); err != nil {
+		return err
+	}
+	switch {
+	case r.grant == nil:
+	case r.grant.Caller.Kind == access.Robot, r.grant.Caller.Kind == access.Workload:
+		return oci.Explain(oci.CodeDenied, "robots and pipelines cannot manage users")
+	case r.grant.PersonalToken() != "" && r.Method != http.MethodGet:
+		return oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
+	}
+	return nil
+}
+
+// decodeForUsers is decode for callers who must still manage users after the body.
+func (a *API) decodeForUsers(w http.ResponseWriter, r *request, into any) error {
+	if err := a.decode(w, r, into); err != nil {
+		return err
+	}
+	return a.managesUsers(w, r)
 }
 
 func (a *API) listUsers(w http.ResponseWriter, r *request) error {
@@ -86,7 +102,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *request) error {
 
 func (a *API) createUser(w http.ResponseWriter, r *request) error {
 	var q userRequest
-	if err := decode(r, &q); err != nil {
+	if err := a.decodeForUsers(w, r, &q); err != nil {
 		return err
 	}
 	r.last = q.Name
@@ -99,7 +115,7 @@ func (a *API) createUser(w http.ResponseWriter, r *request) error {
 
 func (a *API) changeUser(w http.ResponseWriter, r *request) error {
 	var q userChange
-	if err := decode(r, &q); err != nil {
+	if err := a.decodeForUsers(w, r, &q); err != nil {
 		return err
 	}
 	if q.Disabled == nil {
@@ -126,7 +142,7 @@ func (a *API) resetUser(w http.ResponseWriter, r *request) error {
 // changePassword changes the caller's own password.
 func (a *API) changePassword(w http.ResponseWriter, r *request) error {
 	var q passwordChange
-	if err := decode(r, &q); err != nil {
+	if err := a.decode(w, r, &q); err != nil {
 		return err
 	}
 	if r.grant == nil || r.grant.Caller.Kind != access.User {
