@@ -104,6 +104,15 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 			t.Errorf("%s: %s %s: %d, want %d: %s", c.who, c.method, c.path, got.StatusCode, c.status, got.body)
 		}
 	}
+	for who, c := range map[string]struct {
+		login []string
+		all   bool
+	}{"an administrator": {basic("root", "p"), true}, "a bearer for the administration": {all, true}, "a bearer for pulls": {pulls, false}} {
+		var list struct{ Callers []struct{ Who string } }
+		if err := json.Unmarshal(s.do("GET", "/v2/_slipway/access?repository=a", nil, c.login...).want(t, 200).body, &list); err != nil || (len(list.Callers) > 1) != c.all {
+			t.Errorf("%s sees the rights of %v, %v", who, list.Callers, err)
+		}
+	}
 	compiled = access.UsersOnly(false) // everybody is equal, so nobody resets another's password
 	if got := s.do("POST", "/v2/_slipway/users/bob/password", nil, basic("root", "p")...); got.StatusCode != 403 {
 		t.Errorf("without access rules: %d: %s", got.StatusCode, got.body)

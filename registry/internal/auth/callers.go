@@ -106,11 +106,12 @@ type Decided struct {
 var RightColumns = []access.Rights{access.Pull, access.Push, access.TagMove, access.Delete, access.List, access.Admin}
 
 // Rights returns what callers may do in a repository: of all that are known, if the holder of the grant has Admin
-// there, which whole reports, else of the holder alone. more reports whether there are other callers.
+// there and a token, if there is one, was issued for that, which whole reports, else of the holder alone. more reports
+// whether there are other callers.
 func (a *Authorizer) Rights(ctx context.Context, g *Grant, name oci.Name) (rows []CallerRights, whole, more bool, err error) {
 	me := Known{Caller: g.Caller, Who: g.Caller.String()}
 	callers := []Known{me}
-	if whole = g.May(access.Admin.Needs(), name); whole {
+	if whole = g.May(access.Admin.Needs(), name) && (Access{Action: Administer}).covered(g.token); whole {
 		if callers, more, err = a.Callers(ctx); err != nil {
 			return nil, whole, more, err
 		}
