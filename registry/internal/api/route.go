@@ -296,8 +296,9 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if r.literal == "" || row.writes() || !oci.IsUnknown(err) && !oci.HasCode(err, oci.CodeDenied) {
 		return err
 	}
-	r.name, r.literal = r.literal, ""
-	if a.authorize(w, r) != nil {
+	here := r.name
+	if r.name = r.literal; r.grant != nil && a.opts.Auth.Confirm(r.Request, r.grant, r.access()) != nil {
+		r.name = here // the second meaning was a guess, so no refusal is noted
 		return err
 	}
 	return row.handle(w, r)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -10,25 +11,29 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
 )
 
-// underRules allows each caller what the rules allow anyone.
-func (w *world) underRules(list ...access.Rule) {
+// underRules allows each caller what the rules allow anyone. It returns the audit log.
+func (w *world) underRules(list ...access.Rule) (acts *bytes.Buffer) {
 	w.t.Helper()
+	acts = &bytes.Buffer{}
 	rules, err := access.New(nil, list)
 	check(w.t, err)
 	rules = rules.WithTwins(w.cache.Twin)
 	handler, err := api.New(api.Options{
 		Registry: w.reg, Proxy: w.cache, DeleteEnabled: true, Log: nopLog, Auth: auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }}),
+		Audit: audit.New(nopLog, audit.Unclosed{Writer: acts}),
 	})
 	check(w.t, err)
 	server := httptest.NewServer(handler)
 	w.t.Cleanup(server.Close)
 	w.url = server.URL
+	return acts
 }
 
 func anyone(repository, verb string, rights ...string) access.Rule {
@@ -120,5 +125,18 @@ func TestRules_OfCaches(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The second meaning of a name with a namespace is a guess: that the caller may not pull it is no refusal, and says nothing of
+// the image that was asked for.
+func TestRules_SecondMeaning(t *testing.T) {
+	w := newWorld(t, func(_ *Options, s *Source, _ *registry.Options, _ *upstream.Options) {
+		s.Namespaces = []string{"docker.io"}
+	})
+	acts := w.underRules(anyone("hub/hub/**", "deny", "pull"), anyone("hub/**", "allow", "pull"))
+	resp, body := w.get("/v2/hub/none/manifests/v1?ns=docker.io")
+	if resp.StatusCode != http.StatusNotFound || code(body) != oci.CodeManifestUnknown || acts.Len() > 0 {
+		t.Errorf("%s %s; audit log: %s", resp.Status, body, acts)
 	}
 }
