@@ -217,7 +217,7 @@ func (c *Client) outcome(ch *challenge, err error) error {
 }
 
 func (c *Client) request(ctx context.Context, method string, to *url.URL) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, to.String(), nil)
+	req, err := http.NewRequestWithContext(watch(ctx), method, to.String(), nil)
 	if err != nil {
 		return nil, &Error{Reason: Invalid, Err: err}
 	}

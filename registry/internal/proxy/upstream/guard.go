@@ -3,10 +3,12 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -108,12 +110,14 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	if strings.EqualFold(host, g.own) {
 		conn, err := g.dialer.DialContext(ctx, network, address)
-		if err == nil {
-			if to, bad := netip.ParseAddrPort(conn.RemoteAddr().String()); bad == nil {
+		if err != nil {
+			return nil, err
+		}
+		return ownConn{conn, sync.OnceFunc(func() {
+			if to, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
 				g.seen.Or(uint32(scopeOf(to.Addr())))
 			}
-		}
-		return conn, err
+		})}, nil
 	}
 	d := g.dialer
 	if !g.trusts(host) {
@@ -126,6 +130,26 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 		}
 	}
 	return d.DialContext(ctx, network, address)
+}
+
+// ownConn is a connection to the upstream's host.
+type ownConn struct {
+	net.Conn
+	seen func() // notes the address
+}
+
+// watch returns the context of a request that notes the addresses of the upstream's connections, after TLS if there is any: the
+// upstream's name could resolve to an address at which it isn't.
+func watch(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		conn := got.Conn
+		if encrypted, ok := conn.(*tls.Conn); ok {
+			conn = encrypted.NetConn()
+		}
+		if own, ok := conn.(ownConn); ok {
+			own.seen()
+		}
+	}})
 }
 
 func (g *guard) trusts(host string) bool {

@@ -1,11 +1,20 @@
 package upstream
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 func TestScopeOf(t *testing.T) {
@@ -95,5 +104,33 @@ func TestGuard_TrustedHosts(t *testing.T) {
 	check(t, err)
 	if g.checkURL(literal) == nil {
 		t.Error("a literal address behind a proxy is allowed")
+	}
+}
+
+// An upstream whose name resolves to an address of this host for a moment opens no networks: what is there can't prove to be the upstream.
+func TestGuard_NameOfAnother(t *testing.T) {
+	cert, key := programtest.Certificate(t)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	check(t, err)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	check(t, err)
+	content, err := os.ReadFile(cert)
+	check(t, err)
+	for _, proves := range []bool{false, true} {
+		known := x509.NewCertPool()
+		if proves {
+			known.AppendCertsFromPEM(content)
+		}
+		c := New(Options{URL: &url.URL{Scheme: "https", Host: "localhost:" + port}, CAs: known})
+		err := c.Ping(t.Context())
+		if seen := c.guard.check(netip.MustParseAddr("127.0.0.1")) == nil; seen != proves {
+			t.Errorf("proves to be the upstream: %v (%v); loopback addresses are allowed: %v", proves, err, seen)
+		}
+		c.Close()
 	}
 }
