@@ -46,25 +46,30 @@ func (j *jobs) copyChanges(ctx context.Context, t *replication.Target, name stri
 	if j.Remote {
 		idle = replicateSlow
 	}
-	for wait := rand.N(replicateSoon); ; {
-		woken := t.Woken
-		if failures > 0 {
-			woken = nil // a push doesn't shorten the backoff
-		}
+	woken, due := t.Woken, time.Now().Add(rand.N(replicateSoon))
+	for wait := time.Duration(0); ; due = time.Now().Add(wait) {
+		fresh := false
 		select {
-		case <-time.After(wait):
+		case <-time.After(time.Until(due)):
 		case <-woken:
+			fresh = failures > 0
 		case <-ctx.Done():
 			return
 		}
-		s, err := j.Replication.Turn(ctx, t)
+		s, err := j.Replication.Turn(ctx, t, fresh)
+		woken = t.Woken
 		switch {
 		case err != nil:
+			if !s.Takes {
+				woken = nil // a push doesn't shorten the backoff of a target that is away
+			}
 			failures = min(failures+1, 10)
 			wait = min(time.Second<<failures, replicateSlow)
 			if !errors.Is(err, storage.ErrBusy) && ctx.Err() == nil {
 				j.Log.Warn("replication is not complete", zap.String("target", t.Name), zap.Int("waiting", s.Waiting), zap.Error(err))
 			}
+		case fresh:
+			wait = max(time.Until(due), replicatePause) // what has failed isn't due
 		case s.Waiting > 0:
 			failures, wait = 0, replicatePause
 		default:

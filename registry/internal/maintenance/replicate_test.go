@@ -24,10 +24,16 @@ import (
 	"slipway/registry/internal/storage/memory"
 )
 
-// The board and the metrics show that a target fails, a push doesn't shorten its backoff, and a person can start it.
+// The board and the metrics show that a target fails, a push doesn't shorten its backoff, nor wait for what has failed, and a person
+// can start it.
 func TestReplicate(t *testing.T) {
-	var requests atomic.Int64
+	var requests, others atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/manifests/other") {
+			others.Add(1)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/manifests/v1") {
 			requests.Add(1)
 		}
@@ -88,6 +94,19 @@ func TestReplicate(t *testing.T) {
 	}
 	if turns := requests.Load() - before; turns > 1 {
 		t.Errorf("pushes shortened the backoff: %d turns", turns)
+	}
+	for try := 1; ; try++ {
+		before := requests.Load()
+		until("a turn without a push", func() bool { return requests.Load() > before })
+		before = requests.Load()
+		others.Store(0)
+		registrytest.PushImage(t, rules.Repository("app"), "other", "1", "layer")
+		until("a push is copied", func() bool { return others.Load() > 0 })
+		if requests.Load() == before {
+			break
+		} else if try == 3 {
+			t.Fatal("a push waits for what has failed")
+		}
 	}
 	before = requests.Load()
 	if err := o.Board.Ask(name, "alice"); err != nil {

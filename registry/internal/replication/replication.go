@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -71,6 +72,7 @@ type Replicator struct {
 	work    chan struct{}
 	mu      sync.Mutex
 	pending map[string]bool // keys of marks that aren't written yet
+	failing sync.Map        // keys of marks that failed last; they are served after the others
 }
 
 // New returns a Replicator whose Run must be called if Changed is.
@@ -97,6 +99,7 @@ type Status struct {
 	Error   string           `json:"error,omitempty"` // of the last turn
 	At      time.Time        `json:"at,omitzero"`     // when that ended; zero = there was none
 	Copied  imagecopy.Report `json:"copied"`          // in the last turn
+	Takes   bool             `json:"-"`               // nothing failed in it that hadn't failed before
 }
 
 // String describes how far the target is.
@@ -143,7 +146,7 @@ func (r *Replicator) Sync(ctx context.Context, t *Target) (s Status, err error) 
 	}
 	for more := true; err == nil && more; more = s.Waiting > 0 {
 		time.Sleep(gather)
-		s, err = r.Turn(ctx, t)
+		s, err = r.Turn(ctx, t, false)
 	}
 	return s, err
 }
@@ -160,9 +163,9 @@ type turn struct {
 	failures int   // in succession
 }
 
-// Turn copies what is marked for the target. It continues after a failure, and returns the first one. ErrBusy if another process
-// copies to the target.
-func (r *Replicator) Turn(ctx context.Context, t *Target) (s Status, err error) {
+// Turn copies what is marked for the target, without what has failed if fresh is set. It continues after a failure, and returns the
+// first one. ErrBusy if another process copies to the target.
+func (r *Replicator) Turn(ctx context.Context, t *Target, fresh bool) (s Status, err error) {
 	s, err = r.Status(ctx, t)
 	if err != nil || s.Waiting == 0 && s.Behind.IsZero() {
 		return s, err
@@ -175,7 +178,7 @@ func (r *Replicator) Turn(ctx context.Context, t *Target) (s Status, err error) 
 	began := time.Now()
 	run := &turn{Replicator: r, target: t, client: newClient(t, r.UserAgent)}
 	defer run.client.Client.Client.CloseIdleConnections()
-	failed := run.copy(ctx, began.Add(maxTurn))
+	takes, failed := run.copy(ctx, fresh, began.Add(maxTurn))
 	if _, ok := errors.AsType[*url.Error](failed); ok && !errors.Is(failed, storage.ErrUnavailable) { // which a blob here may be
 		failed = fmt.Errorf("the target can't be reached: %w", failed)
 	}
@@ -190,27 +193,42 @@ func (r *Replicator) Turn(ctx context.Context, t *Target) (s Status, err error) 
 				s.Error = failed.Error()
 			} else if len(list) == 0 {
 				s.Behind = time.Time{}
+			} else if fresh {
+				s.Error = last.Error
 			}
 			*last = s
 			return nil
 		})
 	}
+	s.Takes = takes
 	return s, errors.Join(failed, err)
 }
 
-// copy copies what is marked, several repositories at a time: those with a push first, and the
-// others in any order, so that none waits for one that fails.
-func (run *turn) copy(ctx context.Context, end time.Time) error {
+// copy copies what is marked, several repositories at a time: those with a push first, then the others, and last what failed
+// before, unless fresh is set. Each in any order, so that none waits for one that fails. takes is false if something failed that
+// hadn't before.
+func (run *turn) copy(ctx context.Context, fresh bool, end time.Time) (takes bool, err error) {
 	list, err := run.queued(ctx, run.target)
 	if err != nil {
-		return err
+		return false, err
 	}
-	byName := map[oci.Name][]mark{}
+	byName, failing, keys := map[oci.Name][]mark{}, map[oci.Name][]mark{}, map[any]bool{}
 	for _, m := range list {
-		if m.version != "" {
+		keys[m.key] = true
+		if _, failed := run.failing.Load(m.key); m.version == "" {
+			continue
+		} else if failed {
+			failing[m.name] = append(failing[m.name], m)
+		} else {
 			byName[m.name] = append(byName[m.name], m)
 		}
 	}
+	run.failing.Range(func(key, _ any) bool {
+		if !keys[key] && strings.HasPrefix(key.(string), marks(run.target.Name)) { // another replica has served it
+			run.failing.Delete(key)
+		}
+		return true
+	})
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	for _, pushed := range []bool{true, false} {
@@ -221,7 +239,15 @@ func (run *turn) copy(ctx context.Context, end time.Time) error {
 		}
 	}
 	_ = group.Wait() // it has no error
-	return run.failed
+	if takes = run.failed == nil; fresh {
+		return takes, run.failed
+	}
+	for name, list := range failing {
+		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		group.Go(func() error { run.repository(ctx, name, list, end); return nil })
+	}
+	_ = group.Wait()
+	return takes, run.failed
 }
 
 // repository serves marks of one repository, and removes those of what hasn't changed again.
@@ -231,8 +257,15 @@ func (run *turn) repository(ctx context.Context, name oci.Name, list []mark, end
 	c := &copying{turn: run, from: source{imagecopy.Pulled{Puller: repo}, repo}, to: run.client.repository(name)}
 	c.copier = imagecopy.New(c.from, c.to, false, &report)
 	for _, m := range list {
-		if time.Now().Before(end) && c.serve(ctx, m.tag) == nil { // otherwise the mark stays, as it does if it can't be removed
+		if !time.Now().Before(end) {
+			break // the marks stay, as they do if they can't be removed
+		}
+		switch err := c.serve(ctx, m.tag); {
+		case err == nil:
+			run.failing.Delete(m.key)
 			_ = run.Store.Apply(ctx, nil, storage.Stage{{Key: m.key, Delete: true, If: storage.IfVersion(m.version)}})
+		case !errors.Is(err, errAway):
+			run.failing.Store(m.key, true)
 		}
 	}
 	run.mu.Lock()
@@ -308,9 +341,15 @@ func (c *copying) all(ctx context.Context) error {
 		return err
 	}
 	for _, t := range slices.Concat(list, gone) {
+		key := markKey(c.target.Name, c.from.repo.Name(), oci.Tag(t))
+		if _, failed := c.failing.Load(key); failed {
+			continue // it is marked
+		}
 		err := c.serve(ctx, oci.Tag(t))
 		if err != nil && !errors.Is(err, errAway) {
-			err = c.put(ctx, []string{markKey(c.target.Name, c.from.repo.Name(), oci.Tag(t))})
+			if err = c.put(ctx, []string{key}); err == nil {
+				c.failing.Store(key, true)
+			}
 		}
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func (p *pair) turn(t *testing.T, compare bool) (Status, error) {
 	if compare {
 		return p.Sync(t.Context(), p.t)
 	}
-	return p.Turn(t.Context(), p.t)
+	return p.Turn(t.Context(), p.t, false)
 }
 
 func (p *pair) mustTurn(t *testing.T, compare bool) imagecopy.Report {
@@ -477,6 +477,59 @@ func TestTurn_RefusedTag(t *testing.T) {
 	}
 	p.answer.Store(nil)
 	p.mustTurn(t, false)
+}
+
+// Many tags that the target refuses hold up nothing else, neither the rest of their repository nor a comparison of others.
+func TestTurn_ManyRefusedTags(t *testing.T) {
+	p := newPair(t, nil)
+	var late oci.Descriptor
+	for n := range parallel {
+		repo := p.Registry.Repository(oci.Name(fmt.Sprint("app", n)))
+		for i := range maxFailures {
+			registrytest.PushImage(t, repo, oci.Tag(fmt.Sprint("bad", i)), fmt.Sprint(i), "layer")
+		}
+		late = registrytest.PushImage(t, repo, "late", "late", "layer")
+	}
+	var refused atomic.Int64
+	fail := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/manifests/bad") {
+			return false
+		}
+		refused.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	}
+	p.answer.Store(&fail)
+	_, _ = p.turn(t, false) // all tags wait, and the first ones fail
+	p.t.OnPush = false      // as before a target is added
+	other := registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
+	for range parallel + 2 { // each finds out ten tags at least
+		if _, err := p.turn(t, true); err == nil {
+			t.Fatal("no tag was refused")
+		}
+	}
+	for n := range parallel {
+		p.has(t, oci.Name(fmt.Sprint("app", n)), "late", late.Digest)
+	}
+	p.has(t, "other", "v1", other.Digest)
+	p.t.OnPush = true
+	pushed := registrytest.PushImage(t, p.Registry.Repository("other"), "v2", "2", "layer")
+	p.write(t.Context())
+	time.Sleep(20 * time.Millisecond) // the mark gets a version
+	refused.Store(0)
+	if s, err := p.Turn(t.Context(), p.t, true); err != nil || !s.Takes || s.Error == "" || refused.Load() > 0 {
+		t.Errorf("a push while others wait: %+v, %v; %d refused", s, err, refused.Load())
+	}
+	p.has(t, "other", "v2", pushed.Digest)
+	p.answer.Store(nil)
+	for s := (Status{Waiting: 1}); s.Waiting > 0; {
+		var err error
+		if s, err = p.turn(t, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, _ := p.Registry.Repository("app0").TagTarget(t.Context(), "bad0")
+	p.has(t, "app0", "bad0", want)
 }
 
 func TestSelects(t *testing.T) {
