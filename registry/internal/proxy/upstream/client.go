@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
 	"slipway/shared/tracing"
@@ -46,6 +48,7 @@ type Options struct {
 const (
 	defaultTimeout = 30 * time.Second
 	maxConns       = 32
+	maxBlobs       = maxConns * 3 / 4 // that are received at the same time: else small answers would wait for their connections
 	defaultRate    = 1 << 10
 	dialTimeout    = 10 * time.Second
 	maxRedirects   = 5
@@ -62,6 +65,7 @@ type Client struct {
 	guard    *guard
 	tokens   *cache.Cache[oci.Name, token]
 	fetching cache.Group[token]
+	blobs    *semaphore.Weighted
 	scheme   atomic.Pointer[challenge] // the latest one that was met; nil = none yet, or it failed
 }
 
@@ -74,7 +78,7 @@ func New(o Options) *Client {
 	if o.URL == nil {
 		o.URL = &url.URL{}
 	}
-	c := &Client{opts: o, tokens: cache.New[oci.Name, token](maxTokens)}
+	c := &Client{opts: o, tokens: cache.New[oci.Name, token](maxTokens), blobs: semaphore.NewWeighted(maxBlobs)}
 	c.guard = &guard{
 		dialer: net.Dialer{Timeout: min(dialTimeout, o.Timeout), KeepAlive: 30 * time.Second},
 		own:    o.URL.Hostname(), trusted: o.Realms, off: o.PrivateRedirects,

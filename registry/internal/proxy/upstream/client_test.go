@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,7 +322,7 @@ func TestTrickles(t *testing.T) {
 	if err := fetch(t.Context(), c, "a", layer); ReasonOf(err) != Slow {
 		t.Errorf("a trickle: %v", err)
 	}
-	slow := &body{ctx: t.Context(), cancel: func(error) {}, src: io.NopCloser(bytes.NewReader(layer)), stall: 500 * time.Millisecond, rate: 1_000_000}
+	slow := &body{ctx: t.Context(), cancel: func(error) {}, src: io.NopCloser(bytes.NewReader(layer)), stall: 500 * time.Millisecond, rate: 1_000_000, release: func() {}}
 	slow.timer = time.AfterFunc(time.Hour, func() {})
 	defer slow.Close()
 	for {
@@ -443,6 +444,50 @@ func TestLimit(t *testing.T) {
 	check(t, c.Ping(t.Context()))
 	if left != 76 {
 		t.Errorf("%d left, after a ping", left)
+	}
+}
+
+// Large blobs on their way keep no small request waiting, which would count as an upstream that doesn't answer.
+func TestBlob_LeavesConnections(t *testing.T) {
+	stop, begun := make(chan struct{}), make(chan struct{}, 2*maxConns)
+	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			w.Header().Set("Content-Length", "7")
+			w.(http.Flusher).Flush()
+			begun <- struct{}{}
+			<-stop
+			w.Write(layer)
+		}
+	})
+	c := client(t, u, func(o *Options) { o.Timeout = 10 * time.Second })
+	var all sync.WaitGroup
+	var failed atomic.Int64
+	for range 2 * maxConns {
+		all.Go(func() {
+			if fetch(t.Context(), c, "a", layer) != nil {
+				failed.Add(1)
+			}
+		})
+	}
+	for n, left := 0, time.After(time.Minute); n < maxConns && left != nil; n++ {
+		select {
+		case <-begun:
+			if n+1 == maxBlobs {
+				left = time.After(200 * time.Millisecond) // in which no other may begin
+			}
+		case <-left:
+			left = nil
+		}
+	}
+	for range 3 {
+		if err := c.Ping(t.Context()); err != nil {
+			t.Errorf("while %d blobs are received: %v", maxBlobs, err)
+		}
+	}
+	close(stop)
+	all.Wait()
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d blobs failed", n)
 	}
 }
 

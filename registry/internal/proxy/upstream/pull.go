@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"slipway/registry/internal/oci"
@@ -103,9 +104,12 @@ type Body struct {
 	Size int64 // of the whole blob, -1 if unknown
 }
 
-// Blob fetches a blob from an offset. ctx covers all reads, which fail if nothing arrives for
+// Blob fetches a blob from an offset. It waits while many others are received. ctx covers all reads, which fail if nothing arrives for
 // Options.Stall, or less than Options.MinRate.
 func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset int64) (*Body, error) {
+	if err := c.blobs.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	header := http.Header{}
 	if offset > 0 {
@@ -114,9 +118,10 @@ func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset i
 	resp, err := c.ask(ctx, http.MethodGet, name, c.at(string(name)+"/blobs/"+string(d)), header) //nolint:bodyclose // body closes it
 	if err != nil {
 		cancel(nil)
+		c.blobs.Release(1)
 		return nil, err
 	}
-	b := &body{ctx: ctx, cancel: cancel, src: resp.Body, stall: c.opts.Stall, rate: c.opts.MinRate}
+	b := &body{ctx: ctx, cancel: cancel, src: resp.Body, stall: c.opts.Stall, rate: c.opts.MinRate, release: sync.OnceFunc(func() { c.blobs.Release(1) })}
 	b.timer = time.AfterFunc(c.opts.Stall, func() { cancel(errStalled) })
 	b.timer.Stop()
 	size := resp.ContentLength
@@ -148,6 +153,8 @@ type body struct {
 	rate   int64 // bytes a second at least, over stall
 	timer  *time.Timer
 
+	release func() // makes room for another blob
+
 	waited time.Duration // since the rate was last checked
 	came   int64         // bytes since then
 }
@@ -175,6 +182,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *body) Close() error {
+	defer b.release()
 	b.timer.Stop()
 	b.cancel(nil)
 	return b.src.Close()
