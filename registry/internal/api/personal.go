@@ -51,7 +51,7 @@ func (a *API) personalTokens() []*endpoint {
 	return []*endpoint{
 		{name: "tokens", path: "/_slipway/tokens", rows: []*row{
 			{method: get, action: auth.Ping, handle: a.listTokens},
-			{method: post, action: auth.Ping, handle: a.once(a.createToken), event: "token created"},
+			{method: post, action: auth.Ping, handle: byOwner(a.once(a.createToken)), event: "token created"},
 		}},
 		{name: "tokens", path: "/_slipway/tokens/{token:[^/]+}", last: "token", rows: []*row{
 			{method: del, action: auth.Ping, handle: a.revokeToken, event: "token revoked"},
@@ -71,6 +71,16 @@ func (r *request) ownTokens() error {
 		return oci.Explain(oci.CodeDenied, "a bearer token cannot manage tokens: send name and password")
 	}
 	return nil
+}
+
+// byOwner refuses callers who may not manage their tokens, before an answer with a secret is repeated.
+func byOwner(handle handler) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		if err := r.ownTokens(); err != nil {
+			return err
+		}
+		return handle(w, r)
+	}
 }
 
 // tokensOf returns the owner whose tokens the request is about; the caller must be that owner, or an administrator.
@@ -110,9 +120,6 @@ func (a *API) listTokens(w http.ResponseWriter, r *request) (err error) {
 func (a *API) createToken(w http.ResponseWriter, r *request) error {
 	var q tokenRequest
 	if err := a.decode(w, r, &q); err != nil {
-		return err
-	}
-	if err := r.ownTokens(); err != nil {
 		return err
 	}
 	wanted := personal.Token{Note: q.Note, Allow: q.Allow, Expires: q.Expires.UTC().Truncate(time.Second)}

@@ -104,6 +104,9 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 			t.Errorf("%s: %s %s: %d, want %d: %s", c.who, c.method, c.path, got.StatusCode, c.status, got.body)
 		}
 	}
+	again := []byte("{" + expires + "}")
+	s.do("POST", "/v2/_slipway/tokens", again, append(basic("root", "p"), "Idempotency-Key", "k")...).want(t, 201)
+	s.do("POST", "/v2/_slipway/tokens", again, append(pulls, "Idempotency-Key", "k")...).want(t, 403) // the secret isn't for it
 	for who, c := range map[string]struct {
 		login []string
 		all   bool
