@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -68,14 +69,20 @@ func (t *Times) add(others Times) {
 // File stores the times across restarts: an object outside the tree that
 // distribution does not know. It may be lost with the power, which only makes
 // pulls unknown.
-type File struct{ store storage.Store }
+type File struct {
+	store    storage.Store
+	recorder atomic.Pointer[Recorder] // of this process, nil = none
+}
 
 // NewFile does no I/O.
 func NewFile(s storage.Store) *File { return &File{store: s} }
 
-// Read returns all that is known. A file that is missing or foreign knows nothing.
+// Read returns all that is known, with what the recorder of this process hasn't written yet. A file that is missing or foreign
+// knows nothing.
 func (f *File) Read(ctx context.Context) (Times, error) {
+	unwritten := f.recorder.Load().unwritten() // before the file, to which it may move
 	times, _, err := f.read(ctx)
+	times.add(unwritten)
 	return times, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -37,6 +38,31 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 	if at, ok := times.Of("a", digest("x")); ok {
 		t.Errorf("another repository was pulled at %v", at)
+	}
+}
+
+// A pull is known before it is written, and while it is: else an image that is being pulled could leave a cache, or fall to retention.
+func TestRead_BeforeItIsWritten(t *testing.T) {
+	var file *File
+	wrote := false
+	known := func(when string) {
+		t.Helper()
+		times, err := file.Read(t.Context())
+		if _, ok := times.Of("a/b", digest("x")); !ok || err != nil {
+			t.Errorf("%s: the pull is unknown, %v", when, err)
+		}
+	}
+	file = NewFile(&hooked.Store{Store: memory.New(), OnApply: func([]storage.Stage) error {
+		wrote = true
+		known("while it is written")
+		return nil
+	}})
+	r := Start(file, zap.NewNop())
+	r.Record("a/b", digest("x"))
+	known("before it is written")
+	r.Close()
+	if known("afterwards"); !wrote {
+		t.Error("nothing was written")
 	}
 }
 

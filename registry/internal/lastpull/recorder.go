@@ -19,8 +19,9 @@ type Recorder struct {
 	file *File
 	log  *zap.Logger
 
-	mu   sync.Mutex
-	news Times // that the file doesn't have
+	mu      sync.Mutex
+	news    Times // that the file doesn't have
+	writing Times // news that are being written
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -29,6 +30,7 @@ type Recorder struct {
 // Start starts a recorder.
 func Start(file *File, log *zap.Logger) *Recorder {
 	r := &Recorder{file: file, log: log, stop: make(chan struct{})}
+	file.recorder.Store(r)
 	r.done.Go(r.run)
 	return r
 }
@@ -69,11 +71,16 @@ func (r *Recorder) run() {
 func (r *Recorder) flush() {
 	r.mu.Lock()
 	news := r.news
-	r.news = Times{}
+	r.news, r.writing = Times{}, news
 	r.mu.Unlock()
 	if news.Empty() {
 		return
 	}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.writing = Times{}
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), flushEvery)
 	defer cancel()
 	if err := r.file.Add(ctx, news); err != nil {
@@ -84,4 +91,16 @@ func (r *Recorder) flush() {
 			r.mu.Unlock()
 		}
 	}
+}
+
+// unwritten returns what the file may lack.
+func (r *Recorder) unwritten() (t Times) {
+	if r == nil {
+		return t
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.add(r.writing)
+	t.add(r.news)
+	return t
 }
