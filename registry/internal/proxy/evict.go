@@ -52,6 +52,7 @@ type census struct {
 	cache   *Registry
 	o       EvictOptions
 	pulled  lastpull.Times
+	read    time.Time // when pulled was read to evict by it
 	entries []*entry
 	users   map[oci.Digest]int // entries that need a blob
 	sizes   map[oci.Digest]int64
@@ -281,7 +282,12 @@ func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 		if !expired && !full {
 			continue
 		}
-		removed, err := n.cache.opts.Rules.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
+		removed, err := false, n.refresh(ctx)
+		if at, ok := n.pulled.Of(e.name, e.digest); ok && at.After(e.used) {
+			continue // it was pulled meanwhile
+		} else if err == nil {
+			removed, err = n.cache.opts.Rules.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
+		}
 		if ctx.Err() != nil {
 			return done, ctx.Err()
 		}
@@ -300,4 +306,19 @@ func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 		}
 	}
 	return done, nil
+}
+
+// pullsFresh is the time for which a reading of the pulls serves evictions.
+const pullsFresh = 5 * time.Second
+
+// refresh reads the pulls again: taking the census and evicting may take long.
+func (n *census) refresh(ctx context.Context) error {
+	if time.Since(n.read) < pullsFresh {
+		return nil
+	}
+	pulled, err := n.o.Pulls.Read(ctx)
+	if err == nil {
+		n.pulled, n.read = pulled, time.Now()
+	}
+	return err
 }

@@ -100,6 +100,27 @@ func TestEvict_LeastRecentlyUsed(t *testing.T) {
 	}
 }
 
+// What is pulled while the storage is searched stays.
+func TestEvict_PulledMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []oci.Name{"app0", "app1"} {
+		layer := noise(60, 1000)
+		w.push(name, "v1", layer)
+		w.pull("hub/"+string(name), "v1", layer)
+	}
+	w.clock.move(10 * time.Hour)
+	o := EvictOptions{Store: w.store, Pulls: lastpull.NewFile(w.store), MaxSize: 1, Recent: time.Hour}
+	n := &census{cache: w.cache, o: o, users: map[oci.Digest]int{}, sizes: map[oci.Digest]int64{}, local: map[oci.Digest]bool{}, linked: map[oci.Digest]bool{}}
+	check(t, n.take(t.Context()))
+	w.used("hub/app0", "v1", w.clock.now())
+	if done, err := n.evict(t.Context()); err != nil || done.Evicted != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if _, err := w.reg.Cached("hub/app0").Manifest(t.Context(), oci.Reference{Tag: "v1"}); err != nil {
+		t.Errorf("the image that was pulled: %v", err)
+	}
+}
+
 // An image that alone exceeds the limit leaves as soon as it is out of use, and empties the
 // cache of nothing else.
 func TestEvict_ImageLargerThanTheLimit(t *testing.T) {
