@@ -281,7 +281,7 @@ func (s *subscription) sendHeld(ctx context.Context) error {
 		if refusal.KindOf(err) == refusal.KindUnavailable {
 			continue
 		}
-		if delete(s.held, id); err != nil || m.State.Withdrawn() || s.hold(h.reader, m) {
+		if delete(s.held, id); err != nil || !m.State.Readable() || s.hold(h.reader, m) {
 			continue
 		}
 		if err := s.send(h.reader, m); err != nil {

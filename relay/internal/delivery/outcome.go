@@ -27,7 +27,7 @@ func (d *Delivery) apply(q *queue, e *post.Entry, f post.Fact) {
 			d.count(e, f)
 		}
 	}
-	if e.State.Pending() {
+	if e.State.Sendable() {
 		q.keep(e, o)
 		return
 	}

@@ -25,7 +25,14 @@ const (
 type set int
 
 const (
-	isPending       set = 1 << iota // the relay still works on it
+	isPending       set = 1 << iota // it isn't over: FinalAt is 0
+	isInitial                       // a message may be stored in it at first
+	isSendable                      // it is sent in its turn
+	isExpiring                      // it becomes dead when it is older than delivery.maxage
+	isAwaited                       // ?wait= waits for its outcome
+	isBlockable                     // while its room is blocked, it is blocked instead
+	isCounted                       // it counts for limits.waiting
+	isReadable                      // readers, such as Gotify's apps, get it
 	isTroubled                      // it needs a person's decision
 	isDead                          // the relay gave up on it
 	isWithdrawn                     // it was withdrawn and is not in its room
@@ -33,23 +40,27 @@ const (
 	isEditable                      // it is in its room or pending
 	isRedeliverable                 // it may be delivered again on request
 	isCancellable                   // withdrawing it makes it cancelled; one that was sent is removed from its room
+
+	// A message on its way. One that is pending without the first five waits for somebody to redeliver it.
+	isMoving = isSendable | isExpiring | isAwaited | isBlockable | isCounted | isPending | isReadable | isEditable | isCancellable
 )
 
-// states describes each state of a message: the sets that it belongs to, and its explanation for people.
+// states describes each state of a message: the sets that it belongs to, and its explanation for people. Rules, SQL, filters, pages,
+// refusals and help are made of it, so a state in none of the sets is neither sent nor shown.
 var states = []struct {
 	state State
 	sets  set
 	note  string
 }{
-	{StateQueued, isPending | isEditable | isCancellable, "It is waiting to be sent."},
-	{StateRetryWait, isPending | isEditable | isCancellable, "An attempt failed; the relay retries automatically."},
-	{StateBlocked, isPending | isEditable | isCancellable, "It waits until the cause is fixed, and is then sent automatically."},
-	{StateSent, isDelivered | isEditable, "The homeserver (the Matrix server that the relay sends to) accepted it."},
+	{StateQueued, isMoving | isInitial, "It is waiting to be sent."},
+	{StateRetryWait, isMoving, "An attempt failed; the relay retries automatically."},
+	{StateBlocked, isMoving, "It waits until the cause is fixed, and is then sent automatically."},
+	{StateSent, isDelivered | isEditable | isReadable, "The homeserver (the Matrix server that the relay sends to) accepted it."},
 	{
-		StateAmbiguous, isTroubled | isRedeliverable | isCancellable,
+		StateAmbiguous, isTroubled | isReadable | isRedeliverable | isCancellable,
 		"It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then redeliver or withdraw it.",
 	},
-	{StateDead, isTroubled | isDead | isRedeliverable | isCancellable, "The relay has stopped trying. You can redeliver it."},
+	{StateDead, isTroubled | isReadable | isDead | isRedeliverable | isCancellable, "The relay has stopped trying. You can redeliver it."},
 	{StateCancelled, isWithdrawn | isRedeliverable, "It was withdrawn before it was sent."},
 	{StateRedacted, isWithdrawn | isDelivered, "It was sent and later removed from the room."},
 }
@@ -59,7 +70,6 @@ var (
 	States              = statesIn(0)
 	PendingStates       = statesIn(isPending)
 	TroubledStates      = statesIn(isTroubled)
-	WithdrawnStates     = statesIn(isWithdrawn)
 	RedeliverableStates = statesIn(isRedeliverable)
 	CancellableStates   = statesIn(isCancellable)
 )
@@ -93,8 +103,29 @@ func (s State) Note() string {
 	return ""
 }
 
-// Pending reports whether the relay still works on a message in this state. The other states are final.
+// Pending reports whether a message in this state isn't over. The other states are final.
 func (s State) Pending() bool { return s.in(isPending) }
+
+// Initial reports whether a message may be stored in this state at first.
+func (s State) Initial() bool { return s.in(isInitial) }
+
+// Sendable reports whether a message in this state is sent in its turn.
+func (s State) Sendable() bool { return s.in(isSendable) }
+
+// Expiring reports whether a message in this state is given up when it is too old.
+func (s State) Expiring() bool { return s.in(isExpiring) }
+
+// Awaited reports whether a sender that waits for the outcome of a message waits on in this state.
+func (s State) Awaited() bool { return s.in(isAwaited) }
+
+// Blockable reports whether a message in this state is shown as blocked while its room is.
+func (s State) Blockable() bool { return s.in(isBlockable) }
+
+// Counted reports whether a message in this state counts for the limit of waiting messages.
+func (s State) Counted() bool { return s.in(isCounted) }
+
+// Readable reports whether readers get a message in this state.
+func (s State) Readable() bool { return s.in(isReadable) }
 
 // Troubled reports whether a message in this state needs a person's decision.
 func (s State) Troubled() bool { return s.in(isTroubled) }

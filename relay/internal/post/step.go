@@ -88,7 +88,9 @@ func (s *step) attempted(f Fact) {
 	case Unproven:
 		s.unproven()
 	case Expired:
-		s.expire(f)
+		if s.State.Expiring() {
+			s.expire(f)
+		}
 	case Orphaned:
 		s.giveUp(StateCancelled, "The application was deleted.", "")
 	case Barred:

@@ -117,7 +117,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		}
 		e := &a.Entry
 		out := post.Accepted{Replay: a.Replay, Conflict: a.Conflict, View: post.View{Entry: *e}}
-		out.ID, out.Target, out.Note, out.State = e.MessageID(), 0, "", post.StateQueued // as it was posted
+		out.ID, out.Target, out.Note = e.MessageID(), 0, "" // as it was posted
 		switch {
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This idempotency key was used for another message: give that one a key of its own.")

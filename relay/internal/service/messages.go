@@ -29,7 +29,7 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (po
 
 // explain sets the error of a message that waits only because all sending is paused.
 func (s *Intake) explain(m post.View) post.View {
-	if (m.State.Pending() || m.Removing) && m.Error == "" {
+	if (m.State.Sendable() || m.Removing) && m.Error == "" {
 		m.Error = s.o.Paused()
 	}
 	return m
@@ -86,14 +86,14 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 	return p, nil
 }
 
-// Wait blocks until the message is final, d has passed or the relay stops, and returns its current state.
+// Wait blocks until the message is final or waits for a person, d has passed or the relay stops, and returns its current state.
 func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (post.View, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for over := false; ; {
 		final, end := s.store.Await(store.Subject(id))
 		m, err := s.Message(ctx, v, id)
-		if over || err != nil || !m.State.Pending() {
+		if over || err != nil || !m.State.Awaited() {
 			end()
 			return m, err
 		}
@@ -118,14 +118,14 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 	return true
 }
 
-// Redeliver queues a final message again if its state is [post.State.Redeliverable]. For a pending one it triggers an
+// Redeliver queues a message again if its state is [post.State.Redeliverable]. For one that is on its way it triggers an
 // attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.
 func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (post.View, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {
 		return m, err
 	}
-	if m.State.Pending() {
+	if m.State.Sendable() {
 		s.store.Retry(m.Room)
 		return m, nil
 	}

@@ -95,7 +95,7 @@ func TestEdit_WithdrawnMeanwhile(t *testing.T) {
 		r.Start()
 		id := r.Post(app.Token, "secret")
 		m := r.Await(id, post.StateSent)
-		edit := post.Entry{Kind: post.KindEdit, Origin: m.Origin, QueuedAt: m.QueuedAt, Content: post.Content{Body: "another"}}
+		edit := post.Entry{Kind: post.KindEdit, State: post.StateQueued, Origin: m.Origin, QueuedAt: m.QueuedAt, Content: post.Content{Body: "another"}}
 		edit.Target = id
 		if gone, err := r.StoreEdit(ctx, edit); err != nil || gone {
 			t.Errorf("before: gone is %v, %v", gone, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
 
 	"slipway/relay/internal/post"
 )
@@ -89,7 +90,7 @@ func (a *Accept) begin() {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Gone, a.Skipped, a.Batch, a.Entry.State = false, false, false, false, 0, post.StateQueued
+	a.Replay, a.Conflict, a.Gone, a.Skipped, a.Batch = false, false, false, false, 0
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
@@ -177,7 +178,9 @@ func (s *statements) insertEntries(ctx context.Context, entries ...*post.Entry) 
 		if e.Txn == "" {
 			e.Txn = post.NewTxn()
 		}
-		e.State = post.StateQueued
+		if !e.State.Initial() {
+			return fmt.Errorf("no message begins as %q", e.State)
+		}
 		byTxn[e.Txn], rows[i] = e, insertColumns.of(e)
 		for _, field := range rows[i] {
 			if text, ok := field.(*string); ok {

@@ -22,7 +22,7 @@ type Tx struct {
 	sql     *statements
 	w       *writer
 	changes []Change
-	final   []int64 // messages that are final now
+	final   []int64 // messages that nobody waits for any more
 	counts  counts  // what happened to messages
 	timed   bool    // what waits for a time may be due earlier
 	edited  bool    // it has changed users, clients or applications

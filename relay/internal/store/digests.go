@@ -21,5 +21,5 @@ func (tx *Tx) SaveDigest(d post.Digest) error {
 // Muted returns messages of an application that mentioned nobody because of the hour and were not withdrawn, the latest first.
 func (s *Store) Muted(ctx context.Context, application, from, to int64, limit int) (all []post.Entry, err error) {
 	return all, s.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND kind"+isRead+" AND kind <> ? AND priority = 1 AND mentions = ?", application, post.KindEdit, format.Nobody).
-		Where("state NOT IN "+withdrawn).Where("queued_at >= ? AND queued_at < ?", from, to).Order("id DESC").Limit(limit).Find(&all).Error
+		Where("state NOT IN "+unreadable).Where("queued_at >= ? AND queued_at < ?", from, to).Order("id DESC").Limit(limit).Find(&all).Error
 }

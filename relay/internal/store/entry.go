@@ -146,7 +146,7 @@ func among(kinds ...post.Kind) string {
 	return ` IN (` + strings.Join(all, `, `) + `)`
 }
 
-// Requeue queues a message again that is final without being in the room. It returns false if its state is another.
+// Requeue queues a message again if its state is [post.State.Redeliverable]. It returns false if it isn't.
 func (tx *Tx) Requeue(id, now int64) (bool, error) {
 	e, err := tx.Entry(id)
 	if err != nil {
@@ -182,7 +182,7 @@ func (tx *Tx) Withdraw(id, now int64) error {
 
 // OldRooms returns the rooms with entries that were queued before cutoff.
 func (s *Store) OldRooms(ctx context.Context, cutoff int64) (rooms []int64, err error) {
-	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+s.d.use("outbox_pending")+` WHERE final_at = 0 AND queued_at < ?`, cutoff).Scan(&rooms).Error
+	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+s.d.use("outbox_pending")+` WHERE `+expiring+` AND queued_at < ?`, cutoff).Scan(&rooms).Error
 }
 
 // expireBatch is how many entries one transaction gives up, so that accepting never waits long.
@@ -203,7 +203,7 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 	err = s.Lead(ctx, func(tx *Tx) error {
 		entries, dead = 0, 0
 		var all []post.Entry
-		err := tx.db.Table("outbox").Where("room = ? AND final_at = 0 AND queued_at < ?", room, cutoff).Order("id").Limit(expireBatch).Find(&all).Error
+		err := tx.db.Table("outbox").Where("room = ? AND "+expiring+" AND queued_at < ?", room, cutoff).Order("id").Limit(expireBatch).Find(&all).Error
 		if err != nil {
 			return err
 		}
@@ -211,6 +211,9 @@ func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason 
 			now, err := tx.Step(e, post.Expired{Reason: reason}, now)
 			if err != nil {
 				return err
+			}
+			if now.State.Pending() {
+				continue
 			}
 			entries++
 			if now.Kind == post.KindMessage && now.State.Dead() {

@@ -155,8 +155,10 @@ func (f *feed) announce(b *batch) {
 			}
 			timed = timed || a.Entry.NextAt != 0
 			changes = append(changes, Change{Room: a.Entry.Room})
-			f.depth.add(0, 1)
-			f.depthBy.add(a.Entry.ApplicationID, 1)
+			if a.Entry.State.Counted() {
+				f.depth.add(0, 1)
+				f.depthBy.add(a.Entry.ApplicationID, 1)
+			}
 		}
 	}
 	for _, tx := range b.txs {
@@ -168,7 +170,7 @@ func (f *feed) announce(b *batch) {
 		if o.dropped || o.Spreads() { // where it was dropped a removal may have been added
 			changes = append(changes, Change{Room: o.Entry.Room, Kind: Altered})
 		}
-		if !o.Entry.State.Pending() {
+		if !o.Entry.State.Awaited() {
 			final = append(final, o.Entry.MessageID())
 		}
 	}

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 // entry is a message to be stored.
 func entry(room int64, body string) *Accept {
 	now := time.Now().UnixMilli()
-	return &Accept{Entry: post.Entry{Origin: post.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: post.NewTxn(), QueuedAt: now, Content: post.Content{Body: body}}}
+	return &Accept{Entry: post.Entry{Origin: post.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: post.NewTxn(), State: post.StateQueued, QueuedAt: now, Content: post.Content{Body: body}}}
 }
 
 // ready is fresh with a room and its application.

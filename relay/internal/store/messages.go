@@ -13,7 +13,7 @@ import (
 // Filter selects messages, newest first. Zero fields do not restrict.
 type Filter struct {
 	ApplicationID int64
-	States        []post.State // one that is on its way is blocked, and in no other state, while its room is
+	States        []post.State // one that is [post.State.Blockable] is blocked, and in no other state, while its room is
 	Text          string       // in title or body, case-insensitive
 	Since, Until  time.Time
 	Before        int64 // only ids below
@@ -84,7 +84,7 @@ func (s *Store) views(ctx context.Context, each func(post.View) bool, index, tai
 		if (Room{Address: m.Address, RoomID: m.RoomID}).ToMake() {
 			m.Address = ""
 		}
-		if m.State.Pending() && blocked != "" {
+		if m.State.Blockable() && blocked != "" {
 			m.State, m.Error = post.StateBlocked, blocked
 		}
 		if !each(m) {
@@ -148,25 +148,25 @@ func (c *conditions) where() (string, []any) {
 // states returns the term for the states wanted. They are words of ours and stand in the text, so that the database sees
 // when a partial index fits.
 func (f Filter) states() string {
-	var moving, final []string
+	var blockable, others []string
 	for _, s := range f.States {
 		switch word := `'` + string(s) + `'`; {
 		case !slices.Contains(post.States, s), s == post.StateBlocked:
-		case s.Pending():
-			moving = append(moving, word)
+		case s.Blockable():
+			blockable = append(blockable, word)
 		default:
-			final = append(final, word)
+			others = append(others, word)
 		}
 	}
 	var terms []string
-	if len(final) > 0 {
-		terms = append(terms, `o.state IN (`+strings.Join(final, ", ")+`)`)
+	if len(others) > 0 {
+		terms = append(terms, `o.state IN (`+strings.Join(others, ", ")+`)`)
 	}
-	if len(moving) > 0 {
-		terms = append(terms, `(o.final_at = 0 AND o.state IN (`+strings.Join(moving, ", ")+`) AND r.blocked = '')`)
+	if len(blockable) > 0 {
+		terms = append(terms, `(o.final_at = 0 AND o.state IN (`+strings.Join(blockable, ", ")+`) AND r.blocked = '')`)
 	}
 	if slices.Contains(f.States, post.StateBlocked) {
-		terms = append(terms, `(o.final_at = 0 AND r.blocked <> '')`)
+		terms = append(terms, `(`+pendingIf(post.State.Blockable, "o.")+` AND r.blocked <> '')`)
 	}
 	if len(terms) == 0 {
 		return ""

@@ -64,7 +64,7 @@ func scanEntry(r row) (*post.Entry, error) {
 // again in each call; a cast hides the value from the planner.
 func pendingText(d *database) string {
 	return d.bind(`SELECT ` + allColumns.list("o.") + `,` + besides + ` FROM outbox o ` + d.use("outbox_pending") + withBesides + `
-		WHERE o.room = CAST(? AS BIGINT) AND o.final_at = 0` + isDue + ` ORDER BY ` + place + `, o.id LIMIT CAST(? AS BIGINT)`)
+		WHERE o.room = CAST(? AS BIGINT) AND ` + sendable + ` ORDER BY ` + place + `, o.id LIMIT CAST(? AS BIGINT)`)
 }
 
 // MarkSuspects is called at a start after an unclean shutdown: the first entries of each room, as many as may
@@ -78,7 +78,7 @@ func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 		}
 		for _, room := range rooms {
 			err := tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
-				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND o.final_at = 0`+isDue+` ORDER BY `+place+`, o.id LIMIT ?)`, device, room, window)
+				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND `+sendable+` ORDER BY `+place+`, o.id LIMIT ?)`, device, room, window)
 			if err != nil {
 				return err
 			}
@@ -86,9 +86,6 @@ func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 		return nil
 	})
 }
-
-// isDue excludes delayed entries (of o): queued, with a time before which they aren't sent.
-const isDue = ` AND (o.next_at = 0 OR o.state <> ` + isQueued + `)`
 
 // dueBatch is how many delayed entries are due at once.
 const dueBatch = 200

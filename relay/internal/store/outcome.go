@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 
 	"slipway/relay/internal/lease"
 	"slipway/relay/internal/post"
@@ -85,28 +84,6 @@ func (o *Outcome) plain() bool {
 	return o.Entry.Kind == post.KindMessage && o.Entry.State == post.StateSent && o.Was.State.Pending() && o.Entry.Error == "" && len(o.Others) == 0
 }
 
-// States in statements. They are part of the text, so that the database sees when a partial index fits.
-const (
-	isQueued    = `'` + string(post.StateQueued) + `'`
-	isSent      = `'` + string(post.StateSent) + `'`
-	isAmbiguous = `'` + string(post.StateAmbiguous) + `'`
-	isDead      = `'` + string(post.StateDead) + `'`
-)
-
-var (
-	inTrouble = anyState(post.TroubledStates) // the condition of a partial index
-	withdrawn = anyState(post.WithdrawnStates)
-)
-
-// anyState returns states as a list of SQL.
-func anyState(states []post.State) string {
-	words := make([]string, len(states))
-	for i, s := range states {
-		words[i] = `'` + string(s) + `'`
-	}
-	return `(` + strings.Join(words, ", ") + `)`
-}
-
 var sentText = many{
 	before: `UPDATE outbox SET state = ` + isSent + `, attempts = n.column2, event_id = n.column3, final_at = n.column4, next_at = 0, error = '', code = '', wire = NULL, root = n.column8 FROM (VALUES `,
 	row:    []string{`CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`},
@@ -177,7 +154,7 @@ func (tx *Tx) Step(e post.Entry, f post.Fact, at int64) (post.Entry, error) {
 		return e, err
 	}
 	tx.changed(now.Room, Altered)
-	if !now.State.Pending() {
+	if !now.State.Awaited() {
 		tx.final = append(tx.final, now.MessageID())
 	}
 	tx.count(&now, effects, at)

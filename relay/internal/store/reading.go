@@ -28,10 +28,10 @@ var (
 		AND o.id > coalesce((SELECT h.message_id FROM hidden_through h WHERE h.user_id = ? AND h.application_id = o.application_id), 0)`
 	// A message with what followed it: each follow-up names it as its target.
 	whole    = `(CASE WHEN o.kind` + isMessage + ` THEN o.id ELSE o.target END)`
-	readable = `o.kind` + isRead + ` AND o.state NOT IN ` + withdrawn + `
-		AND NOT EXISTS (SELECT 1 FROM outbox t WHERE t.id = o.target AND o.kind` + isNoMessage + ` AND t.state IN ` + withdrawn + `)
+	readable = `o.kind` + isRead + ` AND o.state NOT IN ` + unreadable + `
+		AND NOT EXISTS (SELECT 1 FROM outbox t WHERE t.id = o.target AND o.kind` + isNoMessage + ` AND t.state IN ` + unreadable + `)
 		AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target = ` + whole + ` AND f.target > 0 AND f.kind` + isRedaction + `)`
-	newest = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target = ` + whole + ` AND f.target > 0 AND f.id > o.id AND f.kind` + isNews + ` AND f.state NOT IN ` + withdrawn + `)`
+	newest = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target = ` + whole + ` AND f.target > 0 AND f.id > o.id AND f.kind` + isNews + ` AND f.state NOT IN ` + unreadable + `)`
 )
 
 // Read returns what r selects. more says that it stopped because of Bytes or Limit.

@@ -99,7 +99,7 @@ func (s *Store) RoomUser(ctx context.Context, room int64) (u RoomUser, err error
 func (s *Store) BlockedRooms(ctx context.Context) (n int64, err error) {
 	return n, s.rows.WithContext(ctx).Raw(`SELECT count(*) FROM rooms r WHERE blocked <> '' AND (
 		EXISTS (SELECT 1 FROM applications a WHERE a.room_id = r.id AND a.deleted_at = 0) OR
-		EXISTS (SELECT 1 FROM outbox o WHERE o.room = r.id AND o.final_at = 0))`).Scan(&n).Error
+		EXISTS (SELECT 1 FROM outbox o WHERE o.room = r.id AND ` + pendingIf(post.State.Blockable, "o.") + `))`).Scan(&n).Error
 }
 
 // PendingJoin is a row of pending_joins: a room that the bot is to join, because somebody

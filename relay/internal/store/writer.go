@@ -188,7 +188,7 @@ func (w *writer) reported(room int64) (ended map[int64]bool, settled bool) {
 		for _, o := range all {
 			switch {
 			case o.Entry.Room != room:
-			case o.Entry.State.Pending() || o.Spreads():
+			case o.Entry.State.Sendable() || o.Spreads():
 				settled = false
 			case ended == nil:
 				ended = map[int64]bool{o.Entry.ID: true}
