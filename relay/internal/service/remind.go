@@ -82,10 +82,9 @@ func (s *Service) remindNow(ctx context.Context, now int64) error {
 			}
 		}
 	}
-	return s.store.Lead(ctx, func(tx *store.Tx) error {
-		due, err := tx.DueAlerts(now)
-		for _, id := range due {
-			err = errors.Join(err, addReminder(tx, id, now))
+	return s.store.Lead(ctx, func(tx *store.Tx) (err error) {
+		for _, d := range due {
+			err = errors.Join(err, addReminder(tx, d.MessageID, now))
 		}
 		return err
 	})
@@ -94,6 +93,9 @@ func (s *Service) remindNow(ctx context.Context, now int64) error {
 // addReminder adds the reminder of an alert, and stores the time of the next one.
 func addReminder(tx *store.Tx, message, now int64) error {
 	a, m, err := tx.AlertOf(message)
+	if store.IsMissing(err) { // removed meanwhile
+		return nil
+	}
 	if err != nil {
 		return err
 	}

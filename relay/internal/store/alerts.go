@@ -80,10 +80,6 @@ func (s *Store) OpenAlertOf(ctx context.Context, roomID, eventID string) (messag
 	return message, err
 }
 
-// isReminded selects the alerts with a reminder that is due at a time, which it takes twice. A time further ahead than the pause
-// between two reminders was set before the clock was set back.
-const isReminded = `next_at > 0 AND (next_at <= ? OR next_at > ? + retry)`
-
 // remindBatch is how many alerts are due at once.
 const remindBatch = 50
 
@@ -99,15 +95,11 @@ type DueAlert struct {
 	RoomID, EventID string
 }
 
-// DueAlerts returns the first of the alerts with a reminder that is due.
+// DueAlerts returns the first of the alerts with a reminder that is due. A time further ahead than the pause between two reminders was set
+// before the clock was set back.
 func (s *Store) DueAlerts(ctx context.Context, now int64) (all []DueAlert, err error) {
 	return all, s.rows.WithContext(ctx).Raw(`SELECT a.message_id, o.event_id, r.room_id FROM alerts a JOIN outbox o ON o.id = a.message_id JOIN rooms r ON r.id = o.room
-		WHERE a.message_id IN (SELECT message_id FROM alerts WHERE `+isReminded+` ORDER BY next_at LIMIT ?)`, now, now, remindBatch).Scan(&all).Error
-}
-
-// DueAlerts returns the messages of the alerts that [Store.DueAlerts] returns.
-func (tx *Tx) DueAlerts(now int64) (messages []int64, err error) {
-	return messages, tx.db.Raw(`SELECT message_id FROM alerts WHERE `+isReminded+` ORDER BY next_at LIMIT ?`, now, now, remindBatch).Scan(&messages).Error
+		WHERE a.message_id IN (SELECT message_id FROM alerts WHERE next_at > 0 AND (next_at <= ? OR next_at > ? + retry) ORDER BY next_at LIMIT ?)`, now, now, remindBatch).Scan(&all).Error
 }
 
 // Reminders returns the reminders of a message that are pending.
