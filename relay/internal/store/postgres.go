@@ -198,7 +198,7 @@ func prepareConfig(cfg *pgx.ConnConfig, application string) {
 	p["idle_in_transaction_session_timeout"] = "5000"
 	p["lock_timeout"] = lockWithin
 	cfg.DialFunc = (&net.Dialer{
-		Timeout: cfg.ConnectTimeout, Control: dropDeaf,
+		Timeout:         cfg.ConnectTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 	}).DialContext
 	cfg.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
