@@ -43,7 +43,7 @@ func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSet
 	case err != nil:
 		return nil, err
 	}
-	if err := p.service.Hold(ctx); err != nil {
+	if err := p.service.AcquireLease(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	if err := logIn(ctx, cfg, p, botPassword); err != nil {

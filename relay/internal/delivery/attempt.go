@@ -24,11 +24,11 @@ const leastWait = time.Second
 // attempt makes one attempt at an entry and applies its result.
 func (d *Delivery) attempt(q *queue, e *post.Entry) {
 	if e.Deleted {
-		d.apply(q, e, post.Orphaned{})
+		d.step(q, e, post.Orphaned{})
 		return
 	}
 	if e.Barred && e.Kind != post.KindRedaction {
-		d.apply(q, e, post.Barred{})
+		d.step(q, e, post.Barred{})
 		return
 	}
 	if age := time.Since(time.UnixMilli(e.QueuedAt)); age > d.o.MaxAge {

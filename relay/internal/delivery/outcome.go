@@ -15,8 +15,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// apply applies a fact to the first entry of a queue, reports the outcome to the store and carries out its effects.
-func (d *Delivery) apply(q *queue, e *post.Entry, f post.Fact) {
+// step takes the step that a fact means for the first entry of a queue, records the outcome to the store and carries out its effects.
+func (d *Delivery) step(q *queue, e *post.Entry, f post.Fact) {
 	o := store.NewOutcome(*e, f, time.Now().UnixMilli())
 	*e = o.Entry
 	for _, effect := range o.Effects {
@@ -56,7 +56,7 @@ func (d *Delivery) succeeded(q *queue, e *post.Entry, eventID string) {
 	d.rate.Succeeded()
 	d.works(q, e)
 	if e.Kind == post.KindRedaction && eventID == "" {
-		d.apply(q, e, post.Absent{})
+		d.step(q, e, post.Absent{})
 		return
 	}
 	if e.Wire == nil && (e.Kind == post.KindMessage || e.Kind == post.KindReply) { // found before it was rendered since the last start
@@ -67,7 +67,7 @@ func (d *Delivery) succeeded(q *queue, e *post.Entry, eventID string) {
 		sent.Rest = []post.Entry{e.AsFile(e.QueuedAt)}
 	}
 	sent.Rest = append(sent.Rest, e.Attached(e.QueuedAt)...)
-	d.apply(q, e, sent)
+	d.step(q, e, sent)
 }
 
 // works clears a room's errors after a success.
@@ -84,18 +84,18 @@ func (d *Delivery) works(q *queue, e *post.Entry) {
 // failed decides what a failed attempt means for the entry, its room and all sending.
 func (d *Delivery) failed(q *queue, e *post.Entry, err error) {
 	if errors.Is(err, errUnproven) {
-		d.apply(q, e, post.Unproven{})
+		d.step(q, e, post.Unproven{})
 		return
 	}
 	f := d.withoutMembers(q, classOf(err))
 	if d.ctx.Err() != nil { // repeated under its transaction id after the next start
-		d.apply(q, e, post.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Interrupted: true})
+		d.step(q, e, post.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Interrupted: true})
 		return
 	}
 	switch f.Class {
 	case matrix.ClassRetry:
 		if e.Target != 0 && f.Status != 0 && q.failedAgain(e.ID) >= followUpTries {
-			d.apply(q, e, refused(f))
+			d.step(q, e, refused(f))
 			return
 		}
 		if !f.Alone {
@@ -114,7 +114,7 @@ func (d *Delivery) failed(q *queue, e *post.Entry, err error) {
 		d.join(q, e, f)
 	case matrix.ClassBlock:
 		if e.Kind == post.KindRedaction || e.Kind == post.KindReaction { // the room may still take messages
-			d.apply(q, e, refused(f))
+			d.step(q, e, refused(f))
 			return
 		}
 		d.blocked(q, e, f)
@@ -126,14 +126,14 @@ func (d *Delivery) failed(q *queue, e *post.Entry, err error) {
 		}
 		d.blocked(q, e, f)
 	case matrix.ClassTooLarge:
-		d.apply(q, e, post.TooLarge{Reason: f.Sentence(), Code: f.Code})
+		d.step(q, e, post.TooLarge{Reason: f.Sentence(), Code: f.Code})
 	case matrix.ClassReconcile:
 		if r := f.Replaced; r != nil {
 			d.replaced(r.Old, r.New)
 		}
 		d.notSent(q, e, f, max(f.RetryAfter, leastWait/10)) // if there were earlier attempts, their device makes the entry doubtful
 	default:
-		d.apply(q, e, refused(f))
+		d.step(q, e, refused(f))
 	}
 }
 
@@ -143,12 +143,12 @@ func refused(f *matrix.SendError) post.Fact {
 
 // unanswered leaves an entry for another attempt, although this one may have sent it.
 func (d *Delivery) unanswered(q *queue, e *post.Entry, f *matrix.SendError, wait time.Duration) {
-	d.apply(q, e, post.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Wait: wait})
+	d.step(q, e, post.Unanswered{Reason: f.Sentence(), Code: f.Code, Began: q.began, Device: e.Device, Wait: wait})
 }
 
 // notSent leaves an entry, which this attempt has certainly not sent, for another one.
 func (d *Delivery) notSent(q *queue, e *post.Entry, f *matrix.SendError, wait time.Duration) {
-	d.apply(q, e, post.NotSent{Reason: f.Sentence(), Code: f.Code, Wait: wait})
+	d.step(q, e, post.NotSent{Reason: f.Sentence(), Code: f.Code, Wait: wait})
 }
 
 // withoutMembers names the cause if a room that the bot made has no members because the owner has no Matrix ID.
@@ -219,7 +219,7 @@ func (d *Delivery) expire(q *queue, e *post.Entry) {
 	if last == "" { // it waited behind others
 		last = q.why()
 	}
-	d.apply(q, e, post.Expired{Reason: tooOld(d.o.MaxAge, last)})
+	d.step(q, e, post.Expired{Reason: tooOld(d.o.MaxAge, last)})
 }
 
 func tooOld(age time.Duration, last string) string {
@@ -230,10 +230,10 @@ func tooOld(age time.Duration, last string) string {
 	return s
 }
 
-// report stores an outcome soon.
-func (d *Delivery) report(o *store.Outcome) {
+// record stores an outcome soon.
+func (d *Delivery) record(o *store.Outcome) {
 	o.Entry.Content, o.Entry.Plain = post.Content{Attachments: o.Entry.Attachments}, nil // not changed, and not to be held in memory
-	d.store.Report(o)
+	d.store.Record(o)
 }
 
 const (

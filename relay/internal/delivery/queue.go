@@ -244,7 +244,7 @@ func (q *queue) release() {
 func (q *queue) finish(e *post.Entry, o *store.Outcome) {
 	q.page[0] = nil // it is not needed until the whole page is done
 	q.page = q.page[1:]
-	q.d.report(o)
+	q.d.record(o)
 	if o.Spreads() { // the rest of a message precedes all others
 		q.changed(store.Change{Kind: store.Altered})
 	}
@@ -255,7 +255,7 @@ func (q *queue) keep(e *post.Entry, o *store.Outcome) {
 	q.mu.Lock()
 	q.lastError, q.retrying = e.Error, e.Txn
 	q.mu.Unlock()
-	q.d.report(o)
+	q.d.record(o)
 }
 
 // replacedSince returns the room that an attempt of that time went to, if another has taken its place since; else "".

@@ -29,7 +29,7 @@ func (s *Intake) Accept(ctx context.Context, r post.Draft) (post.Accepted, error
 // was used for another message, the error reports the conflict and the results still list all messages, because the others are
 // stored.
 func (s *Intake) AcceptAll(ctx context.Context, app *account.App, all ...post.Draft) ([]post.Accepted, error) {
-	accepted, err := s.tryAccept(ctx, app, all, time.Now())
+	accepted, err := s.commit(ctx, app, all, time.Now())
 	return accepted, s.counted(err)
 }
 
@@ -57,7 +57,7 @@ func (s *Intake) counted(err error) error {
 	return err
 }
 
-func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]post.Accepted, error) {
+func (s *Intake) commit(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]post.Accepted, error) {
 	app, err := s.accounts.Current(ctx, app) // the body may have taken long
 	if err != nil {
 		return nil, err
@@ -70,23 +70,23 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []post.Dra
 		return nil, err
 	}
 	committing, span := tracing.Span(ctx, "commit")
-	err = s.store.Accept(committing, stored...)
+	err = s.store.Insert(committing, stored...)
 	tracing.End(span, err)
 	if err != nil {
 		s.giveBack(ctx, app, len(all))
 		return nil, notStored(ctx, err)
 	}
 	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
-	return s.accepted(ctx, app, stored)
+	return s.results(ctx, app, stored)
 }
 
 // prepare validates requests and converts them for the store.
-func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]*store.Accept, error) {
+func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]*store.Incoming, error) {
 	if err := app.MaySend(); err != nil {
 		return nil, err
 	}
 	row, parent := &app.Application, tracing.Parent(ctx)
-	stored := make([]*store.Accept, len(all))
+	stored := make([]*store.Incoming, len(all))
 	for i, r := range all {
 		hideTokens(app, &r)
 		e, err := s.entry(row, r, now)
@@ -95,7 +95,7 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 		}
 		hideJoined(&e.Content, r.Token)
 		e.Trace = parent
-		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e), Relate: relate(row, r, &e)}
+		stored[i] = &store.Incoming{Entry: e, Key: keyOf(r, &e), Relate: relate(row, r, &e)}
 		if isQuiet(row, &e) {
 			stored[i].Entry.Mentions = format.Nobody
 		}
@@ -108,8 +108,8 @@ func (s *Intake) prepare(ctx context.Context, app *account.App, all []post.Draft
 	return stored, nil
 }
 
-// accepted builds the results for messages that were stored now or earlier.
-func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []post.Accepted, err error) {
+// results returns the results for messages that were stored now or earlier.
+func (s *Intake) results(ctx context.Context, app *account.App, stored []*store.Incoming) (all []post.Accepted, err error) {
 	for _, a := range stored {
 		if a.Skipped {
 			s.giveBack(ctx, app, 1)
@@ -129,7 +129,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 			s.giveBack(ctx, app, 1) // a sender that starts a long series again shall get to its end
 			s.present(ctx, &out)
 		default:
-			s.o.Metrics.stored(a.Batch)
+			s.o.Metrics.stored(a.CommitSize)
 		}
 		all = append(all, out)
 	}

@@ -15,8 +15,8 @@ func collects(e *post.Entry) bool {
 }
 
 // collect returns what stores a message or adds its line to the digest of a topic. window is in milliseconds.
-func collect(window int64, topic, line string) func(*store.Tx, *store.Accept) error {
-	return func(tx *store.Tx, a *store.Accept) error {
+func collect(window int64, topic, line string) func(*store.Tx, *store.Incoming) error {
+	return func(tx *store.Tx, a *store.Incoming) error {
 		e := &a.Entry
 		d, err := tx.Digest(e.ApplicationID, topic)
 		if err != nil {

@@ -25,7 +25,7 @@ func (s *Service) WatchOnce(ctx context.Context, blind time.Duration) error {
 
 // StoreEdit stores an edit without asking first whether its message may be edited. It reports whether that was withdrawn.
 func (s *Service) StoreEdit(ctx context.Context, e post.Entry) (gone bool, err error) {
-	a := &store.Accept{Entry: e, Relate: edit}
-	err = s.store.Accept(ctx, a)
+	a := &store.Incoming{Entry: e, Relate: edit}
+	err = s.store.Insert(ctx, a)
 	return a.Gone, err
 }

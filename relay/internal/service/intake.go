@@ -106,10 +106,10 @@ func (s *Intake) Own(ctx context.Context, application int64, r post.Draft) error
 	r.Source = post.SourceRelay
 	stored, err := s.prepare(ctx, app, []post.Draft{r}, time.Now())
 	if err == nil {
-		err = s.store.Accept(ctx, stored...)
+		err = s.store.Insert(ctx, stored...)
 	}
 	if err == nil {
-		_, err = s.accepted(ctx, app, stored)
+		_, err = s.results(ctx, app, stored)
 	}
 	return err
 }

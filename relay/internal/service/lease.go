@@ -114,9 +114,9 @@ func (s *Service) giveBack(d *delivery.Delivery) {
 	}
 }
 
-// Hold acquires the lease for a process that doesn't call Run, so that it may do what only the delivering relay may, such
+// AcquireLease acquires the lease for a process that doesn't call Run, so that it may do what only the delivering relay may, such
 // as creating rooms. It does nothing while another relay holds the lease. Close releases it.
-func (s *Service) Hold(ctx context.Context) error {
+func (s *Service) AcquireLease(ctx context.Context) error {
 	if s.lease == nil || !s.lease.Take(ctx) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s *Service) Hold(ctx context.Context) error {
 		defer close(done)
 		s.lease.Keep(keeping, s.published)
 	}()
-	s.holding = func() {
+	s.endLease = func() {
 		stop()
 		<-done
 		s.giveBack(d)
@@ -138,10 +138,10 @@ func (s *Service) Hold(ctx context.Context) error {
 	return nil
 }
 
-// letGo ends what Hold began.
+// letGo ends what AcquireLease began.
 func (s *Service) letGo() {
-	if s.holding != nil {
-		s.holding()
-		s.holding = nil
+	if s.endLease != nil {
+		s.endLease()
+		s.endLease = nil
 	}
 }

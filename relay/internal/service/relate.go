@@ -12,7 +12,7 @@ import (
 )
 
 // relate returns what stores a message that may concern an earlier one; nil if it can't.
-func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx, *store.Accept) error {
+func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx, *store.Incoming) error {
 	if about := reportOf(r, e); about != nil {
 		group := ""
 		if app.GroupThreads && r.Thread == "" {
@@ -35,7 +35,7 @@ func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx,
 }
 
 // edit stores an edit of a message, unless that is withdrawn.
-func edit(tx *store.Tx, a *store.Accept) error {
+func edit(tx *store.Tx, a *store.Incoming) error {
 	m, err := tx.Entry(a.Entry.Target)
 	if err == nil {
 		a.Gone, err = withdrawn(tx, &m)
@@ -100,7 +100,7 @@ type report struct {
 	group     string     // of alerts that share a thread as long as one of them is open; "" for none
 }
 
-func (r report) store(tx *store.Tx, a *store.Accept) error {
+func (r report) store(tx *store.Tx, a *store.Incoming) error {
 	e := &a.Entry
 	known, m, err := tx.Alert(e.ApplicationID, e.Key, r.Own)
 	if err == nil && known.MessageID == 0 && r.names != 0 {

@@ -101,7 +101,7 @@ type Service struct {
 	delivery atomic.Pointer[delivery.Delivery] // nil while another relay delivers
 	follower *delivery.Follower
 	lease    *lease.Lease // nil where no other relay uses the database
-	holding  func()       // ends what Hold began
+	endLease func()       // ends what AcquireLease began
 	stopping chan struct{}
 	online   chan struct{} // the homeserver answers for the first time or again, or the rights in a room changed
 }

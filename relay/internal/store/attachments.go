@@ -52,7 +52,7 @@ func (s *Store) DropAttachments(ctx context.Context, ids []int64) error {
 }
 
 // keepAttachments makes the attachments of messages theirs.
-func (tx *Tx) keepAttachments(all []*Accept) error {
+func (tx *Tx) keepAttachments(all []*Incoming) error {
 	for _, a := range all {
 		if a.Entry.Attachments == "" || !a.stored() { // an alert's report that says nothing new
 			continue

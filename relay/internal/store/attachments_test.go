@@ -44,13 +44,13 @@ func TestAttachment(t *testing.T) {
 	s := ready(t)
 	whole := string(bytes.Repeat([]byte("a"), ChunkSize)) + "b\x00\xff"
 	sent, dead, unused, dropped := attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1), attachment(t, s, 1)
-	with := func(a post.Attachment) *Accept {
+	with := func(a post.Attachment) *Incoming {
 		e := entry(1, "m")
 		e.Entry.Attachments = post.EncodeAttachments([]post.Attachment{a})
 		return e
 	}
 	first, second := with(sent), with(dead)
-	accept(t, s, first, second)
+	insert(t, s, first, second)
 	if err := s.DropAttachments(ctx, []int64{sent.ID, dropped.ID}); err != nil { // the first is a message's
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAttachment(t *testing.T) {
 			t.Errorf("attachment %d has %d bytes, want %d", id, len(got), len(want))
 		}
 	}
-	s.Report(NewOutcome(first.Entry, post.Sent{EventID: "$1", Rest: first.Entry.Attached(1)}, 1))
+	s.Record(NewOutcome(first.Entry, post.Sent{EventID: "$1", Rest: first.Entry.Attached(1)}, 1))
 	found(t, s, second.Entry, post.Refused{}, 1)
 	if content(t, s, sent.ID) != whole || content(t, s, dead.ID) != whole {
 		t.Error("an attachment is gone with the outcome of its message")
@@ -93,18 +93,18 @@ func TestAttachment(t *testing.T) {
 // are not.
 func TestAttachment_GivenUp(t *testing.T) {
 	s := ready(t)
-	var all []*Accept
+	var all []*Incoming
 	for range 3 {
 		m := entry(1, "m")
 		m.Entry.Attachments = post.EncodeAttachments([]post.Attachment{attachment(t, s, 1000)})
 		all = append(all, m)
 	}
 	dead, waits, sent := all[0], all[1], all[2]
-	accept(t, s, all...)
-	s.Report(NewOutcome(dead.Entry, post.Refused{}, 1))
-	s.Report(NewOutcome(sent.Entry, post.Sent{EventID: "$1", Rest: sent.Entry.Attached(1)}, 1)) // its attachment waits
+	insert(t, s, all...)
+	s.Record(NewOutcome(dead.Entry, post.Refused{}, 1))
+	s.Record(NewOutcome(sent.Entry, post.Sent{EventID: "$1", Rest: sent.Entry.Attached(1)}, 1)) // its attachment waits
 	settle(t, s)
-	size := func(a *Accept) int { return len(content(t, s, post.DecodeAttachments(a.Entry.Attachments)[0].ID)) }
+	size := func(a *Incoming) int { return len(content(t, s, post.DecodeAttachments(a.Entry.Attachments)[0].ID)) }
 	for _, old := range []int64{1000, 1001} {
 		if err := s.Tidy(ctx, 0, old, 0); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestAttachment_Withdrawn(t *testing.T) {
 	a := attachment(t, s, 1)
 	m := entry(1, "m")
 	m.Entry.Attachments = post.EncodeAttachments([]post.Attachment{a})
-	accept(t, s, m)
+	insert(t, s, m)
 	found(t, s, m.Entry, post.Sent{EventID: "$1", Rest: m.Entry.Attached(1)}, 1)
 	reading, err := s.Attachment(ctx, a.ID)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestAttachment_WithdrawnBefore(t *testing.T) {
 	a, other := attachment(t, s, 1), attachment(t, s, 1)
 	m := entry(1, "m")
 	m.Entry.Attachments = post.EncodeAttachments([]post.Attachment{a})
-	accept(t, s, m)
+	insert(t, s, m)
 	update(t, s, func(tx *Tx) error { return tx.Withdraw(m.Entry.ID, 2) })
 	if content(t, s, a.ID) != "" || content(t, s, other.ID) == "" {
 		t.Error("the attachment of the message is left, or another is gone")

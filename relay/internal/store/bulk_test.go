@@ -12,12 +12,12 @@ import (
 // event removed, one that is reported again counts once, and one that is not plain keeps its place between the others.
 func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 	s := ready(t)
-	all := make([]*Accept, 6)
+	all := make([]*Incoming, 6)
 	for i := range all {
 		all[i] = entry(1, fmt.Sprintf("message %d", i))
 		all[i].Entry.Extras = []string{"", `{"a":1}`}[i%2]
 	}
-	accept(t, s, all...)
+	insert(t, s, all...)
 	for i, a := range all {
 		if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.Body != a.Entry.Body || m.Extras != a.Entry.Extras || i > 0 && a.Entry.ID <= all[i-1].Entry.ID {
 			t.Fatalf("message %d: %+v, %v", i, m, err)
@@ -33,9 +33,9 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 			if a.Entry.ID == retried {
 				fact = post.Unanswered{Reason: "away", Began: 1}
 			}
-			s.Report(NewOutcome(a.Entry, fact, 7))
+			s.Record(NewOutcome(a.Entry, fact, 7))
 		}
-		s.Report(NewOutcome(all[0].Entry, post.Sent{EventID: "$0"}, 8))
+		s.Record(NewOutcome(all[0].Entry, post.Sent{EventID: "$0"}, 8))
 		return nil
 	})
 	if err := errors.Join(err, s.Settle(ctx)); err != nil {

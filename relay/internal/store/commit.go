@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -34,30 +36,30 @@ func (w *writer) newTx(ctx context.Context) *Tx {
 
 // batch is what goes into one commit.
 type batch struct {
-	requests []*request
+	parts    []*part
 	outcomes []*Outcome
 	settles  bool  // it holds what results must come before
 	failed   bool  // the outcomes could not be stored and are put back
 	txs      []*Tx // of the entries, and of each change
 }
 
-// add takes a request in, unless it was taken back.
-func (b *batch) add(r *request) {
-	if !r.state.CompareAndSwap(waiting, begun) {
+// add takes a part in, unless it was taken back.
+func (b *batch) add(p *part) {
+	if !p.state.CompareAndSwap(waiting, begun) {
 		return
 	}
-	b.requests = append(b.requests, r)
-	b.settles = b.settles || r.change != nil || r.settle
+	b.parts = append(b.parts, p)
+	b.settles = b.settles || p.change != nil || p.settle
 }
 
-// commit writes a batch and wakes its waiters. Failures are noted in its requests.
+// commit writes a batch and wakes its waiters. Failures are noted in its parts.
 func (w *writer) commit(b *batch) {
-	if len(b.requests)+len(b.outcomes) == 0 {
+	if len(b.parts)+len(b.outcomes) == 0 {
 		return
 	}
 	w.commitCrowd(b)
 	err := w.insist(b)
-	if errors.Is(err, errOutcomes) && len(b.requests) > 0 {
+	if errors.Is(err, errOutcomes) && len(b.parts) > 0 {
 		w.putBack(b, err) // nobody else shall fail for them
 		err = w.insist(b)
 	}
@@ -67,15 +69,15 @@ func (w *writer) commit(b *batch) {
 	} else {
 		w.putBack(b, err)
 	}
-	for _, r := range b.requests {
+	for _, p := range b.parts {
 		switch {
 		case err != nil:
-			r.err = errors.Join(err, r.err)
-		case r.settle && b.failed:
-			r.err = errOutcomes
+			p.err = errors.Join(err, p.err)
+		case p.settle && b.failed:
+			p.err = errOutcomes
 		}
-		if r.done != nil {
-			close(r.done)
+		if p.done != nil {
+			close(p.done)
 		}
 	}
 }
@@ -84,14 +86,14 @@ func (w *writer) commit(b *batch) {
 // the last ones.
 func (w *writer) commitCrowd(b *batch) {
 	for left := len(b.outcomes) - maxOutcomes; left > 0; left = len(b.outcomes) - maxOutcomes {
-		part := &batch{outcomes: b.outcomes[:maxOutcomes]}
-		if err := w.insist(part); err != nil {
+		first := &batch{outcomes: b.outcomes[:maxOutcomes]}
+		if err := w.insist(first); err != nil {
 			w.putBack(b, err)
 			return
 		}
 		b.outcomes = b.outcomes[maxOutcomes:]
 		w.flying(b.outcomes)
-		w.feed.announce(part)
+		w.feed.announce(first)
 	}
 }
 
@@ -108,13 +110,42 @@ func (w *writer) putBack(b *batch, err error) {
 	b.outcomes, b.failed = nil, true
 }
 
+// maxTries is how often a transaction that fails because of others is tried.
+const maxTries = 5
+
+// insist writes a batch. A server may be away, or let the transaction fail because of another relay's.
+func (w *writer) insist(b *batch) error {
+	ctx := context.Background()
+	if w.d.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.d.within)
+		defer cancel()
+	}
+	var v verdict
+	for try := range maxTries {
+		if try > 0 {
+			time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond)) // the other relay takes the lock that it waited for
+		}
+		if err := w.connect(ctx); err != nil {
+			return err
+		}
+		if v = w.d.judge(w.conn, w.transact(ctx, b)); !v.again {
+			break
+		}
+	}
+	if v.lost {
+		w.disconnect()
+	}
+	return v.err
+}
+
 // transact writes a batch in one transaction.
 func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
 		return err
 	}
 	defer func() {
-		if p := recover(); p != nil { // in whose goroutine ever
+		if p := recover(); p != nil { // the goroutine may belong to any caller
 			err = fmt.Errorf("panic in a commit: %v", p)
 		}
 		if err != nil {
@@ -134,34 +165,34 @@ func (w *writer) store(ctx context.Context, b *batch) error {
 	if err := tx.storeOutcomes(b.outcomes); err != nil {
 		return errors.Join(errOutcomes, err)
 	}
-	if err := tx.storeAccepted(b.requests); err != nil {
+	if err := tx.storeIncoming(b.parts); err != nil {
 		return fmt.Errorf("store messages: %w", err)
 	}
-	for _, r := range b.requests {
-		if r.change == nil {
+	for _, p := range b.parts {
+		if p.change == nil {
 			continue
 		}
-		if err := w.apply(ctx, b, r); err != nil {
+		if err := w.change(ctx, b, p); err != nil {
 			return err
 		}
 	}
 	return w.sql.storeCounts(ctx, b.counts())
 }
 
-// apply runs one change within a savepoint.
-func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
+// change runs one change within a savepoint.
+func (w *writer) change(ctx context.Context, b *batch, p *part) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
 	tx := w.newTx(ctx)
-	r.err = run(r.change, tx)
-	if w.d.judge(nil, r.err).again { // with everything else
-		return r.err
+	p.err = run(p.change, tx)
+	if w.d.judge(nil, p.err).again { // with everything else
+		return p.err
 	}
-	if r.err == nil {
+	if p.err == nil {
 		b.txs = append(b.txs, tx)
 	} else if _, err := w.sql.undo.ExecContext(ctx); err != nil {
-		return errors.Join(r.err, err)
+		return errors.Join(p.err, err)
 	}
 	_, err := w.sql.release.ExecContext(ctx)
 	return err
@@ -180,7 +211,7 @@ func run(change func(*Tx) error, tx *Tx) (err error) {
 // Update runs change inside the writer's next transaction and returns when it is flushed to disk. If change fails,
 // what it did is undone and nothing else.
 func (s *Store) Update(ctx context.Context, change func(tx *Tx) error) error {
-	return s.w.do(ctx, &request{change: change})
+	return s.w.do(ctx, &part{change: change})
 }
 
 // exec runs a statement.

@@ -54,8 +54,8 @@ func TestMessages_OnTheirWay_CompileNoStatements(t *testing.T) {
 		for room := int64(1); room <= 2; room++ {
 			keyed, refused := entry(room, "a"), entry(room, "b")
 			keyed.Key = &Key{Key: fmt.Sprint(room, n), Hash: []byte("x")}
-			accept(t, s, keyed)
-			accept(t, s, entry(room, "c"), refused, entry(room, "d"))
+			insert(t, s, keyed)
+			insert(t, s, entry(room, "c"), refused, entry(room, "d"))
 			for limit := range 3 {
 				if _, _, err := s.Pending(ctx, room, limit, 1<<20); err != nil {
 					t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func fill(t *testing.T, s *Store) {
 	t.Helper()
 	withRoom(t, s)
-	var all []*Accept
+	var all []*Incoming
 	for i := range 2*copyRows + 100 {
 		a := entry(1, fmt.Sprint("text ", i, " äöü"))
 		if i%3 == 0 {
@@ -27,13 +27,13 @@ func fill(t *testing.T, s *Store) {
 		all = append(all, a)
 	}
 	for part := range slices.Chunk(all, 100) {
-		accept(t, s, part...)
+		insert(t, s, part...)
 	}
 	sent, dead, waits := all[0].Entry, all[1].Entry, all[2].Entry
 	waits.Wire, waits.Cut = []byte{0, 1, 0xff}, true
-	s.Report(NewOutcome(sent, post.Sent{EventID: "$1", Rest: []post.Entry{sent.AsFile(5)}}, 7))
-	s.Report(NewOutcome(dead, post.Refused{Reason: "no", Code: "M_NO"}, 8))
-	s.Report(NewOutcome(waits, post.Unanswered{Began: 5, Device: "DEV"}, 9))
+	s.Record(NewOutcome(sent, post.Sent{EventID: "$1", Rest: []post.Entry{sent.AsFile(5)}}, 7))
+	s.Record(NewOutcome(dead, post.Refused{Reason: "no", Code: "M_NO"}, 8))
+	s.Record(NewOutcome(waits, post.Unanswered{Began: 5, Device: "DEV"}, 9))
 	err := errors.Join(
 		s.Settle(ctx), s.Update(ctx, func(tx *Tx) error {
 			return tx.SetImage(Image{ApplicationID: 1, Type: "image/png", Data: []byte{0x89, 0, 'P'}})
@@ -161,7 +161,7 @@ func testCopy_ThereAndBack_Interrupted_NothingIsLost(t *testing.T) {
 		}
 	}
 	next, again := entry(1, "next"), entry(1, "again")
-	if err := errors.Join(first.Accept(ctx, next), last.Accept(ctx, again)); err != nil || next.Entry.ID != again.Entry.ID {
+	if err := errors.Join(first.Insert(ctx, next), last.Insert(ctx, again)); err != nil || next.Entry.ID != again.Entry.ID {
 		t.Errorf("the next id is %d, in the copy %d, %v", next.Entry.ID, again.Entry.ID, err)
 	}
 }

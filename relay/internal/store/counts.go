@@ -27,8 +27,8 @@ func (c counts) at(application, millis int64) *count {
 // counts returns what happened to messages in the batch.
 func (b *batch) counts() counts {
 	c := counts{}
-	for _, r := range b.requests {
-		for _, a := range r.accept {
+	for _, p := range b.parts {
+		for _, a := range p.incoming {
 			if a.stored() && a.Entry.Kind == post.KindMessage {
 				c.at(a.Entry.ApplicationID, a.Entry.AcceptedAt).accepted++
 			}

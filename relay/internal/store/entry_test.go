@@ -70,7 +70,7 @@ func TestPending_EntryIsWhole(t *testing.T) {
 	a := entry(1, "body")
 	fillColumns(t, &a.Entry, insertColumns, "kind", "target", "place", "room", "application_id", "state", "next_at")
 	a.Entry.Note = "a\x00b"
-	accept(t, s, a)
+	insert(t, s, a)
 	if a.Entry.Note != "ab" {
 		t.Errorf("note %q", a.Entry.Note)
 	}
@@ -123,7 +123,7 @@ func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
 	if !o.plain() {
 		t.Fatal("the outcome isn't plain")
 	}
-	s.Report(o)
+	s.Record(o)
 	settle(t, s)
 	if got := load(t, s, e.ID); !reflect.DeepEqual(got, o.Entry) {
 		t.Errorf("after it was sent, by sentText: %+v\nwant %+v", got, o.Entry)

@@ -22,9 +22,9 @@ type ChangeKind int
 
 // The kinds, each of which includes the ones before.
 const (
-	Added   ChangeKind = iota // entries were added
-	Altered                   // entries that were read may have changed
-	Retry                     // …and somebody wants the next attempt made now
+	Added   ChangeKind = iota + 1 // entries were added
+	Altered                       // entries that were read may have changed
+	Retry                         // …and somebody wants the next attempt made now
 )
 
 // Listener receives news of what is durable, in the goroutine that has committed it: its methods must neither block nor use the store.
@@ -148,13 +148,13 @@ func (f *feed) announce(b *batch) {
 	var final []int64
 	news := []Subject{Activity}
 	timed, edited := false, false
-	for _, r := range b.requests {
-		for _, a := range r.accept {
+	for _, p := range b.parts {
+		for _, a := range p.incoming {
 			if !a.stored() {
 				continue
 			}
 			timed = timed || a.Entry.NextAt != 0
-			changes = append(changes, Change{Room: a.Entry.Room})
+			changes = append(changes, Change{a.Entry.Room, Added})
 			if a.Entry.State.Counted() {
 				f.depth.add(0, 1)
 				f.depthBy.add(a.Entry.ApplicationID, 1)
@@ -239,7 +239,7 @@ func (s *Store) waitingRooms(ctx context.Context) (all []Change) {
 		(SELECT room FROM outbox WHERE final_at = 0 ORDER BY room LIMIT 1)
 		UNION ALL
 		SELECT (SELECT o.room FROM outbox o WHERE o.final_at = 0 AND o.room > r.room ORDER BY o.room LIMIT 1) FROM r WHERE r.room IS NOT NULL
-	) SELECT room FROM r WHERE room IS NOT NULL`).Scan(&all) // the next poll tries again
+	) SELECT room, ? AS kind FROM r WHERE room IS NOT NULL`, Added).Scan(&all) // the next poll tries again
 	return all
 }
 

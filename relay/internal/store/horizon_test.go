@@ -13,11 +13,11 @@ import (
 func testHorizon_AnotherRelayWrites_WaitsForIt(t *testing.T) {
 	a, b := relays(t)
 	before := entry(1, "before")
-	accept(t, a, before)
+	insert(t, a, before)
 	slow := elsewhere(t, a, `INSERT INTO outbox (kind, room, application_id, accepted_at, source, title, body, content_type, txn, queued_at, state)
 		VALUES (0, 2, 1, 1, '', '', 'slow', '', 'slow', 1, 'queued')`)
 	later := entry(1, "later")
-	accept(t, b, later)
+	insert(t, b, later)
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if id, err := b.Horizon(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 	var ids []int64
 	for _, body := range []string{"1", "2", "3", "4"} {
 		e := entry(1, body)
-		accept(t, s, e)
+		insert(t, s, e)
 		ids = append(ids, e.Entry.ID)
 	}
 	if h, err := s.Horizon(ctx); err != nil || h != ids[3] {

@@ -31,7 +31,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := entry(1, "1"), entry(1, "2")
-	accept(t, b, first, second)
+	insert(t, b, first, second)
 	// The lease expires.
 	if err := a.Lead(ctx, func(tx *Tx) error { return tx.exec(`UPDATE lease SET expires_at = '-infinity'`) }); err != nil {
 		t.Fatal(err)

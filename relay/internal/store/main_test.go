@@ -47,9 +47,9 @@ func TestMain(m *testing.M) {
 }
 
 // entry is a message to be stored.
-func entry(room int64, body string) *Accept {
+func entry(room int64, body string) *Incoming {
 	now := time.Now().UnixMilli()
-	return &Accept{Entry: post.Entry{Origin: post.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: post.NewTxn(), State: post.StateQueued, QueuedAt: now, Content: post.Content{Body: body}}}
+	return &Incoming{Entry: post.Entry{Origin: post.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: post.NewTxn(), State: post.StateQueued, QueuedAt: now, Content: post.Content{Body: body}}}
 }
 
 // ready is fresh with a room and its application.
@@ -61,16 +61,16 @@ func ready(t *testing.T) *Store {
 }
 
 // readyWithMessage is ready with a message that waits.
-func readyWithMessage(t *testing.T) (*Store, *Accept) {
+func readyWithMessage(t *testing.T) (*Store, *Incoming) {
 	t.Helper()
 	s, a := ready(t), entry(1, "x")
-	accept(t, s, a)
+	insert(t, s, a)
 	return s, a
 }
 
-func accept(t *testing.T, s *Store, all ...*Accept) {
+func insert(t *testing.T, s *Store, all ...*Incoming) {
 	t.Helper()
-	if err := s.Accept(ctx, all...); err != nil {
+	if err := s.Insert(ctx, all...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -109,7 +109,7 @@ func fillDisk(t *testing.T, s *Store, full bool) {
 // found stores what an attempt has found.
 func found(t *testing.T, s *Store, e post.Entry, f post.Fact, at int64) {
 	t.Helper()
-	s.Report(NewOutcome(e, f, at))
+	s.Record(NewOutcome(e, f, at))
 	settle(t, s)
 }
 
@@ -202,8 +202,8 @@ var onlyPostgres = []struct {
 	name string
 	run  func(*testing.T)
 }{
-	{"Accept_OneKeyAtTwoRelays_IsOneMessage", testAccept_OneKeyAtTwoRelays_IsOneMessage},
-	{"Accept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne", testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne},
+	{"Insert_OneKeyAtTwoRelays_IsOneMessage", testInsert_OneKeyAtTwoRelays_IsOneMessage},
+	{"Insert_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne", testInsert_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne},
 	{"Reads_KeepNothing", testReads_KeepNothing},
 	{"Changes_LockedByEachOther_AreMade", testChanges_LockedByEachOther_AreMade},
 	{"Administrators_TwoRelaysRemoveEachOther_OneStays", testAdministrators_TwoRelaysRemoveEachOther_OneStays},

@@ -64,7 +64,7 @@ func TestOpenOddNames(t *testing.T) {
 	for _, name := range []string{"a b.db", "a?mode=memory.db", "a#b.db", "100%41.db", "ä.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		s := open(t, path)
-		if err := s.Accept(ctx, entry(1, "x")); err != nil {
+		if err := s.Insert(ctx, entry(1, "x")); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 		if fi, err := os.Stat(path); err != nil || fi.Size() == 0 && !exists(path+"-wal") {

@@ -23,9 +23,9 @@ var besides = ` coalesce(t.event_id, ''), coalesce(t.first_attempt_at, 0), coale
 const withBesides = ` LEFT JOIN applications a ON a.id = o.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.target`
 
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
-// up maxBytes. more says that it stopped early. All reported outcomes count: those that can't be passed over are committed first.
+// up maxBytes. more says that it stopped early. All recorded outcomes count: those that can't be passed over are committed first.
 func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int) (entries []*post.Entry, more bool, err error) {
-	ended, settled := s.w.reported(room)
+	ended, settled := s.w.recorded(room)
 	if !settled || len(ended) > 0 && len(ended)+limit > window {
 		if err := s.Settle(ctx); err != nil {
 			return nil, false, err

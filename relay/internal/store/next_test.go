@@ -11,7 +11,7 @@ import (
 func TestPendingPages(t *testing.T) {
 	s := fresh(t)
 	for i := range 10 {
-		accept(t, s, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000)))
+		insert(t, s, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000)))
 	}
 	tests := []struct {
 		sent         int // and not committed yet
@@ -29,7 +29,7 @@ func TestPendingPages(t *testing.T) {
 	next := pending(t, s, 1)
 	for _, test := range tests {
 		for range test.sent {
-			s.Report(NewOutcome(*next[0], post.Sent{EventID: "$1"}, 1))
+			s.Record(NewOutcome(*next[0], post.Sent{EventID: "$1"}, 1))
 			next = next[1:]
 		}
 		got, more, err := s.Pending(ctx, 1, test.limit, test.bytes)
@@ -45,11 +45,11 @@ func TestPendingPages(t *testing.T) {
 }
 
 // No more messages of a room than a start after a crash takes for suspects are sent without being committed.
-func TestPending_ManyReported_CommitsThem(t *testing.T) {
+func TestPending_ManyRecorded_CommitsThem(t *testing.T) {
 	s := ready(t)
 	const page = window / 2
 	for range 3 * page {
-		accept(t, s, entry(1, "x"))
+		insert(t, s, entry(1, "x"))
 	}
 	for range 3 {
 		all, _, err := s.Pending(ctx, 1, page, 1<<30)
@@ -64,7 +64,7 @@ func TestPending_ManyReported_CommitsThem(t *testing.T) {
 			t.Errorf("%d entries are read while %d that were sent are not committed", len(all), unknown)
 		}
 		for _, e := range all {
-			s.Report(NewOutcome(*e, post.Sent{EventID: "$1"}, 1))
+			s.Record(NewOutcome(*e, post.Sent{EventID: "$1"}, 1))
 		}
 	}
 }
@@ -72,14 +72,14 @@ func TestPending_ManyReported_CommitsThem(t *testing.T) {
 // TestFollowUpsComeFirst: what follows a message has its place, before messages that were accepted later.
 func TestFollowUpsComeFirst(t *testing.T) {
 	s := fresh(t)
-	var all []*Accept
+	var all []*Incoming
 	for i := range 3 {
 		all = append(all, entry(1, fmt.Sprint(i)))
 	}
-	accept(t, s, all...)
+	insert(t, s, all...)
 	done := all[0].Entry
 	file := done.AsFile(5)
-	s.Report(NewOutcome(done, post.Sent{EventID: "$0", Rest: []post.Entry{file}}, 7))
+	s.Record(NewOutcome(done, post.Sent{EventID: "$0", Rest: []post.Entry{file}}, 7))
 	got, _, err := s.Pending(ctx, 1, 10, 1<<30)
 	if err != nil || len(got) != 3 || got[0].Kind != post.KindFile || got[0].Target != done.ID || got[0].Body != "0" || got[0].Txn != done.Txn+"f" || got[0].TargetEvent != "$0" || got[1].Body != "1" {
 		t.Errorf("%d entries, %v: %+v", len(got), err, got[0])
@@ -93,7 +93,7 @@ func TestOldest(t *testing.T) {
 	}
 	first, second := entry(1, "x"), entry(1, "y")
 	second.Entry.QueuedAt += 50
-	accept(t, s, first, second)
+	insert(t, s, first, second)
 	if at, err := s.Oldest(ctx); at != first.Entry.QueuedAt || err != nil {
 		t.Errorf("%d, %v; want %d", at, err, first.Entry.QueuedAt)
 	}
@@ -114,7 +114,7 @@ func TestMarkSuspects(t *testing.T) {
 	})
 	for range window + 3 {
 		for _, room := range rooms {
-			accept(t, s, entry(room, "x"))
+			insert(t, s, entry(room, "x"))
 		}
 	}
 	first, _, err := s.Pending(ctx, rooms[1], 2, 1<<20)
@@ -122,7 +122,7 @@ func TestMarkSuspects(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent, attempted := *first[0], *first[1]
-	s.Report(NewOutcome(sent, post.Sent{EventID: "$1"}, 1))
+	s.Record(NewOutcome(sent, post.Sent{EventID: "$1"}, 1))
 	found(t, s, attempted, post.Unanswered{Began: 7, Device: "BEFORE"}, 1)
 	if err := s.MarkSuspects(ctx, "DEVICE"); err != nil {
 		t.Fatal(err)

@@ -33,12 +33,12 @@ func NewOutcome(e post.Entry, f post.Fact, at int64) *Outcome {
 // Spreads reports whether the outcome adds or ends other entries of the room.
 func (o *Outcome) Spreads() bool { return len(o.Others) > 0 }
 
-// Report stores an outcome soon, without a flush of its own. If the process dies before, the attempt is repeated under its
+// Record stores an outcome soon, without a flush of its own. If the process dies before, the attempt is repeated under its
 // transaction id.
-func (s *Store) Report(o *Outcome) { s.w.report(o) }
+func (s *Store) Record(o *Outcome) { s.w.record(o) }
 
-// Settle returns when all outcomes reported before are committed, or cannot be.
-func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{settle: true}) }
+// Settle returns when all outcomes recorded before are committed, or cannot be.
+func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &part{settle: true}) }
 
 // storeOutcomes writes results, unless they were found out under a lease that another relay has now.
 func (tx *Tx) storeOutcomes(all []*Outcome) error {

@@ -31,7 +31,7 @@ func TestLateOutcome(t *testing.T) {
 			s, a := readyWithMessage(t)
 			update(t, s, func(tx *Tx) error { return test.late(tx, a.Entry.ID) })
 			o := NewOutcome(a.Entry, test.fact, 9)
-			s.Report(o)
+			s.Record(o)
 			settle(t, s)
 			m, err := s.Message(ctx, a.Entry.ID)
 			if m.State != test.want || m.Error != test.err || IsMissing(err) != (test.want == "") {
@@ -111,7 +111,7 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	told := listen(s)
 	done := a.Entry
 	done.FirstAttemptAt, done.Wire = 1, []byte(strings.Repeat("w", 100_000)) // kept, as it may have arrived
-	s.Report(NewOutcome(done, post.Refused{Reason: "refused"}, 1))
+	s.Record(NewOutcome(done, post.Refused{Reason: "refused"}, 1))
 	if err := s.Settle(ctx); err == nil {
 		t.Error("it is settled")
 	}
@@ -139,7 +139,7 @@ func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Fatal(err)
 	}
-	s.Report(o)
+	s.Record(o)
 	settle(t, s)
 	left := pending(t, s, 1)
 	if len(left) != 2 || left[0].Kind != post.KindFile || left[1].Kind != post.KindMedia {
@@ -163,12 +163,12 @@ func TestStep_EntryChangedSince_HasNoEffects(t *testing.T) {
 }
 
 // Results wait while only messages are accepted, but whatever changes the outbox finds them stored.
-func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
+func TestWithdraw_ResultRecordedBefore_IsKnown(t *testing.T) {
 	s := ready(t)
 	first := entry(1, "first")
-	accept(t, s, first)
-	s.Report(NewOutcome(first.Entry, post.Sent{EventID: "$1"}, 1))
-	accept(t, s, entry(1, "second"))
+	insert(t, s, first)
+	s.Record(NewOutcome(first.Entry, post.Sent{EventID: "$1"}, 1))
+	insert(t, s, entry(1, "second"))
 	err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(first.Entry.ID, 2) })
 	m, readErr := s.Message(ctx, first.Entry.ID)
 	if err := errors.Join(err, readErr); err != nil || m.State != post.StateSent || !m.Removing {
@@ -179,14 +179,14 @@ func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
 // Results that have piled up are written in several transactions.
 func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
 	s := ready(t)
-	all := make([]*Accept, 2*maxOutcomes+10)
+	all := make([]*Incoming, 2*maxOutcomes+10)
 	for i := range all {
 		all[i] = entry(1, "x")
 	}
-	accept(t, s, all...)
+	insert(t, s, all...)
 	err := s.Update(ctx, func(*Tx) error { // nothing else is committed meanwhile
 		for _, a := range all {
-			s.Report(NewOutcome(a.Entry, post.Sent{EventID: "$1"}, 1))
+			s.Record(NewOutcome(a.Entry, post.Sent{EventID: "$1"}, 1))
 		}
 		return nil
 	})
@@ -203,7 +203,7 @@ func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
 func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	a, b := relays(t)
 	x := entry(1, "x")
-	accept(t, a, x)
+	insert(t, a, x)
 	sent := elsewhere(t, b, `UPDATE outbox SET state = 'sent', event_id = '$1', final_at = 1 WHERE id = $1`, x.Entry.ID)
 	withdrawn := make(chan error, 1)
 	go func() { withdrawn <- a.Update(ctx, func(tx *Tx) error { return tx.Withdraw(x.Entry.ID, 2) }) }()
@@ -224,7 +224,7 @@ func testOutcomeOfAFile_WithdrawnElsewhereMeanwhile_IsRemoved(t *testing.T) {
 		t.Fatal("no lease")
 	}
 	x := entry(1, "x")
-	accept(t, a, x)
+	insert(t, a, x)
 	found(t, a, x.Entry, post.Sent{EventID: "$1", Rest: []post.Entry{x.Entry.AsFile(1)}}, 1)
 	found := pending(t, a, 1)
 	if len(found) != 1 {
@@ -232,7 +232,7 @@ func testOutcomeOfAFile_WithdrawnElsewhereMeanwhile_IsRemoved(t *testing.T) {
 	}
 	file := *found[0]
 	withdrawing := elsewhere(t, b, `SELECT 1 FROM outbox WHERE id = $1 FOR UPDATE`, x.Entry.ID)
-	a.Report(NewOutcome(file, post.Sent{EventID: "$2"}, 1))
+	a.Record(NewOutcome(file, post.Sent{EventID: "$2"}, 1))
 	blocked(t, b)
 	if _, err := withdrawing.ExecContext(ctx, `UPDATE outbox SET state = 'cancelled', final_at = 1 WHERE target = $1 AND final_at = 0`, x.Entry.ID); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 		t.Fatal("no lease")
 	}
 	before := entry(1, "before")
-	accept(t, a, before)
+	insert(t, a, before)
 	var name string
 	if err := a.read.QueryRowContext(ctx, `SELECT current_database()`).Scan(&name); err != nil {
 		t.Fatal(err)
@@ -30,10 +30,10 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 	if err := postgresServer.Exec(ctx, "postgres", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '`+name+`'`); err != nil {
 		t.Fatal(err)
 	}
-	a.Report(NewOutcome(before.Entry, post.Sent{EventID: "$1"}, 1))
+	a.Record(NewOutcome(before.Entry, post.Sent{EventID: "$1"}, 1))
 	var err error
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = a.Accept(ctx, entry(1, "after")); err == nil {
+		if err = a.Insert(ctx, entry(1, "after")); err == nil {
 			break
 		}
 	}
@@ -63,7 +63,7 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	withRoom(t, s)
 	a := entry(1, "x")
-	accept(t, s, a)
+	insert(t, s, a)
 	reads := map[string]func() error{
 		"entries":  func() error { _, _, err := s.Pending(ctx, 1, 1, 1); return err },
 		"message":  func() error { _, err := s.Message(ctx, a.Entry.ID); return err },
@@ -126,7 +126,7 @@ func testReadOnlyServer_IsRefusedWithASentence(t *testing.T) {
 		}
 	}
 	set("on")
-	try := func() error { return s.Accept(ctx, entry(1, "x")) }
+	try := func() error { return s.Insert(ctx, entry(1, "x")) }
 	said := false
 	for end := time.Now().Add(time.Minute); !said && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		err := try()
@@ -163,7 +163,7 @@ func testOpenPostgres_SeveralHosts(t *testing.T) {
 	}
 	defer s.Close()
 	withRoom(t, s)
-	if err := s.Accept(ctx, entry(1, "x")); err != nil {
+	if err := s.Insert(ctx, entry(1, "x")); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.read.ExecContext(ctx, `DELETE FROM outbox`); codeOf(err) != pgReadOnly {
@@ -177,7 +177,7 @@ func TestUnprintableText_IsStored(t *testing.T) {
 	const odd = "nul \x00 and \xff"
 	e := a.Entry
 	e.EventID, e.Device = odd, odd
-	s.Report(NewOutcome(e, post.Refused{Reason: odd, Code: odd}, 1))
+	s.Record(NewOutcome(e, post.Refused{Reason: odd, Code: odd}, 1))
 	err := errors.Join(s.Settle(ctx), s.SaveRoom(ctx, Room{ID: 1, Address: "!a", Name: odd, Blocked: odd}), s.SavePendingJoin(ctx, PendingJoin{RoomID: "!j", Inviter: odd}))
 	if err != nil {
 		t.Fatal(err)

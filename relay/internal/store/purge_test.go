@@ -14,9 +14,9 @@ import (
 func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 	s := ready(t)
 	again, gone := entry(1, "again"), entry(1, "gone")
-	accept(t, s, again, gone)
-	for _, a := range []*Accept{again, gone} {
-		s.Report(NewOutcome(a.Entry, post.Refused{}, 1))
+	insert(t, s, again, gone)
+	for _, a := range []*Incoming{again, gone} {
+		s.Record(NewOutcome(a.Entry, post.Refused{}, 1))
 	}
 	settle(t, s)
 	var purge sync.WaitGroup
@@ -74,7 +74,7 @@ func TestPurgeApplications(t *testing.T) {
 		})
 		a := entry(1, name)
 		a.Entry.ApplicationID, a.Key = app.ID, &Key{Key: "k", Hash: []byte("hash")}
-		accept(t, s, a)
+		insert(t, s, a)
 		ids = append(ids, app.ID)
 	}
 	update(t, s, func(tx *Tx) error { return tx.exec(`UPDATE applications SET deleted_at = 1 WHERE id = ?`, ids[0]) })

@@ -44,11 +44,11 @@ func testNotifications_ReachTheOtherRelay(t *testing.T) {
 	}
 	told := listen(a)
 	x := entry(1, "x")
-	accept(t, b, x)
+	insert(t, b, x)
 	receives(t, "a change in the room", told.changed)
 	final, end := b.Await(Subject(x.Entry.ID))
 	defer end()
-	a.Report(NewOutcome(x.Entry, post.Sent{EventID: "$1"}, 1))
+	a.Record(NewOutcome(x.Entry, post.Sent{EventID: "$1"}, 1))
 	receives(t, "the message is final", final)
 }
 

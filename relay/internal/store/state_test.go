@@ -19,7 +19,7 @@ func TestStates_AreSelectedByTheirSets(t *testing.T) {
 			continue
 		}
 		a := entry(1, string(state))
-		accept(t, s, a)
+		insert(t, s, a)
 		byID[a.Entry.ID] = state
 		final := int64(1)
 		if state.Pending() {
@@ -122,10 +122,10 @@ func TestStates_AreSelectedByTheirSets(t *testing.T) {
 	}
 }
 
-func TestAccept_StateIsNoInitialOne_Fails(t *testing.T) {
+func TestInsert_StateIsNoInitialOne_Fails(t *testing.T) {
 	s, a := ready(t), entry(1, "x")
 	a.Entry.State = post.StateSent
-	if err := s.Accept(ctx, a); err == nil {
+	if err := s.Insert(ctx, a); err == nil {
 		t.Error("a message began as sent")
 	}
 }

@@ -28,7 +28,7 @@ func TestUpdateFailsAlone(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := s.Accept(ctx, entry(1, fmt.Sprint(i))); err != nil {
+			if err := s.Insert(ctx, entry(1, fmt.Sprint(i))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -72,7 +72,7 @@ func TestUpdate_CommitFails(t *testing.T) {
 	if err == nil {
 		t.Fatal("a commit that fails is a success")
 	}
-	accept(t, s, a)
+	insert(t, s, a)
 	var n int
 	if err := s.queryRow(ctx, `SELECT count(*) FROM child`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d rows are stored, %v", n, err)
@@ -87,7 +87,7 @@ func TestClosedStoreTakesNothing(t *testing.T) {
 		wg.Go(func() {
 			for {
 				a := entry(1, "x")
-				err := s.Accept(ctx, a)
+				err := s.Insert(ctx, a)
 				if errors.Is(err, ErrClosed) {
 					return
 				}

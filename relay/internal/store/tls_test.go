@@ -90,7 +90,7 @@ func testOpenPostgres_TLS(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	withRoom(t, s)
-	if err := s.Accept(ctx, entry(1, "x")); err != nil {
+	if err := s.Insert(ctx, entry(1, "x")); err != nil {
 		t.Error(err)
 	}
 	var all, encrypted int

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,7 +21,7 @@ import (
 var ErrClosed = errors.New("the database is closed")
 
 const (
-	maxBatch     = 256                    // requests in one commit
+	maxBatch     = 256                    // parts of one commit
 	outcomeDelay = 100 * time.Millisecond // how long results wait for company
 	awaitedDelay = 5 * time.Millisecond   // …while somebody waits for a message to be final
 	outcomeGroup = 24                     // results that go along with messages: fewer than window lets a room have
@@ -32,7 +31,7 @@ const (
 )
 
 // writer owns the only connection that writes. A caller that finds it free commits at once, in its own goroutine: handing
-// a lone message to another one costs more than its SQL. Requests that arrive meanwhile are committed together, by one
+// a lone message to another one costs more than its SQL. Parts that arrive meanwhile are committed together, by one
 // goroutine.
 type writer struct {
 	d    *database
@@ -49,8 +48,8 @@ type writer struct {
 	busy     bool      // somebody commits: conn, rows and sql are theirs
 	again    bool      // …and shall commit once more
 	closed   bool
-	waiting  []*request
-	outcomes []*Outcome  // reported results
+	waiting  []*part
+	outcomes []*Outcome  // recorded, not committed
 	inFlight []*Outcome  // those that are being committed
 	due      *time.Timer // of the results
 	dueAt    time.Time   // when it fires; zero if it will not
@@ -61,11 +60,11 @@ type writer struct {
 	away  error     // …and why
 }
 
-// request is a part of a commit.
-type request struct {
-	accept []*Accept
-	change func(tx *Tx) error
-	settle bool // it is done when all results reported before are committed
+// part is what a commit is to do for one caller.
+type part struct {
+	incoming []*Incoming
+	change   func(tx *Tx) error
+	settle   bool // it is done when all results recorded before are committed
 
 	state atomic.Int32 // waiting, begun or taken back
 	err   error
@@ -89,8 +88,8 @@ func newWriter(ctx context.Context, d *database, pool *sql.DB, conn *sql.Conn, f
 	return w, nil
 }
 
-// do has a request committed. When ctx is done before its commit has begun, it is taken back.
-func (w *writer) do(ctx context.Context, r *request) error {
+// do has a part committed. When ctx is done before its commit has begun, it is taken back.
+func (w *writer) do(ctx context.Context, p *part) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -98,9 +97,9 @@ func (w *writer) do(ctx context.Context, r *request) error {
 	}
 	first := !w.busy
 	if !first {
-		r.done = make(chan struct{})
+		p.done = make(chan struct{})
 	}
-	w.waiting = append(w.waiting, r)
+	w.waiting = append(w.waiting, p)
 	w.busy = true
 	w.mu.Unlock()
 	if first {
@@ -108,17 +107,17 @@ func (w *writer) do(ctx context.Context, r *request) error {
 		if w.more() { // not for this caller to wait for
 			go w.run()
 		}
-		return r.err
+		return p.err
 	}
 	select {
-	case <-r.done:
+	case <-p.done:
 	case <-ctx.Done():
-		if r.state.CompareAndSwap(waiting, takenBack) {
+		if p.state.CompareAndSwap(waiting, takenBack) {
 			return ctx.Err()
 		}
-		<-r.done
+		<-p.done
 	}
-	return r.err
+	return p.err
 }
 
 // wake commits what is there, or leaves it to the committing goroutine.
@@ -163,8 +162,8 @@ func (w *writer) more() bool {
 	return false
 }
 
-// report keeps a result for one of the next commits. A timer that runs is left alone: to set it for each result costs a system call.
-func (w *writer) report(o *Outcome) {
+// record keeps a result for one of the next commits. A timer that runs is left alone: to set it for each result costs a system call.
+func (w *writer) record(o *Outcome) {
 	o.epoch = w.member.Epoch()
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
@@ -178,9 +177,9 @@ func (w *writer) report(o *Outcome) {
 	}
 }
 
-// reported returns the entries of a room whose reported end is not committed. settled is false if other results about the room aren't: the
+// recorded returns the entries of a room whose recorded end is not committed. settled is false if other results about the room aren't: the
 // database doesn't have the entries as they are.
-func (w *writer) reported(room int64) (ended map[int64]bool, settled bool) {
+func (w *writer) recorded(room int64) (ended map[int64]bool, settled bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	settled = true
@@ -230,8 +229,8 @@ func (w *writer) gather() *batch {
 	b := &batch{}
 	w.mu.Lock()
 	n := min(len(w.waiting), maxBatch)
-	for _, r := range w.waiting[:n] {
-		b.add(r)
+	for _, p := range w.waiting[:n] {
+		b.add(p)
 	}
 	if w.waiting = slices.Delete(w.waiting, 0, n); cap(w.waiting) > 4*maxBatch && len(w.waiting) == 0 {
 		w.waiting = nil
@@ -269,10 +268,8 @@ func (w *writer) close() error {
 	return err
 }
 
-const (
-	maxTries       = 5                      // of a transaction that fails because of others
-	reconnectAfter = 500 * time.Millisecond // between attempts to connect, in which everything fails at once
-)
+// reconnectAfter is the time between attempts to connect, in which everything fails at once.
+const reconnectAfter = 500 * time.Millisecond
 
 // use prepares what is written over a connection.
 func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
@@ -287,32 +284,6 @@ func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
 	}
 	w.conn = conn
 	return nil
-}
-
-// insist writes a batch. A server may be away, or let the transaction fail because of another relay's.
-func (w *writer) insist(b *batch) error {
-	ctx := context.Background()
-	if w.d.within > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.d.within)
-		defer cancel()
-	}
-	var v verdict
-	for try := range maxTries {
-		if try > 0 {
-			time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond)) // the other relay takes the lock that it waited for
-		}
-		if err := w.connect(ctx); err != nil {
-			return err
-		}
-		if v = w.d.judge(w.conn, w.transact(ctx, b)); !v.again {
-			break
-		}
-	}
-	if v.lost {
-		w.disconnect()
-	}
-	return v.err
 }
 
 // connect replaces a lost connection.

@@ -15,26 +15,26 @@ type Key struct {
 	Hash []byte // of the request; another one under the same key is a conflict
 }
 
-// Accept is a message to be stored, and afterwards its outcome.
-type Accept struct {
+// Incoming is a message to be stored, and afterwards its outcome.
+type Incoming struct {
 	Entry post.Entry // gets its id
 	Key   *Key       // nil without one
 
 	// Relate stores a message that may concern an earlier one, in place of inserting Entry; nil inserts it. It runs in the transaction,
 	// perhaps more than once, and sets Replay, Gone or Skipped if it stores no message.
-	Relate func(tx *Tx, a *Accept) error
+	Relate func(tx *Tx, a *Incoming) error
 
-	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
-	Conflict bool // the key was known with another hash: nothing was stored
-	Gone     bool // the message to edit was withdrawn: nothing was stored
-	Skipped  bool // the message of its group says it
-	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
+	Replay     bool // it was accepted before: Entry has the first request's id, priority and time
+	Conflict   bool // the key was known with another hash: nothing was stored
+	Gone       bool // the message to edit was withdrawn: nothing was stored
+	Skipped    bool // the message of its group says it
+	CommitSize int  // how many messages were stored in this commit; set on the first of them, else 0
 
 	given *post.Entry // Entry as it came
 }
 
 // cameAt returns when the message came in; 0 if it was stored earlier under its idempotency key.
-func (a *Accept) cameAt() int64 {
+func (a *Incoming) cameAt() int64 {
 	switch {
 	case a.given != nil && !a.Conflict && !a.Gone && (!a.Replay || a.Key == nil):
 		return a.given.AcceptedAt
@@ -44,18 +44,18 @@ func (a *Accept) cameAt() int64 {
 	return 0
 }
 
-func (a *Accept) stored() bool { return !a.Replay && !a.Conflict && !a.Gone && !a.Skipped }
+func (a *Incoming) stored() bool { return !a.Replay && !a.Conflict && !a.Gone && !a.Skipped }
 
-// Accept stores messages, all or none, and returns when they are flushed to disk.
-func (s *Store) Accept(ctx context.Context, messages ...*Accept) error {
-	return s.w.do(ctx, &request{accept: messages})
+// Insert stores messages, all or none, and returns when they are flushed to disk.
+func (s *Store) Insert(ctx context.Context, messages ...*Incoming) error {
+	return s.w.do(ctx, &part{incoming: messages})
 }
 
-// storeAccepted gives the messages their ids and writes them.
-func (tx *Tx) storeAccepted(requests []*request) error {
-	var fresh []*Accept
-	for _, r := range requests {
-		for _, a := range r.accept {
+// storeIncoming gives the messages their ids and writes them.
+func (tx *Tx) storeIncoming(parts []*part) error {
+	var fresh []*Incoming
+	for _, p := range parts {
+		for _, a := range p.incoming {
 			a.begin()
 			if err := tx.takeKey(a); err != nil {
 				return err
@@ -66,7 +66,7 @@ func (tx *Tx) storeAccepted(requests []*request) error {
 		}
 	}
 	if len(fresh) > 0 {
-		fresh[0].Batch = len(fresh)
+		fresh[0].CommitSize = len(fresh)
 	}
 	if err := tx.insertFresh(fresh); err != nil {
 		return err
@@ -79,23 +79,23 @@ func (tx *Tx) storeAccepted(requests []*request) error {
 			return err
 		}
 	}
-	return tx.nameReplays(requests)
+	return tx.nameReplays(parts)
 }
 
 // begin resets the outcome of an attempt that failed.
-func (a *Accept) begin() {
+func (a *Incoming) begin() {
 	if a.given != nil {
 		a.Entry = *a.given
 	} else if a.Relate != nil {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Gone, a.Skipped, a.Batch = false, false, false, false, 0
+	a.Replay, a.Conflict, a.Gone, a.Skipped, a.CommitSize = false, false, false, false, 0
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
 // reader of a room never sees a message before an earlier one.
-func (tx *Tx) insertFresh(all []*Accept) error {
+func (tx *Tx) insertFresh(all []*Incoming) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -127,9 +127,9 @@ func (tx *Tx) insertFresh(all []*Accept) error {
 }
 
 // nameReplays gives the id to repetitions that arrived together with the first request: it had none when its key was taken.
-func (tx *Tx) nameReplays(requests []*request) error {
-	for _, r := range requests {
-		for _, a := range r.accept {
+func (tx *Tx) nameReplays(parts []*part) error {
+	for _, p := range parts {
+		for _, a := range p.incoming {
 			if a.stored() || a.Gone || a.Skipped || a.Entry.ID != 0 {
 				continue
 			}
@@ -142,7 +142,7 @@ func (tx *Tx) nameReplays(requests []*request) error {
 }
 
 // takeKey takes a message's key, or answers from what the key stands for already.
-func (tx *Tx) takeKey(a *Accept) error {
+func (tx *Tx) takeKey(a *Incoming) error {
 	if a.Key == nil {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (tx *Tx) takeKey(a *Accept) error {
 }
 
 // readKey takes over what is stored of the first request under a key, and returns the hash of that.
-func (tx *Tx) readKey(a *Accept) (hash []byte, err error) {
+func (tx *Tx) readKey(a *Incoming) (hash []byte, err error) {
 	e := &a.Entry
 	err = tx.sql.key.QueryRowContext(tx.ctx, e.ApplicationID, a.Key.Key).Scan(&hash, &e.ID, &e.Priority, &e.AcceptedAt)
 	return hash, err

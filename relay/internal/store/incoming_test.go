@@ -13,14 +13,14 @@ func TestGroupCommit(t *testing.T) {
 	s := fresh(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	got := map[int64]*Accept{}
+	got := map[int64]*Incoming{}
 	largest := 0
 	for g := range 80 {
 		wg.Go(func() {
 			last := int64(0)
 			for i := range 25 {
 				a := entry(int64(g%4), fmt.Sprintf("%d.%d", g, i))
-				if err := s.Accept(ctx, a); err != nil {
+				if err := s.Insert(ctx, a); err != nil {
 					t.Error(err)
 					return
 				}
@@ -30,7 +30,7 @@ func TestGroupCommit(t *testing.T) {
 				last = a.Entry.ID
 				mu.Lock()
 				got[last] = a
-				largest = max(largest, a.Batch)
+				largest = max(largest, a.CommitSize)
 				mu.Unlock()
 			}
 		})
@@ -60,7 +60,7 @@ func TestAcceptRepeatedInOneCommit(t *testing.T) {
 	s := fresh(t)
 	first, again, other := entry(1, "x"), entry(1, "x"), entry(1, "y")
 	first.Key, again.Key, other.Key = &Key{"k", []byte("x")}, &Key{"k", []byte("x")}, &Key{"k", []byte("y")}
-	accept(t, s, first, again, other)
+	insert(t, s, first, again, other)
 	if first.Entry.ID == 0 || first.Replay || !again.Replay || again.Entry.ID != first.Entry.ID || !other.Conflict {
 		t.Errorf("first %+v, repeated %+v, another one %+v", first, again, other)
 	}
@@ -70,7 +70,7 @@ func TestAcceptRepeatedInOneCommit(t *testing.T) {
 // takes, and a key among them is known the second time.
 func TestAcceptAllOrNone(t *testing.T) {
 	s := fresh(t)
-	batch := func() (all []*Accept) {
+	batch := func() (all []*Incoming) {
 		for i := range 3*maxRows + 1 {
 			all = append(all, entry(1, fmt.Sprint(i)))
 		}
@@ -78,10 +78,10 @@ func TestAcceptAllOrNone(t *testing.T) {
 		return all
 	}
 	first := batch()
-	accept(t, s, first...)
+	insert(t, s, first...)
 	second := batch()
 	second[7].Key = &Key{Key: "k", Hash: []byte("other")}
-	if err := s.Accept(ctx, second...); err != nil || !second[5].Replay || second[5].Entry.ID != first[5].Entry.ID || !second[7].Conflict {
+	if err := s.Insert(ctx, second...); err != nil || !second[5].Replay || second[5].Entry.ID != first[5].Entry.ID || !second[7].Conflict {
 		t.Errorf("again: %+v, %+v, %v", second[5], second[7], err)
 	}
 	before := pending(t, s, 1)
@@ -93,7 +93,7 @@ func TestAcceptAllOrNone(t *testing.T) {
 	fillDisk(t, s, true)
 	third := batch()
 	third[50].Entry.Body = strings.Repeat("x", 1<<20)
-	if err := s.Accept(ctx, third...); err == nil {
+	if err := s.Insert(ctx, third...); err == nil {
 		t.Error("accepted though the disk is full")
 	}
 	if after := pending(t, s, 1); len(after) != len(before) {
@@ -102,7 +102,7 @@ func TestAcceptAllOrNone(t *testing.T) {
 }
 
 // A reader of a room to which several relays add never sees a message before an earlier one.
-func testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
+func testInsert_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
 	a, b := relays(t)
 	const each = 60
 	var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
 		for range 3 {
 			wg.Go(func() {
 				for i := range each {
-					if err := s.Accept(ctx, entry(1, fmt.Sprint(i))); err != nil {
+					if err := s.Insert(ctx, entry(1, fmt.Sprint(i))); err != nil {
 						t.Error(err)
 						return
 					}
@@ -148,17 +148,17 @@ func testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
 	}
 }
 
-func testAccept_OneKeyAtTwoRelays_IsOneMessage(t *testing.T) {
+func testInsert_OneKeyAtTwoRelays_IsOneMessage(t *testing.T) {
 	a, b := relays(t)
 	for i := range 10 {
 		key := &Key{Key: fmt.Sprint("k", i), Hash: []byte("h")}
-		var all [8]*Accept
+		var all [8]*Incoming
 		var wg sync.WaitGroup
 		for j := range all {
 			all[j] = entry(1, "x")
 			all[j].Key = key
 			wg.Go(func() {
-				if err := []*Store{a, b}[j%2].Accept(ctx, all[j]); err != nil {
+				if err := []*Store{a, b}[j%2].Insert(ctx, all[j]); err != nil {
 					t.Error(err)
 				}
 			})
