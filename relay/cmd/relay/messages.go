@@ -94,8 +94,8 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 	return now, fmt.Errorf("%q is not a time such as 2006-01-02, 2006-01-02T15:04:05Z, 24h or 7d", text)
 }
 
-// delivery is the part of the API's message object that the commands use.
-type delivery struct {
+// messageJSON is the part of the API's message object that the commands use.
+type messageJSON struct {
 	ID          int64      `json:"id"`
 	Application string     `json:"application"`
 	Title       string     `json:"title"`
@@ -119,11 +119,11 @@ type delivery struct {
 }
 
 // text is the body as a terminal shows it: HTML without its tags, anything else as it was sent.
-func (d *delivery) text() string {
-	if d.ContentType != format.HTML {
-		return d.Message
+func (m *messageJSON) text() string {
+	if m.ContentType != format.HTML {
+		return m.Message
 	}
-	_, text := format.Body(d.ContentType, d.Message)
+	_, text := format.Body(m.ContentType, m.Message)
 	return text
 }
 
@@ -141,7 +141,7 @@ func newMessagesListCommand() *cobra.Command {
 			return err
 		}
 		q.Set("limit", strconv.Itoa(limit))
-		var page messagesPage[delivery]
+		var page messagesPage[messageJSON]
 		return r.show(cmd, asJSON, http.MethodGet, "/message?"+q.Encode(), nil, &page, func(out io.Writer) error { return printMessages(out, page.Messages) })
 	})
 }
@@ -154,7 +154,7 @@ type messagesPage[Message any] struct {
 	}
 }
 
-func printMessages(out io.Writer, messages []delivery) error {
+func printMessages(out io.Writer, messages []messageJSON) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
 	for _, m := range messages {
@@ -177,36 +177,36 @@ func newMessagesShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "Show a message with its state", Args: cobra.ExactArgs(1)}
 	command.JSONFlag(cmd, &asJSON)
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		var m delivery
+		var m messageJSON
 		return r.show(cmd, asJSON, http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m, m.print)
 	})
 }
 
-func (d *delivery) print(out io.Writer) error {
+func (m *messageJSON) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, line := range [][2]string{
-		{"message", strconv.FormatInt(d.ID, 10)},
-		{"application", d.Application},
-		{"state", string(d.Status)},
-		{"removal", d.Removal},
-		{"reason", d.Error},
-		{"next attempt", d.Next},
-		{"accepted", d.Date.UTC().Format(time.RFC3339)},
-		{"sent", d.Sent},
-		{"attempts", strconv.Itoa(d.Attempts)},
-		{"priority", strconv.Itoa(d.Priority)},
-		{"room", d.Room},
-		{"event", d.Event},
-		{"title", d.Title},
+		{"message", strconv.FormatInt(m.ID, 10)},
+		{"application", m.Application},
+		{"state", string(m.Status)},
+		{"removal", m.Removal},
+		{"reason", m.Error},
+		{"next attempt", m.Next},
+		{"accepted", m.Date.UTC().Format(time.RFC3339)},
+		{"sent", m.Sent},
+		{"attempts", strconv.Itoa(m.Attempts)},
+		{"priority", strconv.Itoa(m.Priority)},
+		{"room", m.Room},
+		{"event", m.Event},
+		{"title", m.Title},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
 		}
 	}
-	for _, a := range d.Attachments {
+	for _, a := range m.Attachments {
 		fmt.Fprintf(w, "attachment\t%s (%s, %s)\n", a.Name, a.Type, web.Size(a.Size))
 	}
-	fmt.Fprintf(w, "\n%s\n", d.text())
+	fmt.Fprintf(w, "\n%s\n", m.text())
 	return w.Flush()
 }
 
@@ -257,7 +257,7 @@ func (c messagesChange) changeEach(cmd *cobra.Command, r *remote, ids []string, 
 	n := 0
 	var all changed
 	for _, id := range ids {
-		var m delivery
+		var m messageJSON
 		var raw json.RawMessage
 		if _, err := r.Do(cmd.Context(), c.method, "/message/"+url.PathEscape(id)+c.suffix, nil, &raw); err != nil {
 			return fmt.Errorf("message %s: %w", id, err)
@@ -298,7 +298,7 @@ func (c messagesChange) changeAll(cmd *cobra.Command, r *remote, f messagesFilte
 		}
 		return command.WriteJSON(cmd.OutOrStdout(), changed{Messages: all})
 	}
-	selected, err := selected[delivery](cmd.Context(), r, q)
+	selected, err := selected[messageJSON](cmd.Context(), r, q)
 	if err != nil {
 		return err
 	}

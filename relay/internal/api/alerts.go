@@ -32,8 +32,8 @@ func showAlert(a *post.Alert) *alertState {
 
 // alertList is a page of the alerts that aren't over, newest first.
 type alertList struct {
-	Alerts []delivery `json:"alerts"`
-	Paging paging     `json:"paging"`
+	Alerts []messageJSON `json:"alerts"`
+	Paging paging        `json:"paging"`
 }
 
 // changeList is a page of what followed a message in its room, newest first.
@@ -69,7 +69,7 @@ func (a *API) listAlerts(w http.ResponseWriter, r *http.Request, v account.Princ
 		return err
 	}
 	all, next, err := a.service.OpenAlerts(r.Context(), v, before, limit)
-	list := shown(all, func(open service.OpenAlert) delivery {
+	list := shown(all, func(open service.OpenAlert) messageJSON {
 		d := showMessage(open.Message)
 		d.Alert = showAlert(&open.Alert)
 		return d

@@ -74,7 +74,7 @@ type API struct {
 
 	senders, strangers *request.Places // memory for big bodies, in bytes
 	streams            *request.Places
-	holding            *request.Places // of streams that hold messages
+	streaming          *request.Places // of streams that hold messages
 	changes            ntfyChanges
 	times              streamTimes
 	answers            idempotency.Answers
@@ -89,7 +89,7 @@ func New(o Options) *API {
 	a.SetLimits(o.MaxBody, o.MaxWait)
 	a.senders, a.strangers = request.NewPlaces(senderMemory, shareSender), request.NewPlaces(strangerMemory, shareStranger)
 	a.streams, a.times = request.NewPlaces(maxStreams, shareStreams), gotifyTimes
-	a.holding = request.NewPlaces(maxHolding, shareHolding)
+	a.streaming = request.NewPlaces(maxHolding, shareHolding)
 	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p protocol.Protocol) bool { return p.Name == protocol.NtfyName })
 	router := a.router()
 	a.words = wordsOf(a.rows)

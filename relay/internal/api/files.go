@@ -26,7 +26,7 @@ type receiver struct {
 
 	name     string // of the file that the body is
 	boundary string // of the form that the body is; "" for a file
-	held     int64  // bytes of files in memory
+	buffered int64  // bytes of files in memory
 }
 
 // receiverOf returns a receiver if the files of a body are stored while they arrive; else nil.
@@ -132,10 +132,10 @@ func (r *receiver) file(name, mediaType string, content io.Reader, before func()
 	}
 	var err error
 	limit := r.a.maxBody.Load()
-	if f.Content, err = io.ReadAll(io.LimitReader(content, limit-r.held+1)); err != nil {
+	if f.Content, err = io.ReadAll(io.LimitReader(content, limit-r.buffered+1)); err != nil {
 		return err
 	}
-	if r.held += int64(len(f.Content)); r.held > limit {
+	if r.buffered += int64(len(f.Content)); r.buffered > limit {
 		return refusal.TooLarge("attachments", "Give the token in a header, or before the attachments of a form. Without it they may have at most limits.body,", limit)
 	}
 	r.in.Files = append(r.in.Files, f)

@@ -391,7 +391,7 @@ func TestEvents(t *testing.T) {
 	if got := line(t, lines, "id"); got != "4" {
 		t.Errorf("the first message is %s", got)
 	}
-	var m delivery
+	var m messageJSON
 	if err := json.Unmarshal([]byte(line(t, lines, "data")), &m); err != nil || m.ID != 4 || m.Message.Message != "4" || m.Application != "a" {
 		t.Errorf("it is %+v, %v", m, err)
 	}
@@ -440,7 +440,7 @@ func TestGotifyAlert(t *testing.T) {
 	}
 	event := func(want string) {
 		t.Helper()
-		var m delivery
+		var m messageJSON
 		for m.ID == 0 { // a change of state has none
 			if err := json.Unmarshal([]byte(line(t, lines, "data")), &m); err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ func (a *API) postInbound(p protocol.Protocol) handler {
 			return err
 		}
 		defer release()
-		result, err := a.accept(p, in, app)
+		result, err := a.carryOut(p, in, app)
 		if p.Events {
 			a.o.Metrics.inbound(p.Name, result)
 		}
@@ -154,24 +154,24 @@ func (a *API) owner(in *protocol.Request) (account.Principal, error) {
 	return v, err
 }
 
-// accept parses a request and stores its messages.
-func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App) (protocol.Result, error) {
-	batch, err := p.Parse(in, protocol.App{
+// carryOut parses a request and does what it asks for: mostly to store messages.
+func (a *API) carryOut(p protocol.Protocol, in *protocol.Request, app *account.App) (protocol.Result, error) {
+	parsed, err := p.Parse(in, protocol.App{
 		ID: app.ID, Name: app.Name, Format: post.Format(app.DefaultFormat), Scale: post.Scale(app.PriorityScale), CriticalRetry: time.Duration(app.CriticalRetry) * time.Millisecond,
 		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
-	result := protocol.Result{Batch: batch}
+	result := protocol.Result{Parsed: parsed}
 	if err != nil {
 		return result, err
 	}
-	a.applyTemplates(in, app, batch.Drafts)
-	if len(batch.Drafts) > 0 {
+	a.applyTemplates(in, app, parsed.Drafts)
+	if len(parsed.Drafts) > 0 {
 		if err := a.attach(in, app); err != nil {
 			return result, err
 		}
 	}
-	for i := range batch.Drafts {
-		d := &batch.Drafts[i]
+	for i := range parsed.Drafts {
+		d := &parsed.Drafts[i]
 		if len(d.Files) > 0 {
 			d.Files = in.Files // which are stored now
 		}
@@ -180,28 +180,28 @@ func (a *API) accept(p protocol.Protocol, in *protocol.Request, app *account.App
 			d.IdempotencyKey = in.Header.Get("Idempotency-Key")
 		}
 	}
-	if batch.Withdraw != 0 {
-		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: app.ID}, batch.Withdraw)
+	if parsed.Withdraw != 0 {
+		_, err := a.service.Cancel(in.Context(), account.Principal{ApplicationID: app.ID}, parsed.Withdraw)
 		return result, err
 	}
-	if batch.Receipt != nil {
-		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: app.ID}, batch.Receipt)
+	if parsed.Receipt != nil {
+		result.Alert, err = a.receipt(in, account.Principal{ApplicationID: app.ID}, parsed.Receipt)
 		return result, err
 	}
-	if batch.Sequence != nil {
-		return result, a.endSequence(in.Context(), account.Principal{Name: app.Name, ApplicationID: app.ID}, batch.Sequence)
+	if parsed.Sequence != nil {
+		return result, a.endSequence(in.Context(), account.Principal{Name: app.Name, ApplicationID: app.ID}, parsed.Sequence)
 	}
-	if batch.Beat {
+	if parsed.Beat {
 		return result, a.service.Beat(in.Context(), app)
 	}
-	if len(batch.Drafts) == 0 {
+	if len(parsed.Drafts) == 0 {
 		return result, nil
 	}
 	store := a.storeSingle
 	if p.Events {
 		store = a.storeEvents
 	}
-	return result, store(in.Context(), app, batch.Drafts, &result)
+	return result, store(in.Context(), app, parsed.Drafts, &result)
 }
 
 // receipt returns the alert that a sender asks for, whose reminders end if it asks for that.

@@ -22,8 +22,8 @@ import (
 	ui "slipway/shared/web"
 )
 
-// delivery is the JSON of a message with its outcome.
-type delivery struct {
+// messageJSON is the JSON of a message with its outcome.
+type messageJSON struct {
 	protocol.Message
 	Application string     `json:"application"`
 	ContentType string     `json:"content_type"`
@@ -39,8 +39,8 @@ type delivery struct {
 	Alert *alertState `json:"alert,omitempty"` // in the answer for a single message, and in the list of alerts
 }
 
-func showMessage(m post.View) delivery {
-	d := delivery{
+func showMessage(m post.View) messageJSON {
+	d := messageJSON{
 		Message: protocol.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
 		NextAttempt: timeOrNull(m.NextAt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.Code),
 		RoomID: cmp.Or(m.RoomID, m.Address), SentAt: timeOrNull(post.Millis(m.SentAt())), File: m.Cut,
@@ -127,8 +127,8 @@ func bulk(change func(context.Context, account.Principal, service.Filter) (servi
 
 // messageList is a page, newest first, in the shape of Gotify's.
 type messageList struct {
-	Messages []delivery `json:"messages"`
-	Paging   paging     `json:"paging"`
+	Messages []messageJSON `json:"messages"`
+	Paging   paging        `json:"paging"`
 }
 
 type paging struct {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxOld    = 1000 // messages that a subscription begins with
-	maxHeld   = 100  // delayed messages that a subscription waits for
-	heldEvery = time.Second
+	maxOld       = 1000 // messages that a subscription begins with
+	maxDelayed   = 100  // delayed messages that a subscription waits for
+	delayedEvery = time.Second
 )
 
 // subscription is one request of an ntfy client for messages.
@@ -32,19 +32,19 @@ type subscription struct {
 	streams []*service.Stream // of the readers
 	write   func(protocol.NtfyEvent) error
 
-	held  map[int64]heldMessage // delayed messages, by id
-	dirty bool                  // their times may have changed
+	delayed map[int64]delayedMessage // delayed messages, by id
+	dirty   bool                     // their times may have changed
 }
 
-// heldMessage is a delayed message that the subscriber gets once it is due.
-type heldMessage struct {
+// delayedMessage is a delayed message that the subscriber gets once it is due.
+type delayedMessage struct {
 	reader int
 	due    time.Time
 }
 
 // subscribeNtfy sends messages as ntfy does: those that the query asks for, and unless it polls those that follow.
 func (a *API) subscribeNtfy(w http.ResponseWriter, r *http.Request) error {
-	s := &subscription{a: a, topics: mux.Vars(r)["topics"], base: protocol.NtfyBase(r), held: map[int64]heldMessage{}}
+	s := &subscription{a: a, topics: mux.Vars(r)["topics"], base: protocol.NtfyBase(r), delayed: map[int64]delayedMessage{}}
 	form := mux.Vars(r)["form"]
 	if form == "ws" && !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return refusal.Invalid("websocket", "invalid request: client not using the websocket protocol")
@@ -147,12 +147,12 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 	if err := s.sendOld(ctx); err != nil || s.q.poll {
 		return s.quietly(err)
 	}
-	if err := s.findHeld(ctx); err != nil {
+	if err := s.findDelayed(ctx); err != nil {
 		return s.quietly(err)
 	}
 	keep := time.NewTicker(s.a.times.ping)
 	defer keep.Stop()
-	again := time.NewTicker(heldEvery)
+	again := time.NewTicker(delayedEvery)
 	defer again.Stop()
 	var change *ntfyChange // not sent yet
 	for {
@@ -174,7 +174,7 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 			change = nil
 		}
 		var due <-chan time.Time
-		if len(s.held) > 0 {
+		if len(s.delayed) > 0 {
 			due = again.C
 		}
 		select {
@@ -183,7 +183,7 @@ func (s *subscription) run(ctx context.Context, keepAlive func() error) error {
 		case c := <-next:
 			change = &c
 		case <-due:
-			err = s.sendHeld(ctx)
+			err = s.sendDelayed(ctx)
 		case <-keep.C:
 			err = keepAlive()
 		case <-s.a.o.Stopping:
@@ -213,7 +213,7 @@ func (s *subscription) sendNew(ctx context.Context) (sent bool, err error) {
 		}
 		some, err := s.a.pass(ctx, st, s.readers[i].v, func(all []post.View) error {
 			for _, m := range all {
-				if s.hold(i, m) {
+				if s.delay(i, m) {
 					continue
 				}
 				if err := s.send(i, m); err != nil {
@@ -243,37 +243,37 @@ func (s *subscription) sendChange(c *ntfyChange) error {
 	return nil
 }
 
-// hold keeps a delayed message for later. It reports whether m is one.
-func (s *subscription) hold(reader int, m post.View) bool {
+// delay keeps a delayed message for later. It reports whether m is one.
+func (s *subscription) delay(reader int, m post.View) bool {
 	due := post.Time(m.QueuedAt)
 	if !due.After(time.Now()) {
 		return false
 	}
-	if len(s.held) < maxHeld && m.Target == 0 {
-		s.held[m.ID] = heldMessage{reader, due}
+	if len(s.delayed) < maxDelayed && m.Target == 0 {
+		s.delayed[m.ID] = delayedMessage{reader, due}
 	}
 	return true
 }
 
-// findHeld holds the delayed messages that wait already.
-func (s *subscription) findHeld(ctx context.Context) error {
+// findDelayed keeps the delayed messages that wait already.
+func (s *subscription) findDelayed(ctx context.Context) error {
 	for i, reader := range s.readers {
 		page, err := s.a.service.Messages(ctx, reader.v, service.Filter{States: post.PendingStates, ApplicationID: reader.application, Limit: service.MaxPage})
 		if err != nil {
 			return err
 		}
 		for _, m := range page.Messages {
-			s.hold(i, m)
+			s.delay(i, m)
 		}
 	}
 	return nil
 }
 
-// sendHeld sends delayed messages that are due. Those that were withdrawn are forgotten, and those that were moved wait on.
-func (s *subscription) sendHeld(ctx context.Context) error {
+// sendDelayed sends delayed messages that are due. Those that were withdrawn are forgotten, and those that were moved wait on.
+func (s *subscription) sendDelayed(ctx context.Context) error {
 	now, dirty := time.Now(), s.dirty
 	s.dirty = false
-	for id, h := range s.held {
+	for id, h := range s.delayed {
 		if !dirty && h.due.After(now) {
 			continue
 		}
@@ -281,7 +281,7 @@ func (s *subscription) sendHeld(ctx context.Context) error {
 		if refusal.KindOf(err) == refusal.KindUnavailable {
 			continue
 		}
-		if delete(s.held, id); err != nil || !m.State.Readable() || s.hold(h.reader, m) {
+		if delete(s.delayed, id); err != nil || !m.State.Readable() || s.delay(h.reader, m) {
 			continue
 		}
 		if err := s.send(h.reader, m); err != nil {
@@ -297,7 +297,7 @@ func (s *subscription) sendOld(ctx context.Context) error {
 		reader int
 		m      post.View
 	}
-	release, err := s.a.hold(ctx, s.readers[0].v)
+	release, err := s.a.takePlace(ctx, s.readers[0].v)
 	if err != nil {
 		return err
 	}

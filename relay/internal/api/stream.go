@@ -81,7 +81,7 @@ func (a *API) pass(ctx context.Context, st *service.Stream, v account.Principal,
 	if !st.Behind() {
 		return false, nil
 	}
-	release, err := a.hold(ctx, v)
+	release, err := a.takePlace(ctx, v)
 	if err != nil {
 		return false, err
 	}
@@ -93,8 +93,8 @@ func (a *API) pass(ctx context.Context, st *service.Stream, v account.Principal,
 	return len(all) > 0, send(all)
 }
 
-// hold takes a place among the streams that hold messages.
-func (a *API) hold(ctx context.Context, v account.Principal) (release func(), err error) {
+// takePlace takes a place among the streams that hold messages.
+func (a *API) takePlace(ctx context.Context, v account.Principal) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -104,7 +104,7 @@ func (a *API) hold(ctx context.Context, v account.Principal) (release func(), er
 		case <-ctx.Done():
 		}
 	}()
-	return a.holding.Take(ctx, a.ownerOf(v), 1)
+	return a.streaming.Take(ctx, a.ownerOf(v), 1)
 }
 
 // authenticator returns a function that authenticates the request again, because a stream outlives tokens and sessions.

@@ -19,18 +19,18 @@ func Discord() Protocol {
 		Routes: discordRoutes(),
 		Token:  Token,
 		Files:  true,
-		Parse: func(r *Request, app App) (Batch, error) {
+		Parse: func(r *Request, app App) (Parsed, error) {
 			if r.Method == http.MethodGet {
 				id := strconv.FormatInt(app.ID, 10)
-				return Batch{Answer: map[string]any{"id": id, "type": 1, "name": app.Name, "channel_id": id, "guild_id": id, "application_id": nil, "avatar": nil}}, nil
+				return Parsed{Answer: map[string]any{"id": id, "type": 1, "name": app.Name, "channel_id": id, "guild_id": id, "application_id": nil, "avatar": nil}}, nil
 			}
 			id, err := discordID(r)
 			if err != nil || r.Method == http.MethodDelete {
-				return Batch{Withdraw: id}, err
+				return Parsed{Withdraw: id}, err
 			}
 			in, err := discordMessageOf(r)
 			if err != nil {
-				return Batch{}, err
+				return Parsed{}, err
 			}
 			if in.Content == "" && len(in.Embeds)+len(in.Components) == 0 && len(r.Files) > 0 {
 				in.Content = r.FileText()
@@ -40,7 +40,7 @@ func Discord() Protocol {
 			if thread := r.URL.Query().Get("thread_id"); thread != "" && id == 0 {
 				d.Thread = "discord:" + thread
 			}
-			b := Batch{Drafts: []post.Draft{d}}
+			b := Parsed{Drafts: []post.Draft{d}}
 			if request.IsTrue(r.URL.Query().Get("wait")) || id != 0 || len(r.Files) > 0 { // Discord waits for files in any case
 				b.Answer = discordWaits{}
 			}

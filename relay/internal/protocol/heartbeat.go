@@ -10,7 +10,7 @@ import (
 func Heartbeat() Protocol {
 	p := Protocol{
 		Name: "heartbeat", Token: Token, Fail: request.WriteError,
-		Parse: func(*Request, App) (Batch, error) { return Batch{Beat: true}, nil },
+		Parse: func(*Request, App) (Parsed, error) { return Parsed{Beat: true}, nil },
 		Reply: func(w http.ResponseWriter, _ Result) {
 			request.WriteJSON(w, http.StatusOK, map[string]bool{"success": true})
 		},

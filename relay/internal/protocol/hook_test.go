@@ -17,7 +17,7 @@ import (
 const token = "A0123456789abcd"
 
 // post parses a request for the first route of a protocol with this path and returns its batch.
-func submit(t *testing.T, p Protocol, path, body string, headers ...string) (Batch, error) {
+func submit(t *testing.T, p Protocol, path, body string, headers ...string) (Parsed, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	for _, h := range headers {
@@ -41,12 +41,12 @@ func submit(t *testing.T, p Protocol, path, body string, headers ...string) (Bat
 	}
 	var err error
 	if in.Token, err = p.Token(in); err != nil {
-		return Batch{}, err
+		return Parsed{}, err
 	}
 	in.Body = []byte(body)
 	if in.Token == "" && p.BodyToken {
 		if in.Token, err = p.Token(in); err != nil {
-			return Batch{}, err
+			return Parsed{}, err
 		}
 	}
 	if in.Token != token {
@@ -58,7 +58,7 @@ func submit(t *testing.T, p Protocol, path, body string, headers ...string) (Bat
 // shown is a message as its protocol must make it.
 type shown struct{ title, message, kind string }
 
-func (s shown) check(t *testing.T, what string, b Batch, err error) {
+func (s shown) check(t *testing.T, what string, b Parsed, err error) {
 	t.Helper()
 	if err != nil || len(b.Drafts) != 1 {
 		t.Errorf("%s: %v, %d drafts", what, err, len(b.Drafts))
@@ -69,9 +69,9 @@ func (s shown) check(t *testing.T, what string, b Batch, err error) {
 	}
 }
 
-func replied(p Protocol, b Batch) *httptest.ResponseRecorder {
+func replied(p Protocol, b Parsed) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	res := Result{Batch: b}
+	res := Result{Parsed: b}
 	for range b.Drafts {
 		res.Messages = append(res.Messages, post.Accepted{View: post.View{Entry: post.Entry{ID: 42, Origin: post.Origin{ApplicationID: 7, AcceptedAt: 1_800_000_000_000}, Content: post.Content{Body: "m"}}}})
 	}

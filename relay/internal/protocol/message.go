@@ -155,15 +155,15 @@ func (s *submission) mediaType() string {
 
 var errNoMessage = refusal.Invalid("message", `A message is required: send JSON such as {"message": "text"}, a form with the field message, or the text itself with "Content-Type: text/plain".`)
 
-// batch completes the draft with the format and priority that the protocol has decided.
-func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, error) {
+// parsed completes the draft with the format and priority that the protocol has decided.
+func (s *submission) parsed(r *Request, mediaType string, priority *int) (Parsed, error) {
 	wait, err := waitOf(r)
 	if err != nil {
-		return Batch{}, err
+		return Parsed{}, err
 	}
 	d := s.draft
 	if strings.TrimSpace(d.Body) == "" {
-		return Batch{}, errNoMessage
+		return Parsed{}, errNoMessage
 	}
 	if d.Key != "" && d.Change == post.Create {
 		d.Change = post.Update
@@ -175,7 +175,7 @@ func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, 
 	d.Files = r.Files
 	AddLinks(&d, s.links)
 	AddLinks(&d, notificationLinks(d.Extras))
-	return Batch{Wait: wait, Drafts: []post.Draft{d}}, nil
+	return Parsed{Wait: wait, Drafts: []post.Draft{d}}, nil
 }
 
 // Message is the JSON of a message, which every answer about one begins with.

@@ -60,13 +60,13 @@ func applicationOf(r *Request) int64 {
 const gotifySource = "gotify"
 
 // parseMessage reads a message. The place of the token selects its priority scale and format, unless the application or the message does.
-func parseMessage(r *Request, app App) (Batch, error) {
+func parseMessage(r *Request, app App) (Parsed, error) {
 	s, err := submissionOf(r)
 	if err != nil {
-		return Batch{}, err
+		return Parsed{}, err
 	}
 	if s.found != "" && (s.mixed || s.found != r.Token) {
-		return Batch{}, errTwoTokens
+		return Parsed{}, errTwoTokens
 	}
 	t, priority := tokensOf(r.Request), s.draft.Priority
 	if !s.worded && (app.Scale == post.ScaleGotify || app.Scale != post.ScaleNative && t.found != "") {
@@ -76,7 +76,7 @@ func parseMessage(r *Request, app App) (Batch, error) {
 	if t.gotify {
 		own = format.Plain
 	}
-	b, err := s.batch(r, app.Format.MediaType(s.mediaType(), own), priority)
+	b, err := s.parsed(r, app.Format.MediaType(s.mediaType(), own), priority)
 	if err != nil {
 		return b, err
 	}

@@ -249,7 +249,7 @@ func (m *ntfyMessage) shownText() string {
 }
 
 // ntfyChange returns what a request does that publishes nothing; ok is false if it does.
-func ntfyChange(r *Request) (b Batch, ok bool) {
+func ntfyChange(r *Request) (p Parsed, ok bool) {
 	m := ntfyMessage{Topic: r.Path["topic"], Sequence: r.Path["sequence"]}
 	switch {
 	case r.Method == http.MethodDelete:
@@ -257,9 +257,9 @@ func ntfyChange(r *Request) (b Batch, ok bool) {
 	case r.Path["mark"] != "":
 		m.event = NtfyClear
 	default:
-		return b, false
+		return p, false
 	}
-	return Batch{Answer: m, Sequence: &Sequence{Key: m.Sequence, Message: NtfyNumber(m.Sequence), Withdraw: r.Method == http.MethodDelete}}, true
+	return Parsed{Answer: m, Sequence: &Sequence{Key: m.Sequence, Message: NtfyNumber(m.Sequence), Withdraw: r.Method == http.MethodDelete}}, true
 }
 
 func checkNtfySequence(id string) error {
@@ -269,7 +269,7 @@ func checkNtfySequence(id string) error {
 	return nil
 }
 
-func parseNtfy(r *Request, _ App) (Batch, error) {
+func parseNtfy(r *Request, _ App) (Parsed, error) {
 	if b, ok := ntfyChange(r); ok {
 		return b, checkNtfySequence(b.Sequence.Key)
 	}
@@ -277,17 +277,17 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 	m.base = NtfyBase(r.Request)
 	switch {
 	case err != nil:
-		return Batch{}, err
+		return Parsed{}, err
 	case m.Priority < 0 || m.Priority > 5:
-		return Batch{}, refusal.Invalid("priority", "invalid priority parameter")
+		return Parsed{}, refusal.Invalid("priority", "invalid priority parameter")
 	case m.Sequence != "" && checkNtfySequence(m.Sequence) != nil:
-		return Batch{}, checkNtfySequence(m.Sequence)
+		return Parsed{}, checkNtfySequence(m.Sequence)
 	case m.Attach != "" && !format.IsWeb(m.Attach):
-		return Batch{}, refusal.Invalid("attach", "invalid request: attachment URL is invalid")
+		return Parsed{}, refusal.Invalid("attach", "invalid request: attachment URL is invalid")
 	case m.Icon != "" && !format.IsWeb(m.Icon):
-		return Batch{}, refusal.Invalid("icon", "invalid request: icon URL is invalid")
+		return Parsed{}, refusal.Invalid("icon", "invalid request: icon URL is invalid")
 	case len(m.Tags) > maxNtfyTags:
-		return Batch{}, refusal.Invalid("tags", "invalid request: too many tags")
+		return Parsed{}, refusal.Invalid("tags", "invalid request: too many tags")
 	}
 	if m.Message == "" && m.Attach != "" {
 		m.Message = "You received a file: " + attachedName(m.Filename, m.Attach)
@@ -296,7 +296,7 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 	d := post.Draft{Content: post.Content{Title: m.Title, Body: m.Message, ContentType: format.Plain}}
 	if m.Delay != "" {
 		if d.Later, err = ntfyTime(m.Delay, r.Now); err != nil {
-			return Batch{}, err
+			return Parsed{}, err
 		}
 		m.due = d.Later
 	}
@@ -333,7 +333,7 @@ func parseNtfy(r *Request, _ App) (Batch, error) {
 		}
 		d.Body, d.ContentType = format.Paragraphs(text, format.Lines(links...)), format.HTML
 	}
-	return Batch{Drafts: []post.Draft{d}, Answer: m}, nil
+	return Parsed{Drafts: []post.Draft{d}, Answer: m}, nil
 }
 
 func (m *ntfyMessage) links() (links []string) {

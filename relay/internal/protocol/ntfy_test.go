@@ -177,7 +177,7 @@ func TestNtfy_FileAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	Ntfy().Reply(w, Result{Batch: b, Messages: []post.Accepted{{View: post.View{Entry: post.Entry{ID: 42, Content: post.Content{Attachments: post.EncodeAttachments(r.Files)}}}}}})
+	Ntfy().Reply(w, Result{Parsed: b, Messages: []post.Accepted{{View: post.View{Entry: post.Entry{ID: 42, Content: post.Content{Attachments: post.EncodeAttachments(r.Files)}}}}}})
 	var answer struct{ Attachment ntfyAttachment }
 	if want := (ntfyAttachment{"a.png", "image/png", 7, "https://relay.example.org/ui/messages/42"}); json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Attachment != want {
 		t.Errorf("%s", w.Body)

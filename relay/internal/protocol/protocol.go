@@ -26,7 +26,7 @@ type Protocol struct {
 	// Raw reports whether the body, which begins with start, is a file by itself, and its name. nil means never.
 	Raw func(r *Request, start []byte) (name string, ok bool)
 	// Parse makes drafts of a request whose token is valid. It must not keep the request's body.
-	Parse func(*Request, App) (Batch, error)
+	Parse func(*Request, App) (Parsed, error)
 	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key
 	// was used for another text, is counted and doesn't fail the request. Messages of other protocols have the request's Idempotency-Key.
 	Events bool
@@ -68,8 +68,8 @@ type App struct {
 	Secret func() ([]byte, error)
 }
 
-// Batch is what a request asks for.
-type Batch struct {
+// Parsed is what a request asks for.
+type Parsed struct {
 	Drafts   []post.Draft
 	Withdraw int64         // the message of the application to withdraw; 0 for none
 	Beat     bool          // a heartbeat of the application
@@ -95,7 +95,7 @@ type Receipt struct {
 
 // Result is the outcome of a request.
 type Result struct {
-	Batch
+	Parsed
 	Messages []post.Accepted // of the drafts that were stored, now or earlier
 	Accepted int             // stored now
 	Repeated int             // stored earlier, under the same key

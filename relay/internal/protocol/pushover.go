@@ -32,16 +32,16 @@ func Pushover() Protocol {
 			return in.token, err
 		},
 		Files: true,
-		Parse: func(r *Request, _ App) (Batch, error) {
+		Parse: func(r *Request, _ App) (Parsed, error) {
 			in, err := pushoverMessageOf(r)
 			if err != nil {
-				return Batch{}, err
+				return Parsed{}, err
 			}
 			if r.URL.Path == validate {
-				return Batch{}, nil
+				return Parsed{}, nil
 			}
 			if receipt, ok := r.Path["receipt"]; ok {
-				return Batch{Receipt: &Receipt{Message: messageOf(receipt), Stop: r.Method == http.MethodPost}}, nil
+				return Parsed{Receipt: &Receipt{Message: messageOf(receipt), Stop: r.Method == http.MethodPost}}, nil
 			}
 			if in.file != nil {
 				r.Files = append(r.Files, File{Content: in.file})
@@ -51,7 +51,7 @@ func Pushover() Protocol {
 			}
 			d, err := in.draft()
 			d.Files = r.Files
-			return Batch{Drafts: []post.Draft{d}}, err
+			return Parsed{Drafts: []post.Draft{d}}, err
 		},
 		Reply: replyPushover,
 		Fail:  failPushover,

@@ -65,7 +65,7 @@ func TestPushoverReceipts(t *testing.T) {
 		t.Fatalf("%+v, %v", b.Drafts, err)
 	}
 	w := httptest.NewRecorder()
-	Pushover().Reply(w, Result{Batch: b, Messages: []post.Accepted{{View: post.View{Entry: post.Entry{ID: 42}}}}})
+	Pushover().Reply(w, Result{Parsed: b, Messages: []post.Accepted{{View: post.View{Entry: post.Entry{ID: 42}}}}})
 	var answer map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestPushoverReceipts(t *testing.T) {
 	}
 	w = httptest.NewRecorder()
 	state := post.Alert{Retry: 60000, ExpiresAt: 3600000, AcknowledgedAt: 5000, AcknowledgedBy: "@a:hs"}
-	Pushover().Reply(w, Result{Batch: Batch{Receipt: &Receipt{Message: 42}}, Alert: state})
+	Pushover().Reply(w, Result{Parsed: Parsed{Receipt: &Receipt{Message: 42}}, Alert: state})
 	clear(answer)
 	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer["acknowledged"] != 1.0 || answer["acknowledged_at"] != 5.0 || answer["acknowledged_by"] != "@a:hs" || answer["expired"] != 0.0 || answer["expires_at"] != 3600.0 {
 		t.Errorf("%s", w.Body)

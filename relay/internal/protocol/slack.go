@@ -25,10 +25,10 @@ func Slack() Protocol {
 func Mattermost() Protocol {
 	p := slackShaped("mattermost", fromMarkdown, "/hooks/{token}", "/hooks/{id}/{token}")
 	parse := p.Parse
-	p.Parse = func(r *Request, app App) (Batch, error) {
+	p.Parse = func(r *Request, app App) (Parsed, error) {
 		var in slackMessage
 		if err := DecodeHook(r, &in); err == nil && len(in.Blocks)+len(in.Attachments) == 0 && strings.TrimSpace(in.Text) != "" {
-			return Batch{Drafts: []post.Draft{{Content: post.Content{Body: in.Text}}}}, nil
+			return Parsed{Drafts: []post.Draft{{Content: post.Content{Body: in.Text}}}}, nil
 		}
 		return parse(r, app)
 	}
@@ -50,13 +50,13 @@ func slackShaped(name string, render func(string) string, paths ...string) Proto
 		Name:   name,
 		Routes: PostAt(paths...),
 		Token:  Token,
-		Parse: func(r *Request, _ App) (Batch, error) {
+		Parse: func(r *Request, _ App) (Parsed, error) {
 			var in slackMessage
 			if err := DecodeHook(r, &in); err != nil {
-				return Batch{}, err
+				return Parsed{}, err
 			}
 			d, err := in.draft(render)
-			return Batch{Drafts: []post.Draft{d}}, err
+			return Parsed{Drafts: []post.Draft{d}}, err
 		},
 		Reply: func(w http.ResponseWriter, _ Result) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")

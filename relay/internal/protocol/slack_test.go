@@ -33,7 +33,7 @@ func TestSlack(t *testing.T) {
 	if b, err := submit(t, Slack(), path, `{"text":"<!channel> down"}`); err != nil || *b.Drafts[0].Priority != 1 {
 		t.Errorf("a mention of the channel: %+v, %v", b, err)
 	}
-	if w := replied(Slack(), Batch{Drafts: []post.Draft{{}}}); w.Code != 200 || w.Body.String() != "ok" {
+	if w := replied(Slack(), Parsed{Drafts: []post.Draft{{}}}); w.Code != 200 || w.Body.String() != "ok" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -24,13 +24,13 @@ func Teams() Protocol {
 			t.add(r.URL.Query().Get("sig"))
 			return t.one()
 		},
-		Parse: func(r *Request, _ App) (Batch, error) {
+		Parse: func(r *Request, _ App) (Parsed, error) {
 			var in teamsMessage
 			if err := DecodeHook(r, &in); err != nil {
-				return Batch{}, err
+				return Parsed{}, err
 			}
 			d, err := in.draft()
-			return Batch{Drafts: []post.Draft{d}, Answer: in.isOld()}, err
+			return Parsed{Drafts: []post.Draft{d}, Answer: in.isOld()}, err
 		},
 		Reply: replyTeams,
 		Fail:  request.WriteError,

@@ -34,9 +34,9 @@ func Alertmanager() protocol.Protocol {
 func Grafana() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "grafana", Routes: withMethod(hook("grafana"), http.MethodPut), Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, app protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, app protocol.App) (protocol.Parsed, error) {
 			if err := checkGrafana(r, app); err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			b, err := parseAlerts(r, app)
 			if errors.Is(err, errNoAlerts) { // the body is a template of the user's, or Grafana's older alerting
@@ -101,7 +101,7 @@ func alertsOf(r *protocol.Request) (in alerts, err error) {
 	return in, nil
 }
 
-func parseAlerts(r *protocol.Request, app protocol.App) (b protocol.Batch, err error) {
+func parseAlerts(r *protocol.Request, app protocol.App) (b protocol.Parsed, err error) {
 	in, err := alertsOf(r)
 	for _, a := range in.Alerts {
 		d := a.draft(in.ExternalURL)

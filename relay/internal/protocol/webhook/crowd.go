@@ -16,7 +16,7 @@ import (
 const maxAlone = 10
 
 // addWhole adds the report of the group, which has a message if there are many alerts, and says which part each report has.
-func (in *alerts) addWhole(b *protocol.Batch, app protocol.App) {
+func (in *alerts) addWhole(b *protocol.Parsed, app protocol.App) {
 	if len(b.Drafts) == 0 {
 		return
 	}

@@ -9,10 +9,10 @@ import (
 	"slipway/relay/internal/protocol"
 )
 
-func parseForge(r *protocol.Request, source, event, delivery string) (protocol.Batch, error) {
+func parseForge(r *protocol.Request, source, event, delivery string) (protocol.Parsed, error) {
 	var e forgeEvent
 	if err := protocol.DecodeHook(r, &e); err != nil {
-		return protocol.Batch{}, err
+		return protocol.Parsed{}, err
 	}
 	if e.Repository.FullName == "" {
 		e.Repository = e.Run.Repository

@@ -24,7 +24,7 @@ import (
 func Generic() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "generic", Routes: withMethod(hook("generic"), http.MethodPut), Token: protocol.Token, Files: true,
-		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Parsed, error) {
 			return parseGeneric(r, format.Plain, true)
 		},
 		Reply: func(w http.ResponseWriter, res protocol.Result) {
@@ -45,7 +45,7 @@ func Hookshot() protocol.Protocol {
 			{Method: http.MethodPost, Path: "/api/v1/matrix/hook/{token}"},
 		},
 		Token: protocol.Token, Files: true,
-		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) { return parseGeneric(r, "", false) },
+		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Parsed, error) { return parseGeneric(r, "", false) },
 		Reply: func(w http.ResponseWriter, _ protocol.Result) {
 			request.WriteJSON(w, http.StatusAccepted, map[string]any{"ok": true, "success": true})
 		},
@@ -66,7 +66,7 @@ func Apprise() protocol.Protocol {
 			return token, err
 		},
 		Files: true,
-		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Parsed, error) {
 			return parseGeneric(r, format.Plain, false)
 		},
 		Reply: func(w http.ResponseWriter, _ protocol.Result) {
@@ -175,13 +175,13 @@ func (g *generic) keep(name string, v request.Value) {
 var formats = map[string]string{"markdown": "", "html": format.HTML, "text": format.Plain, "plain": format.Plain}
 
 // parseQuery makes a message of a GET, which has only parameters. Without a text among them it may be a POST that was redirected.
-func parseQuery(r *protocol.Request) (protocol.Batch, error) {
+func parseQuery(r *protocol.Request) (protocol.Parsed, error) {
 	g := generic{}
 	if err := g.query(r); err != nil {
-		return protocol.Batch{}, err
+		return protocol.Parsed{}, err
 	}
 	if strings.TrimSpace(g.text) == "" {
-		return protocol.Batch{}, refusal.Invalid("msg", "A GET needs its text in the address, as msg, besides title. If it was a POST, a redirect has made a GET of it: use the address that the redirect leads to.")
+		return protocol.Parsed{}, refusal.Invalid("msg", "A GET needs its text in the address, as msg, besides title. If it was a POST, a redirect has made a GET of it: use the address that the redirect leads to.")
 	}
 	return one(post.Draft{Content: post.Content{Title: g.title, Body: g.text, ContentType: format.Plain}, Priority: g.priority}), nil
 }
@@ -195,10 +195,10 @@ func (g *generic) query(r *protocol.Request) error {
 
 // parseGeneric makes a message of a body in any form. Text that names no format has the one given. withRest adds the fields that have none of
 // the usual names.
-func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protocol.Batch, error) {
+func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protocol.Parsed, error) {
 	body, err := protocol.HookBody(r)
 	if err != nil {
-		return protocol.Batch{}, err
+		return protocol.Parsed{}, err
 	}
 	contentType := r.Header.Get("Content-Type")
 	mediaType, _, _ := mime.ParseMediaType(contentType)
@@ -210,14 +210,14 @@ func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protoc
 		g.text, g.mediaType = text, strings.TrimPrefix(kind, "text/")
 	} else if request.IsJSON(body) || strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-www-form-urlencoded" {
 		if err := g.read(r, func(f request.Func) error { return request.Each(contentType, body, f) }); err != nil {
-			return protocol.Batch{}, err
+			return protocol.Parsed{}, err
 		}
 	} else if !json.Valid(body) {
 		g.text = string(body)
 	}
 	if !withRest { // Apprise's API has title, type and format in the address, too
 		if err := g.query(r); err != nil {
-			return protocol.Batch{}, err
+			return protocol.Parsed{}, err
 		}
 	}
 	d := post.Draft{Content: post.Content{Title: g.title, Body: g.text, ContentType: textFormat}, Priority: g.priority, IdempotencyKey: r.Header.Get("Idempotency-Key")}
@@ -237,7 +237,7 @@ func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protoc
 		g.addRest(&d)
 	}
 	if !utf8.ValidString(d.Body) || strings.TrimSpace(d.Body) == "" && d.Title == "" {
-		return protocol.Batch{}, refusal.Invalid("message", "The body has no text that can be shown.")
+		return protocol.Parsed{}, refusal.Invalid("message", "The body has no text that can be shown.")
 	}
 	if d.Body == "" {
 		d.Title, d.Body = "", d.Title

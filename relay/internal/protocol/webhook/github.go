@@ -13,9 +13,9 @@ func GitHub() protocol.Protocol {
 	routes := append(hook("github"), protocol.Route{Method: http.MethodPost, Path: "/api/webhooks/{id}/{token}/github"})
 	return protocol.Protocol{
 		Name: "github", Routes: routes, Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, app protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, app protocol.App) (protocol.Parsed, error) {
 			if err := checkHMAC(r, "X-Hub-Signature-256", "sha256=", app); err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			return parseForge(r, "github", r.Header.Get("X-GitHub-Event"), r.Header.Get("X-GitHub-Delivery"))
 		},
@@ -28,13 +28,13 @@ func GitHub() protocol.Protocol {
 func Gitea() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "gitea", Routes: hook("gitea"), Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, app protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, app protocol.App) (protocol.Parsed, error) {
 			name := "Gitea"
 			if r.Header.Get("X-Forgejo-Event") != "" {
 				name = "Forgejo"
 			}
 			if err := checkHMAC(r, "X-"+name+"-Signature", "", app); err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			return parseForge(r, "gitea", r.Header.Get("X-"+name+"-Event"), r.Header.Get("X-"+name+"-Delivery"))
 		},

@@ -29,13 +29,13 @@ func GitLab() protocol.Protocol {
 	}
 }
 
-func parseGitLab(r *protocol.Request, app protocol.App) (protocol.Batch, error) {
+func parseGitLab(r *protocol.Request, app protocol.App) (protocol.Parsed, error) {
 	if err := checkGitLab(r, app); err != nil {
-		return protocol.Batch{}, err
+		return protocol.Parsed{}, err
 	}
 	var e gitlabEvent
 	if err := protocol.DecodeHook(r, &e); err != nil {
-		return protocol.Batch{}, err
+		return protocol.Parsed{}, err
 	}
 	n := e.notice()
 	if n.sentence == "" {

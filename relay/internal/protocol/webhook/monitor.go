@@ -17,13 +17,13 @@ import (
 func UptimeKuma() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "uptimekuma", Routes: withMethod(hook("uptimekuma"), http.MethodGet), Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Parsed, error) {
 			if r.Method == http.MethodGet {
 				return parseQuery(r)
 			}
 			in, err := kumaEventOf(r)
 			if err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			if in.Heartbeat == nil && in.Monitor == nil && in.Msg == "" && len(r.Body) > len("{}") { // the body is one of the user's own
 				return parseGeneric(r, format.Plain, true)
@@ -106,7 +106,7 @@ func webLink(target string) string {
 // [Generic] shows them.
 func Healthchecks() protocol.Protocol {
 	p := protocol.Protocol{Name: "healthchecks", Routes: withMethod(hook("healthchecks"), http.MethodPut), Token: protocol.Token, Events: true, Reply: reply, Fail: failLater}
-	p.Parse = func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) {
+	p.Parse = func(r *protocol.Request, _ protocol.App) (protocol.Parsed, error) {
 		var in struct {
 			Name   string `json:"name"`
 			Status string `json:"status"`
@@ -142,13 +142,13 @@ func Healthchecks() protocol.Protocol {
 func Servarr() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "servarr", Routes: withMethod(append(hook("sonarr"), hook("radarr")...), http.MethodPut), Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, _ protocol.App) (protocol.Parsed, error) {
 			var in servarrEvent
 			if err := protocol.DecodeHook(r, &in); err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			if in.Event == "" {
-				return protocol.Batch{}, refusal.Invalid("eventType", "The body has no eventType.")
+				return protocol.Parsed{}, refusal.Invalid("eventType", "The body has no eventType.")
 			}
 			return one(in.draft()), nil
 		},

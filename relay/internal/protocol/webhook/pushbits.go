@@ -17,7 +17,7 @@ import (
 func PushBits() protocol.Protocol {
 	return protocol.Protocol{
 		Name: "pushbits", Routes: protocol.PostAt("/alert"), Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, _ protocol.App) (b protocol.Batch, err error) {
+		Parse: func(r *protocol.Request, _ protocol.App) (b protocol.Parsed, err error) {
 			in, err := alertsOf(r)
 			for _, a := range in.Alerts {
 				b.Drafts = append(b.Drafts, a.inWordsOfPushBits())

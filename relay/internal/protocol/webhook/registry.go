@@ -20,9 +20,9 @@ import (
 func Registry(secret func() string) protocol.Protocol {
 	return protocol.Protocol{
 		Name: "registry", Routes: protocol.PostAt("/hook/registry"), Token: protocol.Token, Events: true,
-		Parse: func(r *protocol.Request, app protocol.App) (protocol.Batch, error) {
+		Parse: func(r *protocol.Request, app protocol.App) (protocol.Parsed, error) {
 			if err := isEnvelope(r.Header.Get("Content-Type")); err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			own, err := hookSecret(app)
 			if err == nil {
@@ -32,7 +32,7 @@ func Registry(secret func() string) protocol.Protocol {
 				err = checkSignature(r, own)
 			}
 			if err != nil {
-				return protocol.Batch{}, err
+				return protocol.Parsed{}, err
 			}
 			return parseEnvelope(r.Body)
 		},
@@ -88,7 +88,7 @@ type platform struct {
 
 // parseEnvelope reads an envelope. Tagged manifests that were pushed and tags or whole repositories that were deleted make
 // a message each, in the order of the events; ignored are blobs, manifests that only another one names, pulls, mounts.
-func parseEnvelope(body []byte) (b protocol.Batch, err error) {
+func parseEnvelope(body []byte) (b protocol.Parsed, err error) {
 	var in envelope
 	if err := request.Unmarshal(body, &in); err != nil {
 		return b, notEnvelope(err.Error())
@@ -102,7 +102,7 @@ func parseEnvelope(body []byte) (b protocol.Batch, err error) {
 	for i, raw := range in.Events {
 		var e registryEvent
 		if err := json.Unmarshal(raw, &e); err != nil {
-			return protocol.Batch{}, notEnvelope(fmt.Sprintf("event %d: %v", i, err))
+			return protocol.Parsed{}, notEnvelope(fmt.Sprintf("event %d: %v", i, err))
 		}
 		if !e.isReported() {
 			b.Ignored++

@@ -58,10 +58,10 @@ func failLater(w http.ResponseWriter, err error) {
 }
 
 // one returns the batch of a single event.
-func one(d post.Draft) protocol.Batch { return protocol.Batch{Drafts: []post.Draft{d}} }
+func one(d post.Draft) protocol.Parsed { return protocol.Parsed{Drafts: []post.Draft{d}} }
 
 // ignored is the batch of an event that makes no message.
-var ignored = protocol.Batch{Ignored: 1}
+var ignored = protocol.Parsed{Ignored: 1}
 
 // html returns a draft of a message in HTML.
 func html(title, body string, priority int) post.Draft {

@@ -15,7 +15,7 @@ import (
 )
 
 // post parses a request with a protocol.
-func submit(t *testing.T, p protocol.Protocol, app protocol.App, body string, headers ...string) (protocol.Batch, error) {
+func submit(t *testing.T, p protocol.Protocol, app protocol.App, body string, headers ...string) (protocol.Parsed, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(body))
 	for _, h := range headers {
