@@ -63,7 +63,6 @@ type API struct {
 	log     *zap.Logger
 	handler http.Handler
 	rows    []*row
-	slow    chan struct{} // holds a token for each answer that is delayed
 
 	maxBody, maxWait atomic.Int64
 
@@ -85,7 +84,7 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
+	a := &API{o: o, service: o.Service, log: o.Log}
 	a.SetLimits(o.MaxBody, o.MaxWait)
 	a.senders, a.strangers = request.NewPlaces(senderMemory, shareSender), request.NewPlaces(strangerMemory, shareStranger)
 	a.streams, a.times = request.NewPlaces(maxStreams, shareStreams), gotifyTimes

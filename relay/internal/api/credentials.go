@@ -4,7 +4,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
-	"time"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/protocol"
@@ -61,9 +60,8 @@ func sameToken(want, got string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(got)) == 1
 }
 
-// slowDown delays the answer to a wrong token, and makes it 429, once its address has sent many of them. Valid tokens
-// are never delayed, even if others at the same address guess tokens.
-func (a *API) slowDown(r *http.Request, err error) error {
+// wrongToken counts a wrong token, and makes the answer 429 once its address has sent many of them. It returns any other error as it is.
+func (a *API) wrongToken(r *http.Request, err error) error {
 	var e *refusal.Error
 	if !errors.As(err, &e) || e.Kind != refusal.KindUnauthorized || e.Field != "token" {
 		return err
@@ -72,22 +70,8 @@ func (a *API) slowDown(r *http.Request, err error) error {
 	if wait == 0 {
 		return err
 	}
-	select {
-	case a.slow <- struct{}{}: // only a few answers are delayed at a time, so a client cannot make the relay hold many requests
-		select {
-		case <-time.After(min(wait, slowest)):
-		case <-r.Context().Done():
-		}
-		<-a.slow
-	default:
-	}
 	return &refusal.Error{Kind: refusal.KindRateLimited, Field: "token", Message: e.Message + " Too many wrong tokens came from this address.", RetryAfter: wait}
 }
-
-const (
-	slowest = time.Second
-	slowed  = 32 // at a time
-)
 
 // forViewer admits applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
@@ -102,7 +86,7 @@ func (a *API) forViewer(h userHandler) handler {
 				return h(w, r, v)
 			}
 			if _, _, ok := r.BasicAuth(); !ok {
-				return a.slowDown(r, err)
+				return a.wrongToken(r, err)
 			}
 		}
 		return a.forUser(h)(w, r)
@@ -136,6 +120,6 @@ func (a *API) byClient(h userHandler, other handler) handler {
 		if _, _, ok := r.BasicAuth(); ok && refusal.KindOf(err) == refusal.KindUnauthorized { // it is a password
 			return other(w, r)
 		}
-		return a.slowDown(r, err)
+		return a.wrongToken(r, err)
 	}
 }

@@ -99,7 +99,7 @@ func (r *receiver) authenticate(in *protocol.Request, err error) error {
 		r.app, err = r.a.service.Sender(in.Context(), in.Token)
 	}
 	if err != nil {
-		return r.a.slowDown(r.in.Request, err)
+		return r.a.wrongToken(r.in.Request, err)
 	}
 	r.in.Token = in.Token
 	return r.take()

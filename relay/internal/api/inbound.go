@@ -66,7 +66,7 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 	known := in.Token != "" || !p.BodyToken
 	if known {
 		if app, err = a.sender(p, in); err != nil {
-			return nil, nil, a.slowDown(in.Request, err)
+			return nil, nil, a.wrongToken(in.Request, err)
 		}
 	}
 	b, err := openBody(in.Request, a.longestBody())
@@ -100,7 +100,7 @@ func (a *API) receive(p protocol.Protocol, in *protocol.Request) (app *account.A
 			app, err = a.sender(p, in)
 		}
 		if err != nil {
-			return nil, nil, a.slowDown(in.Request, err)
+			return nil, nil, a.wrongToken(in.Request, err)
 		}
 	}
 	return app, b.release, nil

@@ -314,31 +314,23 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestWrongTokensAreSlowedDown: guessing gets slower; who has a token notices nothing, from the same address.
-func TestWrongTokensAreSlowedDown(t *testing.T) {
+// An address that guesses tokens is refused with 429; valid tokens of the same address aren't.
+func TestWrongTokens_Many_AreRefusedWith429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldWithoutNetwork(t, nil, webhook.Registry(nil))
 		token := w.app(named("a")).Token
-		guess := func() (reply, time.Duration) {
-			began := time.Now()
-			return w.ask("POST", "/message", `{"token":"Awrong","message":"m"}`, isJSON), time.Since(began)
-		}
+		guess := func() reply { return w.ask("POST", "/message", `{"token":"Awrong","message":"m"}`, isJSON) }
 		for i := range 60 {
 			if i%2 == 0 {
 				w.want("a guess elsewhere", w.ask("GET", "/message?token=Awrong", ""), 401)
-			} else if r, _ := guess(); r.status != 401 {
+			} else if r := guess(); r.status != 401 {
 				t.Fatalf("guess %d: %d", i, r.status)
 			}
 		}
-		r, took := guess()
-		if r.status != 429 || r.header.Get("Retry-After") == "" || took < 500*time.Millisecond {
-			t.Errorf("the next guess: %d after %v, Retry-After %q", r.status, took, r.header.Get("Retry-After"))
+		if r := guess(); r.status != 429 || r.header.Get("Retry-After") == "" {
+			t.Errorf("the next guess: %d, Retry-After %q", r.status, r.header.Get("Retry-After"))
 		}
-		began := time.Now()
 		w.want("a valid token", w.ask("POST", "/message", `{"token":"`+token+`","message":"m"}`, isJSON), 200)
-		if took := time.Since(began); took > 400*time.Millisecond {
-			t.Errorf("a valid token takes %v", took)
-		}
 	})
 }
 

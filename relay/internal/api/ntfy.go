@@ -86,7 +86,7 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	if account.IsClientToken(token) {
 		v, err := a.service.ClientViewer(r.Context(), token)
 		if err != nil && (!basic || name == "") { // a password may have that form
-			return nil, a.slowDown(r, err)
+			return nil, a.wrongToken(r, err)
 		}
 		if err != nil {
 			return a.ntfyReadersOfUser(r, topics)
@@ -98,7 +98,7 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 		return []ntfyReader{{topics[0], v, 0, a.checkToken(token)}}, nil
 	}
 	if !basic {
-		return nil, a.slowDown(r, err)
+		return nil, a.wrongToken(r, err)
 	}
 	return a.ntfyReadersOfUser(r, topics)
 }
@@ -125,7 +125,7 @@ func (a *API) topicsOfTokens(r *http.Request, topics []string) (all []ntfyReader
 	for _, topic := range topics {
 		v, err := a.service.TokenViewer(r.Context(), topic)
 		if err != nil {
-			return nil, a.slowDown(r, err)
+			return nil, a.wrongToken(r, err)
 		}
 		if !known[v.ApplicationID] {
 			known[v.ApplicationID] = true
@@ -196,7 +196,7 @@ func (a *API) ntfyName(r *http.Request) (name, token string, err error) {
 		token = ""
 	}
 	if err != nil {
-		return "", "", a.slowDown(r, err)
+		return "", "", a.wrongToken(r, err)
 	}
 	return v.Name, token, nil
 }
