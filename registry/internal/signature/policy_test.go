@@ -283,6 +283,23 @@ func TestCheck_ManyReferrers(t *testing.T) {
 	}
 }
 
+// An image that hasn't changed is in the index of each build, of which the one of the release is signed.
+func TestCheck_ManyIndexes(t *testing.T) {
+	for _, format := range formats {
+		repo, p := replay(t, format), policy(t, "ours")
+		index, err := oci.ReadManifest(peek(t, repo, oci.Reference{Tag: "index"}).Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range maxReads - 10 {
+			registrytest.PutManifest(t, repo, map[string]any{
+				"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": index.Manifests, "annotations": map[string]string{"n": strconv.Itoa(i)},
+			})
+		}
+		expect(t, p, repo, oci.Reference{Digest: index.Manifests[0].Digest}, Verified)
+	}
+}
+
 func manifest(config *oci.Descriptor, layers ...oci.Descriptor) map[string]any {
 	return map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeManifest, "config": config, "layers": layers}
 }
