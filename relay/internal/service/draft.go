@@ -68,7 +68,7 @@ func (s *Intake) entry(app *store.Application, r post.Draft, now time.Time) (e p
 	case len(r.Extras) > maxExtras:
 		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
 	case len(r.IdempotencyKey) > maxKey || !post.Printable(r.IdempotencyKey):
-		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable ASCII characters.", maxKey))
 	}
 	if err := checkReminders(r); err != nil {
 		return e, err
