@@ -157,8 +157,8 @@ func (m *member) unavailable(path string) {
 		return
 	}
 	asAdmin(req)
-	// A read waits for a connection, for its answer and for another connection: 15 to 35 s on an idle machine.
-	resp, err := (&http.Client{Timeout: 2 * time.Minute, Transport: m.f.http.Transport}).Do(req)
+	// One request waits for the database once, 10 s at most, whatever it needs of it; as long again for a busy machine.
+	resp, err := (&http.Client{Timeout: 20 * time.Second, Transport: m.f.http.Transport}).Do(req)
 	if err != nil {
 		m.f.Error(err)
 		return

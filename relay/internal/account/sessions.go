@@ -28,8 +28,11 @@ func (s *Accounts) Authenticate(ctx context.Context, name, given, address string
 		return Principal{}, s.tooManyFailures(wait)
 	}
 	if id, hash, ok := s.passwords.Recall(name, given); ok {
-		if u, err := s.store.User(ctx, id); err == nil && u.PasswordHash == hash {
+		switch u, err := s.store.User(ctx, id); {
+		case err == nil && u.PasswordHash == hash:
 			return viewerOf(u), nil
+		case err != nil && !store.IsMissing(err):
+			return Principal{}, unreadable(err)
 		}
 	}
 	u, err := s.store.UserNamed(ctx, name)

@@ -73,6 +73,13 @@ func (a *API) wrongToken(r *http.Request, err error) error {
 	return &refusal.Error{Kind: refusal.KindRateLimited, Field: "token", Message: e.Message + " Too many wrong tokens came from this address.", RetryAfter: wait}
 }
 
+// mayBePassword reports whether what was refused as a token may be a user's password. An error of the database decides nothing: to ask it once
+// more only takes time.
+func mayBePassword(r *http.Request, err error) bool {
+	_, _, ok := r.BasicAuth()
+	return ok && refusal.KindOf(err) == refusal.KindUnauthorized
+}
+
 // forViewer admits applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -85,7 +92,7 @@ func (a *API) forViewer(h userHandler) handler {
 			if err == nil {
 				return h(w, r, v)
 			}
-			if _, _, ok := r.BasicAuth(); !ok {
+			if !mayBePassword(r, err) {
 				return a.wrongToken(r, err)
 			}
 		}
@@ -117,7 +124,7 @@ func (a *API) byClient(h userHandler, other handler) handler {
 		if err == nil {
 			return h(w, r, v)
 		}
-		if _, _, ok := r.BasicAuth(); ok && refusal.KindOf(err) == refusal.KindUnauthorized { // it is a password
+		if mayBePassword(r, err) {
 			return other(w, r)
 		}
 		return a.wrongToken(r, err)

@@ -140,9 +140,9 @@ func (a *API) mayNameApplication(in *protocol.Request) bool {
 
 // owner returns the user who sends for one of their own applications. It removes a password from the request's token.
 func (a *API) owner(in *protocol.Request) (account.Principal, error) {
-	name, password, basic := in.BasicAuth()
+	name, password, _ := in.BasicAuth()
 	if account.IsClientToken(in.Token) {
-		if v, err := a.service.ClientViewer(in.Context(), in.Token); err == nil || !basic || name == "" { // a password may have that form
+		if v, err := a.service.ClientViewer(in.Context(), in.Token); name == "" || !mayBePassword(in.Request, err) {
 			return v, err
 		}
 	}

@@ -79,17 +79,17 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _, basic := r.BasicAuth()
+	name, _, _ := r.BasicAuth()
 	if token == "" {
 		return a.topicsOfTokens(r, topics)
 	}
 	if account.IsClientToken(token) {
 		v, err := a.service.ClientViewer(r.Context(), token)
-		if err != nil && (!basic || name == "") { // a password may have that form
-			return nil, a.wrongToken(r, err)
+		if err != nil && name != "" && mayBePassword(r, err) {
+			return a.ntfyReadersOfUser(r, topics)
 		}
 		if err != nil {
-			return a.ntfyReadersOfUser(r, topics)
+			return nil, a.wrongToken(r, err)
 		}
 		return a.topicsByName(r, topics, v, a.sparingly(func(ctx context.Context) error { return second(a.service.ClientViewer(ctx, token)) }))
 	}
@@ -97,7 +97,7 @@ func (a *API) ntfyReaders(r *http.Request) ([]ntfyReader, error) {
 	if err == nil {
 		return []ntfyReader{{topics[0], v, 0, a.checkToken(token)}}, nil
 	}
-	if !basic {
+	if !mayBePassword(r, err) {
 		return nil, a.wrongToken(r, err)
 	}
 	return a.ntfyReadersOfUser(r, topics)
@@ -191,7 +191,7 @@ func (a *API) ntfyName(r *http.Request) (name, token string, err error) {
 	} else {
 		v, err = a.service.TokenViewer(r.Context(), token)
 	}
-	if _, _, ok := r.BasicAuth(); ok && refusal.KindOf(err) == refusal.KindUnauthorized {
+	if mayBePassword(r, err) {
 		v, err = a.user(r)
 		token = ""
 	}

@@ -57,7 +57,12 @@ func (s *Intake) counted(err error) error {
 	return err
 }
 
+// reachWithin bounds all that an accepted message asks the database before its commit, which has a bound of its own.
+const reachWithin = 10 * time.Second
+
 func (s *Intake) commit(ctx context.Context, app *account.App, all []post.Draft, now time.Time) ([]post.Accepted, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
 	app, err := s.accounts.Current(ctx, app) // the body may have taken long
 	if err != nil {
 		return nil, err
@@ -68,6 +73,9 @@ func (s *Intake) commit(ctx context.Context, app *account.App, all []post.Draft,
 	}
 	if err := s.admit(ctx, app, len(all), now); err != nil {
 		return nil, err
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // what failed above didn't matter
+		return nil, notStored(ctx, ctx.Err())
 	}
 	committing, span := tracing.Span(ctx, "commit")
 	err = s.store.Insert(committing, stored...)

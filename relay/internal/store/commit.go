@@ -136,6 +136,9 @@ func (w *writer) insist(b *batch) error {
 	if v.lost {
 		w.disconnect()
 	}
+	if v.lost && ctx.Err() != nil { // those who have waited for this commit must not wait as long for theirs
+		w.tried, w.away = time.Now(), errAway(v.err)
+	}
 	return v.err
 }
 

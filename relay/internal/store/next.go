@@ -32,7 +32,9 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int) (e
 		}
 		clear(ended)
 	}
-	rows, err := s.pending.QueryContext(s.read.bound(ctx), room, limit+1+len(ended))
+	ctx, began := s.read.bound(ctx)
+	rows, err := s.pending.QueryContext(ctx, room, limit+1+len(ended))
+	began()
 	if err != nil {
 		return nil, false, err
 	}

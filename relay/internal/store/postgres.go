@@ -157,6 +157,7 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 		cfg.Password = o.Password
 	}
 	prepareConfig(cfg, cmp.Or(o.Application, relayApplication))
+	s.read.server = cmp.Or(o.readWithin, readWithin)
 	reading := cfg.Copy()
 	dial := reading.DialFunc
 	reading.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -164,7 +165,7 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 		if err != nil {
 			return nil, err
 		}
-		return &boundedConn{Conn: c, within: cmp.Or(o.readWithin, readWithin)}, nil
+		return &boundedConn{Conn: c, within: s.read.server}, nil
 	}
 	reading.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { // not by a connection parameter: target_session_attrs=read-write would refuse the server
 		return c.Exec(ctx, `SET default_transaction_read_only = on`).Close()

@@ -56,7 +56,8 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Remove)
-	s, err := OpenPostgres(ctx, Postgres{DSN: server.DSN("postgres") + " connect_timeout=2", readWithin: time.Second})
+	const bound, slack = 3 * time.Second, 2 * time.Second // a second bound, for a connection or a ping, would exceed it
+	s, err := OpenPostgres(ctx, Postgres{DSN: server.DSN("postgres") + " connect_timeout=20", readWithin: bound})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +75,17 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 	try := func(want bool) {
 		t.Helper()
 		for name, read := range reads {
+			began := time.Now()
 			if err := read(); (err == nil) != want {
 				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(began); !want && took > bound+slack {
+				t.Errorf("%s fails after %v, which is more than one bound", name, took)
 			}
 		}
 	}
 	try(true)
+	time.Sleep(1100 * time.Millisecond) // pgx pings a connection that was idle for a second
 	if err := server.Freeze(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -77,7 +78,7 @@ func (s *Store) attach(ctx context.Context) (err error) {
 	if s.Migrated.From, s.Migrated.To, err = s.d.migrate(ctx, conn); err != nil {
 		return err
 	}
-	s.read = reader{s.pools[1]}
+	s.read.DB = s.pools[1]
 	if s.rows, err = s.d.open(s.read); err != nil {
 		return err
 	}
@@ -119,28 +120,54 @@ func (s *Store) Check(ctx context.Context) error {
 	})
 }
 
-// reader is the read-only connection pool. A query that has to wait for a connection is bounded, as its connection isn't: a server
-// that is stopped keeps all of them busy.
+// reader is the read-only connection pool. A query of a server fails unless its first row comes in time, whatever it waits for: a
+// connection that others have, a new one, or the answer. One of a file is bounded if no connection is free.
 type reader struct {
 	*sql.DB
+	server time.Duration // how long a server may take; 0 for a file
 }
 
-// bound bounds a query if no connection is free.
-func (r reader) bound(ctx context.Context) context.Context {
-	if s := r.Stats(); s.MaxOpenConnections == 0 || s.InUse < s.MaxOpenConnections {
-		return ctx
+// bound bounds a query until the function it returns is called. No timer remains then, and none is needed: what comes after the first row
+// is bounded by [boundedConn].
+func (r reader) bound(ctx context.Context) (context.Context, func()) {
+	if r.server == 0 {
+		if s := r.Stats(); s.MaxOpenConnections == 0 || s.InUse < s.MaxOpenConnections {
+			return ctx, func() {}
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	context.AfterFunc(ctx, cancel)
-	return ctx
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(cmp.Or(r.server, readWithin), cancel)
+	stop := context.AfterFunc(ctx, cancel)
+	return bounded{within, ctx}, func() {
+		timer.Stop()
+		stop()
+	}
+}
+
+// bounded ends with its parent, or when the time of a query is over.
+type bounded struct {
+	context.Context
+	parent context.Context
+}
+
+// Err implements [context.Context].
+func (b bounded) Err() error {
+	if b.Context.Err() == nil {
+		return nil
+	}
+	return cmp.Or(b.parent.Err(), context.DeadlineExceeded)
 }
 
 // QueryContext is that of [sql.DB].
 func (r reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return r.DB.QueryContext(r.bound(ctx), query, args...)
+	ctx, began := r.bound(ctx)
+	defer began()
+	return r.DB.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
 }
 
 // QueryRowContext is that of [sql.DB].
 func (r reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return r.DB.QueryRowContext(r.bound(ctx), query, args...)
+	ctx, began := r.bound(ctx)
+	defer began()
+	return r.DB.QueryRowContext(ctx, query, args...)
 }

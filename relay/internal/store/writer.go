@@ -301,11 +301,13 @@ func (w *writer) connect(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		w.tried, w.away = time.Now(), fmt.Errorf("the database is away: %w", w.d.judge(nil, err).err)
+		w.tried, w.away = time.Now(), errAway(w.d.judge(nil, err).err)
 		return w.away
 	}
 	return nil
 }
+
+func errAway(err error) error { return fmt.Errorf("the database is away: %w", err) }
 
 // disconnect gives up a connection that is lost, with the transaction that it may be in.
 func (w *writer) disconnect() {
