@@ -63,12 +63,36 @@ func (w *writer) commit(b *batch) {
 		w.putBack(b, err) // nobody else shall fail for them
 		err = w.insist(b)
 	}
+	if err != nil && len(b.parts) > 1 && w.conn != nil && !IsFull(err) {
+		w.commitEach(b, err)
+		return
+	}
 	if err == nil {
 		w.flying(nil)
 		w.feed.announce(b)
 	} else {
 		w.putBack(b, err)
 	}
+	b.finish(err)
+}
+
+// commitEach commits one by one the parts of a batch that was refused: nobody fails for what another has sent. Those that have no turn in
+// time fail with the batch's error, as when the database is slow rather than strict.
+func (w *writer) commitEach(b *batch, err error) {
+	began, results := time.Now(), &batch{outcomes: b.outcomes}
+	w.commit(results)
+	for _, p := range b.parts {
+		one := &batch{parts: []*part{p}, failed: results.failed}
+		if w.conn == nil || time.Since(began) > transactWithin {
+			one.finish(err)
+		} else {
+			w.commit(one)
+		}
+	}
+}
+
+// finish gives the parts their result.
+func (b *batch) finish(err error) {
 	for _, p := range b.parts {
 		switch {
 		case err != nil:

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"slipway/relay/internal/post"
 )
 
 // TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and who accepts one
@@ -176,5 +179,53 @@ func testInsert_OneKeyAtTwoRelays_IsOneMessage(t *testing.T) {
 		if fresh != 1 {
 			t.Errorf("key %d was new %d times", i, fresh)
 		}
+	}
+}
+
+// What the database refuses fails alone, and the rest of its commit is stored.
+func TestInsert_RefusedByTheDatabase_FailsAlone(t *testing.T) {
+	s, before := readyWithMessage(t)
+	holding, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.Update(ctx, func(*Tx) error { close(holding); <-release; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-holding
+	bad := entry(1, "bad")
+	bad.Relate = func(tx *Tx, _ *Incoming) error { return tx.exec(`INSERT INTO nowhere VALUES (1)`) }
+	good := []*Incoming{entry(1, "a"), entry(1, "b")}
+	good[1].Key = &Key{Key: "k", Hash: []byte("h")}
+	s.Record(NewOutcome(before.Entry, post.Sent{EventID: "$1"}, 1))
+	requests := map[string]func() error{
+		"bad":     func() error { return s.Insert(ctx, bad) },
+		"a":       func() error { return s.Insert(ctx, good[0]) },
+		"b":       func() error { return s.Insert(ctx, good[1]) },
+		"settled": func() error { return s.Settle(ctx) },
+		"change":  func() error { return s.SetSetting(ctx, "x", "y") },
+	}
+	for name, request := range requests {
+		wg.Go(func() {
+			if err := request(); (err != nil) != (name == "bad") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s.w.mu.Lock()
+		n := len(s.w.waiting)
+		s.w.mu.Unlock()
+		if n == len(requests) {
+			break
+		}
+	}
+	close(release)
+	wg.Wait()
+	if m, err := s.Message(ctx, before.Entry.ID); err != nil || m.State != post.StateSent {
+		t.Errorf("the outcome: %s, %v", m.State, err)
+	}
+	if found := pending(t, s, 1); len(found) != 2 {
+		t.Errorf("%d messages are stored, want 2", len(found))
 	}
 }
