@@ -74,6 +74,34 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// The interval follows from what passes, whatever a homeserver says to each room.
+func TestRate_IntervalIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rate
+		for range 10 { // two rooms hear what is left of the same 10 s; then two messages pass
+			r.Refused(1, 10*time.Second)
+			time.Sleep(8 * time.Second)
+			r.Refused(2, 2*time.Second)
+			time.Sleep(2 * time.Second)
+			r.Succeeded()
+			r.Succeeded()
+		}
+		r.Refused(1, 10*time.Second)
+		r.Refused(2, time.Second)
+		if got := r.Interval(); got != 5*time.Second {
+			t.Errorf("interval %v", got)
+		}
+		time.Sleep(limitShown + 2*time.Second)
+		if got := r.Interval(); got != 0 {
+			t.Errorf("after the limit: %v", got)
+		}
+		r.Refused(1, time.Second)
+		if got := r.Interval(); got != time.Second {
+			t.Errorf("another time of limits: %v", got)
+		}
+	})
+}
+
 // A 429 of a second room without a success between is one of the account: all rooms wait.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,19 +26,31 @@ type rate struct {
 
 	wait429   time.Duration // what the last 429 asked for
 	refusedAt time.Time
+	since     time.Time // the first 429 of this time of limits
+	passed    int       // events that were taken since
+	passedAt  time.Time // when the last of them was
 }
 
 // limitShown is how long after the wait of a 429 the rate still counts as limited.
 const limitShown = 30 * time.Second
 
-// Interval returns how long the homeserver makes the relay wait for a message now, 0 if it doesn't.
+// Interval returns how much time a message takes under the homeserver's limit now, 0 if it doesn't limit. It is measured: a homeserver may
+// let several messages pass after each wait, and several rooms hear different rests of the same wait. Until enough was sent, it is the last wait.
 func (p *rate) Interval() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.refusedAt.IsZero() || time.Since(p.refusedAt) > p.wait429+limitShown {
+	if !p.shown() {
 		return 0
 	}
+	if took := p.passedAt.Sub(p.since); p.passed > 0 && took >= p.wait429 {
+		return took / time.Duration(p.passed)
+	}
 	return p.wait429
+}
+
+// shown reports whether the rate counts as limited. p.mu is held.
+func (p *rate) shown() bool {
+	return !p.refusedAt.IsZero() && time.Since(p.refusedAt) <= p.wait429+limitShown
 }
 
 // Wait blocks until an attempt may begin. It returns false if stopping is closed first.
@@ -80,6 +92,9 @@ func (p *rate) Refused(room int64, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.good = 0
+	if !p.shown() {
+		p.since, p.passed = time.Now(), 0
+	}
 	p.wait429, p.refusedAt = wait, time.Now()
 	if p.room != 0 && p.room != room {
 		until := time.Now().Add(min(wait, longestHold))
@@ -99,6 +114,8 @@ func (p *rate) Succeeded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.room = 0
+	p.passed++
+	p.passedAt = time.Now()
 	if p.good++; p.good >= paceTrust {
 		p.good = 0
 		p.limited.Store(false)
