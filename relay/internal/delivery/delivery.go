@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
@@ -265,11 +266,15 @@ func (d *Delivery) enter(q *queue) bool {
 
 func (d *Delivery) leave() { <-d.slots }
 
-// resumed is called before sending resumes.
-func (d *Delivery) resumed() {
-	if device := d.sender.Device(); device != "" {
-		if err := d.store.SetSetting(d.ctx, deviceKey, device); err != nil {
-			d.log.Error("cannot store the device in use", zap.Error(err))
-		}
+// resumed is called before sending resumes. Nothing is sent without it: after a kill, [Delivery.Recover] would take what this device has sent
+// for never attempted.
+func (d *Delivery) resumed() error {
+	device := d.sender.Device()
+	if device == "" {
+		return nil
 	}
+	if err := d.store.SetSetting(d.ctx, deviceKey, device); err != nil {
+		return &matrix.SendError{Class: matrix.ClassAway, Reason: "The relay's database cannot be written.", Err: err}
+	}
+	return nil
 }

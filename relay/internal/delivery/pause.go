@@ -177,9 +177,9 @@ func (p *pause) Succeeded() {
 	p.mu.Unlock()
 }
 
-// Run probes while sending is paused and ends the pause when the homeserver answers: before is called before each end and
-// after behind it.
-func (p *pause) Run(stopping <-chan struct{}, before, after func()) {
+// Run probes while sending is paused and ends the pause when the homeserver answers: before is called before each end, which its
+// error prevents, and after behind it.
+func (p *pause) Run(stopping <-chan struct{}, before func() error, after func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -222,14 +222,17 @@ func (p *pause) next() (time.Duration, bool) {
 }
 
 // probe asks whether the homeserver responds, and ends the pause if so.
-func (p *pause) probe(ctx context.Context, before func()) (opened bool) {
-	if err := p.ask(ctx); err != nil {
+func (p *pause) probe(ctx context.Context, before func() error) (opened bool) {
+	err := p.ask(ctx)
+	if err == nil {
+		err = before()
+	}
+	if err != nil {
 		if ctx.Err() == nil {
 			p.note(err)
 		}
 		return false
 	}
-	before()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.paused = false
@@ -260,7 +263,7 @@ func (p *pause) note(err error) {
 	defer p.mu.Unlock()
 	p.failures++
 	if p.reason != reason && !errors.Is(err, matrix.ErrNoLogin) {
-		p.log.Warn("the homeserver cannot be used; messages wait, and `relay doctor` says what to do", zap.String("reason", reason), zap.Error(err))
+		p.log.Warn("nothing can be sent; messages wait, and `relay doctor` says what to do", zap.String("reason", reason), zap.Error(err))
 	}
 	p.class, p.reason = class, reason
 }

@@ -12,27 +12,40 @@ import (
 	"slipway/relay/internal/matrix"
 )
 
+// fault is an error that comes and goes.
+type fault struct {
+	atomic.Pointer[matrix.SendError]
+}
+
+func (f *fault) get() error {
+	if err := f.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Sending begins with the first answer, pauses when room after room fails, and continues with the next answer.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var away atomic.Pointer[matrix.SendError]
-		p := newPause(func(context.Context) error {
-			if err := away.Load(); err != nil {
-				return err
-			}
-			return nil
-		}, zap.NewNop())
+		var away, full fault
+		p := newPause(func(context.Context) error { return away.get() }, zap.NewNop())
 		stopping, done := make(chan struct{}), make(chan struct{})
 		away.Store(&matrix.SendError{Class: matrix.ClassAway, Reason: "no network"})
 		go func() {
 			defer close(done)
-			p.Run(stopping, func() {}, func() {})
+			p.Run(stopping, func() error { return full.get() }, func() {})
 		}()
 		time.Sleep(time.Minute)
 		if reason, _ := p.State(); !p.Closed() || reason != "no network" {
 			t.Errorf("before the first answer: paused %v, %q", p.Closed(), reason)
 		}
+		full.Store(&matrix.SendError{Class: matrix.ClassAway, Reason: "no database"})
 		away.Store(nil)
+		time.Sleep(time.Minute)
+		if reason, _ := p.State(); !p.Closed() || reason != "no database" {
+			t.Errorf("sending can't be prepared: paused %v, %q", p.Closed(), reason)
+		}
+		full.Store(nil)
 		if !p.Pass(stopping) || p.Closed() {
 			t.Error("still paused after an answer")
 		}
