@@ -77,6 +77,9 @@ func (a *API) longestBody() int64 { return a.maxBody.Load() + a.service.MaxAttac
 
 // openBody reads the beginning of a body, which may have at most limit bytes. The caller must release it.
 func openBody(r *http.Request, limit int64) (*body, error) {
+	if r.ContentLength > limit { // before a client that asks by Expect is told to send it
+		return nil, tooLarge(limit)
+	}
 	b := bodies.Get().(*body)
 	b.request, b.rest = r, timedReader{from: http.MaxBytesReader(nil, r.Body, limit), end: time.Now().Add(bodyTime)}
 	if _, err := b.ReadFrom(io.LimitReader(&b.rest, bigBody)); err != nil {
@@ -162,7 +165,7 @@ func (t *timedReader) explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(t.err, &large):
-		return refusal.TooLarge("", "A body may have at most limits.body and limits.attachments together,", large.Limit)
+		return tooLarge(large.Limit)
 	case errors.Is(t.err, os.ErrDeadlineExceeded):
 		return &refusal.Error{Kind: refusal.KindTimeout, Message: "The body did not arrive in time."}
 	case t.err != nil && !errors.Is(t.err, io.EOF):
@@ -171,6 +174,10 @@ func (t *timedReader) explain(err error) error {
 		return err
 	}
 	return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body could not be read completely.", Err: err}
+}
+
+func tooLarge(limit int64) error {
+	return refusal.TooLarge("", "A body may have at most limits.body and limits.attachments together,", limit)
 }
 
 // decoded returns a request whose body is no longer compressed by gzip. Limits count what comes out. Other encodings are refused, except that of

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -72,6 +73,11 @@ func TestReadBody(t *testing.T) {
 	}
 	if n := tr.memory.Held(); n != 0 {
 		t.Errorf("%d bytes of memory are still taken", n)
+	}
+	r := reading(t.Context(), failing{errors.New("it was read")}) // net/http asks a client for its body then
+	r.ContentLength = 11
+	if _, err := openBody(r, 10); refusal.KindOf(err) != refusal.KindTooLarge {
+		t.Errorf("announced over the limit: %v", err)
 	}
 }
 
