@@ -59,7 +59,7 @@ func TestTokenPlaces(t *testing.T) {
 		{"null", "", `{"message":"m","token":null}`, []string{isJSON}, 401},
 		{"empty", "", `{"message":"m","token":""}`, []string{isJSON}, 401},
 		{"unknown", "", `{"message":"m","token":"Axxxxxxxxxxxxxx"}`, []string{isJSON}, 401},
-		{"other spelling", "", `{"message":"m","Token":"` + token + `"}`, []string{isJSON}, 401},
+		{"other spelling", "", `{"message":"m","Token":"` + token + `"}`, []string{isJSON}, 200},
 		{"space around it", "", `{"message":"m","token":" ` + token + ` "}`, []string{isJSON}, 401},
 		{"part of it", "", `{"message":"m","token":"` + token[:10] + `"}`, []string{isJSON}, 401},
 		{"not a text", "", `{"message":"m","token":5}`, []string{isJSON}, 400},

@@ -41,7 +41,9 @@ func submissionOf(r *Request) (*submission, error) {
 	if ok && err == nil {
 		s.draft.Body, s.draft.ContentType = text, mediaType
 	} else if err == nil {
-		err = request.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v request.Value) error { return s.set(r, name, v) })
+		err = request.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v request.Value) error {
+			return s.set(r, strings.ToLower(name), v) // Gotify and PushBits take {"Message": …} too
+		})
 	}
 	if err != nil {
 		return nil, err
