@@ -64,9 +64,12 @@ func DecodeHook(r *Request, v any) error {
 	if err != nil {
 		return err
 	}
+	var mismatch *json.UnmarshalTypeError
 	switch err := DecodeObject(body, v); {
 	case refusal.KindOf(err) == refusal.KindTooLarge:
 		return err
+	case errors.As(err, &mismatch):
+		return refusal.Invalid("", "The body is not a JSON object.")
 	case err != nil:
 		return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body is not the JSON that this address takes: " + err.Error() + "."}
 	}

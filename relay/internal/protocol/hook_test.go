@@ -129,3 +129,13 @@ func FuzzProtocols(f *testing.F) {
 		replied(p, b)
 	})
 }
+
+// What is no object is refused in words of JSON, not of Go.
+func TestDecodeHook_IsNoObject(t *testing.T) {
+	for _, body := range []string{`[]`, `"x"`, `5`} {
+		_, err := submit(t, Slack(), "/hook/slack/"+token, body, "Content-Type: application/json")
+		if refusal.KindOf(err) != refusal.KindInvalid || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
