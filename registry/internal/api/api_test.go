@@ -185,11 +185,12 @@ func TestAcceptHeaders(t *testing.T) {
 	s.pushManifest("a", "oci", ociM, image)
 	docker := bytes.Replace(image, []byte(ociM), []byte(docM), 1)
 	child := string(s.pushManifest("a", "docker", docM, docker))
-	list := func(arch string) []byte {
-		return []byte(`{"schemaVersion":2,"mediaType":"` + docL + `","manifests":[` + describe(docM, oci.Digest(child), len(docker), `"platform":{"os":"linux","architecture":"`+arch+`"}`) + `]}`)
+	index := func(child []byte, mediaType, arch string) []byte {
+		return []byte(`{"schemaVersion":2,"mediaType":"` + docL + `","manifests":[` + describe(mediaType, oci.SHA256.FromBytes(child), len(child), `"platform":{"os":"linux","architecture":"`+arch+`"}`) + `]}`)
 	}
-	d := string(s.pushManifest("a", "list", docL, list("amd64")))
-	s.pushManifest("a", "arm", docL, list("arm64"))
+	d := string(s.pushManifest("a", "list", docL, index(docker, docM, "amd64")))
+	s.pushManifest("a", "arm", docL, index(docker, docM, "arm64"))
+	s.pushManifest("a", "mixed", docL, index(image, ociM, "amd64"))
 
 	s.do("GET", "/v2/a/manifests/oci", nil, "Accept", docM).wantError(t, 404, oci.CodeManifestUnknown)
 	s.do("GET", "/v2/a/manifests/oci", nil, "Accept", "*/*").want(t, 200)
@@ -200,6 +201,8 @@ func TestAcceptHeaders(t *testing.T) {
 	s.do("GET", "/v2/a/manifests/"+d, nil, "Accept", docM).want(t, 200, "Docker-Content-Digest", d)
 	s.do("GET", "/v2/a/manifests/list", nil, "Accept", ociM).wantError(t, 400, oci.CodeManifestInvalid)
 	s.do("GET", "/v2/a/manifests/arm", nil, "Accept", docM).wantError(t, 404, oci.CodeManifestUnknown)
+	s.do("GET", "/v2/a/manifests/arm", nil, "Accept", oci.MediaTypeIndex).wantError(t, 404, oci.CodeManifestUnknown)
+	s.do("GET", "/v2/a/manifests/mixed", nil, "Accept", oci.MediaTypeIndex).want(t, 200, "Content-Type", ociM)
 }
 
 func TestBlobRanges(t *testing.T) {

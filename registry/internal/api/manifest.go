@@ -92,14 +92,19 @@ func damagedIsUnknown(r *request, err error) error {
 // negotiate answers what the client can read: the manifest itself, or, for old
 // Docker clients, the linux/amd64 image of a list.
 func (a *API) negotiate(w http.ResponseWriter, r *request, ref oci.Reference, m *registry.Manifest) (*registry.Manifest, error) {
-	switch header.Accepted(r.Header["Accept"]).Judge(m.MediaType, ref.Tag != "") {
+	accepted := header.Accepted(r.Header["Accept"])
+	switch accepted.Judge(m.MediaType, ref.Tag != "") {
 	case header.ServeChild:
-		w.Header().Add("Warning", `299 - "the tag names a list of manifests, which the client does not accept: this is its linux/amd64 image"`)
-		return a.child(r, m)
+		child, err := a.child(r, m)
+		if err == nil && !accepted.ReadsChild(child.MediaType) {
+			return nil, &oci.Error{Code: oci.CodeManifestInvalid, Message: "Schema 2 manifest not supported by client"}
+		}
+		if err == nil {
+			w.Header().Add("Warning", `299 - "the tag names a list of manifests, which the client does not accept: this is its linux/amd64 image"`)
+		}
+		return child, err
 	case header.RefuseOCI:
 		return nil, &oci.Error{Code: oci.CodeManifestUnknown, Message: "OCI manifest found, but accept header does not support OCI manifests"}
-	case header.RefuseSchema2:
-		return nil, &oci.Error{Code: oci.CodeManifestInvalid, Message: "Schema 2 manifest not supported by client"}
 	default:
 		return m, nil
 	}

@@ -42,10 +42,9 @@ type Verdict int
 
 // What a client gets.
 const (
-	Serve         Verdict = iota
-	ServeChild            // the linux/amd64 image of a list
-	RefuseOCI             // the client cannot read OCI manifests
-	RefuseSchema2         // the client can read neither a list nor what the list names
+	Serve      Verdict = iota
+	ServeChild         // the linux/amd64 image of a list, if ReadsChild
+	RefuseOCI          // the client cannot read OCI manifests
 )
 
 // Judge decides how content of the media type is served. It does what CNCF distribution 3 does for
@@ -57,11 +56,14 @@ func (a Accepted) Judge(mediaType string, byTag bool) Verdict {
 		return Serve
 	case mediaType == oci.MediaTypeManifest:
 		return RefuseOCI
-	case mediaType == oci.MediaTypeDockerList && byTag && a.has(oci.MediaTypeDockerManifest):
-		return ServeChild
 	case mediaType == oci.MediaTypeDockerList && byTag:
-		return RefuseSchema2
+		return ServeChild
 	default:
 		return Serve
 	}
+}
+
+// ReadsChild reports whether an image of this media type is served in place of a list: only Docker's must be named.
+func (a Accepted) ReadsChild(mediaType string) bool {
+	return mediaType != oci.MediaTypeDockerManifest || a.has(mediaType)
 }

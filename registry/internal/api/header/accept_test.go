@@ -31,7 +31,7 @@ func TestJudgeAccept(t *testing.T) {
 		{Accepted{docL}, docL, true, Serve},
 		{Accepted{docM}, docL, true, ServeChild},
 		{Accepted{docM}, docL, false, Serve},
-		{Accepted{ociM}, docL, true, RefuseSchema2},
+		{Accepted{ociI}, docL, true, ServeChild},
 		{Accepted{ociM}, docL, false, Serve},
 		{Accepted{docM}, "application/vnd.docker.distribution.manifest.v1+prettyjws", true, Serve},
 	} {
