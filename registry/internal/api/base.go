@@ -58,6 +58,9 @@ func (a *API) redirect(w http.ResponseWriter, r *request) error {
 // //v2/. Else the answer is err.
 func (a *API) orClean(w http.ResponseWriter, r *request, err error) error {
 	clean := urls.Clean(r.URL.Path)
+	if !a.routes(clean) {
+		clean = strings.TrimSuffix(clean, "/")
+	}
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !reads || clean == r.URL.Path || !a.routes(clean) {
 		return err
