@@ -1,9 +1,10 @@
 // Package notify sends events of the registry to HTTP endpoints, in the envelope
 // of CNCF distribution.
 //
-// Pushes, mounts and deletions are stored durably before their request is
-// answered, so they are sent at least once, always under the same id. Pulls wait
-// in memory.
+// Events of pushes, mounts and deletions are stored durably before their request
+// is answered, so those of acknowledged requests are sent at least once, always
+// under the same id. A process that is killed after the change and before the
+// answer leaves no event. Pulls wait in memory.
 package notify
 
 import (
