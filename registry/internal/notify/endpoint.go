@@ -30,6 +30,7 @@ type endpoint struct {
 	mu        sync.Mutex
 	memory    []*event
 	bytes     int64 // of memory
+	unstored  bool  // memory may have changes that the file had no room for
 	max       int64 // of memory
 	state     State
 	droppedAt time.Time // when lost changes were last logged
@@ -105,6 +106,32 @@ func (e *endpoint) remember(events ...*event) {
 	e.mu.Unlock()
 	e.dropped(changes, pulls)
 	signal(e.more)
+}
+
+// leftUnstored notes that changes in memory go into the file once it takes some.
+func (e *endpoint) leftUnstored() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unstored = true
+}
+
+// takeUnstored removes such changes from memory and returns them. One that is being sent is sent twice.
+func (e *endpoint) takeUnstored() (all []*event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.unstored {
+		return nil
+	}
+	e.unstored = false
+	e.memory = slices.DeleteFunc(e.memory, func(ev *event) bool {
+		if ev.pull {
+			return false
+		}
+		all = append(all, ev)
+		e.bytes -= int64(len(ev.body))
+		return true
+	})
+	return all
 }
 
 // forget removes an event from memory. The caller holds mu.

@@ -182,12 +182,16 @@ func (n *Notifier) encode(events []Event) (batch []queued, err error) {
 func (n *Notifier) store(batch []queued) (err error) {
 	dropped := make([]int, len(batch))
 	if n.file != nil {
+		for _, q := range batch {
+			n.storeLeft(n.endpoint(q.endpoint))
+		}
 		dropped, err = n.file.put(batch, n.opts.MaxSize)
 	}
 	for i, q := range batch {
 		e := n.endpoint(q.endpoint)
 		if n.file == nil || err != nil {
 			e.remember(q.events...)
+			e.leftUnstored()
 			continue
 		}
 		e.dropped(dropped[i], 0)
@@ -202,6 +206,21 @@ func (n *Notifier) store(batch []queued) (err error) {
 		n.failed = err
 	}
 	return err
+}
+
+// storeLeft puts changes that the file had no room for into it, before later ones. If there still is none, those go first.
+func (n *Notifier) storeLeft(e *endpoint) {
+	left := e.takeUnstored()
+	if len(left) == 0 {
+		return
+	}
+	dropped, err := n.file.put([]queued{{e.name, left}}, n.opts.MaxSize)
+	if err != nil {
+		e.remember(left...)
+		e.leftUnstored()
+		return
+	}
+	e.dropped(dropped[0], 0)
 }
 
 // NoRoom reports whether events could not be stored because the disk is full.

@@ -3,6 +3,7 @@ package notify
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -347,6 +348,26 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	}
 	if n.logs.FilterMessageSnippet("cannot store events").Len() != 1 || n.logs.FilterMessageSnippet("can be stored again").Len() != 1 {
 		t.Errorf("log: %v", n.logs.All())
+	}
+}
+
+// A change whose event had no room on the disk, while its receiver was away, comes before those that were made later.
+func TestQueueCannotBeWritten_Order(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(http.StatusServiceUnavailable)
+	n := startWith(t, Options{Endpoints: []Endpoint{r.endpoint("r")}, Directory: t.TempDir(), MaxSize: 4 << 20})
+	n.push(t, "1")
+	restore := n.file.limit(t)
+	long := strings.Repeat("x", 1<<20)
+	if err := n.Changed(Event{Action: Push, Target: Target{Tag: oci.Tag(long)}}); err == nil {
+		t.Fatal("it is stored without room")
+	}
+	restore()
+	n.push(t, "3", "4")
+	r.status.Store(http.StatusOK)
+	eventually(t, "all arrived", func() bool { return strings.HasSuffix(r.got(), "4") })
+	if got := strings.ReplaceAll(r.got(), long, "2"); got != "1 2 3 4" {
+		t.Errorf("%.100s arrived", got)
 	}
 }
 
