@@ -20,7 +20,7 @@ import (
 
 // Restored describes what a restore did.
 type Restored struct {
-	Manifests []oci.Descriptor       `json:"manifests"`        // that are back, those of the tags among them
+	Manifests []oci.Descriptor       `json:"manifests"`        // that are back, those of the tags among them; without annotations
 	Tags      map[oci.Tag]oci.Digest `json:"tags"`             // that were set
 	Left      map[oci.Tag]oci.Digest `json:"left,omitempty"`   // tags that exist and point elsewhere: they stay there
 	Failed    map[oci.Digest]string  `json:"failed,omitempty"` // manifests that stay deleted, and why
@@ -193,27 +193,21 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 	if absent(err) && !x.trash[d] {
 		return x.revisionUnknown(d)
 	}
-	m, err := x.reg.content(ctx, d)
-	if absent(err) || errors.Is(err, ErrDamaged) {
-		return &oci.Error{Code: oci.CodeManifestUnknown, Detail: map[string]string{"digest": string(d)}, Message: "the bytes of the manifest are gone; push it again", Err: err}
-	}
+	parts, err := x.deletedParts(ctx, d)
 	if err != nil {
 		return err
 	}
-	parsed, err := oci.ReadManifest(m.Bytes)
-	if err != nil {
-		return err
-	}
-	if err := x.reg.opts.Validation.CheckClass(parsed, x.classes); err != nil {
-		return err
-	}
-	for _, child := range slices.Concat(parsed.Manifests, parsed.Layers) {
-		if x.trash[child.Digest] && !x.done[child.Digest] {
-			x.done[child.Digest] = true
-			if err := x.put(ctx, child.Digest); err != nil {
+	for _, part := range parts {
+		if !x.done[part] {
+			x.done[part] = true
+			if err := x.put(ctx, part); err != nil {
 				return err
 			}
 		}
+	}
+	m, parsed, err := x.read(ctx, d) // once more: indexes may lie deep in each other, and memory has no room for all of them
+	if err != nil {
+		return err
 	}
 	err = x.try(ctx, func(r Repository) error {
 		return r.storeManifest(ctx, d, m.Bytes, to, func() error {
@@ -223,11 +217,43 @@ func (x *restore) put(ctx context.Context, d oci.Digest, to ...oci.Tag) error {
 	if err != nil {
 		return err
 	}
-	x.restored.Manifests = append(x.restored.Manifests, m.Descriptor)
+	back := m.Descriptor
+	back.Annotations = nil // which may be as large as the manifest
+	x.restored.Manifests = append(x.restored.Manifests, back)
 	for _, tag := range to {
 		x.restored.Tags[tag] = d
 	}
 	return nil
+}
+
+// read returns a manifest that was deleted, if the caller may push one of its class.
+func (x *restore) read(ctx context.Context, d oci.Digest) (*Manifest, *oci.Manifest, error) {
+	m, err := x.reg.content(ctx, d)
+	if absent(err) || errors.Is(err, ErrDamaged) {
+		return nil, nil, &oci.Error{Code: oci.CodeManifestUnknown, Detail: map[string]string{"digest": string(d)}, Message: "the bytes of the manifest are gone; push it again", Err: err}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err == nil {
+		err = x.reg.opts.Validation.CheckClass(parsed, x.classes)
+	}
+	return m, parsed, err
+}
+
+// deletedParts returns what a manifest lists and was deleted, too.
+func (x *restore) deletedParts(ctx context.Context, d oci.Digest) (parts []oci.Digest, err error) {
+	_, parsed, err := x.read(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range slices.Concat(parsed.Manifests, parsed.Layers) {
+		if x.trash[part.Digest] {
+			parts = append(parts, part.Digest)
+		}
+	}
+	return parts, nil
 }
 
 // settle takes what is in place again out of the record of the deletion. The rest becomes new parts

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -180,6 +182,37 @@ func TestRestoreRepository_BrokenManifests(t *testing.T) {
 		_, err = repo.Restore(t.Context(), Selection{})
 		wantCode(t, err, oci.CodeManifestBlobUnknown)
 	})
+}
+
+// Indexes that lie deep in each other are not in memory together when they come back.
+func TestRestore_DeepIndexes(t *testing.T) {
+	const depth, size = 12, 1 << 20
+	store := &hooked.Store{Store: openFiles(t, t.TempDir())}
+	r := newRegistry(store, Options{DeleteEnabled: true, KeepDeleted: time.Hour, ManifestCache: 1})
+	repo := r.Repository("a")
+	last := simpleImage(t, repo, "x")
+	for range depth {
+		inner := put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(last.bytes())}, last).Descriptor
+		last = image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{inner}, Annotations: map[string]string{"x": strings.Repeat("x", size)}}
+	}
+	put(t, repo, tagged("v1"), last)
+	check(t, repo.Delete(t.Context()))
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, most := heap(), uint64(0)
+	store.OnApply = func([]storage.Stage) error {
+		most = max(most, heap())
+		return nil
+	}
+	restored, err := repo.Restore(t.Context(), Selection{Tag: "v1"})
+	check(t, err)
+	if len(restored.Manifests) != depth+1 || most > before+depth*size/2 {
+		t.Errorf("%d manifests; %d bytes of memory, %d before", len(restored.Manifests), most, before)
+	}
 }
 
 func TestPurgeDeleted(t *testing.T) {
