@@ -73,6 +73,7 @@ type Copier struct {
 	sparse   bool     // what the source lacks is left to the target
 	report   *Report
 	copied   map[oci.Digest]bool // manifests
+	subjects []oci.Digest        // of them, whose referrers are still to be copied
 }
 
 // New returns a Copier that counts in report. With sparse, blobs that the source lacks are left to the target.
@@ -84,7 +85,14 @@ func New(from Source, to Target, sparse bool, report *Report) *Copier {
 // Copy copies a manifest and gives it the tags. found is false if the source lacks it. If the target has it, what is new among the
 // referrers of the manifest and of its parts is copied.
 func (c *Copier) Copy(ctx context.Context, d *oci.Descriptor, tags []oci.Tag) (found bool, err error) {
-	return c.manifest(ctx, d, tags, 0)
+	c.subjects = nil
+	found, err = c.manifest(ctx, d, tags, 0)
+	for len(c.subjects) > 0 && err == nil { // referrers may refer to each other to any depth
+		subject := c.subjects[0]
+		c.subjects = c.subjects[1:]
+		err = c.referrers(ctx, subject)
+	}
+	return found, err
 }
 
 // manifest copies a manifest that depth indexes contain.
@@ -128,7 +136,8 @@ func (c *Copier) manifest(ctx context.Context, d *oci.Descriptor, tags []oci.Tag
 	}
 	c.copied[d.Digest] = true
 	c.report.Tags += len(tags)
-	return true, c.referrers(ctx, d.Digest)
+	c.subjects = append(c.subjects, d.Digest)
+	return true, nil
 }
 
 // references copies what a manifest refers to, without its subject. Only the layers and the
