@@ -113,7 +113,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 		if err != nil {
 			return nil, err
 		}
-		return ownConn{conn, sync.OnceFunc(func() {
+		return &ownConn{conn, sync.OnceFunc(func() {
 			if to, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
 				g.seen.Or(uint32(scopeOf(to.Addr())))
 			}
@@ -146,7 +146,7 @@ func watch(ctx context.Context) context.Context {
 		if encrypted, ok := conn.(*tls.Conn); ok {
 			conn = encrypted.NetConn()
 		}
-		if own, ok := conn.(ownConn); ok {
+		if own, ok := conn.(*ownConn); ok {
 			own.seen()
 		}
 	}})
