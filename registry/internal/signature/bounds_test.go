@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
@@ -97,4 +98,30 @@ func TestIdentities_Busy(t *testing.T) {
 	}
 	verifications.Release(slots)
 	expect(t, p, d.repo, oci.Reference{Tag: "v1"}, Verified)
+}
+
+// Of requests at the same time, one verifies a certificate.
+func TestIdentities_AtTheSameTime(t *testing.T) {
+	d := newDeployment(t)
+	d.attach(d.signed(who, issuer))
+	p := d.policy(all, Identity{issuer, who})
+	referrers, _, err := d.repo.Referrers(t.Context(), d.image.Digest, "", "", 0)
+	if err != nil || len(referrers) != 1 {
+		t.Fatal(referrers, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		slots := int64(0)
+		for ; verifications.TryAcquire(1); slots++ {
+		}
+		var res Result
+		go func() { res, err = p.Check(t.Context(), d.repo, d.image) }()
+		synctest.Wait()
+		known := Result{Verdict: Unverified, Cause: "by another request"}
+		(*p.rules.Load())[0].verdicts.Put(judged{d.image.Digest, referrers[0].Digest, 0}, known, 1)
+		verifications.Release(slots)
+		synctest.Wait()
+		if known.Refuse = true; err != nil || res != known {
+			t.Errorf("%v, %v", res, err)
+		}
+	})
 }

@@ -273,6 +273,12 @@ func TestIdentities(t *testing.T) {
 		"attestation": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
 			return d.bundle(d.AttestAtTime(who, issuer, d.statement(d.image.Digest, "https://slsa.dev/provenance/v1"), time.Now().Add(time.Minute), true))
 		}, Unsigned},
+		"two signatures, of which cosign makes one": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
+			b := d.signed(who, issuer)
+			e := b.GetDsseEnvelope()
+			e.Signatures = append(e.Signatures, e.Signatures[0])
+			return b
+		}, Unsigned},
 		"tampered statement": {all, []Identity{ours}, func(d *deployment) *protobundle.Bundle {
 			b := d.bundle(d.AttestAtTime(who, issuer, d.statement(oci.SHA256.FromBytes(nil), predicateSignature), time.Now().Add(time.Minute), true))
 			b.GetDsseEnvelope().Payload = d.statement(d.image.Digest, predicateSignature)
