@@ -370,6 +370,17 @@ func TestIdentities_SignaturesByTag(t *testing.T) {
 	}
 }
 
+// A payload of another type states something else.
+func TestReadSimple_AnotherType(t *testing.T) {
+	d := newDeployment(t)
+	if _, ok := readSimple(d.payload(), nil, d.image); !ok {
+		t.Error("a payload of cosign isn't read")
+	}
+	if _, ok := readSimple([]byte(strings.Replace(string(d.payload()), simpleKind, "cosign container image attestation", 1)), nil, d.image); ok {
+		t.Error("another type is taken for a signature")
+	}
+}
+
 // payload returns the content that cosign 2 signs.
 func (d *deployment) payload() []byte {
 	return []byte(`{"critical":{"image":{"docker-manifest-digest":"` + string(d.image.Digest) + `"},"type":"` + simpleKind + `"}}`)

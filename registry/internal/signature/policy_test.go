@@ -337,6 +337,7 @@ func TestCheck_ImageDisguisedAsAnAttachment(t *testing.T) {
 		"layers of another image":     manifest(new(diffs(subject.Digest)), document),
 		"diff_ids twice":              manifest(new(push(own.MediaType, `{"rootfs":{},"RootFS":{"diff_ids":["`+string(subject.Digest)+`"]}}`)), document),
 		"no layers":                   manifest(&own),
+		"document of another type":    manifest(&empty, push("application/vnd.example.deployment+json", `{"a":1}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := registrytest.PutManifest(t, repo, m, "sha256-"+oci.Tag(strings.Repeat("a", 64))+".sig")
