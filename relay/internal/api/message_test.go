@@ -17,6 +17,7 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/protocol/webhook"
+	"slipway/relay/internal/request"
 	"slipway/relay/internal/service"
 )
 
@@ -362,18 +363,19 @@ func TestSlowStrangers(t *testing.T) {
 		}
 		slow.Go(func() { w.api.ServeHTTP(httptest.NewRecorder(), r) })
 	}
-	for end := time.Now().Add(time.Minute); w.api.strangers.Held() < shareStranger; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("an address holds %d bytes of memory of strangers, want %d", w.api.strangers.Held(), shareStranger)
+	holds := func(whose string, memory *request.Places, want int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); memory.Held() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the memory of %s: %d bytes are held, want %d", whose, memory.Held(), want)
+			}
 		}
 	}
+	holds("strangers", w.api.strangers, shareStranger)
 	long := `{"token":"` + token + `","message":"` + strings.Repeat("m ", bigBody) + `"}`
 	w.want("token in the header", w.ask("POST", "/message", long, "X-Gotify-Key: "+token), 200)
 	w.want("token in the body", w.ask("POST", "/message", long), 200)
-	if n := w.api.strangers.Held(); n != shareStranger {
-		t.Errorf("an address holds %d bytes of memory of strangers, want %d", n, shareStranger)
-	}
-	if n := w.api.senders.Held(); n != 0 {
-		t.Errorf("strangers hold %d bytes of memory of senders", n)
-	}
+	// A request gives its memory back after its answer.
+	holds("strangers", w.api.strangers, shareStranger)
+	holds("senders", w.api.senders, 0)
 }
