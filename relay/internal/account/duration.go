@@ -2,7 +2,6 @@ package account
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,26 +14,6 @@ import (
 	"slipway/shared/duration"
 	ui "slipway/shared/web"
 )
-
-// Duration is a length of time in JSON: 5m, 1h30m; "" for none.
-type Duration time.Duration
-
-// MarshalJSON implements [json.Marshaler].
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
-
-// String returns the duration without the units that are zero.
-func (d Duration) String() string {
-	text := time.Duration(d).String()
-	if d == 0 {
-		return ""
-	}
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
 
 // durationOf reads a duration such as 5m; 0 and an empty text are none. A number needs a unit: people mean minutes by it as often as
 // seconds.
@@ -57,21 +36,18 @@ func durationOf(name string, v request.Value) (*time.Duration, error) {
 	return nil, refusal.Invalid(name, fmt.Sprintf("Field '%s' is %s; it must be a duration with a unit, such as %s.", name, strconv.Quote(ui.Excerpt(20, trimmed)), hint))
 }
 
-// durationIn returns the duration of a number of milliseconds.
-func durationIn(millis int64) Duration { return Duration(time.Duration(millis) * time.Millisecond) }
-
 // maxPeriod bounds the intervals and windows of applications.
 const maxPeriod = 31 * 24 * time.Hour
 
 // setPeriod checks and sets a length of time: 0, or from least to maxPeriod.
-func setPeriod(to *int64, d *time.Duration, field string, least time.Duration) error {
+func setPeriod(to *store.Duration, d *time.Duration, field string, least time.Duration) error {
 	if d == nil {
 		return nil
 	}
 	if *d != 0 && *d < least || *d > maxPeriod {
-		return refusal.Invalid(field, fmt.Sprintf("Field '%s' is %s; it must be 0, or from %s to %d hours.", field, *d, cmp.Or(Duration(least).String(), "0"), int(maxPeriod.Hours())))
+		return refusal.Invalid(field, fmt.Sprintf("Field '%s' is %s; it must be 0, or from %s to %d hours.", field, *d, cmp.Or(store.Duration(least).String(), "0"), int(maxPeriod.Hours())))
 	}
-	*to = d.Milliseconds()
+	*to = store.Duration(*d)
 	return nil
 }
 

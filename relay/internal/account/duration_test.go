@@ -24,8 +24,8 @@ func TestDuration(t *testing.T) {
 		return row, err
 	}
 	for value, want := range map[string]time.Duration{`"5m"`: 5 * time.Minute, `"1h30m"`: 90 * time.Minute, `" 60s "`: time.Minute, `0`: 0, `"0"`: 0, `""`: 0, `null`: 0} {
-		if row, err := set("application/json", `{"heartbeat": `+value+`}`); err != nil || row.Heartbeat != want.Milliseconds() {
-			t.Errorf("%s: %d, %v", value, row.Heartbeat, err)
+		if row, err := set("application/json", `{"heartbeat": `+value+`}`); err != nil || time.Duration(row.Heartbeat) != want {
+			t.Errorf("%s: %s, %v", value, row.Heartbeat, err)
 		}
 	}
 	for _, field := range []string{"heartbeat", "heartbeat_grace", "digest", "critical_retry"} {

@@ -3,6 +3,8 @@ package account
 import (
 	"testing"
 	"time"
+
+	"slipway/relay/internal/store"
 )
 
 func TestUnheard(t *testing.T) {
@@ -27,7 +29,7 @@ func TestUnheard(t *testing.T) {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
-	if (Application{Mention: "auto", OwnerAbsent: true}).Unheard() {
+	if (Application{Settings: store.Settings{Mention: "auto"}, OwnerAbsent: true}).Unheard() {
 		t.Error("before the first look")
 	}
 }

@@ -132,8 +132,8 @@ func choiceOf[T ~string](name string, v request.Value) (*T, error) {
 func newRow(owner int64) store.Application {
 	now := time.Now().UnixMilli()
 	return store.Application{
-		OwnerID: owner, PriorityScale: string(post.ScaleAuto), DefaultFormat: string(post.FormatAuto), ShowSender: string(post.ShowAuto), Mention: mentionAuto,
-		Lifecycle: string(post.LifecycleEdit),
+		OwnerID:   owner,
+		Settings:  store.Settings{PriorityScale: post.ScaleAuto, DefaultFormat: post.FormatAuto, ShowSender: post.ShowAuto, Mention: mentionAuto, Lifecycle: post.LifecycleEdit},
 		CreatedAt: now, TokenCreatedAt: now,
 	}
 }
@@ -196,14 +196,14 @@ func setNumber(to, n *int, least, most int, field, sentence string) error {
 }
 
 // choose sets a word of a closed set; nil leaves it as it is.
-func choose[T ~string](to *string, word *T, field, sentence string, from ...T) error {
+func choose[T ~string](to, word *T, field, sentence string, from ...T) error {
 	if word == nil {
 		return nil
 	}
 	if !slices.Contains(from, *word) {
 		return refusal.Invalid(field, sentence)
 	}
-	*to = string(*word)
+	*to = *word
 	return nil
 }
 

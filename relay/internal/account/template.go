@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/relay/internal/template"
@@ -71,11 +70,9 @@ func (s *Accounts) Preview(ctx context.Context, v Principal, id int64, in Applic
 	if err != nil {
 		return out, refusal.Invalid("payload", "The payload can't be read: "+err.Error()+".")
 	}
-	if in.DefaultFormat != nil {
-		row.DefaultFormat = string(*in.DefaultFormat)
-	}
+	set(&row.DefaultFormat, in.DefaultFormat)
 	alerts, _ := data["alerts"].([]any)
-	m, _ := MarkupOf(post.Format(row.DefaultFormat))
+	m, _ := MarkupOf(row.DefaultFormat)
 	made, err := TemplatesOf(&row).Compile(m).Render(template.ForAlert(data, 0, max(len(alerts), 1)))
 	if err != nil {
 		return Preview{Error: err.Error()}, nil //nolint:nilerr // it is what was asked for

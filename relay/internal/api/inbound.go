@@ -157,7 +157,7 @@ func (a *API) owner(in *protocol.Request) (account.Principal, error) {
 // carryOut parses a request and does what it asks for: mostly to store messages.
 func (a *API) carryOut(p protocol.Protocol, in *protocol.Request, app *account.App) (protocol.Result, error) {
 	parsed, err := p.Parse(in, protocol.App{
-		ID: app.ID, Name: app.Name, Format: post.Format(app.DefaultFormat), Scale: post.Scale(app.PriorityScale), CriticalRetry: time.Duration(app.CriticalRetry) * time.Millisecond,
+		ID: app.ID, Name: app.Name, Format: app.DefaultFormat, Scale: app.PriorityScale, CriticalRetry: time.Duration(app.CriticalRetry),
 		Secret: func() ([]byte, error) { return a.service.Secret(app) },
 	})
 	result := protocol.Result{Parsed: parsed}

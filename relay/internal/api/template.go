@@ -62,7 +62,7 @@ func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []po
 	if !set.Any() {
 		return
 	}
-	m, mediaType := account.MarkupOf(post.Format(app.DefaultFormat))
+	m, mediaType := account.MarkupOf(app.DefaultFormat)
 	templates := set.Compile(m)
 	for i := range drafts {
 		d, failed := &drafts[i], err

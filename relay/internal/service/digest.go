@@ -14,8 +14,8 @@ func collects(e *post.Entry) bool {
 	return e.Kind == post.KindMessage && e.Priority <= 0 && e.Thread == "" && e.Attachments == "" && e.NextAt == 0 && e.Source != post.SourceRelay
 }
 
-// collect returns what stores a message or adds its line to the digest of a topic. window is in milliseconds.
-func collect(window int64, topic, line string) func(*store.Tx, *store.Incoming) error {
+// collect returns what stores a message or adds its line to the digest of a topic.
+func collect(window store.Duration, topic, line string) func(*store.Tx, *store.Incoming) error {
 	return func(tx *store.Tx, a *store.Incoming) error {
 		e := &a.Entry
 		d, err := tx.Digest(e.ApplicationID, topic)
@@ -29,7 +29,7 @@ func collect(window int64, topic, line string) func(*store.Tx, *store.Incoming) 
 		if gone {
 			d = d.Withdrawn()
 		}
-		d, collected := post.Collect(d, window, e.AcceptedAt, line, e.Priority)
+		d, collected := post.Collect(d, time.Duration(window).Milliseconds(), e.AcceptedAt, line, e.Priority)
 		if collected {
 			title, body := d.Message()
 			e.Content = post.Content{Title: title, Body: body, ContentType: format.Plain, Priority: d.Priority}

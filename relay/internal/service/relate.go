@@ -18,7 +18,7 @@ func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx,
 		if app.GroupThreads && r.Thread == "" {
 			group = r.Group
 		}
-		return report{*about, post.Lifecycle(app.Lifecycle), r.Names, r.Crowd, post.CrowdKey(r.Group), group}.store
+		return report{*about, app.Lifecycle, r.Names, r.Crowd, post.CrowdKey(r.Group), group}.store
 	}
 	window := app.Digest
 	if r.Topic != "" {

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/account"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -103,7 +102,7 @@ func heard(a store.Watched, now int64) (at int64) {
 
 // late reports whether an application missed its heartbeat. Intervals restart when the relay starts listening.
 func late(a store.Watched, heard int64, since, now time.Time) bool {
-	limit := a.Heartbeat + a.HeartbeatGrace
+	limit := time.Duration(a.Heartbeat + a.HeartbeatGrace).Milliseconds()
 	return a.Heartbeat != 0 && now.UnixMilli()-heard > limit && now.Sub(since).Milliseconds() > limit
 }
 
@@ -126,7 +125,7 @@ func (w *watcher) say(ctx context.Context, application int64, r post.Draft) erro
 func lateReport(a store.Watched, heard int64) post.Draft {
 	priority := 1
 	return post.Draft{
-		Key: heartbeatKey, Change: post.Update, Began: post.Time(heard), Priority: &priority, Content: post.Content{Title: "No heartbeat from " + a.Name, Body: fmt.Sprintf("No heartbeat since %s; one is due every %s.", post.Time(heard).Format("2006-01-02 15:04:05 UTC"), account.Duration(time.Duration(a.Heartbeat)*time.Millisecond))},
+		Key: heartbeatKey, Change: post.Update, Began: post.Time(heard), Priority: &priority, Content: post.Content{Title: "No heartbeat from " + a.Name, Body: fmt.Sprintf("No heartbeat since %s; one is due every %s.", post.Time(heard).Format("2006-01-02 15:04:05 UTC"), a.Heartbeat)},
 	}
 }
 

@@ -168,8 +168,8 @@ type Watched struct {
 	ID             int64
 	Name           string
 	LastUsed       int64
-	Heartbeat      int64 // the longest time between two heartbeats
-	HeartbeatGrace int64
+	Heartbeat      Duration // the longest time between two heartbeats
+	HeartbeatGrace Duration
 	HeartbeatSince int64 // when the interval was set
 	Alarm          int64 // the message of the open alarm; 0 for none
 	Episode        int64 // of that alarm

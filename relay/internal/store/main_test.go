@@ -135,7 +135,7 @@ func withRoom(t *testing.T, s *Store) {
 		if err != nil {
 			return err
 		}
-		return tx.CreateApplication(&Application{OwnerID: u.ID, Name: "a", RoomID: r.ID, CreatedAt: 1})
+		return tx.CreateApplication(&Application{OwnerID: u.ID, Settings: Settings{Name: "a"}, RoomID: r.ID, CreatedAt: 1})
 	})
 }
 

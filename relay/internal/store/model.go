@@ -1,5 +1,7 @@
 package store
 
+import "slipway/relay/internal/post"
+
 // Times are Unix milliseconds in all tables; 0 means never.
 
 // User is a row of users.
@@ -16,49 +18,54 @@ type User struct {
 
 // Application is a row of applications.
 type Application struct {
-	ID                  int64
-	OwnerID             int64
-	Name                string
-	RoomID              int64  // rooms.id
-	TokenHash           []byte // nil once deleted
-	TokenCreatedAt      int64
-	OldTokenHash        []byte
-	OldTokenUntil       int64
-	DefaultPriority     int
-	PriorityScale       string
-	StrictCompatibility bool
-	RateLimit           int
-	Description         string
-	DefaultFormat       string
-	ShowSender          string
-	Mention             string
-	Secret              []byte // encrypted; nil for none
-	Lifecycle           string // see post.Lifecycle
-	GroupThreads        bool   // the alerts of a group share a thread
-	CriticalRetry       int64  // between reminders of critical alerts, in milliseconds; 0 for none
-	EscalateAfter       int    // reminders
-	EscalateTo          string // Matrix IDs and rooms, separated by spaces
-	TemplateTitle       string // see template.Set
-	TemplateText        string
-	TemplatePriority    string
-	TemplateLink        string
-	Digest              int64  // milliseconds: how long messages are collected after one that is sent; 0 means never
-	RepositoryDigest    int64  // the same for a registry's messages about one repository; 0 means as Digest
-	QuietHours          string // see post.ParseQuietHours
-	TimeZone            string
-	QuietSummary        bool  // after the quiet hours a message lists those that mentioned nobody
-	Heartbeat           int64 // longest time between two heartbeats, in milliseconds; 0 means it needs none
-	HeartbeatGrace      int64 // milliseconds
-	HeartbeatSince      int64 // when the interval was set
-	RoomRight           string
-	OwnerAbsent         bool
-	HasImage            bool
-	CreatedAt           int64 `gorm:"autoCreateTime:false"`
-	DeletedAt           int64 // its messages are being removed
-	LastUsed            int64
-	Accepted            int64
-	Sent                int64
-	Dead                int64
+	ID      int64
+	OwnerID int64
+	Settings
+	RoomID         int64  // rooms.id
+	TokenHash      []byte // nil once deleted
+	TokenCreatedAt int64
+	OldTokenHash   []byte
+	OldTokenUntil  int64
+	Secret         []byte // encrypted; nil for none
+	HeartbeatSince int64  // when the interval was set
+	RoomRight      string
+	OwnerAbsent    bool
+	HasImage       bool
+	CreatedAt      int64 `gorm:"autoCreateTime:false"`
+	DeletedAt      int64 // its messages are being removed
+	LastUsed       int64
+	Accepted       int64
+	Sent           int64
+	Dead           int64
+}
+
+// Settings are what is chosen for an application: columns of its row, and fields of its JSON.
+type Settings struct {
+	Name                string          `json:"name"`
+	Description         string          `json:"description"`
+	Mention             string          `json:"mention"` // whom priorities 1 and 2 mention: auto, room, owner, none, or Matrix IDs separated by spaces
+	DefaultPriority     int             `json:"default_priority"`
+	PriorityScale       post.Scale      `json:"priority_scale"`
+	DefaultFormat       post.Format     `json:"default_format"`
+	ShowSender          post.ShowSender `json:"show_sender"`
+	StrictCompatibility bool            `json:"strict_compatibility"` // the form of the token that is made next
+	RateLimit           int             `json:"rate_limit"`           // messages a minute; 0 means the configured default
+	Lifecycle           post.Lifecycle  `json:"lifecycle"`
+	GroupThreads        bool            `json:"group_threads"`  // the alerts of a group share a thread
+	CriticalRetry       Duration        `json:"critical_retry"` // between reminders of critical alerts, which have priority 2 then; 0 for none
+	EscalateAfter       int             `json:"escalate_after"` // reminders that nobody has acknowledged; 0 for never
+	EscalateTo          string          `json:"escalate_to"`    // …turn to these: Matrix IDs and rooms of the owner's applications, separated by spaces
+	TemplateTitle       string          `json:"template_title"` // see package template
+	TemplateText        string          `json:"template_text"`
+	TemplatePriority    string          `json:"template_priority"`
+	TemplateLink        string          `json:"template_link"`
+	Digest              Duration        `json:"digest"`            // for so long messages are collected after one that is sent; 0 means never
+	RepositoryDigest    Duration        `json:"repository_digest"` // the same for a registry's messages about one repository; 0 means as Digest
+	QuietHours          string          `json:"quiet_hours"`       // in which priority 1 mentions nobody; "" for none; see [post.ParseQuietHours]
+	TimeZone            string          `json:"time_zone"`         // of the quiet hours; "" is UTC
+	QuietSummary        bool            `json:"quiet_summary"`     // after them a message lists those that mentioned nobody
+	Heartbeat           Duration        `json:"heartbeat"`         // longest time between two heartbeats; 0 means it needs none
+	HeartbeatGrace      Duration        `json:"heartbeat_grace"`
 }
 
 // Room is a row of rooms: a target of messages, named by the address that applications give.

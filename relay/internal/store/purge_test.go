@@ -67,7 +67,7 @@ func TestPurgeApplications(t *testing.T) {
 	s := ready(t)
 	var ids []int64
 	for _, name := range []string{"gone", "stays"} {
-		app := Application{OwnerID: 1, Name: name, RoomID: 1}
+		app := Application{OwnerID: 1, Settings: Settings{Name: name}, RoomID: 1}
 		update(t, s, func(tx *Tx) error {
 			err := tx.CreateApplication(&app)
 			return errors.Join(err, tx.SaveDigest(post.Digest{ApplicationID: app.ID, BeganAt: 1}))

@@ -302,7 +302,7 @@ type applicationPage struct {
 
 // heartbeat is what an application page shows of the heartbeats that are due.
 type heartbeat struct {
-	Every account.Duration
+	Every string
 	Last  time.Time // zero if none has come
 	Due   time.Time
 }
@@ -315,7 +315,7 @@ func heartbeatOf(a account.Application) *heartbeat {
 	if a.LastUsed.After(from) {
 		from = a.LastUsed
 	}
-	return &heartbeat{Every: a.Heartbeat, Last: a.LastUsed, Due: from.Add(time.Duration(a.Heartbeat))}
+	return &heartbeat{Every: a.Heartbeat.String(), Last: a.LastUsed, Due: from.Add(time.Duration(a.Heartbeat))}
 }
 
 func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
@@ -425,7 +425,7 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 		return err
 	}
 	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), post.Draft{
-		Content: post.Content{Title: get("title"), Body: get("message"), ContentType: post.Format(app.DefaultFormat).MediaType("", "")}, Priority: &priority, Source: "web",
+		Content: post.Content{Title: get("title"), Body: get("message"), ContentType: app.DefaultFormat.MediaType("", "")}, Priority: &priority, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)
