@@ -51,17 +51,13 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	if err != nil {
 		return "", fault(err)
 	}
-	d := r.beginDeletion()
-	if d == nil {
-		return at.Digest, fault(r.deleteTag(ctx, tag, tags.Pointer{History: at.History}))
-	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	found := pointers{tag: at}
-	if err := d.record(ctx, found); err != nil {
+	found, undo := pointers{tag: at}, r.beginDeletion()
+	if err := undo.record(ctx, found); err != nil {
 		return "", fault(err)
 	}
-	_, err = r.deleteTags(ctx, found, d.recording(func(ctx context.Context) (pointers, error) {
+	_, err = r.deleteTags(ctx, found, undo.recording(func(ctx context.Context) (pointers, error) {
 		moved, err := r.reg.tags.Find(ctx, r.name, tag)
 		if err != nil {
 			return nil, unlessAbsent(err)
@@ -82,18 +78,15 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
-	d := r.beginDeletion()
-	if err := d.record(ctx, pointers{tag: {Digest: was}}); err != nil {
+	found, undo := pointers{tag: {Digest: was, Version: version}}, r.beginDeletion()
+	if err := undo.record(ctx, found); err != nil {
 		return false, fault(err)
 	}
-	err = r.deleteTag(ctx, tag, tags.Pointer{Version: version})
-	if isConflict(err) {
-		return false, fault(d.cancel(ctx))
+	gone, err := r.deleteUnmoved(ctx, found, nil)
+	if err == nil && len(gone) == 0 {
+		err = undo.cancel(ctx)
 	}
-	if err != nil {
-		return false, fault(err)
-	}
-	return true, nil
+	return len(gone) > 0, fault(err)
 }
 
 // DeleteManifest removes a manifest and the tags that point at it, also where only
@@ -358,6 +351,8 @@ func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (go
 		return some, nil
 	} else if !isConflict(err) {
 		return nil, err
+	} else if len(some) == 1 { // it was moved or deleted, by somebody else
+		return nil, nil
 	}
 	for i, tag := range some { // one of them was moved
 		err := r.apply(ctx, links[i:i+1])
@@ -371,20 +366,6 @@ func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (go
 		gone = append(gone, tag)
 	}
 	return gone, nil
-}
-
-// deleteTag deletes a tag with its history, if its link has that version; "" stands for any.
-func (r Repository) deleteTag(ctx context.Context, tag oci.Tag, at tags.Pointer) error {
-	history, err := r.history(ctx, tag, at)
-	if err != nil {
-		return err
-	}
-	link := storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true}
-	if at.Version == "" {
-		return r.apply(ctx, append(deletions(history), link))
-	}
-	link.If = storage.IfVersion(at.Version)
-	return r.apply(ctx, storage.Stage{link}, deletions(history))
 }
 
 // history returns the keys of a tag's history.
