@@ -41,7 +41,7 @@ const (
 	manifestCache  = 8 << 20 // bytes of memory, about
 	blobCache      = 8 << 10 // blobs
 	doubtedCache   = 4 << 10 // blobs
-	announcedCache = 4 << 10 // uploads
+	unwrittenCache = 4 << 10 // uploads
 )
 
 // Options configures a Registry.
@@ -84,7 +84,7 @@ type Registry struct {
 	tags            *tags.Index
 	referrers       *referrers.Index
 	holders         holders
-	announced       *cache.Cache[string, struct{}] // uploads begun by this process that have no bytes yet
+	unwritten       *cache.Cache[string, struct{}] // uploads begun by this process that have no bytes yet
 	log             *zap.Logger
 	now             func() time.Time
 	maxManifestSize int64
@@ -125,7 +125,7 @@ func New(o Options) *Registry {
 		opts: o, store: store, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
 		tags:      tags.New(store),
 		holders:   holders{live: map[string]*Upload{}},
-		announced: cache.New[string, struct{}](announcedCache),
+		unwritten: cache.New[string, struct{}](unwrittenCache),
 		doubted:   cache.New[string, int64](doubtedCache),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),

@@ -16,6 +16,41 @@ import (
 	"slipway/registry/internal/storage"
 )
 
+// UploadStatus describes an upload in progress.
+type UploadStatus struct {
+	Size      int64
+	StartedAt time.Time
+}
+
+// UploadStatus describes an upload without taking it over. BLOB_UPLOAD_UNKNOWN.
+func (r Repository) UploadStatus(ctx context.Context, id string) (UploadStatus, error) {
+	if !layout.ValidUploadID(id) {
+		return UploadStatus{}, uploadUnknown()
+	}
+	startedAt, err := r.uploadStartedAt(ctx, id)
+	if err != nil {
+		return UploadStatus{}, fault(err)
+	}
+	info, err := r.reg.store.Stat(ctx, layout.UploadData(r.name, id))
+	size := max(info.Size, r.reg.holders.size(holderKey(r.name, id))) // a store may show it late
+	return UploadStatus{Size: size, StartedAt: startedAt}, fault(unlessAbsent(err))
+}
+
+func (r Repository) uploadStartedAt(ctx context.Context, id string) (time.Time, error) {
+	b, _, err := storage.Read(ctx, r.reg.store, layout.UploadStartedAt(r.name, id), layout.MaxLink)
+	if absent(err) {
+		return time.Time{}, uploadUnknown()
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, err := layout.ParseStartedAt(b)
+	if err != nil {
+		return time.Time{}, &oci.Error{Code: oci.CodeBlobUploadUnknown, Err: err}
+	}
+	return t, nil
+}
+
 // UnfinishedUpload describes an upload that was neither committed nor canceled.
 type UnfinishedUpload struct {
 	Repository oci.Name  `json:"repository"`
@@ -166,7 +201,7 @@ func (r *Registry) purgeUpload(ctx context.Context, u *UnfinishedUpload) error {
 			return r.store.Apply(ctx, nil, storage.Stage{{Key: states + "sha256/0", Delete: true, If: storage.IfAbsent()}})
 		}
 	} else {
-		r.announced.Forget(holderKey(u.Repository, u.ID))
+		r.unwritten.Forget(holderKey(u.Repository, u.ID))
 		if data := layout.UploadData(u.Repository, u.ID); !slices.Contains(keys, data) {
 			keys = append(keys, data)
 		}

@@ -27,22 +27,38 @@ type Upload struct {
 	startedAt time.Time
 	hint      storage.UploadOptions
 
-	turn    chan struct{}  // holds a token while the fields below are used
-	w       storage.Upload // nil while there is nothing to write to or to read
-	begun   bool           // the store has the upload
-	foreign bool           // more than startedat may lie beside the bytes
-	single  bool           // it ends with this request: no startedat records it
-	done    bool           // committed or cancelled
-	size    int64
-	opened  progress // what it was when this request began
-	alg     oci.Algorithm
-	hash    hash.Hash
-	hashed  int64        // bytes in hash
-	shown   atomic.Int64 // size, for readers without the turn
+	turn   chan struct{}  // holds a token while the fields below are used
+	w      storage.Upload // nil while there is nothing to write to or to read
+	phase  phase
+	beside beside
+	size   int64
+	opened progress // what it was when this request began
+	alg    oci.Algorithm
+	hash   hash.Hash
+	hashed int64        // bytes in hash
+	shown  atomic.Int64 // size, for readers without the turn
 
 	taken context.Context // ends when another request has taken the upload over
 	stop  context.CancelFunc
 }
+
+// phase holds the progress of an upload. It never goes back.
+type phase int
+
+const (
+	phaseEmpty  phase = iota // no bytes: the store has at most a startedat
+	phaseStored              // the store has bytes
+	phaseEnded               // committed or cancelled
+)
+
+// beside describes the objects that an upload has beside its bytes.
+type beside int
+
+const (
+	besideStartedAt beside = iota // that one alone
+	besideNothing                 // the upload ends with the request that began it
+	besideAnything                // distribution keeps states of its hashes, too
+)
 
 // progress is the state that an upload had reached.
 type progress struct {
@@ -72,6 +88,127 @@ func (u *Upload) Algorithm() oci.Algorithm { return u.alg }
 
 // Taken returns a context that is done once another request has taken the upload over.
 func (u *Upload) Taken() context.Context { return u.taken }
+
+// UploadPoint is the position at which a request continues an upload. The zero value stands for
+// wherever the upload ends.
+type UploadPoint struct {
+	Exact     bool // only at Offset
+	Offset    int64
+	StartedAt time.Time // as the client knows it, zero if that is unknown
+	// Algorithm is that of the digest to come, as the client named it when it began; "" if
+	// it named none.
+	Algorithm oci.Algorithm
+}
+
+// StartUpload begins an upload. alg is the algorithm of the digest that is
+// expected, "" if it is unknown.
+func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
+	return r.startUpload(ctx, alg, besideStartedAt)
+}
+
+// StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
+// not negative.
+func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
+	kept := besideStartedAt
+	if r.reg.store.Remote {
+		kept = besideNothing
+	}
+	u, err := r.startUpload(ctx, d.Algorithm(), kept)
+	if err == nil {
+		u.Expect(d, size)
+	}
+	return u, err
+}
+
+func (r Repository) startUpload(ctx context.Context, alg oci.Algorithm, kept beside) (*Upload, error) {
+	if err := r.writable(); err != nil {
+		return nil, err
+	}
+	u := r.newUpload(layout.NewUploadID())
+	defer u.unlock()
+	u.startedAt, u.beside = r.reg.now().UTC().Truncate(time.Second), kept
+	u.rewind(alg)
+	if kept == besideStartedAt {
+		started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
+		if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
+			return nil, fault(err)
+		}
+	}
+	return u, fault(r.reg.holders.take(ctx, u, UploadPoint{}))
+}
+
+// ResumeUpload takes an upload over. A request that still holds it fails from then on
+// with ErrUploadTaken, but a commit in progress is waited for. BLOB_UPLOAD_UNKNOWN;
+// RANGE_INVALID, without an effect on the holder, if the upload doesn't end at the offset.
+func (r Repository) ResumeUpload(ctx context.Context, id string, at UploadPoint) (*Upload, error) {
+	if err := r.writable(); err != nil {
+		return nil, err
+	}
+	if !layout.ValidUploadID(id) {
+		return nil, uploadUnknown()
+	}
+	u := r.newUpload(id)
+	defer u.unlock()
+	if err := r.reg.holders.take(ctx, u, at); err != nil {
+		return nil, fault(err)
+	}
+	if err := u.open(ctx, at); err != nil {
+		u.suspend() //nolint:errcheck // err says more
+		r.reg.holders.release(u)
+		return nil, fault(err)
+	}
+	return u, nil
+}
+
+// open finds the upload in the store. One without bytes has only a startedat.
+func (u *Upload) open(ctx context.Context, at UploadPoint) error {
+	u.rewind(at.Algorithm)
+	_, unwritten := u.repo.reg.unwritten.Get(u.key)
+	u.repo.reg.unwritten.Forget(u.key)
+	u.startedAt = at.StartedAt
+	if unwritten && at.Exact && at.Offset == 0 && !at.StartedAt.IsZero() {
+		return nil
+	}
+	if err := u.takeOver(ctx); unlessAbsent(err) != nil {
+		return err
+	}
+	var err error
+	switch {
+	case u.startedAt.IsZero():
+		u.startedAt, err = u.repo.uploadStartedAt(ctx, u.id)
+	case u.phase == phaseEmpty:
+		_, err = u.repo.reg.store.Stat(ctx, layout.UploadStartedAt(u.repo.name, u.id))
+	}
+	switch {
+	case absent(err):
+		return uploadUnknown()
+	case err != nil:
+		return err
+	case at.Exact && u.size != at.Offset:
+		return wrongOffset(u.size, at.Offset)
+	}
+	return nil
+}
+
+// takeOver makes this request the holder of the store's upload.
+func (u *Upload) takeOver(ctx context.Context) error {
+	w, err := u.repo.reg.store.OpenUpload(ctx, u.dataKey(), storage.UploadOptions{})
+	if err != nil {
+		return err
+	}
+	u.w, u.phase = w, phaseStored
+	var state []byte
+	u.size, state = w.Progress()
+	u.opened = progress{u.size, state}
+	if !u.restore(state) {
+		u.beside = besideAnything
+	}
+	return nil
+}
+
+func wrongOffset(size, offset int64) error {
+	return oci.Explain(oci.CodeRangeInvalid, fmt.Sprintf("the upload has %d bytes: continue at byte %d, not %d", size, size, offset))
+}
 
 // Expect announces the digest and the remaining size (negative: unknown).
 func (u *Upload) Expect(d oci.Digest, size int64) {
@@ -206,7 +343,7 @@ func (u *Upload) resumed(ctx context.Context) (err error) {
 		return nil
 	}
 	o := u.hint
-	o.Create = !u.begun
+	o.Create = u.phase == phaseEmpty
 	u.w, err = u.repo.reg.store.OpenUpload(ctx, u.dataKey(), o)
 	if isConflict(err) {
 		err = fmt.Errorf("%w: %w", storage.ErrUploadTaken, err)
@@ -215,7 +352,7 @@ func (u *Upload) resumed(ctx context.Context) (err error) {
 		u.w = nil
 		return err
 	}
-	u.begun = true
+	u.phase = phaseStored
 	if size, _ := u.w.Progress(); size != u.size {
 		u.size = size
 		u.rewind(u.alg)
@@ -259,7 +396,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 // seal takes the turn until finish if the bytes have the digest. On DIGEST_INVALID the upload is
 // unchanged.
 func (u *Upload) seal(ctx context.Context, d oci.Digest) error {
-	if u.done {
+	if u.phase == phaseEnded {
 		return uploadUnknown()
 	}
 	if err := u.lock(ctx); err != nil {
@@ -281,7 +418,7 @@ func (u *Upload) seal(ctx context.Context, d oci.Digest) error {
 func (u *Upload) finish(ctx context.Context, failed error) error {
 	defer u.unlock()
 	if failed == nil {
-		u.done, u.w = true, nil
+		u.phase, u.w = phaseEnded, nil
 		u.clear(context.WithoutCancel(ctx))
 		return nil
 	}
@@ -302,7 +439,7 @@ func (u *Upload) drop() {
 	if w == nil || w.Suspend(context.Background(), u.opened.size, u.opened.state) != nil {
 		return
 	}
-	u.size, u.begun = u.opened.size, true
+	u.size = u.opened.size
 	if u.shown.Store(u.size); !u.restore(u.opened.state) {
 		u.rewind(u.alg)
 	}
@@ -311,10 +448,11 @@ func (u *Upload) drop() {
 // clear removes the upload's other objects after a commit. The purge removes those it leaves.
 func (u *Upload) clear(ctx context.Context) {
 	var err error
-	switch {
-	case u.foreign: // distribution keeps states of its hashes, too
+	switch u.beside {
+	case besideNothing:
+	case besideAnything:
 		err = u.clearAll(ctx)
-	case !u.single:
+	case besideStartedAt:
 		started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
 		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{started})
 	}
@@ -333,7 +471,7 @@ func (u *Upload) clearAll(ctx context.Context) error {
 	}
 	var stage storage.Stage
 	for _, key := range keys {
-		stage = append(stage, storage.Change{Key: key, Delete: true, Ephemeral: !u.foreign})
+		stage = append(stage, storage.Change{Key: key, Delete: true, Ephemeral: u.beside != besideAnything})
 	}
 	return u.repo.reg.store.Apply(ctx, nil, stage)
 }
@@ -353,7 +491,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 }
 
 func (u *Upload) cancel(ctx context.Context) error {
-	if u.done {
+	if u.phase == phaseEnded {
 		return uploadUnknown()
 	}
 	if err := u.lock(ctx); err != nil {
@@ -366,8 +504,8 @@ func (u *Upload) cancel(ctx context.Context) error {
 		}
 		u.w = nil
 	}
-	u.done = true
-	if u.single {
+	u.phase = phaseEnded
+	if u.beside == besideNothing {
 		return nil
 	}
 	return u.clearAll(ctx)
@@ -380,8 +518,8 @@ func (u *Upload) Close() error {
 	defer u.unlock()
 	defer u.repo.reg.holders.release(u)
 	err := u.suspend()
-	if err == nil && !u.done && !u.begun && u.taken.Err() == nil {
-		u.repo.reg.announced.Put(u.key, struct{}{}, 1)
+	if err == nil && u.phase == phaseEmpty && u.taken.Err() == nil {
+		u.repo.reg.unwritten.Put(u.key, struct{}{}, 1)
 	}
 	return fault(err)
 }
