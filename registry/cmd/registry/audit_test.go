@@ -88,7 +88,7 @@ func pushTag(t *testing.T, path string, name oci.Name, tag oci.Tag) {
 	}
 	defer e.Close()
 	manifest := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeIndex + `","manifests":[]}`)
-	if _, err := e.Rules.Repository(name).PutManifest(t.Context(), oci.Reference{Tag: tag}, oci.MediaTypeIndex, manifest, nil); err != nil {
+	if _, err := e.Registry.Repository(name).PutManifest(t.Context(), oci.Reference{Tag: tag}, oci.MediaTypeIndex, manifest, nil); err != nil {
 		t.Fatal(err)
 	}
 }

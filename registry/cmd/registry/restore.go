@@ -39,7 +39,7 @@ func newRestoreCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return onStorage(cmd, audit.Record{}, func(e *environment) error { return printAllDeleted(cmd, e.Rules, asJSON) })
+				return onStorage(cmd, audit.Record{}, func(e *environment) error { return printAllDeleted(cmd, e.Registry, asJSON) })
 			}
 			name, selected, err := parseSelection(args[0])
 			if err != nil {
@@ -48,7 +48,7 @@ func newRestoreCommand() *cobra.Command {
 			selected.Deletion = id
 			if list {
 				return onStorage(cmd, audit.Record{}, func(e *environment) error {
-					return printDeleted(cmd, e.Rules.Repository(name), selected, asJSON)
+					return printDeleted(cmd, e.Registry.Repository(name), selected, asJSON)
 				})
 			}
 			act := audit.Record{Event: "restore", Repository: string(name), Reference: string(selected.Tag), Digest: string(selected.Digest)}
@@ -58,7 +58,7 @@ func newRestoreCommand() *cobra.Command {
 					return err
 				}
 				defer leave()
-				restored, err := e.Rules.Repository(name).By("command line").Restore(cmd.Context(), selected)
+				restored, err := e.Registry.Repository(name).By("command line").Restore(cmd.Context(), selected)
 				if err != nil {
 					return explainRestore(err)
 				}
@@ -115,14 +115,14 @@ type deletedIn struct {
 }
 
 // printAllDeleted lists the repositories with deletions that can be undone.
-func printAllDeleted(cmd *cobra.Command, rules *registry.Registry, asJSON bool) error {
-	names, err := rules.Deleted(cmd.Context(), 0, nil)
+func printAllDeleted(cmd *cobra.Command, reg *registry.Registry, asJSON bool) error {
+	names, err := reg.Deleted(cmd.Context(), 0, nil)
 	if err != nil {
 		return err
 	}
 	all := []deletedIn{}
 	for _, name := range names {
-		latest, err := rules.Repository(name).Deletions(cmd.Context(), registry.MaxDeletions)
+		latest, err := reg.Repository(name).Deletions(cmd.Context(), registry.MaxDeletions)
 		if err != nil {
 			return err
 		}

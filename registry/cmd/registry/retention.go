@@ -81,7 +81,7 @@ const trustDatesUsage = "judge tags without a push record by the dates in the st
 
 func (e *environment) retention(all, trustDates bool) retention.Options {
 	return retention.Options{
-		Store: e.Store, Registry: e.Rules, Pulls: e.Pulls, All: all, TrustDates: trustDates,
+		Store: e.Store, Registry: e.Registry, Pulls: e.Pulls, All: all, TrustDates: trustDates,
 		Rules: maintenance.RetentionRules(e.Config.Storage.Maintenance.Retention.Rules),
 	}
 }

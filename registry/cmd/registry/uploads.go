@@ -68,7 +68,7 @@ const noUploads = "there are no unfinished uploads"
 // uploads returns the unfinished uploads that can be read; the error counts the repositories that cannot.
 func (e *environment) uploads(cmd *cobra.Command) ([]registry.UnfinishedUpload, error) {
 	uploads, skipped := []registry.UnfinishedUpload{}, map[oci.Name]bool{}
-	for u, err := range e.Rules.Uploads(cmd.Context()) {
+	for u, err := range e.Registry.Uploads(cmd.Context()) {
 		if cmd.Context().Err() != nil {
 			return uploads, cmd.Context().Err()
 		}
@@ -110,7 +110,7 @@ func newUploadsDeleteCommand() *cobra.Command {
 				if cmd.Flags().Changed("age") {
 					o.Age = age
 				}
-				report, err := e.Rules.PurgeUploads(cmd.Context(), o)
+				report, err := e.Registry.PurgeUploads(cmd.Context(), o)
 				if report.Errors > 0 {
 					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or deleted (%d); the log names them", report.Errors))
 				}

@@ -29,7 +29,7 @@ func newUsageCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return onStorage(cmd, audit.Record{}, func(e *environment) error {
-				report, err := usage.Count(cmd.Context(), e.Store, e.Rules, app.Quotas(e.Config)...)
+				report, err := usage.Count(cmd.Context(), e.Store, e.Registry, app.Quotas(e.Config)...)
 				if err != nil {
 					return err
 				}

@@ -72,7 +72,7 @@ type App struct {
 func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	a := &App{Environment: &Environment{Config: cfg, Build: o.Build}, options: o, level: zap.NewAtomicLevel()}
 	steps := []func(context.Context) error{
-		a.openLog, a.openTracing, a.check, a.openStorage, a.openRules, a.joinServers, a.openEvents, a.openAudit, a.openAuth, a.startChecks, a.openServers,
+		a.openLog, a.openTracing, a.check, a.openStorage, a.openRegistry, a.joinServers, a.openEvents, a.openAudit, a.openAuth, a.startChecks, a.openServers,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -101,7 +101,7 @@ func (a *App) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	maintenance.Start(working, &group, maintenance.Options{
-		Config: a.Config, Store: a.Store, Replicas: a.Store.replicas, Remote: a.Store.Remote, Cache: a.Cache, Rules: a.Rules,
+		Config: a.Config, Store: a.Store, Replicas: a.Store.replicas, Remote: a.Store.Remote, Cache: a.Cache, Registry: a.Registry,
 		Pulls: a.Pulls, Log: a.Log, Metrics: a.metrics, Audit: a.audit, Board: &a.board, Replication: a.replication,
 	})
 	for _, work := range a.background {
@@ -177,8 +177,8 @@ func (a *App) openStorage(ctx context.Context) (err error) {
 	return a.Store.full
 }
 
-// openRules opens the rules with what they use beside the storage, and the caches around them.
-func (a *App) openRules(context.Context) (err error) {
+// openRegistry opens the registry with what it uses beside the storage, and the caches around it.
+func (a *App) openRegistry(context.Context) (err error) {
 	o := registryOptions(a.Config, a.Store, a.Log)
 	a.openPulls(&o)
 	a.openIndex(&o)
@@ -196,9 +196,9 @@ func (a *App) openRules(context.Context) (err error) {
 	if err := a.openReplication(&o); err != nil {
 		return err
 	}
-	a.Rules = registry.New(o)
+	a.Registry = registry.New(o)
 	if a.replication != nil {
-		a.replication.Registry = a.Rules
+		a.replication.Registry = a.Registry
 	}
 	if err := a.openCaches(o.Pulled, a.metrics); err != nil {
 		return err
@@ -242,14 +242,14 @@ func (a *App) openAuth(ctx context.Context) (err error) {
 }
 
 func (a *App) startChecks(context.Context) error {
-	a.checks = health.Start(a.Log, healthChecks(a.Config, a.Store.Remote, a.failed, a.Rules, a.Cache)...)
+	a.checks = health.Start(a.Log, healthChecks(a.Config, a.Store.Remote, a.failed, a.Registry, a.Cache)...)
 	a.onClose(func() error { a.checks.Close(); return nil })
 	watchHealth(a.metrics, a.checks)
 	return nil
 }
 
 func (a *App) openServers(context.Context) error {
-	o := api.Options{Audit: a.audit, Registry: a.Rules, Log: a.Log, Access: a.accessLog, Metrics: measured(a.metrics, metrics.New), Notify: a.events, Health: a.checks}
+	o := api.Options{Audit: a.audit, Registry: a.Registry, Log: a.Log, Access: a.accessLog, Metrics: measured(a.metrics, metrics.New), Notify: a.events, Health: a.checks}
 	if a.Cache != nil {
 		o.Proxy = a.Cache
 	}
@@ -261,7 +261,7 @@ func (a *App) openServers(context.Context) error {
 	o.Signatures = signature.New(rules)
 	o.Index, o.Board = a.index, &a.board
 	if rules := maintenance.RetentionRules(a.Config.Storage.Maintenance.Retention.Rules); len(rules) > 0 {
-		o.Plan = retention.OneAtATime(retention.Options{Store: a.Store, Registry: a.Rules, Rules: rules, Pulls: a.Pulls})
+		o.Plan = retention.OneAtATime(retention.Options{Store: a.Store, Registry: a.Registry, Rules: rules, Pulls: a.Pulls})
 	}
 	o = a.gate.serve(o)
 	handler, err := newAPI(a.Config, o)

@@ -20,16 +20,16 @@ import (
 	"slipway/shared/build"
 )
 
-// Environment is the storage of a configuration and the rules over it, which a server and the
+// Environment is the storage of a configuration and the registry over it, which a server and the
 // commands that run next to it share.
 type Environment struct {
-	Config *config.Config
-	Build  build.Info
-	Log    *zap.Logger
-	Store  *Backend
-	Rules  *registry.Registry
-	Cache  *proxy.Registry // nil = no repository is a cache
-	Pulls  *lastpull.File
+	Config   *config.Config
+	Build    build.Info
+	Log      *zap.Logger
+	Store    *Backend
+	Registry *registry.Registry
+	Cache    *proxy.Registry // nil = no repository is a cache
+	Pulls    *lastpull.File
 
 	quotas *quota.Quotas // nil = none
 }
@@ -57,7 +57,7 @@ func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger
 	if e.quotas = openQuotas(cfg, e.Store, log); e.quotas != nil {
 		o.Quota = e.quotas
 	}
-	e.Rules = registry.New(o)
+	e.Registry = registry.New(o)
 	if err := e.openCaches(nil, nil); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -91,9 +91,9 @@ func (e *Environment) Close() error {
 	return e.Store.Close()
 }
 
-// openCaches opens the caches around the rules. pulled may be nil.
+// openCaches opens the caches around the registry. pulled may be nil.
 func (e *Environment) openCaches(pulled func(oci.Name, oci.Digest), metrics *prometheus.Registry) (err error) {
-	e.Cache, err = openProxy(e.Config, proxy.Options{Rules: e.Rules, Pulled: pulled, Log: e.Log}, e.Build, metrics)
+	e.Cache, err = openProxy(e.Config, proxy.Options{Registry: e.Registry, Pulled: pulled, Log: e.Log}, e.Build, metrics)
 	return err
 }
 
@@ -105,7 +105,7 @@ func (e *Environment) Puller(name oci.Name) registry.Puller {
 	if e.Cache != nil {
 		return e.Cache.Puller(name)
 	}
-	return e.Rules.Repository(name)
+	return e.Registry.Repository(name)
 }
 
 // joinEvery is the interval at which a start asks whether an offline garbage collection has ended.

@@ -38,12 +38,12 @@ func (t trouble) note() {
 
 // healthChecks splits the storage's check: without reading nothing can be
 // answered, without writing pulls continue.
-func healthChecks(cfg *config.Config, remote bool, failed trouble, rules *registry.Registry, cache *proxy.Registry) []health.Check {
+func healthChecks(cfg *config.Config, remote bool, failed trouble, reg *registry.Registry, cache *proxy.Registry) []health.Check {
 	var checks []health.Check
 	if s := cfg.Health.StorageDriver; s.Enabled {
 		name := "storagedriver_" + cfg.Storage.Drivers()[0]
-		read := func(ctx context.Context) error { return explain(rules.Check(ctx, false)) }
-		write := func(ctx context.Context) error { return explain(rules.Check(ctx, true)) }
+		read := func(ctx context.Context) error { return explain(reg.Check(ctx, false)) }
+		write := func(ctx context.Context) error { return explain(reg.Check(ctx, true)) }
 		reading := health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read}
 		writing := health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write}
 		if remote {

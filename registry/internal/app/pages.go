@@ -13,7 +13,7 @@ func (a *App) openPages(handler *api.API, served api.Options) error {
 		return nil
 	}
 	o := web.Options{
-		Registry: a.Rules, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Users: served.Users, Health: a.checks, Events: a.events, Audit: a.audit, Board: served.Board, Plan: served.Plan, Sessions: session.Fixed(served.Secret), Log: a.Log, Version: a.Build.Version,
+		Registry: a.Registry, Auth: a.gate.authorizer, API: handler, Index: a.index, Robots: a.gate.robots, Users: served.Users, Health: a.checks, Events: a.events, Audit: a.audit, Board: served.Board, Plan: served.Plan, Sessions: session.Fixed(served.Secret), Log: a.Log, Version: a.Build.Version,
 		KeepDeleted: a.Config.Storage.Delete.Keep, DeleteEnabled: a.Config.Storage.Delete.Enabled, ReadOnly: a.Config.Storage.Maintenance.ReadOnly.Enabled,
 		Signatures: served.Signatures, RetentionDryRun: a.Config.Storage.Maintenance.Retention.DryRun, Refused: served.Metrics.Refused,
 	}

@@ -22,7 +22,7 @@ import (
 	"slipway/shared/health"
 )
 
-// openProxy makes the caches that the configuration names around o.Rules. It returns nil if the
+// openProxy makes the caches that the configuration names around o.Registry. It returns nil if the
 // configuration names none.
 func openProxy(cfg *config.Config, o proxy.Options, b build.Info, metrics *prometheus.Registry) (*proxy.Registry, error) {
 	p := &cfg.Proxy

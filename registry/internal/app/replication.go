@@ -36,7 +36,7 @@ func (e *Environment) Replication() (*replication.Replicator, error) {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	r := replication.New(o)
-	r.Registry = e.Rules
+	r.Registry = e.Registry
 	return r, nil
 }
 

@@ -35,7 +35,7 @@ type Options struct {
 	Store       storage.Store
 	Replicas    bool // several processes may serve the store
 	Remote      bool // the store is reached by a network
-	Rules       *registry.Registry
+	Registry    *registry.Registry
 	Cache       *proxy.Registry // nil = no repository is a cache
 	Pulls       *lastpull.File
 	Log         *zap.Logger
@@ -171,7 +171,7 @@ func (j *jobs) write(r run, act audit.Record) {
 
 func (j *jobs) purge(ctx context.Context, _ run) error {
 	p := j.Config.Storage.Maintenance.UploadPurging
-	report, err := j.Rules.PurgeUploads(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+	report, err := j.Registry.PurgeUploads(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -183,7 +183,7 @@ func (j *jobs) purge(ctx context.Context, _ run) error {
 
 func (j *jobs) retain(metrics *retention.Metrics) func(context.Context, run) error {
 	r := j.Config.Storage.Maintenance.Retention
-	o := retention.Options{Store: j.Store, Registry: j.Rules, Rules: RetentionRules(r.Rules), Pulls: j.Pulls}
+	o := retention.Options{Store: j.Store, Registry: j.Registry, Rules: RetentionRules(r.Rules), Pulls: j.Pulls}
 	return func(ctx context.Context, by run) error {
 		deleted := 0
 		o := o
@@ -217,7 +217,7 @@ func (j *jobs) collect(ctx context.Context, r run) error {
 			dry(gc.DryRun), plural.Of(len(report.Problems), "problem")), report.Bytes.Freed)
 		j.Board.Explain(schedule.GarbageCollect, keptReasons(&report.Kept, &gc))
 		if report.Bytes.Freed > 0 && !gc.DryRun {
-			j.Rules.CountQuotas(ctx)
+			j.Registry.CountQuotas(ctx)
 		}
 	}
 	return err

@@ -63,11 +63,11 @@ func TestOneReplica(t *testing.T) {
 // newOptions returns options with a cache whose upstream doesn't answer.
 func newOptions(t *testing.T, cfg *config.Config, store storage.Store) Options {
 	t.Helper()
-	rules := registry.New(registry.Options{Store: store, Log: zap.NewNop()})
+	reg := registry.New(registry.Options{Store: store, Log: zap.NewNop()})
 	source := &proxy.Source{Name: "hub", TTL: time.Hour, Client: upstream.New(upstream.Options{URL: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}})}
-	cache := proxy.New(proxy.Options{Rules: rules, Sources: []*proxy.Source{source}, Log: zap.NewNop()})
+	cache := proxy.New(proxy.Options{Registry: reg, Sources: []*proxy.Source{source}, Log: zap.NewNop()})
 	t.Cleanup(cache.Close)
-	return Options{Config: cfg, Store: store, Cache: cache, Rules: rules, Pulls: lastpull.NewFile(store), Log: zap.NewNop()}
+	return Options{Config: cfg, Store: store, Cache: cache, Registry: reg, Pulls: lastpull.NewFile(store), Log: zap.NewNop()}
 }
 
 // askedLocks counts the attempts to lock.

@@ -286,7 +286,7 @@ func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 		if at, ok := n.pulled.Of(e.name, e.digest); ok && at.After(e.used) {
 			continue // it was pulled meanwhile
 		} else if err == nil {
-			removed, err = n.cache.opts.Rules.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
+			removed, err = n.cache.opts.Registry.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
 		}
 		if ctx.Err() != nil {
 			return done, ctx.Err()

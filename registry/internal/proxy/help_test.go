@@ -133,7 +133,7 @@ func newWorld(t *testing.T, options ...option) *world {
 	w.store = ro.Store
 	w.source.Client = upstream.New(co)
 	w.reg = registry.New(ro)
-	o.Rules = w.reg
+	o.Registry = w.reg
 	w.cache = New(o)
 	t.Cleanup(w.cache.Close)
 	handler, err = api.New(api.Options{Registry: w.reg, Proxy: w.cache, DeleteEnabled: true, Log: nopLog})

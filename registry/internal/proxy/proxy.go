@@ -26,8 +26,8 @@ import (
 
 // Options configures a Registry.
 type Options struct {
-	Rules   *registry.Registry // what is stored; nil if only names are asked for
-	Sources []*Source
+	Registry *registry.Registry // what is stored; nil if only names are asked for
+	Sources  []*Source
 	// Local selects repositories that belong to no upstream although one has the empty
 	// prefix.
 	Local pattern.Names

@@ -21,9 +21,9 @@ type repository struct {
 // is a cache, and is that of the rules otherwise.
 func (c *Registry) Puller(name oci.Name) registry.Puller {
 	if s := c.source(name); s != nil {
-		return repository{c, s, c.opts.Rules.Cached(name)}
+		return repository{c, s, c.opts.Registry.Cached(name)}
 	}
-	return c.opts.Rules.Repository(name)
+	return c.opts.Registry.Repository(name)
 }
 
 // Name implements registry.Puller.

@@ -252,7 +252,7 @@ func matches(p *oci.Platform, platforms []string) bool {
 
 // blob fetches a blob that isn't stored.
 func (s *syncRun) blob(ctx context.Context, r registry.Puller, d oci.Digest) error {
-	cached := s.cache.opts.Rules.Cached(r.Name())
+	cached := s.cache.opts.Registry.Cached(r.Name())
 	if _, err := cached.StatBlob(ctx, d); err == nil {
 		return nil
 	}
