@@ -120,6 +120,20 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return r.report, err
 }
 
+// RunScheduled collects once, as a schedule in a server does: paced, with a summary
+// in the log. Where another process collects, it leaves that to it. metrics may be
+// nil.
+func RunScheduled(ctx context.Context, o Options, metrics *Metrics) (Report, error) {
+	o.Paced = true
+	report, err := Run(ctx, o)
+	if ctx.Err() != nil {
+		return report, ctx.Err()
+	}
+	metrics.observe(&report, err)
+	report.log(o.Log, err)
+	return report, err
+}
+
 func (r *run) run(ctx context.Context) error {
 	if empty, err := r.empty(ctx); empty || err != nil {
 		return err

@@ -38,3 +38,33 @@ func markKey(d oci.Digest) (key [sha256.Size]byte) {
 	}
 	return sha256.Sum256([]byte(d))
 }
+
+// mark notes why the bytes of a manifest and of what it needs stay. It needs r.mu.
+func (r *run) mark(repo *repository, rev *revision) {
+	why := byUntagged
+	switch {
+	case repo.unreadable:
+		why = unreadable
+	case rev.tagged:
+		why = inUse
+	case rev.restorable && (rev.deleted || r.DeleteUntagged):
+		why = restorable
+	case r.DeleteUntagged:
+		why = recent
+	}
+	r.marks.add(why, rev.digest)
+	r.marks.add(why, rev.needs...)
+}
+
+// markLayer notes why the bytes of a linked blob stay. It needs r.mu.
+func (r *run) markLayer(repo *repository, l *link) {
+	why := r.marks.why(l.digest)
+	switch {
+	case why != 0: // as needed, or by another repository
+	case repo.unreadable:
+		why = unreadable
+	default:
+		why = recent
+	}
+	r.marks.add(why, l.digest, l.target)
+}

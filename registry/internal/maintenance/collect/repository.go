@@ -182,33 +182,3 @@ func (r *run) skip(repo *repository, d oci.Digest, err error) {
 	repo.mu.Unlock()
 	r.count(func(p *Report) { p.Problems = append(p.Problems, Problem{repo.name, d, err.Error()}) })
 }
-
-// mark notes why the bytes of a manifest and of what it needs stay. It needs r.mu.
-func (r *run) mark(repo *repository, rev *revision) {
-	why := byUntagged
-	switch {
-	case repo.unreadable:
-		why = unreadable
-	case rev.tagged:
-		why = inUse
-	case rev.restorable && (rev.deleted || r.DeleteUntagged):
-		why = restorable
-	case r.DeleteUntagged:
-		why = recent
-	}
-	r.marks.add(why, rev.digest)
-	r.marks.add(why, rev.needs...)
-}
-
-// markLayer notes why the bytes of a linked blob stay. It needs r.mu.
-func (r *run) markLayer(repo *repository, l *link) {
-	why := r.marks.why(l.digest)
-	switch {
-	case why != 0: // as needed, or by another repository
-	case repo.unreadable:
-		why = unreadable
-	default:
-		why = recent
-	}
-	r.marks.add(why, l.digest, l.target)
-}
