@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -24,6 +25,21 @@ type Repository struct {
 
 	unrecorded func() // nil = no callback
 }
+
+// Puller reads a repository as clients do. Repository implements it from the storage alone;
+// package proxy adds what an upstream has.
+type Puller interface {
+	Name() oci.Name
+	Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error)
+	StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error)
+	StatBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, error)
+	OpenBlob(ctx context.Context, d oci.Digest) (*Blob, error)
+	BlobURL(ctx context.Context, d oci.Digest, client netip.Addr) (url string, desc oci.Descriptor, err error)
+	Tags(ctx context.Context, n int, last string) ([]string, Page, error)
+	Referrers(ctx context.Context, subject oci.Digest, artifactType, after string, limit int) ([]oci.Descriptor, Page, error)
+}
+
+var _ Puller = Repository{}
 
 // Repository returns the repository of that name, which need not exist. It
 // does no I/O.
