@@ -41,7 +41,7 @@ func (j *jobs) oneReplica(name string, interval time.Duration, job func(context.
 		if ctx.Err() != nil {
 			return nil // the next replica continues
 		}
-		if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: key}}); err != nil {
+		if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: key, Content: []byte{}}}); err != nil {
 			j.Log.Warn("cannot record that a job has run; another replica repeats it", zap.String("job", name), zap.Error(err))
 		}
 		return nil

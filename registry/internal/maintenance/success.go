@@ -59,7 +59,7 @@ func (j *jobs) succeeded(ctx context.Context, name string) {
 	}
 	s := known.(*success)
 	s.note(time.Now())
-	if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: s.key}}); err != nil {
+	if err := j.Store.Apply(ctx, nil, storage.Stage{{Key: s.key, Content: []byte{}}}); err != nil {
 		j.Log.Warn("cannot record that a job has succeeded", zap.String("job", name), zap.Error(err))
 	}
 }

@@ -12,6 +12,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -19,19 +20,21 @@ import (
 
 // Reasons that callers distinguish. Stores wrap them with the cause.
 var (
-	ErrNotExist    = errors.New("does not exist")
-	ErrConflict    = errors.New("the object was changed concurrently") // a condition does not hold
-	ErrInvalidKey  = errors.New("invalid storage key")
-	ErrTooLarge    = errors.New("larger than asked for")
-	ErrNoSpace     = errors.New("no space left on the storage")
-	ErrReadOnly    = errors.New("the storage is read-only")
-	ErrDenied      = errors.New("permission denied on the storage")
-	ErrUnavailable = errors.New("the storage is not available")           // I/O error, vanished mount, unreachable endpoint
-	ErrTemporary   = errors.New("the storage is temporarily unavailable") // joins ErrUnavailable if the failure may be transient
-	ErrExpired     = errors.New("the request took too long; try again")
-	ErrBusy        = errors.New("another process holds it")
-	ErrUploadTaken = errors.New("the upload was taken over by another request")
-	ErrUploadDone  = errors.New("the upload is closed")
+	ErrNotExist   = errors.New("does not exist")
+	ErrConflict   = errors.New("the object was changed concurrently") // a condition does not hold
+	ErrInvalidKey = errors.New("invalid storage key")
+	// ErrInvalidChange is for programming errors, such as a deletion without Delete, which would put an empty object.
+	ErrInvalidChange = errors.New("the change is not one of a put, a renewal and a deletion")
+	ErrTooLarge      = errors.New("larger than asked for")
+	ErrNoSpace       = errors.New("no space left on the storage")
+	ErrReadOnly      = errors.New("the storage is read-only")
+	ErrDenied        = errors.New("permission denied on the storage")
+	ErrUnavailable   = errors.New("the storage is not available")           // I/O error, vanished mount, unreachable endpoint
+	ErrTemporary     = errors.New("the storage is temporarily unavailable") // joins ErrUnavailable if the failure may be transient
+	ErrExpired       = errors.New("the request took too long; try again")
+	ErrBusy          = errors.New("another process holds it")
+	ErrUploadTaken   = errors.New("the upload was taken over by another request")
+	ErrUploadDone    = errors.New("the upload is closed")
 )
 
 // Store keeps objects under keys. An object is visible in full or not at all. All
@@ -145,11 +148,12 @@ type Object struct {
 type Stage []Change
 
 // Change is one change of one object: a put of Content or of the bytes of
-// Upload, a renewal or a deletion. Changes of one key that aren't
+// Upload, a renewal or a deletion, and a store refuses what is none or several of these. Changes of one key that aren't
 // Ephemeral exclude each other, in all processes that keep this contract, so a condition
 // holds at the moment of the change.
 type Change struct {
-	Key     string
+	Key string
+	// Content is put in place, replacing any object; nil = this is no put. An empty object has []byte{}.
 	Content []byte
 	// Upload is put in place, replacing any object, and closed. If Apply fails the caller still
 	// holds it, unless its bytes are in doubt (a failed flush) or placed already: then
@@ -204,6 +208,24 @@ type UploadOptions struct {
 	Final string
 	// Size is the number of bytes to come if known, otherwise -1 or 0.
 	Size int64
+}
+
+// Check returns ErrInvalidKey, or ErrInvalidChange for a change that is not exactly one of a put, a renewal
+// and a deletion. Stores call it before they change anything.
+func (c *Change) Check() error {
+	kinds := 0
+	for _, is := range [...]bool{c.Content != nil, c.Upload != nil, c.Renew, c.Delete} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case !ValidKey(c.Key):
+		return fmt.Errorf("%q: %w", c.Key, ErrInvalidKey)
+	case kinds != 1:
+		return fmt.Errorf("%s: %w", c.Key, ErrInvalidChange)
+	}
+	return nil
 }
 
 // URLSigner is implemented by stores that can let a client read an object by itself.

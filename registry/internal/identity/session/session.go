@@ -110,7 +110,7 @@ func (s *Sessions) End(ctx context.Context, nonce []byte) error {
 	if s.store == nil {
 		return nil
 	}
-	err := s.store.Apply(ctx, nil, storage.Stage{{Key: key}})
+	err := s.store.Apply(ctx, nil, storage.Stage{{Key: key, Content: []byte{}}})
 	return errors.Join(err, s.clean(ctx))
 }
 

@@ -38,8 +38,11 @@ func (c *change) size() int64 {
 
 // prepare checks the change, and seals its upload.
 func (c *change) prepare(s *Store) (err error) {
-	if c.name, err = s.abs("write", c.Key); err != nil || c.Upload == nil {
+	if err = c.Check(); err != nil {
 		return err
+	}
+	if c.name = s.root + c.Key; c.Upload == nil {
+		return nil
 	}
 	u, ok := c.Upload.(*upload)
 	if !ok || u.s != s {

@@ -99,7 +99,11 @@ func TestFailedRequests(t *testing.T) {
 						return None
 					})
 					defer b.SetFault(nil)
-					err := p.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content), Delete: content == "", If: c}})
+					put := storage.Change{Key: key, Content: []byte(content), If: c}
+					if content == "" {
+						put = storage.Change{Key: key, Delete: true, If: c}
+					}
+					err := p.Apply(t.Context(), nil, storage.Stage{put})
 					if err != nil {
 						t.Fatalf("fault %d of request %d, %q: %v", fault, nth, content, err)
 					}

@@ -16,8 +16,8 @@ func (m *Memory) Apply(_ context.Context, a *storage.Attempt, stages ...storage.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	changes := slices.Concat(stages...)
-	for _, c := range changes {
-		if err := valid(c.Key); err != nil {
+	for i := range changes {
+		if err := changes[i].Check(); err != nil {
 			return err
 		}
 	}

@@ -17,8 +17,9 @@ const slowPut = 5 * time.Second
 func (s *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	ctx = context.WithoutCancel(ctx)
 	for _, stage := range stages {
-		for _, c := range stage {
-			if err := valid(c.Key); err != nil {
+		for i := range stage {
+			c := &stage[i]
+			if err := c.Check(); err != nil {
 				return err
 			}
 			if u, ok := c.Upload.(*upload); c.Upload != nil && (!ok || u.s != s) {

@@ -19,6 +19,19 @@ func testCheck(t *testing.T, p pair) {
 	})
 }
 
+func testInvalidChanges(t *testing.T, p pair) {
+	put(t, p.a, "/f", "x")
+	for _, c := range []storage.Change{{}, {If: storage.IfAbsent()}, {Ephemeral: true}, {Content: []byte{}, Delete: true}, {Renew: true, Delete: true}} {
+		c.Key = "/f"
+		err := p.a.Apply(t.Context(), nil, storage.Stage{{Key: "/g", Content: []byte("x")}, c})
+		wantError(t, "Apply", err, storage.ErrInvalidChange)
+	}
+	p.wantContent(t, "/f", "x")
+	p.wantAbsent(t, "/g")
+	put(t, p.a, "/f", "")
+	p.wantContent(t, "/f", "")
+}
+
 func testInvalidKeys(t *testing.T, p pair) {
 	s := p.a
 	for _, key := range []string{"", "/", "a", "/a/", "/a//b", "/../x", "/a/../b", "/.hidden", "/a b", "/a\x00", "/" + strings.Repeat("a", 4000)} {

@@ -58,6 +58,7 @@ func run(t *testing.T, o Scale, open func(t *testing.T) (a, b storage.Store), bu
 	tests := []test{
 		{"Check", testCheck},
 		{"InvalidKeys", testInvalidKeys},
+		{"InvalidChanges", testInvalidChanges},
 		{"Stat", testStat},
 		{"Modified", testModified},
 		{"Read", testRead},
