@@ -132,19 +132,19 @@ func (r Repository) deletable() error {
 	return nil
 }
 
-// hold begins to account for a request that adds to the repository; see [quota.Quotas.Hold].
+// reserve begins to account for a request that adds to the repository; see [quota.Quotas.Reserve].
 // Caches of other registries have bounds of their own.
-func (r Repository) hold(upload string, bytes int64) *quota.Hold {
+func (r Repository) reserve(upload string, bytes int64) *quota.Reservation {
 	if r.filler || r.reg.opts.Quota == nil {
 		return nil
 	}
-	return r.reg.opts.Quota.Hold(r.name, upload, bytes)
+	return r.reg.opts.Quota.Reserve(r.name, upload, bytes)
 }
 
 // charge takes size bytes for the link that is about to be written at key, unless the repository
-// has the link already. The caller must keep the hold if the error is nil.
-func (r Repository) charge(ctx context.Context, key string, size int64) (*quota.Hold, error) {
-	h := r.hold("", 0)
+// has the link already. The caller must keep the reservation if the error is nil.
+func (r Repository) charge(ctx context.Context, key string, size int64) (*quota.Reservation, error) {
+	h := r.reserve("", 0)
 	if h == nil {
 		return nil, nil
 	}

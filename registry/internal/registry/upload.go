@@ -231,7 +231,7 @@ func (u *Upload) Append(ctx context.Context, src io.Reader, size int64) (int64, 
 	if err := u.repo.writable(); err != nil {
 		return 0, err
 	}
-	h := u.repo.hold(u.id, u.size)
+	h := u.repo.reserve(u.id, u.size)
 	if h == nil {
 		n, err := u.receive(ctx, src)
 		return n, received(err)
@@ -374,7 +374,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	link, before := layout.LayerLink(u.repo.name, d), u.size
 	freed := int64(0) // of the bytes that the quota counts for the upload
 	var err error
-	if h := u.repo.hold(u.id, before); h != nil {
+	if h := u.repo.reserve(u.id, before); h != nil {
 		defer func() { h.Settle(-freed) }()
 		if _, err = u.repo.reg.store.Stat(ctx, link); err == nil { // the repository has them already
 			freed = before
@@ -481,7 +481,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	size := u.size
-	h := u.repo.hold(u.id, size)
+	h := u.repo.reserve(u.id, size)
 	err := u.cancel(ctx)
 	if err != nil {
 		size = 0

@@ -45,36 +45,36 @@ type counter struct {
 	pause  time.Duration // how old a count must be before a refusal repeats it
 	flight singleflight.Group
 
-	mu    sync.Mutex
-	last  checkpoint      // Bytes with what this process has taken since
-	added int64           // all that this process has ever taken: a count adds those since it began
-	holds map[*Hold]int64 // what counts must not miss
+	mu           sync.Mutex
+	last         checkpoint             // Bytes with what this process has taken since
+	added        int64                  // all that this process has ever taken: a count adds those since it began
+	reservations map[*Reservation]int64 // what counts must not miss
 }
 
-func (c *counter) begin(h *Hold, bytes int64) {
+func (c *counter) begin(res *Reservation, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holds[h] = bytes
+	c.reservations[res] = bytes
 }
 
-func (c *counter) take(ctx context.Context, h *Hold, n int64) error {
+func (c *counter) take(ctx context.Context, res *Reservation, n int64) error {
 	if err := c.know(ctx); err != nil {
 		return err
 	}
-	stale, err := c.charge(h, n)
+	stale, err := c.charge(res, n)
 	if err == nil || !stale {
 		return err
 	}
 	if err := c.count(ctx); err != nil {
 		return err
 	}
-	_, err = c.charge(h, n)
+	_, err = c.charge(res, n)
 	return err
 }
 
-// charge adds n bytes to the count and to the hold. If it refuses, stale reports whether another count may
+// charge adds n bytes to the count and to the reservation. If it refuses, stale reports whether another count may
 // find room.
-func (c *counter) charge(h *Hold, n int64) (stale bool, err error) {
+func (c *counter) charge(res *Reservation, n int64) (stale bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last.Bytes+n > c.Limit {
@@ -84,23 +84,23 @@ func (c *counter) charge(h *Hold, n int64) (stale bool, err error) {
 			c.Prefix, bytesize.Text(n), bytesize.Text(c.last.Bytes), bytesize.Text(c.Limit),
 		)}
 	}
-	c.last.Bytes, c.added, c.holds[h] = c.last.Bytes+n, c.added+n, c.holds[h]+n
+	c.last.Bytes, c.added, c.reservations[res] = c.last.Bytes+n, c.added+n, c.reservations[res]+n
 	return false, nil
 }
 
-// give takes n bytes, which may be negative, back from the count and from the hold.
-func (c *counter) give(h *Hold, n int64) {
+// give takes n bytes, which may be negative, back from the count and from the reservation.
+func (c *counter) give(res *Reservation, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last.Bytes, c.added, c.holds[h] = max(c.last.Bytes-n, 0), c.added+max(-n, 0), c.holds[h]-n
+	c.last.Bytes, c.added, c.reservations[res] = max(c.last.Bytes-n, 0), c.added+max(-n, 0), c.reservations[res]-n
 }
 
-// end gives n bytes back and ends the hold.
-func (c *counter) end(h *Hold, n int64) {
-	c.give(h, n)
+// end gives n bytes back and ends the reservation.
+func (c *counter) end(res *Reservation, n int64) {
+	c.give(res, n)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.holds, h)
+	delete(c.reservations, res)
 }
 
 // know ensures that there is a count: the last one of any process, or a new one.
@@ -145,7 +145,7 @@ func (c *counter) count(ctx context.Context) error {
 	}
 }
 
-// recount adds the bytes of this process's holds to those in the storage, and the bytes taken during the
+// recount adds the bytes of this process's reservations to those in the storage, and the bytes taken during the
 // count, some of them twice. It misses an upload that becomes a blob at the moment it is listed. The next
 // count corrects both.
 func (c *counter) recount() error {
@@ -156,12 +156,12 @@ func (c *counter) recount() error {
 	}
 	began := time.Now()
 	c.mu.Lock()
-	before, holds := c.added, maps.Clone(c.holds)
+	before, reserved := c.added, maps.Clone(c.reservations)
 	c.mu.Unlock()
 	held, uploads := int64(0), map[string]bool{}
-	for h, n := range holds {
+	for res, n := range reserved {
 		held += n
-		uploads[h.upload] = true
+		uploads[res.upload] = true
 	}
 	stored, err := c.walk(ctx, uploads)
 	if err != nil {

@@ -48,7 +48,7 @@ func New(store storage.Store, quotas []Quota, log *zap.Logger) *Quotas {
 	ctx, stop := context.WithCancel(context.Background())
 	all := &Quotas{stop: stop}
 	for _, q := range quotas {
-		all.list = append(all.list, &counter{Quota: q, ctx: ctx, store: store, log: log, pause: countPause, holds: map[*Hold]int64{}})
+		all.list = append(all.list, &counter{Quota: q, ctx: ctx, store: store, log: log, pause: countPause, reservations: map[*Reservation]int64{}})
 	}
 	return all
 }
@@ -77,95 +77,95 @@ func (all *Quotas) Close() {
 	}
 }
 
-// Hold accounts for one request that adds to a repository. Until Settle, counts rely on the
-// hold for its bytes instead of on what they find. A nil *Hold does nothing. One goroutine
+// Reservation accounts for one request that adds to a repository. Until Settle, counts rely on the
+// reservation for its bytes instead of on what they find. A nil *Reservation does nothing. One goroutine
 // at a time uses it.
-type Hold struct {
+type Reservation struct {
 	covering []*counter
 	upload   string // key of the upload's bytes, "" for a link
 	taken    int64
 }
 
-// Hold begins a hold for the upload of that ID, which has the given number of bytes, or for a
+// Reserve begins a reservation for the upload of that ID, which has the given number of bytes, or for a
 // link, with neither. It returns nil if no quota covers the repository.
-func (all *Quotas) Hold(name oci.Name, upload string, bytes int64) *Hold {
+func (all *Quotas) Reserve(name oci.Name, upload string, bytes int64) *Reservation {
 	if all == nil {
 		return nil
 	}
-	h := &Hold{}
+	res := &Reservation{}
 	if upload != "" {
-		h.upload = layout.UploadData(name, upload)
+		res.upload = layout.UploadData(name, upload)
 	}
 	for _, c := range all.list {
 		if c.Covers(name) {
-			h.covering = append(h.covering, c)
+			res.covering = append(res.covering, c)
 		}
 	}
-	if h.covering == nil {
+	if res.covering == nil {
 		return nil
 	}
-	for _, c := range h.covering {
-		c.begin(h, bytes)
+	for _, c := range res.covering {
+		c.begin(res, bytes)
 	}
-	return h
+	return res
 }
 
 // Take charges n bytes that are about to be stored. Without room it counts the storage again,
 // unless that was done lately. The error is an *oci.Error with DENIED and ErrExceeded inside
 // if there is no room then, else the store's.
-func (h *Hold) Take(ctx context.Context, n int64) error {
-	if h == nil || n <= 0 {
+func (res *Reservation) Take(ctx context.Context, n int64) error {
+	if res == nil || n <= 0 {
 		return nil
 	}
-	for i, c := range h.covering {
-		if err := c.take(ctx, h, n); err != nil {
-			for _, c := range h.covering[:i] {
-				c.give(h, n)
+	for i, c := range res.covering {
+		if err := c.take(ctx, res, n); err != nil {
+			for _, c := range res.covering[:i] {
+				c.give(res, n)
 			}
 			return err
 		}
 	}
-	h.taken += n
+	res.taken += n
 	return nil
 }
 
-// Settle ends the hold: of the bytes that were taken, kept are stored, and the others are free
+// Settle ends the reservation: of the bytes that were taken, kept are stored, and the others are free
 // again. A negative number also frees bytes that were stored before.
-func (h *Hold) Settle(kept int64) {
-	if h == nil {
+func (res *Reservation) Settle(kept int64) {
+	if res == nil {
 		return
 	}
-	for _, c := range h.covering {
-		c.end(h, h.taken-kept)
+	for _, c := range res.covering {
+		c.end(res, res.taken-kept)
 	}
 }
 
-// Keep ends the hold: all bytes that were taken are stored.
-func (h *Hold) Keep() {
-	if h != nil {
-		h.Settle(h.taken)
+// Keep ends the reservation: all bytes that were taken are stored.
+func (res *Reservation) Keep() {
+	if res != nil {
+		res.Settle(res.taken)
 	}
 }
 
-// Meter takes bytes of a hold as they are read. Over the quota, reading fails with Refused.
+// Meter takes bytes of a reservation as they are read. Over the quota, reading fails with Refused.
 type Meter struct {
-	ctx     context.Context //nolint:containedctx // of the request that reads
-	src     io.Reader
-	hold    *Hold
-	left    int64 // taken and not read yet
-	Refused error
+	ctx         context.Context //nolint:containedctx // of the request that reads
+	src         io.Reader
+	reservation *Reservation
+	left        int64 // taken and not read yet
+	Refused     error
 }
 
 // NewMeter returns a meter of a body, of which size bytes are taken already.
-func NewMeter(ctx context.Context, src io.Reader, hold *Hold, size int64) *Meter {
-	return &Meter{ctx: ctx, src: src, hold: hold, left: size}
+func NewMeter(ctx context.Context, src io.Reader, reservation *Reservation, size int64) *Meter {
+	return &Meter{ctx: ctx, src: src, reservation: reservation, left: size}
 }
 
 // Read implements io.Reader.
 func (m *Meter) Read(p []byte) (int, error) {
 	n, err := m.src.Read(p)
 	if m.left -= int64(n); m.left < 0 {
-		if m.Refused = m.hold.Take(m.ctx, -m.left); m.Refused != nil {
+		if m.Refused = m.reservation.Take(m.ctx, -m.left); m.Refused != nil {
 			return 0, m.Refused
 		}
 		m.left = 0
