@@ -70,6 +70,7 @@ func clientFailed(err error) error {
 // clientErrors returns the error for the client, and the status. An error that isn't made for
 // clients becomes UNKNOWN and nothing more.
 func clientErrors(err error) (int, oci.Errors) {
+	err = registry.Fault(err)
 	var list oci.Errors
 	var one *oci.Error
 	switch {
@@ -77,10 +78,7 @@ func clientErrors(err error) (int, oci.Errors) {
 	case errors.As(err, &one):
 		list = oci.Errors{one}
 	default:
-		if one = registry.NotStored(err); one == nil {
-			one = oci.NewError(oci.CodeUnknown, nil)
-		}
-		list = oci.Errors{one}
+		list = oci.Errors{oci.NewError(oci.CodeUnknown, nil)}
 	}
 	status := statuses[list[0].Code]
 	var special *statusError
@@ -111,6 +109,7 @@ var errPanic = errors.New("a handler panicked")
 // answer has begun, or nobody is left to read one, the connection is cut: the
 // client must see a broken transfer, never a short success.
 func (r *request) fail(w http.ResponseWriter, err error) {
+	err = registry.Fault(err)
 	r.err, r.gone, r.stalled = err, clientGone(r, err), errors.Is(err, os.ErrDeadlineExceeded)
 	if r.gone && !r.rec.Began() {
 		w.WriteHeader(statusClientGone)

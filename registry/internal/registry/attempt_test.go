@@ -201,7 +201,7 @@ func TestAnswerAfterTheAttempt_WritesAgain(t *testing.T) {
 func wantBusy(t *testing.T, err error) {
 	t.Helper()
 	wantCode(t, err, oci.CodeUnavailable)
-	if e := (*oci.Error)(nil); !errors.As(err, &e) || e.RetryAfter <= 0 {
+	if e := (*oci.Error)(nil); !errors.As(Fault(err), &e) || e.RetryAfter <= 0 {
 		t.Errorf("%v asks for no retry", err)
 	}
 }

@@ -51,7 +51,7 @@ func (b *Blob) Read(p []byte) (n int, err error) {
 	}
 	if b.object == nil {
 		if b.object, err = b.open(b.at); err != nil {
-			return 0, fault(err)
+			return 0, err
 		}
 		b.read = b.at
 	}
@@ -121,11 +121,11 @@ func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 	if err == nil && doubted && size == desc.Size {
 		err = blobUnknown(d, fmt.Errorf("a manifest gives it another length than %d", size))
 	}
-	return desc, fault(err)
+	return desc, err
 }
 
 // OpenBlob opens a blob of the repository. ctx bounds all reads. The error is BLOB_UNKNOWN also
-// if the repository doesn't exist, as clients of distribution expect, and a fault with ErrDamaged if the blob is damaged.
+// if the repository doesn't exist, as clients of distribution expect, and wraps ErrDamaged if the blob is damaged.
 func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err error) {
 	return r.openBlob(ctx, d)
 }
@@ -181,7 +181,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 		return r.apply(ctx, storage.Stage{{Key: link, Content: layout.Link(found.target)}})
 	})
 	if err != nil {
-		return oci.Descriptor{}, fault(err)
+		return oci.Descriptor{}, err
 	}
 	return found.desc, nil
 }
@@ -247,11 +247,11 @@ func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
 		return nil, blobUnknown(d, err)
 	}
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	if err := checkBytes(target, o.Info); err != nil {
 		o.Close()
-		return nil, fault(err)
+		return nil, err
 	}
 	return &Blob{Descriptor: oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: o.Size}, object: o, open: open}, nil
 }
@@ -266,9 +266,9 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 	if _, err := r.reg.store.Stat(ctx, key); absent(err) {
 		return blobUnknown(d, nil)
 	} else if err != nil {
-		return fault(err)
+		return err
 	}
-	return fault(r.apply(ctx, storage.Stage{{Key: key, Delete: true}}))
+	return r.apply(ctx, storage.Stage{{Key: key, Delete: true}})
 }
 
 // statBlob describes a blob and returns the digest under which its bytes are stored. In
@@ -291,7 +291,7 @@ func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 			r.reg.blobs.Forget(target) // a push may repair it at once
 		}
 	}
-	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, fault(err)
+	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, err
 }
 
 // statBytes describes the bytes of a blob. On a remote store, bytes that were there a moment ago
@@ -347,7 +347,7 @@ func (r Repository) blobLink(ctx context.Context, d oci.Digest) (oci.Digest, err
 	if absent(err) || tags.IsBadLink(err) {
 		return "", blobUnknown(d, err)
 	}
-	return target, fault(err)
+	return target, err
 }
 
 func blobUnknown(d oci.Digest, cause error) *oci.Error {

@@ -39,7 +39,7 @@ func (r Repository) CacheManifest(ctx context.Context, d oci.Digest, body []byte
 		return r.storeManifest(ctx, d, body, allTags(tag, nil), func() error { return nil })
 	})
 	if err != nil {
-		return m, fault(err)
+		return m, err
 	}
 	r.reg.remember(m)
 	return m, nil
@@ -56,21 +56,21 @@ func (r Repository) TagModified(ctx context.Context, tag oci.Tag) (time.Time, er
 	if absent(err) {
 		return time.Time{}, r.tagUnknown(tag)
 	}
-	return info.Modified, fault(err)
+	return info.Modified, err
 }
 
 // ConfirmTag notes that the tag still points at d upstream, unless it was moved meanwhile.
 func (r Repository) ConfirmTag(ctx context.Context, tag oci.Tag, d oci.Digest) error {
 	p, err := r.reg.tags.Read(ctx, r.name, tag)
 	if err != nil || p.Version == "" || p.Digest != d {
-		return fault(unlessAbsent(err))
+		return unlessAbsent(err)
 	}
 	change := storage.Change{Key: layout.TagCurrent(r.name, tag), Renew: true, If: storage.IfVersion(p.Version)}
 	err = r.apply(ctx, storage.Stage{change})
 	if isConflict(err) {
 		return nil
 	}
-	return fault(unlessAbsent(err))
+	return unlessAbsent(err)
 }
 
 // Evict removes a manifest from a cache, with the tags that point at it. What it needs is
@@ -82,7 +82,7 @@ func (r Repository) Evict(ctx context.Context, d oci.Digest, tagged []oci.Tag, u
 	link := layout.RevisionLink(r.name, d)
 	info, err := r.reg.store.Stat(ctx, link)
 	if err != nil || info.Modified.After(unused) {
-		return false, fault(unlessAbsent(err))
+		return false, unlessAbsent(err)
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
@@ -93,7 +93,7 @@ func (r Repository) Evict(ctx context.Context, d oci.Digest, tagged []oci.Tag, u
 		}
 	}
 	if _, err := r.deleteUnmoved(ctx, at, nil); err != nil {
-		return false, fault(err)
+		return false, err
 	}
 	change := storage.Change{Key: link, Delete: true}
 	if info.Version != "" {
@@ -103,14 +103,14 @@ func (r Repository) Evict(ctx context.Context, d oci.Digest, tagged []oci.Tag, u
 	if isConflict(err) {
 		return false, nil
 	}
-	return err == nil, fault(err)
+	return err == nil, err
 }
 
 // ForgetTag removes a tag from a cache.
 func (r Repository) ForgetTag(ctx context.Context, tag oci.Tag) error {
 	p, err := r.reg.tags.Read(ctx, r.name, tag)
 	if err != nil {
-		return fault(unlessAbsent(err))
+		return unlessAbsent(err)
 	}
 	_, err = r.DeleteTagIf(ctx, tag, "", p.Version)
 	return err

@@ -49,7 +49,7 @@ type catalogPage struct {
 func (p *catalogPage) walk(ctx context.Context, name string, after []string, list func() (*tree.Listing, error)) error {
 	children, err := list()
 	if err != nil {
-		return fault(err)
+		return err
 	}
 	if after == nil && name != "" {
 		if err := p.add(name, children); err != nil {

@@ -49,13 +49,13 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 		err = r.refuseRemoval(tag)
 	}
 	if err != nil {
-		return "", fault(err)
+		return "", err
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	found, undo := pointers{tag: at}, r.beginDeletion()
 	if err := undo.record(ctx, found); err != nil {
-		return "", fault(err)
+		return "", err
 	}
 	_, err = r.deleteTags(ctx, found, undo.recording(func(ctx context.Context) (pointers, error) {
 		moved, err := r.reg.tags.Find(ctx, r.name, tag)
@@ -65,7 +65,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 		at = moved
 		return pointers{tag: at}, nil
 	}))
-	return at.Digest, fault(err)
+	return at.Digest, err
 }
 
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
@@ -80,13 +80,13 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 	}
 	found, undo := pointers{tag: {Digest: was, Version: version}}, r.beginDeletion()
 	if err := undo.record(ctx, found); err != nil {
-		return false, fault(err)
+		return false, err
 	}
 	gone, err := r.deleteUnmoved(ctx, found, nil)
 	if err == nil && len(gone) == 0 {
 		err = undo.cancel(ctx)
 	}
-	return len(gone) > 0, fault(err)
+	return len(gone) > 0, err
 }
 
 // DeleteManifest removes a manifest and the tags that point at it, also where only
@@ -122,7 +122,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	}
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
@@ -131,10 +131,10 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 		record = append(record, d)
 	}
 	if err := undo.record(ctx, at, record...); err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	if removed, err = r.deleteTags(ctx, at, undo.recording(pointing), layout.RevisionLink(r.name, d)); err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	var kept error
 	dangling := undo.recording(r.sparing(&kept, []oci.Digest{d}, func(ctx context.Context) (pointers, error) {
@@ -148,10 +148,10 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 		return at, unlessAbsent(err)
 	}))
 	if at, err = dangling(ctx); err != nil {
-		return removed, fault(err)
+		return removed, err
 	}
 	late, err := r.deleteTags(ctx, at, dangling)
-	return append(removed, late...), fault(cmp.Or(err, kept))
+	return append(removed, late...), cmp.Or(err, kept)
 }
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
@@ -167,22 +167,22 @@ func (r Repository) Delete(ctx context.Context) error {
 	find := r.removable(func(ctx context.Context) (pointers, error) { return r.reg.tags.All(ctx, r.name) })
 	at, err := find(ctx)
 	if err != nil {
-		return fault(err)
+		return err
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	undo := r.beginDeletion()
 	undo.ofRepository()
 	if err := undo.record(ctx, at); err != nil {
-		return fault(err)
+		return err
 	}
 	removed, err := r.deleteTags(ctx, at, undo.recording(find))
 	if err != nil {
-		return fault(err)
+		return err
 	}
 	keys, err := r.reg.store.Keys(ctx, layout.Manifests(r.name))
 	if err != nil {
-		return fault(err)
+		return err
 	}
 	if len(keys) == 0 && len(removed) == 0 {
 		return r.nameUnknown()
@@ -201,11 +201,11 @@ func (r Repository) Delete(ctx context.Context) error {
 	}
 	revisions := r.revisionsOf(keys)
 	if err := undo.record(ctx, nil, revisions...); err != nil {
-		return fault(err)
+		return err
 	}
 	for some := range slices.Chunk(keys, tagsAtOnce) {
 		if err := r.remove(ctx, some); err != nil {
-			return fault(err)
+			return err
 		}
 	}
 	var kept error
@@ -213,7 +213,7 @@ func (r Repository) Delete(ctx context.Context) error {
 	if at, err = dangling(ctx); err == nil {
 		_, err = r.deleteTags(ctx, at, dangling)
 	}
-	return fault(cmp.Or(err, kept))
+	return cmp.Or(err, kept)
 }
 
 // revisionsOf returns the manifests whose links are among the keys.

@@ -30,65 +30,38 @@ var (
 	errNotManifest = errors.New("what is stored as a manifest is not a manifest")
 )
 
-// fault turns a failure of the store into what a client may read of it: the
-// kind, without a path. The cause is for the log. An upload that was taken over is
-// not a failure of the store: the error is BLOB_UPLOAD_INVALID.
-func fault(err error) error {
-	if err == nil {
-		return nil
-	}
+// Fault turns a failure of the store into what a client may read of it: the kind, without a path. The cause is for
+// the log. An upload that was taken over is not a failure of the store: the error is BLOB_UPLOAD_INVALID. Fault returns
+// any other error, such as an *oci.Error, unchanged.
+func Fault(err error) error {
 	var one *oci.Error
 	var several oci.Errors
-	if errors.As(err, &one) || errors.As(err, &several) {
+	switch {
+	case err == nil, errors.As(err, &one), errors.As(err, &several):
 		return err
-	}
-	if errors.Is(err, errOvertaken) || errors.Is(err, storage.ErrExpired) || isConflict(err) {
+	case errors.Is(err, errOvertaken), errors.Is(err, storage.ErrExpired), isConflict(err):
 		return contended(err)
-	}
-	if errors.Is(err, ErrUploadTaken) {
+	case errors.Is(err, ErrUploadTaken):
 		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Message: ErrUploadTaken.Error(), Err: err}
-	}
-	if errors.Is(err, storage.ErrTemporary) {
+	case errors.Is(err, storage.ErrTemporary):
 		// A broken connection to the store must not look like one to the client.
 		cause := fmt.Errorf("%w, %w: %s", storage.ErrUnavailable, storage.ErrTemporary, err.Error())
 		return &oci.Error{Code: oci.CodeUnavailable, Message: storage.ErrTemporary.Error(), RetryAfter: retryStorage, Err: cause}
-	}
-	code := oci.CodeUnknown
-	if errors.Is(err, storage.ErrReadOnly) {
-		code = oci.CodeUnavailable
-	}
-	return &oci.Error{Code: code, Message: faultText(err), Err: err}
-}
-
-// NotStored returns what a client may read of a failure to store a record beside the images, such as a robot, on a storage that is full
-// or read-only; nil for other errors.
-func NotStored(err error) *oci.Error {
-	switch {
 	case errors.Is(err, storage.ErrReadOnly):
 		return &oci.Error{Code: oci.CodeUnavailable, Message: storage.ErrReadOnly.Error(), Err: err}
-	case errors.Is(err, storage.ErrNoSpace):
-		return &oci.Error{Code: oci.CodeUnknown, Message: storage.ErrNoSpace.Error(), Err: err}
+	case errors.Is(err, storage.ErrUnavailable):
+		return &oci.Error{Code: oci.CodeUnknown, Message: "I/O error on the storage; see the log", Err: err}
 	}
-	return nil
+	for _, kind := range []error{storage.ErrNoSpace, storage.ErrDenied, ErrDamaged, errNotManifest} {
+		if errors.Is(err, kind) {
+			return &oci.Error{Code: oci.CodeUnknown, Message: kind.Error(), Err: err}
+		}
+	}
+	return err
 }
 
 // retryStorage is the Retry-After if the storage doesn't respond.
 const retryStorage = 5 * time.Second
-
-func faultText(err error) string {
-	if errors.Is(err, storage.ErrTemporary) {
-		return storage.ErrTemporary.Error()
-	}
-	if errors.Is(err, storage.ErrUnavailable) {
-		return "I/O error on the storage; see the log"
-	}
-	for _, kind := range []error{storage.ErrNoSpace, storage.ErrReadOnly, storage.ErrDenied, ErrDamaged, errNotManifest} {
-		if errors.Is(err, kind) {
-			return kind.Error()
-		}
-	}
-	return "the storage failed"
-}
 
 func isConflict(err error) bool { return errors.Is(err, storage.ErrConflict) }
 

@@ -34,11 +34,11 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 		return nil, r.unknown(ctx, r.tagUnknown(tag))
 	}
 	if err != nil && !tags.IsBadLink(err) {
-		return nil, fault(err)
+		return nil, err
 	}
 	all, err := r.targets(ctx, tag)
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	current := slices.IndexFunc(all, func(t Target) bool { return t.Digest == now.Digest })
 	err = r.reg.store.Each(len(all), func(i int) error {
@@ -49,11 +49,11 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	})
 	isGone := func(t Target) bool { return !t.Available }
 	if err != nil || !slices.ContainsFunc(all, isGone) {
-		return all, fault(err)
+		return all, err
 	}
 	deleted, err := r.deletions(ctx, MaxDeletions)
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	trash := trashOf(deleted)
 	for i := range all {
@@ -103,5 +103,5 @@ func (r Repository) PushedAt(ctx context.Context, all []oci.Tag) ([]time.Time, e
 		times[i], _, err = tag.Pushed(ctx, r.reg.store, r.name)
 		return err
 	})
-	return times, fault(err)
+	return times, err
 }

@@ -48,13 +48,13 @@ func (r Repository) PeekSize(ctx context.Context, d oci.Digest) (int64, error) {
 	if err := r.revision(ctx, d); absent(err) {
 		return 0, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
-		return 0, fault(err)
+		return 0, err
 	}
 	info, err := r.reg.store.Stat(ctx, layout.BlobData(d))
 	if absent(err) {
 		return 0, r.revisionUnknown(d)
 	}
-	return info.Size, fault(err)
+	return info.Size, err
 }
 
 // StatManifest returns a manifest for clients that ask whether it exists: a manifest by digest
@@ -98,13 +98,13 @@ func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, erro
 	if err := r.revision(ctx, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	m, err := content()
 	if absent(err) {
 		return nil, r.revisionUnknown(d)
 	}
-	return m, fault(err)
+	return m, err
 }
 
 // revision returns nil if the repository has the manifest. The error is that of the

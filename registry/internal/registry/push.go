@@ -50,7 +50,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 		return r.storeManifest(ctx, d, body, tags, func() error { return r.checkReferences(ctx, parsed, stored) })
 	})
 	if err != nil {
-		return PutResult{}, fault(err)
+		return PutResult{}, err
 	}
 	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
@@ -247,7 +247,7 @@ func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error 
 	case absent(err) || errors.Is(err, ErrDamaged):
 		return referenceUnknown(d.Digest)
 	case err != nil:
-		return fault(err)
+		return err
 	case d.Size != 0 && d.Size != m.Size:
 		return (&wrongSizeError{digest: d.Digest, said: d.Size, stored: m.Size}).refusal(oci.CodeManifestInvalid)
 	}

@@ -66,14 +66,14 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 // Referrers does for one subject. The lists are the caller's only to read.
 func (r Repository) Referring(ctx context.Context, subjects []oci.Digest) (map[oci.Digest][]oci.Digest, error) {
 	found, err := r.reg.referrers.OfEach(ctx, r.name, subjects)
-	return found, fault(err)
+	return found, err
 }
 
 // referrerCandidates returns the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
 	indexed, err := r.reg.referrers.Of(ctx, r.name, subject)
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	tagged, err := r.fallback(ctx, subject)
 	if err != nil || len(tagged) == 0 {
@@ -116,7 +116,7 @@ func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Dig
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	m, err := r.manifest(ctx, p.Digest)
 	if err != nil || m.MediaType != oci.MediaTypeIndex {
@@ -146,7 +146,7 @@ func fallbackTag(d oci.Digest) oci.Tag {
 // Options.IndexParents. An index with more than maxChildren manifests is left out.
 func (r Repository) Parents(ctx context.Context, child oci.Digest) ([]oci.Digest, error) {
 	parents, err := r.reg.referrers.Containing(ctx, r.name, child)
-	return parents, fault(err)
+	return parents, err
 }
 
 // maxChildren bounds what is remembered of one index.

@@ -9,9 +9,8 @@
 // What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.
 // Parts that need no rules are packages of their own: tags, referrers.
 //
-// Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
-// with CodeUnknown or CodeUnavailable whose Message names the kind, without a
-// path, and whose Err is the cause for the log.
+// Errors are *oci.Error or oci.Errors for what a client can mend, otherwise those of the store, of
+// which [Fault] makes what a client may read.
 package registry
 
 import (
@@ -137,7 +136,7 @@ func New(o Options) *Registry {
 
 // Check proves that the store can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
-	return fault(storage.Check(ctx, r.store, layout.Own+"/check", write && !r.opts.ReadOnly))
+	return storage.Check(ctx, r.store, layout.Own+"/check", write && !r.opts.ReadOnly)
 }
 
 // CountQuotas recounts the bytes that quotas bound, such as after a collection. Failures are logged.

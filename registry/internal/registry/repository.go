@@ -86,7 +86,7 @@ const (
 func (r Repository) known(ctx context.Context) (bool, error) {
 	l, err := r.reg.store.Below(ctx, layout.Repository(r.name))
 	if err != nil {
-		return false, fault(err)
+		return false, err
 	}
 	return l.Has(manifestsDir) || l.Has(layersDir), nil
 }
@@ -95,7 +95,7 @@ func (r Repository) known(ctx context.Context) (bool, error) {
 func (r Repository) HasManifests(ctx context.Context) (bool, error) {
 	l, err := r.reg.store.Below(ctx, layout.Repository(r.name))
 	if err != nil {
-		return false, fault(err)
+		return false, err
 	}
 	return l.Has(manifestsDir), nil
 }
@@ -179,7 +179,7 @@ func (r Repository) try(ctx context.Context, f func(Repository) error) (err erro
 			return err
 		}
 		if ctx.Err() != nil {
-			return fault(ctx.Err())
+			return ctx.Err()
 		}
 	}
 	return err

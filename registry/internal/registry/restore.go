@@ -47,14 +47,14 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	}
 	all, err := r.deletions(ctx, 0)
 	if err != nil {
-		return Restored{}, fault(err)
+		return Restored{}, err
 	}
 	x := r.newRestore(trashOf(all))
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	if s.Tag != "" && s.Digest != "" {
 		err = x.put(ctx, s.Digest, s.Tag)
-		return x.restored, fault(err)
+		return x.restored, err
 	}
 	x.keepsTags = true
 	chosen, err := r.choose(ctx, all, s)
@@ -64,7 +64,7 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	if err == nil || len(x.restored.Manifests) > 0 {
 		x.settle(ctx, chosen)
 	}
-	return x.restored, fault(err)
+	return x.restored, err
 }
 
 // trashOf returns the manifests that were deleted and can be restored.
@@ -148,7 +148,7 @@ func (x *restore) undo(ctx context.Context, d *kept, s Selection) error {
 	}
 	var first error
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		err := fault(x.put(ctx, target, targets[target]...))
+		err := Fault(x.put(ctx, target, targets[target]...))
 		if err == nil {
 			continue
 		}

@@ -26,7 +26,7 @@ type Page struct {
 // list; NAME_UNKNOWN if there is none.
 func (r Repository) Tags(ctx context.Context, n int, last string) (list []string, page Page, err error) {
 	if list, page.Next, err = r.reg.tags.List(ctx, r.name, n, last); err != nil {
-		return nil, Page{}, fault(err)
+		return nil, Page{}, err
 	}
 	if len(list) == 0 { // manifests may have been pushed by digest only, or all tags were deleted
 		if known, err := r.known(ctx); err != nil {
@@ -51,7 +51,7 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	if absent(err) {
 		return "", r.unknown(ctx, r.tagUnknown(tag))
 	}
-	return "", fault(err)
+	return "", err
 }
 
 // TagTarget returns the manifest that a tag points at; ok is false if there is no such tag, or nobody can
@@ -120,7 +120,7 @@ func (r Repository) setOnce(ctx context.Context, move *storage.Change, d oci.Dig
 		}
 		return false, nil
 	case err != nil:
-		return false, fault(err)
+		return false, err
 	case now.Digest != d && !r.Immutable(tag):
 		return false, &oci.Error{
 			Code: oci.CodeDenied, Detail: map[string]string{"tag": string(tag)},

@@ -129,13 +129,13 @@ type Deletion = layout.Deletion
 func (r Repository) Deletions(ctx context.Context, limit int) ([]Deletion, error) {
 	all, err := r.deletions(ctx, limit)
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	list := []Deletion{}
 	for i := range all {
 		inPlace, err := r.inPlace(ctx, &all[i].Deletion)
 		if err != nil {
-			return nil, fault(err)
+			return nil, err
 		}
 		if !inPlace {
 			list = append(list, all[i].Deletion)
@@ -195,7 +195,7 @@ func (r Repository) inPlace(ctx context.Context, d *layout.Deletion) (bool, erro
 func (r *Registry) Deleted(ctx context.Context, limit int, visible func(oci.Name) bool) (names []oci.Name, err error) {
 	for name, err := range tree.Deleted(ctx, r.store) {
 		if err != nil {
-			return nil, fault(err)
+			return nil, err
 		}
 		if visible != nil && !visible(name) {
 			continue

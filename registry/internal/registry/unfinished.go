@@ -29,11 +29,11 @@ func (r Repository) UploadStatus(ctx context.Context, id string) (UploadStatus, 
 	}
 	startedAt, err := r.uploadStartedAt(ctx, id)
 	if err != nil {
-		return UploadStatus{}, fault(err)
+		return UploadStatus{}, err
 	}
 	info, err := r.reg.store.Stat(ctx, layout.UploadData(r.name, id))
 	size := max(info.Size, r.reg.holders.size(holderKey(r.name, id))) // a store may show it late
-	return UploadStatus{Size: size, StartedAt: startedAt}, fault(unlessAbsent(err))
+	return UploadStatus{Size: size, StartedAt: startedAt}, unlessAbsent(err)
 }
 
 func (r Repository) uploadStartedAt(ctx context.Context, id string) (time.Time, error) {
@@ -174,7 +174,7 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (report 
 		}
 		report.Purged, report.Bytes = append(report.Purged, u), report.Bytes+u.Size
 	}
-	return report, fault(ctx.Err())
+	return report, ctx.Err()
 }
 
 // before reports whether nobody has added to the upload since t. One of which no time is

@@ -27,7 +27,7 @@ func (r Repository) Untagged(ctx context.Context, n int) (list []Untagged, ok bo
 			err = tag.Err
 		}
 		if err != nil {
-			return nil, false, fault(err)
+			return nil, false, err
 		}
 		if len(roots) == n {
 			return nil, false, nil
@@ -43,7 +43,7 @@ func (r Repository) Untagged(ctx context.Context, n int) (list []Untagged, ok bo
 			err = g.Read(ctx, r.reg.store, link)
 		}
 		if err != nil && (ctx.Err() != nil || !tree.Unreadable(err)) {
-			return nil, false, fault(err)
+			return nil, false, err
 		}
 		if node := g.Nodes[link.Digest]; node != nil {
 			size += node.Size

@@ -131,10 +131,10 @@ func (r Repository) startUpload(ctx context.Context, alg oci.Algorithm, kept bes
 	if kept == besideStartedAt {
 		started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
 		if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
-			return nil, fault(err)
+			return nil, err
 		}
 	}
-	return u, fault(r.reg.holders.take(ctx, u, UploadPoint{}))
+	return u, r.reg.holders.take(ctx, u, UploadPoint{})
 }
 
 // ResumeUpload takes an upload over. A request that still holds it fails from then on
@@ -150,12 +150,12 @@ func (r Repository) ResumeUpload(ctx context.Context, id string, at UploadPoint)
 	u := r.newUpload(id)
 	defer u.unlock()
 	if err := r.reg.holders.take(ctx, u, at); err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	if err := u.open(ctx, at); err != nil {
 		u.suspend() //nolint:errcheck // err says more
 		r.reg.holders.release(u)
-		return nil, fault(err)
+		return nil, err
 	}
 	return u, nil
 }
@@ -233,28 +233,19 @@ func (u *Upload) Append(ctx context.Context, src io.Reader, size int64) (int64, 
 	}
 	h := u.repo.reserve(u.id, u.size)
 	if h == nil {
-		n, err := u.receive(ctx, src)
-		return n, received(err)
+		return u.receive(ctx, src)
 	}
 	before := u.size
 	defer func() { h.Settle(u.size - before) }()
 	if err := h.Take(ctx, size); err != nil {
-		return 0, fault(err)
+		return 0, err
 	}
 	m := quota.NewMeter(ctx, src, h, max(size, 0))
 	n, err := u.receive(ctx, m)
 	if m.Refused != nil {
 		err = m.Refused
 	}
-	return n, received(err)
-}
-
-// received is fault, except for a failure of the source, which is the caller's.
-func received(err error) error {
-	if errors.Is(err, ErrSource) {
-		return err
-	}
-	return fault(err)
+	return n, err
 }
 
 const (
@@ -369,7 +360,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 		return oci.Descriptor{}, err
 	}
 	if err := u.seal(ctx, d); err != nil {
-		return oci.Descriptor{}, fault(err)
+		return oci.Descriptor{}, err
 	}
 	link, before := layout.LayerLink(u.repo.name, d), u.size
 	freed := int64(0) // of the bytes that the quota counts for the upload
@@ -386,7 +377,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	}
 	if err := u.finish(ctx, err); err != nil {
 		freed = before - u.size
-		return oci.Descriptor{}, fault(err)
+		return oci.Descriptor{}, err
 	}
 	u.repo.reg.doubted.Forget(link)
 	u.repo.reg.blobs.Forget(d)
@@ -487,7 +478,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 		size = 0
 	}
 	h.Settle(-size)
-	return fault(err)
+	return err
 }
 
 func (u *Upload) cancel(ctx context.Context) error {
@@ -521,7 +512,7 @@ func (u *Upload) Close() error {
 	if err == nil && u.phase == phaseEmpty && u.taken.Err() == nil {
 		u.repo.reg.unwritten.Put(u.key, struct{}{}, 1)
 	}
-	return fault(err)
+	return err
 }
 
 // suspend stores the upload and its running hash for the next request.
