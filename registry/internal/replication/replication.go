@@ -146,7 +146,9 @@ func (r *Replicator) Sync(ctx context.Context, t *Target) (s Status, err error) 
 	}
 	for more := true; err == nil && more; more = s.Waiting > 0 {
 		time.Sleep(gather)
-		s, err = r.Turn(ctx, t, false)
+		if s, err = r.Turn(ctx, t, false); err == nil {
+			err = ctx.Err() // then a turn leaves all marks, and not each store says so
+		}
 	}
 	return s, err
 }

@@ -543,3 +543,14 @@ func TestSelects(t *testing.T) {
 }
 
 var _ imagecopy.Comparer = (*repository)(nil)
+
+// A comparison ends with its context, although a storage in memory doesn't look at it.
+func TestSync_Canceled(t *testing.T) {
+	p := newPair(t, nil)
+	registrytest.PushImage(t, p.Registry.Repository("app"), "v1", "1", "layer")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(gather/2, cancel).Stop()
+	if s, err := p.Sync(ctx, p.t); !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v, want the error of the context", s, err)
+	}
+}
