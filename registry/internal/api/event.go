@@ -70,7 +70,7 @@ func (a *API) emitPull(r *request, target notify.Target) {
 }
 
 func (a *API) newEvent(r *request, action notify.Action, target notify.Target) notify.Event {
-	target.Repository = r.name
+	target.Repository, target.Warning = r.name, r.warning
 	actor := r.user
 	if actor == "" {
 		actor, _, _ = r.BasicAuth() // nobody has checked it

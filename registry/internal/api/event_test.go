@@ -27,13 +27,16 @@ func (l *listener) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	var e struct {
 		Events []struct {
 			Action string
-			Target struct{ MediaType, Digest, Repository, FromRepository, Tag, URL string }
+			Target struct{ MediaType, Digest, Repository, FromRepository, Tag, URL, Warning string }
 			Actor  struct{ Name string }
 		}
 	}
 	json.Unmarshal(body, &e)
 	t := e.Events[0].Target
 	line := strings.Join([]string{e.Events[0].Action, t.Repository, t.FromRepository, t.Tag, t.MediaType, t.Digest}, "|")
+	if t.Warning != "" {
+		line += "|" + t.Warning
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = append(l.told, line)
@@ -60,7 +63,7 @@ func (l *listener) hears(t *testing.T, what string, want ...string) {
 	l.mu.Unlock()
 }
 
-func newListened(t *testing.T) (*host, *listener) {
+func newListened(t *testing.T, options ...func(*setup)) (*host, *listener) {
 	t.Helper()
 	l := &listener{}
 	receiver := httptest.NewServer(l)
@@ -73,7 +76,7 @@ func newListened(t *testing.T) (*host, *listener) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	return newServer(t, func(s *setup) { s.options.Notify = n }), l
+	return newServer(t, append(options, func(s *setup) { s.options.Notify = n })...), l
 }
 
 // What distribution has no request for, and what it has no event for.

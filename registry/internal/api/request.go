@@ -35,6 +35,7 @@ type request struct {
 	moved    map[string]string // tags of a push that pointed elsewhere, for the audit log
 	admitted bool              // the caller may do what the row does
 	grant    *auth.Grant       // who sends it and what they may do; nil = everybody may do everything
+	warning  string            // why policy.signatures warns of what is pulled, "" if it doesn't
 	refusal  auth.Reason       // why it may not pass, "" if it may
 	cause    error             // of the refusal, for the log
 	fresh    bool              // its password was compared, not remembered

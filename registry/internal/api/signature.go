@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// checkSignature applies policy.signatures to a manifest that is about to be served: it adds a warning, or returns DENIED. Callers who
+// checkSignature applies policy.signatures to a manifest that is about to be served: it adds a warning, also to the event, or returns DENIED. Callers who
 // may push to the repository are only warned, since they have to read what they sign. Caches of other registries are not checked.
 func (a *API) checkSignature(w http.ResponseWriter, r *request, m *registry.Manifest) error {
 	if a.opts.Signatures == nil || a.opts.Proxy != nil && a.opts.Proxy.Caches(r.name) {
@@ -28,6 +28,7 @@ func (a *API) checkSignature(w http.ResponseWriter, r *request, m *registry.Mani
 		zap.String("reason", reason), zap.String("cause", res.Cause), zap.Bool("refused", refused), zap.String("user", r.user), zap.Error(err))
 	switch {
 	case !refused:
+		r.warning = reason
 		warn(w, `299 - "`+reason+`"`)
 		return nil
 	case err != nil:

@@ -94,12 +94,15 @@ func TestSignatures_Refused(t *testing.T) {
 
 func TestSignatures_Warned(t *testing.T) {
 	key, other := newSigner(t, false), newSigner(t, false)
-	s := newServer(t, func(s *setup) { s.options.Signatures = signature.New([]signature.Rule{key.rule}) })
+	s, l := newListened(t, func(s *setup) { s.options.Signatures = signature.New([]signature.Rule{key.rule}) })
 	image := registrytest.PushImage(t, s.api.opts.Registry.Repository("signed/app"), "v1", "{}", "layer")
 	for _, want := range []string{"is not signed", "by no key"} {
-		if a := s.do("GET", "/v2/signed/app/manifests/v1", nil); a.StatusCode != http.StatusOK || !strings.HasPrefix(a.Header.Get("Warning"), `299 - "`) || !strings.Contains(a.Header.Get("Warning"), want) {
+		a := s.do("GET", "/v2/signed/app/manifests/v1", nil)
+		reason, warned := strings.CutPrefix(a.Header.Get("Warning"), `299 - "`)
+		if a.StatusCode != http.StatusOK || !warned || !strings.Contains(reason, want) {
 			t.Errorf("%s, Warning: %s; want %s", a.Status, a.Header.Get("Warning"), want)
 		}
+		l.hears(t, want, "pull|signed/app||v1|"+image.MediaType+"|"+string(image.Digest)+"|"+strings.TrimSuffix(reason, `"`))
 		other.sign(t, s, "signed/app", image.Digest)
 	}
 }

@@ -62,7 +62,7 @@ type SignatureRule struct {
 	Keys         []string   `key:"keys" doc:"PEM files with a public key of cosign, read at the start. One of the keys or identities must have signed."`
 	Identities   []Identity `key:"identities" doc:"Logins that may sign with a certificate. One of the keys or identities must have signed."`
 	TrustedRoot  string     `key:"trustedroot" doc:"The trusted_root.json of the Sigstore whose certificates prove the identities, read at the start. Required with them."`
-	Action       string     `key:"action" choices:"warn,refuse" doc:"For images without a valid signature: a Warning header and a line in the log, or 403. Callers who may push are only warned."`
+	Action       string     `key:"action" choices:"warn,refuse" doc:"For images without a valid signature: a Warning header, a warning in the event and a line in the log, or 403. Callers who may push are only warned."`
 }
 
 // Identity selects certificates by the login that they were issued for.

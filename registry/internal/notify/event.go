@@ -57,6 +57,7 @@ type Target struct {
 	FromRepository oci.Name // of a mount
 	URL            string
 	Tag            oci.Tag
+	Warning        string // why policy.signatures warns of a manifest that was pulled; "" if it doesn't
 	// Manifest is the content of a manifest, from which Options.References reads
 	// the references. It must not be modified.
 	Manifest []byte
@@ -105,6 +106,7 @@ type wireTarget struct {
 	FromRepository oci.Name     `json:"fromRepository,omitempty"`
 	URL            string       `json:"url,omitempty"`
 	Tag            oci.Tag      `json:"tag,omitempty"`
+	Warning        string       `json:"warning,omitempty"`
 	References     []descriptor `json:"references,omitempty"`
 }
 
@@ -126,7 +128,7 @@ func (e *Event) encode(v Version, references bool) ([]byte, error) {
 		Target: wireTarget{
 			MediaType: present(v, e.Target.MediaType), Digest: present(v, e.Target.Digest), Size: present(v, e.Target.Size),
 			Length: e.Target.Size, Repository: e.Target.Repository, FromRepository: e.Target.FromRepository,
-			URL: e.Target.URL, Tag: e.Target.Tag,
+			URL: e.Target.URL, Tag: e.Target.Tag, Warning: e.Target.Warning,
 		},
 		Request: e.Request, Actor: wireActor{e.Actor}, Source: e.Source,
 	}
