@@ -1,10 +1,13 @@
 package auth
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"slipway/shared/programtest"
 )
 
 func TestSetHashKeepsTheRest(t *testing.T) {
@@ -72,4 +75,8 @@ func TestRemoveUser(t *testing.T) {
 	if _, found := RemoveUser([]byte("alice:x\n"), "bob"); found {
 		t.Error("found somebody who is not there")
 	}
+}
+
+func TestReplacePasswords_IsDurable(t *testing.T) {
+	programtest.WantDurable(t, func(dir string) error { return ReplacePasswords(filepath.Join(dir, "htpasswd"), []byte("a:b\n")) }, "htpasswd")
 }

@@ -9,6 +9,7 @@ import (
 
 	"slipway/relay/internal/config"
 	sharedconfig "slipway/shared/config"
+	"slipway/shared/programtest"
 )
 
 // The key is made once, next to the database, for its owner only; a configured one goes before it, and PostgreSQL has no other.
@@ -43,4 +44,15 @@ func TestPickleKey(t *testing.T) {
 	if key, err := pickleKey(&cfg); err != nil || string(key) != "configured" {
 		t.Errorf("configured is %q, %v", key, err)
 	}
+}
+
+func TestPickleKey_IsDurable(t *testing.T) {
+	programtest.WantDurable(t, func(dir string) error {
+		path := filepath.Join(dir, "relay.db")
+		err := os.WriteFile(path, nil, 0o600)
+		if err == nil {
+			_, err = makePickleKey(path + pickleKeySuffix)
+		}
+		return err
+	}, "relay.db"+pickleKeySuffix)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 func open(t *testing.T, dir string) *Secrets {
@@ -119,4 +121,8 @@ func TestMakeSecretsSharesWhatTheRegistrySignsWith(t *testing.T) {
 	if chosen := share(); chosen != "one that an operator chose" {
 		t.Errorf("the secret is %q", chosen)
 	}
+}
+
+func TestPut_IsDurable(t *testing.T) {
+	programtest.WantDurable(t, func(dir string) error { return open(t, dir).Put("password", "secret") }, "password")
 }
