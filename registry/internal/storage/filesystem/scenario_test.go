@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,7 @@ var scenarios = map[string]func(s *Store) error{
 	"one":              func(s *Store) error { return applyMarked(s, "a") },
 	"big":              uploadBig,
 	"many":             applyMany,
+	"renewed":          renewMarked,
 	"flush fails":      all(applyFails(storage.ErrUnavailable, true), checkFails(storage.ErrUnavailable)),
 	"write-back fails": uploadFails,
 	"dirs fail":        applyDirsFail,
@@ -113,6 +115,28 @@ func setMarks(what string, paths []string) {
 	for _, p := range paths {
 		unix.Stat("/mark/"+what+p, &st) //nolint:errcheck // there is no such file
 	}
+}
+
+// renewMarked puts an object and renews it.
+func renewMarked(s *Store) error {
+	ctx, key := context.Background(), "/a/link"
+	if err := s.Apply(ctx, nil, storage.Stage{{Key: key, Content: []byte("content")}}); err != nil {
+		return err
+	}
+	before, err := s.Stat(ctx, key)
+	if err == nil {
+		time.Sleep(2 * fineTick)
+		err = s.Apply(ctx, nil, storage.Stage{{Key: key, Renew: true}})
+	}
+	if err != nil {
+		return err
+	}
+	setMarks("end", []string{key})
+	after, err := s.Stat(ctx, key)
+	if err != nil || after.Size != before.Size || !after.Modified.After(before.Modified) {
+		return fmt.Errorf("%+v was renewed to %+v, %w", before, after, err)
+	}
+	return nil
 }
 
 // applyMany makes many calls at once, twice.

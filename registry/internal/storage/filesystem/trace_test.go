@@ -57,7 +57,7 @@ func calls(lines []string) []call {
 	return calls
 }
 
-const traced = "trace=write,fdatasync,fsync,syncfs,renameat,renameat2,linkat,mkdirat,newfstatat"
+const traced = "trace=write,copy_file_range,fdatasync,fsync,syncfs,renameat,renameat2,linkat,mkdirat,newfstatat"
 
 // disk is the content that is known to be durable: a model of the weakest file system, on
 // which a name is durable only when its directory was flushed, and bytes only
@@ -91,6 +91,7 @@ func (d *disk) replay(trace []call) {
 
 var (
 	fdCall    = regexp.MustCompile(`^(write|fdatasync|fsync)\(\d+<([^>]*)>.*= \d+$`)
+	copied    = regexp.MustCompile(`^copy_file_range\(\d+<[^>]*>, NULL, \d+<([^>]*)>.*= [1-9]\d*$`)
 	nameCalls = regexp.MustCompile(`^(renameat2?|linkat|mkdirat)\((.*)\) += 0$`)
 	names     = regexp.MustCompile(`"([^"]*)"`)
 	mark      = regexp.MustCompile(`"/mark/(begin|end)(/[^"]*)"`)
@@ -107,6 +108,10 @@ func (d *disk) apply(call string, start int) {
 		} else {
 			d.flushed[m[2]] = start
 		}
+		return
+	}
+	if m := copied.FindStringSubmatch(call); m != nil {
+		d.written[m[1]] = d.clock
 		return
 	}
 	m := nameCalls.FindStringSubmatch(call)
@@ -172,6 +177,16 @@ func TestOrderOfSystemCalls(t *testing.T) {
 				t.Errorf("%d lines of trace show %d calls and %d new names", len(trace), len(d.finished), len(d.visible))
 			}
 		})
+	}
+}
+
+// A file whose date only its owner may set is renewed by a copy, which is as durable as any other file.
+func TestOrderOfSystemCalls_CopyOfAnothersFile(t *testing.T) {
+	root := t.TempDir()
+	d := newDisk(t, root)
+	d.replay(strace(t, "renewed", root, "-e", traced+",utimensat", "-e", "inject=utimensat:error=EPERM"))
+	if content, err := os.ReadFile(root + "/a/link"); err != nil || string(content) != "content" || len(d.visible) != 2 || d.written[root+"/a/link"] == 0 {
+		t.Errorf("the copy has %q, %v; visible: %q", content, err, d.visible)
 	}
 }
 
