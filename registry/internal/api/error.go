@@ -85,8 +85,6 @@ func clientErrors(err error) (int, oci.Errors) {
 	switch {
 	case errors.As(err, &special):
 		status = special.status
-	case errors.Is(err, registry.ErrManifestTooLarge):
-		status = http.StatusRequestEntityTooLarge
 	case errors.Is(err, oci.ErrUpstream):
 		status = http.StatusBadGateway
 	case errors.Is(err, registry.ErrImmutable):

@@ -16,10 +16,6 @@ var ErrDamaged = errors.New("the stored content is damaged")
 // IsLost reports whether an error means that a repository lacks content or has it damaged. It may come back.
 func IsLost(err error) bool { return oci.IsUnknown(err) || errors.Is(err, ErrDamaged) }
 
-// ErrManifestTooLarge is inside the MANIFEST_INVALID error of a manifest over
-// the size limit.
-var ErrManifestTooLarge = errors.New("the manifest is too large")
-
 // ErrUploadTaken is inside the error of an operation on an upload that a later
 // request has taken over.
 var ErrUploadTaken = storage.ErrUploadTaken

@@ -24,8 +24,7 @@ type PutResult struct {
 // repairs a damaged manifest. A tag points at its new manifest only after all
 // of that is durable. The registry keeps body: the caller must not modify it.
 //
-// Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
-// one), DIGEST_INVALID, DENIED for a class that may not be pushed (see
+// Errors: MANIFEST_INVALID, DIGEST_INVALID, DENIED for a class that may not be pushed (see
 // [Repository.OfClasses]) and (with ErrImmutable inside) for a tag that may not be moved, and
 // MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
 // repository does not have.
@@ -105,10 +104,7 @@ func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte
 // its digest: of the algorithm that the reference names, otherwise the canonical one.
 func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) {
 	if int64(len(body)) > r.maxManifestSize {
-		return "", &oci.Error{
-			Code: oci.CodeManifestInvalid, Err: ErrManifestTooLarge,
-			Message: fmt.Sprintf("the manifest is larger than %d bytes", r.maxManifestSize),
-		}
+		return "", oci.Explain(oci.CodeManifestInvalid, fmt.Sprintf("the manifest is larger than %d bytes", r.maxManifestSize))
 	}
 	if want == "" {
 		return oci.SHA256.FromBytes(body), nil
