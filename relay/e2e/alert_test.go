@@ -73,12 +73,7 @@ func states(reader *servertest.Reader, room string, words ...string) (all []stri
 // runs runs a program until the test ends.
 func (s *site) runs(program string, args ...string) {
 	s.Helper()
-	cmd := exec.CommandContext(s.ctx, programtest.Tool(s.T, program), args...)
-	s.must(cmd.Start())
-	s.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	programtest.Launch(s.T, exec.Command(programtest.Tool(s.T, program), args...))
 }
 
 // In a plain and an encrypted room an alert is one message with its edits, a thread stays one, and a reaction ends the reminders of an

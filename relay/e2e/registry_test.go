@@ -140,23 +140,7 @@ notifications:
 `, filepath.Join(s.dir, "registry"), addr, s.url, token, more), 0o600))
 	cmd := exec.CommandContext(s.ctx, binary, "serve", file)
 	cmd.Env = append(os.Environ(), s.env...)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	s.must(cmd.Start())
-	s.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if s.Failed() {
-			s.Logf("the registry's log:\n%s", log.String())
-		}
-	})
-	s.eventually("the registry answers", func() bool {
-		resp, err := s.http.Get("http://" + addr + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err == nil
-	})
+	programtest.Start(s.T, cmd, "http://"+addr+"/v2/")
 	return addr
 }
 

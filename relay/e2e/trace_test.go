@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,24 +110,7 @@ func (s *site) collector() (endpoint string, read func() []span) {
 exporters: {file: {path: %q, flush_interval: 100ms}}
 service: {pipelines: {traces: {receivers: [otlp], exporters: [file]}}}
 `, addr, file), 0o600))
-	cmd := exec.CommandContext(s.ctx, binary, "--config", "file:"+config)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	s.must(cmd.Start())
-	s.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if s.Failed() {
-			s.Logf("the collector's log:\n%s", log.String())
-		}
-	})
-	s.eventually("the collector answers", func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	programtest.Start(s.T, exec.Command(binary, "--config", "file:"+config), "http://"+addr)
 	return "http://" + addr, func() []span { return s.spans(file) }
 }
 
