@@ -35,6 +35,9 @@ func TestAcceptChecks(t *testing.T) {
 		{"only a NUL", post.Draft{Token: token, Content: post.Content{Body: "\x00"}}, refusal.KindInvalid, "message"},
 		{"longest message", post.Draft{Token: token, Content: post.Content{Body: strings.Repeat("x", 100)}}, "", ""},
 		{"too long", post.Draft{Token: token, Content: post.Content{Body: strings.Repeat("x", 101)}}, refusal.KindTooLarge, "message"},
+		{"longest title", post.Draft{Token: token, Content: post.Content{Body: "x", Title: strings.Repeat("x", 10)}}, "", ""},
+		{"longest extras", post.Draft{Token: token, Content: post.Content{Body: "x", Extras: strings.Repeat(" ", 64<<10)}}, "", ""},
+		{"longest key", post.Draft{Token: token, Content: post.Content{Body: "x"}, IdempotencyKey: strings.Repeat("k", 255)}, "", ""},
 		{"title too long", post.Draft{Token: token, Content: post.Content{Body: "x", Title: strings.Repeat("x", 11)}}, refusal.KindTooLarge, "title"},
 		{"huge extras", post.Draft{Token: token, Content: post.Content{Body: "x", Extras: strings.Repeat(" ", 64<<10+1)}}, refusal.KindTooLarge, "extras"},
 		{"lowest priority", post.Draft{Token: token, Content: post.Content{Body: "x"}, Priority: p(-2)}, "", ""},
@@ -199,7 +202,7 @@ func TestFullOutboxRefuses(t *testing.T) {
 		}
 		r.Post(token, "x")
 	}
-	_, err := r.Accept(ctx, post.Draft{Token: token, Content: post.Content{Body: "x"}})
+	_, err := r.Accept(ctx, post.Draft{Token: r.NewApp("c", "!c:hs").Token, Content: post.Content{Body: "x"}}) // of an application without a share yet
 	if refusal.KindOf(err) != refusal.KindUnavailable || refused(err).RetryAfter == 0 || !r.Full(ctx) {
 		t.Errorf("a fourth message: %v", err)
 	}
