@@ -8,7 +8,7 @@ import (
 
 // What reads and writes most, and what only PostgreSQL does, on PostgreSQL.
 func TestOnPostgres(t *testing.T) {
-	servertest.Again(t, "TestApplicationFields", "TestUsers", "TestSessions", "TestRight_LostWithTheMembership", "TestNamesThatDifferInCase", "TestLogInPerson", "TestTokens")
+	servertest.Again(t, "TestSessions", "TestRight_LostWithTheMembership", "TestNamesThatDifferInCase", "TestLogInPerson", "TestTokens")
 }
 
 func TestFull_OnPostgres(t *testing.T) { servertest.Again(t) }

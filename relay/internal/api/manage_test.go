@@ -29,7 +29,18 @@ func TestApplications(t *testing.T) {
 	w.want("an id of room version 12", w.manage("POST", "/application", `{"name":"v12","room_id":"!opaque"}`), 201, "room_id", "!opaque")
 	w.want("wrong type", w.manage("POST", "/application", `{"name":5}`), 400, "field", "name")
 	w.want("unknown field", w.manage("POST", "/application", `{"name":"y","priorty":1}`), 400, "field", "priorty")
-	w.want("priority", w.manage("POST", "/application", `{"name":"y","default_priority":9}`), 400, "field", "default_priority")
+	for field, bad := range map[string][]string{
+		"name":             {`{"name":" "}`, `{"name":"` + strings.Repeat("n", 129) + `"}`, `{"name":"a\nb"}`},
+		"room_id":          {`{"name":"y","room_id":"@user:hs"}`, `{"name":"y","room_id":"!a b:hs"}`, `{"name":"y","room_id":"#room"}`},
+		"default_priority": {`{"name":"y","default_priority":9}`},
+		"priority_scale":   {`{"name":"y","priority_scale":"ntfy"}`},
+		"rate_limit":       {`{"name":"y","rate_limit":-1}`},
+		"owner_id":         {`{"name":"y","owner_id":99}`},
+	} {
+		for _, body := range bad {
+			w.want(body, w.manage("POST", "/application", body), 400, "field", field)
+		}
+	}
 	strict := w.manage("POST", "/application", "name=strict&strict_compatibility=true&room_id="+room)
 	w.want("strict, by a form", strict, 201, "strict_compatibility", true)
 	if s, _ := strict.fields["token"].(string); len(s) != 15 || s[0] != 'A' {
@@ -46,7 +57,8 @@ func TestApplications(t *testing.T) {
 	w.want("looks", w.manage("PUT", "/application/1", `{"default_format":"plain","show_sender":"never","description":" nightly "}`), 200, "default_format", "plain", "show_sender", "never", "description", "nightly")
 	w.want("no format", w.manage("PUT", "/application/1", `{"default_format":"rtf"}`), 400, "field", "default_format")
 	w.want("no choice", w.manage("PUT", "/application/1", `{"show_sender":"maybe"}`), 400, "field", "show_sender")
-	w.want("rename", w.manage("PUT", "/application/1", `{"name":"b"}`), 200, "name", "b", "default_priority", 1.0)
+	w.want("rename", w.manage("PUT", "/application/1", `{"name":" b "}`), 200, "name", "b", "default_priority", 1.0)
+	w.want("an alias", w.manage("PUT", "/application/4", `{"room_id":"#room:hs"}`), 200)
 	w.want("rename as PushBits", w.manage("PUT", "/application/1", `{"new_name":"c"}`), 200, "name", "c", "token", nil)
 	w.want("rename to a taken name", w.manage("PUT", "/application/1", `{"name":"strict"}`), 409)
 
@@ -79,6 +91,7 @@ func TestOthersThings(t *testing.T) {
 	maria := basicHeader("maria", "long enough")
 	own := w.ask("POST", "/application", `{"name":"own","room_id":"`+room+`"}`, maria)
 	w.want("own", own, 201, "owner", "maria")
+	w.want("another user's of the same name", w.manage("POST", "/application", `{"name":"own","room_id":"`+room+`"}`), 201)
 	path := fmt.Sprintf("/application/%d", admins.Application.ID)
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
 		w.want(method, w.ask(method, path, "{}", maria), 404)
@@ -91,13 +104,17 @@ func TestOthersThings(t *testing.T) {
 	w.want("create user", w.ask("POST", "/user", `{"name":"x","password":"long enough"}`, maria), 403)
 	w.want("the administrator", w.ask("GET", "/user/1", "", maria), 404)
 	w.want("delete the administrator", w.ask("DELETE", "/user/1", "", maria), 404)
+	w.want("delete oneself", w.ask("DELETE", "/user/2", "", maria), 403)
 	w.want("own record", w.ask("GET", "/user/2", "", maria), 200, "name", "maria")
+	path = fmt.Sprint("/application/", own.fields["id"])
+	w.want("give an application away", w.ask("PUT", path, `{"owner_id":1}`, maria), 403)
 	w.want("own rights", w.ask("PUT", "/user/2", `{"is_admin":true}`, maria), 403)
 	w.want("own password", w.ask("PUT", "/user/2", `{"password":"even longer"}`, maria), 200)
 	w.want("the former password", w.ask("GET", "/user/2", "", maria), 401)
 	w.want("doctor", w.ask("GET", "/doctor", "", basicHeader("maria", "even longer")), 403)
 	w.want("recovery key", w.ask("GET", "/bot/recovery-key", "", basicHeader("maria", "even longer")), 403)
-	w.want("the administrator sees it", w.manage("GET", "/application/"+fmt.Sprint(own.fields["id"]), ""), 200)
+	w.want("the administrator changes it", w.manage("PUT", path, `{"name":"new","room_id":"!b:hs","owner_id":1,"default_priority":-1}`), 200,
+		"name", "new", "room_id", "!b:hs", "owner", relaytest.AdminName, "default_priority", -1.0)
 	w.want("an application's token is no user", w.ask("GET", "/application", "", "Authorization: Bearer "+admins.Token), 401)
 }
 
@@ -108,7 +125,8 @@ func TestUsers(t *testing.T) {
 	if made.header.Get("Location") != "/user/2" || strings.Contains(made.body, "password") {
 		t.Errorf("Location %q, %s", made.header.Get("Location"), made.body)
 	}
-	w.want("taken", w.manage("POST", "/user", `{"name":"u","password":"long enough"}`), 409)
+	w.want("taken", w.manage("POST", "/user", `{"name":"U","password":"long enough"}`), 409)
+	w.want("colon", w.manage("POST", "/user", `{"name":"b:c","password":"long enough"}`), 400, "field", "name")
 	w.want("no password", w.manage("POST", "/user", `{"name":"v"}`), 400, "field", "password")
 	w.want("short password", w.manage("POST", "/user", `{"name":"v","password":"short"}`), 400, "field", "password")
 	w.want("short password of many bytes", w.manage("POST", "/user", `{"name":"v","password":"äöüß"}`), 400, "field", "password")
@@ -117,8 +135,12 @@ func TestUsers(t *testing.T) {
 	w.want("change", w.manage("PUT", "/user/2", `{"matrix_id":"@w:example.org","is_admin":false}`), 200, "matrix_id", "@w:example.org", "is_admin", false)
 	w.want("the last administrator stays one", w.manage("PUT", "/user/1", `{"is_admin":false}`), 409)
 	w.want("the last administrator stays", w.manage("DELETE", "/user/1", ""), 409)
+	own := basicHeader("u", "long enough")
+	w.want("the user's application", w.ask("POST", "/application", `{"name":"a","room_id":"`+room+`"}`, own), 201)
 	w.want("delete", w.manage("DELETE", "/user/2", ""), 200)
 	w.want("gone", w.manage("GET", "/user/2", ""), 404)
+	w.want("with the application", w.manage("GET", "/application/1", ""), 404)
+	w.want("and the login", w.ask("GET", "/application", "", own), 401)
 }
 
 func TestLoginIsLimited(t *testing.T) {

@@ -61,9 +61,12 @@ func TestMessageList(t *testing.T) {
 	size("of one application", w.manage("GET", fmt.Sprintf("/message?appid=%d", b.Application.ID), ""), 1)
 	size("by text", w.ask("GET", "/message?q=NUMBER+3", "", key), 1)
 	size("by state", w.ask("GET", "/message?state=dead,queued", "", key), 0)
+	size("by a state of none", w.ask("GET", "/message?state=dead", "", key), 0)
 	size("by states", w.ask("GET", "/message?state=sent,dead", "", key), 5)
+	size("no wildcard", w.ask("GET", "/message?q=n_mber", "", key), 0)
 	size("since", w.ask("GET", "/message?since=2099-01-01T00:00:00Z", "", key), 0)
 	size("until", w.ask("GET", "/message?until=2099-01-01T00:00:00Z", "", key), 5)
+	size("until long ago", w.ask("GET", "/message?until=2020-01-01T00:00:00Z", "", key), 0)
 	for path, seen := "/message?limit=2", 0; path != ""; {
 		r := w.ask("GET", path, "", key)
 		w.want(path, r, 200)
@@ -76,6 +79,16 @@ func TestMessageList(t *testing.T) {
 	if next, _ := next.(string); !strings.Contains(next, "since=2020-01-01") {
 		t.Errorf("the next page %q isn't of the same time", next)
 	}
+	w.want("user", w.manage("POST", "/user", `{"name":"maria","password":"long enough"}`), 201)
+	maria := basicHeader("maria", "long enough")
+	w.hs.FailIn("!b:hs", &matrix.SendError{Class: matrix.ClassBlock, Reason: "not in the room"})
+	c := w.manage("POST", "/application", `{"name":"c","room_id":"!b:hs","owner_id":2}`).fields["token"]
+	w.want("send", w.ask("POST", "/message?wait=5s", fmt.Sprintf(`{"token":%q,"message":"of c"}`, c)), 200, "status", "blocked")
+	size("a user's", w.ask("GET", "/message?limit=50", "", maria), 1)
+	size("another's application", w.ask("GET", fmt.Sprintf("/message?appid=%d", a.Application.ID), "", maria), 0)
+	size("blocked", w.manage("GET", "/message?state=blocked,dead", ""), 1)
+	size("on their way", w.manage("GET", "/message?state=queued,retry_wait", ""), 0)
+	w.want("another's", w.ask("GET", "/message/1", "", maria), 404)
 	for _, bad := range []string{"state=lost", "limit=0", "limit=1000", "limit=x", "before=x", "since=yesterday", "nonsense=1"} {
 		w.want(bad, w.ask("GET", "/message?"+bad, "", key), 400)
 	}
