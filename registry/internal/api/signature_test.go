@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"encoding/pem"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"slipway/registry/internal/access"
@@ -18,6 +20,9 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/signature"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/memory"
 )
 
 // signer is a key, and the policy that wants it.
@@ -89,6 +94,26 @@ func TestSignatures_Refused(t *testing.T) {
 	registrytest.PushImage(t, s.api.opts.Registry.Repository("free"), "v1", "{}", "layer")
 	if a := s.do("GET", "/v2/free/manifests/v1", nil); a.StatusCode != http.StatusOK || a.Header.Get("Warning") != "" {
 		t.Errorf("a repository without a rule: %s %q", a.Status, a.Header.Get("Warning"))
+	}
+}
+
+// What a policy protects isn't served while its signatures can't be read.
+func TestSignatures_StorageFails(t *testing.T) {
+	key := newSigner(t, true)
+	var broken atomic.Bool
+	store := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, _ hooked.Op, key string) error {
+		if broken.Load() && strings.Contains(key, ".sig/") {
+			return storage.ErrUnavailable
+		}
+		return nil
+	}}
+	s := newServer(t, func(s *setup) { s.store, s.options.Signatures = store, signature.New([]signature.Rule{key.rule}) })
+	image := registrytest.PushImage(t, s.api.opts.Registry.Repository("signed/app"), "v1", "{}", "layer")
+	key.sign(t, s, "signed/app", image.Digest)
+	s.do("GET", "/v2/signed/app/manifests/v1", nil).want(t, 200)
+	broken.Store(true)
+	if got := s.do("GET", "/v2/signed/app/manifests/v1", nil); got.StatusCode < 500 {
+		t.Errorf("%s %s", got.Status, got.body)
 	}
 }
 
