@@ -358,6 +358,27 @@ func TestManyTagsGoInTurns(t *testing.T) {
 	wantWholeTags(t, repo, []string{"kept"})
 }
 
+// What a push points a tag at while the tag is deleted is what the deletion reports, whether it can be undone or not.
+func TestDeleteTag_Moved(t *testing.T) {
+	for _, keep := range []time.Duration{0, time.Hour} {
+		s := &hooked.Store{Store: stores["memory"](t)}
+		repo := New(Options{Store: s, DeleteEnabled: true, KeepDeleted: keep}).Repository("a")
+		pushImage(t, repo, "v1", "one")
+		var moved oci.Digest
+		s.OnApply = func(stages []storage.Stage) error {
+			if c := stages[0][0]; c.Delete && c.Key == layout.TagCurrent("a", "v1") && moved == "" {
+				moved = "begun"
+				moved = pushImage(t, repo, "v1", "two")
+			}
+			return nil
+		}
+		if was, err := repo.DeleteTag(t.Context(), "v1"); was != moved || err != nil {
+			t.Errorf("kept for %v: deleted %q, %v, want %q", keep, was, err, moved)
+		}
+		wantWholeTags(t, repo, nil)
+	}
+}
+
 func TestDeleteTagIf(t *testing.T) {
 	for name := range stores {
 		t.Run(name, func(t *testing.T) {
