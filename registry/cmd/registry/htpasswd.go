@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,14 +76,12 @@ func (h *htpasswd) run(ctx context.Context, path, user string) error {
 	if err != nil && (h.remove || !errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	var next []byte
-	if h.remove {
-		var found bool
-		if next, found = auth.RemoveUser(content, user); !found {
-			return fmt.Errorf("%s has no user %s", path, user)
-		}
-	} else if next, err = auth.SetHash(content, user, hash); err != nil {
+	next, err := auth.SetHash(content, user, hash)
+	if err != nil {
 		return err
+	}
+	if h.remove && bytes.Equal(next, content) {
+		return fmt.Errorf("%s has no user %s", path, user)
 	}
 	if err := writePasswords(path, next); err != nil {
 		return fileerror.Explain(filepath.Dir(path), err)

@@ -57,15 +57,14 @@ func (a *Accounts) List() ([]Account, error) {
 
 func (a *Accounts) list(users *users) []Account {
 	all, rules := []Account{}, a.Rules()
-	add := func(name string, disabled bool) {
-		who := access.Caller{Kind: access.User, Name: name}
-		all = append(all, Account{name, disabled, rules.Administers(&who, nil)})
-	}
 	for name := range users.byName {
-		add(name, false)
+		all = append(all, Account{Name: name})
 	}
 	for name := range users.disabled {
-		add(name, true)
+		all = append(all, Account{Name: name, Disabled: true})
+	}
+	for i := range all {
+		all[i].Administrator = rules.Administers(&access.Caller{Kind: access.User, Name: all[i].Name}, nil)
 	}
 	slices.SortFunc(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -78,9 +77,9 @@ func (a *Accounts) Managed() bool { return a.Rules().Written() }
 // ReadOnly returns why the file can't be changed, "" if it can.
 func (a *Accounts) ReadOnly() string { return whyReadOnly(a.Users.path) }
 
-// change replaces the file by what edit makes of it, under a lock. The error of a change that would leave
-// no administrator is ErrLastAdministrator.
-func (a *Accounts) change(ctx context.Context, edit func(now *users, content []byte) ([]byte, error)) error {
+// set replaces what the file has after a user's name by what next makes of it, under a lock; "" removes the user. The error is
+// ErrUserExists or ErrNoUser unless the user is new as wanted, and ErrLastAdministrator for a change that would leave no administrator.
+func (a *Accounts) set(ctx context.Context, name string, isNew bool, next func(now string) (string, error)) error {
 	if why := a.ReadOnly(); why != "" {
 		return fmt.Errorf("%w: %s", ErrReadOnly, why)
 	}
@@ -93,54 +92,53 @@ func (a *Accounts) change(ctx context.Context, edit func(now *users, content []b
 	if err != nil {
 		return err
 	}
-	before := parseUsers(content)
-	if content, err = edit(before, content); err != nil {
+	_, at, now := withoutUser(content, name)
+	switch found := at >= 0; {
+	case found && isNew:
+		return ErrUserExists
+	case !found && !isNew:
+		return ErrNoUser
+	}
+	hash, err := next(now)
+	if err != nil {
 		return err
 	}
-	if a.administrators(before) > 0 && a.administrators(parseUsers(content)) == 0 {
+	changed, err := SetHash(content, name, hash)
+	if err != nil {
+		return err
+	}
+	if a.administered(content) && !a.administered(changed) {
 		return ErrLastAdministrator
 	}
-	if err := ReplacePasswords(a.Users.path, content); err != nil {
+	if err := ReplacePasswords(a.Users.path, changed); err != nil {
 		return err
 	}
 	return a.Users.Reload()
 }
 
-func (a *Accounts) administrators(of *users) (n int) {
-	for _, account := range a.list(of) {
-		if account.Administrator && !account.Disabled {
-			n++
-		}
-	}
-	return n
+// administered reports whether a user of the file administers the registry.
+func (a *Accounts) administered(content []byte) bool {
+	return slices.ContainsFunc(a.list(parseUsers(content)), func(u Account) bool { return u.Administrator && !u.Disabled })
 }
 
 // Create adds a user; "" makes a password, which it returns. Robots of an earlier user of the name are
 // stopped first.
 func (a *Accounts) Create(ctx context.Context, name, password string) (secret string, err error) {
-	switch err := checkUser(name); {
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
-	case len(name) > maxName:
-		return "", fmt.Errorf("%w: the name is longer than %d bytes", ErrInvalid, maxName)
-	case strings.Contains(name, "/"):
-		return "", fmt.Errorf("%w: the name must not contain a slash", ErrInvalid)
+	err = checkUser(name)
+	switch {
+	case len(name) > maxName || strings.Contains(name, "/"):
+		err = fmt.Errorf("the name must have at most %d bytes and no slash", maxName)
 	case strings.HasPrefix(name, robot.UserPrefix), strings.HasPrefix(name, PersonPrefix), name == WorkloadUser:
-		return "", fmt.Errorf("%w: names that begin with robot+ or oidc+ belong to robots and people of an identity provider, and oidc to pipelines", ErrInvalid)
+		err = errors.New("names that begin with robot+ or oidc+ belong to robots and people of an identity provider, and oidc to pipelines")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	secret, hash, err := a.newPassword(password)
 	if err != nil {
 		return "", err
 	}
-	return secret, a.change(ctx, func(now *users, content []byte) ([]byte, error) {
-		if now.names(name) {
-			return nil, ErrUserExists
-		}
-		if err := a.stopRobots(ctx, name); err != nil {
-			return nil, err
-		}
-		return SetHash(content, name, hash)
-	})
+	return secret, a.set(ctx, name, true, func(string) (string, error) { return hash, a.stopRobots(ctx, name) })
 }
 
 func (a *Accounts) stopRobots(ctx context.Context, user string) error {
@@ -173,20 +171,17 @@ func (a *Accounts) newPassword(password string) (secret, hash string, err error)
 
 // SetDisabled keeps a user from logging in with the password, personal access tokens and robots, or lets them again. Sessions end for good.
 func (a *Accounts) SetDisabled(ctx context.Context, name string, disabled bool) error {
-	return a.change(ctx, func(now *users, content []byte) ([]byte, error) {
-		u, enabled := now.byName[name]
-		last, is := now.disabled[name]
+	return a.set(ctx, name, false, func(now string) (string, error) {
+		last, is := strings.CutPrefix(now, disabledPrefix)
 		switch {
-		case !enabled && !is:
-			return nil, ErrNoUser
+		case last == "" && !disabled:
+			return "", fmt.Errorf("%w: the user has no password: reset it first", ErrInvalid)
 		case is == disabled:
-			return content, nil
+			return now, nil
 		case disabled:
-			return SetHash(content, name, disabledPrefix+u.hash)
-		case last == "":
-			return nil, fmt.Errorf("%w: the user has no password: reset it first", ErrInvalid)
+			return disabledPrefix + now, nil
 		}
-		return SetHash(content, name, respelled(last))
+		return respelled(last), nil
 	})
 }
 
@@ -197,26 +192,17 @@ func (a *Accounts) Reset(ctx context.Context, name string) (secret string, err e
 	if err != nil {
 		return "", err
 	}
-	return secret, a.change(ctx, func(now *users, content []byte) ([]byte, error) {
-		if !now.names(name) {
-			return nil, ErrNoUser
+	return secret, a.set(ctx, name, false, func(now string) (string, error) {
+		if strings.HasPrefix(now, disabledPrefix) {
+			return disabledPrefix + hash, nil
 		}
-		if now.isDisabled(name) {
-			return SetHash(content, name, disabledPrefix+hash)
-		}
-		return SetHash(content, name, hash)
+		return hash, nil
 	})
 }
 
 // Delete removes a user.
 func (a *Accounts) Delete(ctx context.Context, name string) error {
-	return a.change(ctx, func(_ *users, content []byte) ([]byte, error) {
-		rest, found := RemoveUser(content, name)
-		if !found {
-			return nil, ErrNoUser
-		}
-		return rest, nil
-	})
+	return a.set(ctx, name, false, func(string) (string, error) { return "", nil })
 }
 
 // ChangePassword changes the password of a user, if present is the one in force. Guesses are slowed down as those of
@@ -224,9 +210,6 @@ func (a *Accounts) Delete(ctx context.Context, name string) error {
 func (a *Accounts) ChangePassword(r *http.Request, name, present, next string) error {
 	if next == "" {
 		return fmt.Errorf("%w: the new password is empty", ErrInvalid)
-	}
-	if len(name)+len(present) > maxCredentials {
-		return &Refusal{Reason: WrongPassword, User: name}
 	}
 	u, _, err := a.Users.login(r, credentials{[]byte(name), []byte(present)})
 	if err != nil {
@@ -236,10 +219,10 @@ func (a *Accounts) ChangePassword(r *http.Request, name, present, next string) e
 	if err != nil {
 		return err
 	}
-	return a.change(r.Context(), func(now *users, content []byte) ([]byte, error) {
-		if now.byName[name].stamp != u.stamp {
-			return nil, ErrNoUser // changed meanwhile
+	return a.set(r.Context(), name, false, func(now string) (string, error) {
+		if stampOf(now) != u.stamp {
+			return "", ErrNoUser // changed meanwhile
 		}
-		return SetHash(content, name, hash)
+		return hash, nil
 	})
 }

@@ -111,7 +111,7 @@ func TestAccounts(t *testing.T) {
 
 func TestAccounts_Refuse(t *testing.T) {
 	a, s := accounts(t)
-	write(t, s.users.path, line(t, "alice", "secret"), "broken:x\n", "locked:!\n")
+	write(t, s.users.path, line(t, "alice", "secret"), "broken:x\n", "locked:!\n", "empty:\n")
 	must(t, a.Users.Reload())
 	change := func(name, present, next string) error { return a.ChangePassword(request(""), name, present, next) }
 	create := func(name, password string) error {
@@ -129,6 +129,7 @@ func TestAccounts_Refuse(t *testing.T) {
 		"a broken line":                      {create("broken", "long enough"), ErrUserExists},
 		"a disabled user":                    {create("locked", "long enough"), ErrUserExists},
 		"no hash to enable":                  {a.SetDisabled(t.Context(), "locked", false), ErrInvalid},
+		"nothing to enable":                  {a.SetDisabled(t.Context(), "empty", false), ErrInvalid},
 		"73 bytes":                           {create("x", strings.Repeat("p", 73)), ErrInvalid},
 		"7 bytes":                            {create("x", "1234567"), ErrInvalid},
 		"a zero byte":                        {create("x", "long\x00enough"), ErrInvalid},
@@ -153,6 +154,7 @@ func TestAccounts_Refuse(t *testing.T) {
 		t.Errorf("wrong present password: %+v", r)
 	}
 	must(t, reset("broken"))
+	must(t, reset("empty"))
 	must(t, reset("alice"))
 }
 

@@ -34,14 +34,17 @@ func HashPassword(password string, cost int) (string, error) {
 	return strings.Replace(string(hash), "$2a$", "$2y$", 1), err
 }
 
-// SetHash returns the content of an htpasswd file in which the user has the hash.
+// SetHash returns the content of an htpasswd file in which the user has the hash; "" removes the user.
 // Every other line, comments and broken ones too, stays as it is.
 func SetHash(content []byte, user, hash string) ([]byte, error) {
+	rest, at, _ := withoutUser(content, user)
+	if hash == "" {
+		return rest, nil
+	}
 	if err := checkUser(user); err != nil {
 		return nil, err
 	}
 	entry := user + ":" + hash + "\n"
-	rest, at := withoutUser(content, user)
 	if at < 0 {
 		at = len(rest)
 		if at > 0 && rest[at-1] != '\n' {
@@ -51,28 +54,22 @@ func SetHash(content []byte, user, hash string) ([]byte, error) {
 	return append(append(rest[:at:at], entry...), rest[at:]...), nil
 }
 
-// RemoveUser returns the content without the user's lines, and whether there
-// was one.
-func RemoveUser(content []byte, user string) ([]byte, bool) {
-	rest, at := withoutUser(content, user)
-	return rest, at >= 0
-}
-
-// withoutUser copies the content without the user's lines and says where the
-// first of them was, -1 if there was none.
-func withoutUser(content []byte, user string) (rest []byte, at int) {
+// withoutUser copies the content without the user's lines. It returns where the first of them was, -1 if there was
+// none, and what the last one has after the name.
+func withoutUser(content []byte, user string) (rest []byte, at int, last string) {
 	at = -1
 	for line := range bytes.Lines(content) {
-		name, _, ok := strings.Cut(strings.TrimSpace(string(line)), ":")
+		name, after, ok := strings.Cut(strings.TrimSpace(string(line)), ":")
 		if ok && name == user {
 			if at < 0 {
 				at = len(rest)
 			}
+			last = after
 			continue
 		}
 		rest = append(rest, line...)
 	}
-	return rest, at
+	return rest, at, last
 }
 
 func checkUser(user string) error {

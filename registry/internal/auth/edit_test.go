@@ -67,13 +67,11 @@ func TestNewPasswordsRefuse(t *testing.T) {
 	}
 }
 
-func TestRemoveUser(t *testing.T) {
-	got, found := RemoveUser([]byte("alice:x\nbob:y\n# bob:z\n"), "bob")
-	if !found || string(got) != "alice:x\n# bob:z\n" {
-		t.Errorf("got %q, %v", got, found)
-	}
-	if _, found := RemoveUser([]byte("alice:x\n"), "bob"); found {
-		t.Error("found somebody who is not there")
+func TestSetHashRemoves(t *testing.T) {
+	for content, want := range map[string]string{"alice:x\nbob:y\n# bob:z\nbob:\n": "alice:x\n# bob:z\n", "alice:x\n": "alice:x\n"} {
+		if got, err := SetHash([]byte(content), "bob", ""); err != nil || string(got) != want {
+			t.Errorf("%q: got %q, %v", content, got, err)
+		}
 	}
 }
 

@@ -92,6 +92,9 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, er
 	if users == nil {
 		return user{}, false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
+	if len(c.user)+len(c.password) > maxCredentials {
+		return user{}, false, &Refusal{Reason: UnknownUser, User: string(c.user[:min(len(c.user), maxGuessedName)])}
+	}
 	u, known := users.find(c.user, h.seed)
 	matches, fresh, err := h.passwords.compare(r.Context(), c, r.RemoteAddr, u.hash)
 	switch {

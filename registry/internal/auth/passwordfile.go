@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,24 +36,18 @@ func LockPasswords(ctx context.Context, path string) (unlock func(), err error) 
 	if err := copyOwnership(f, path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	for end := time.Now().Add(lockWait); ; {
+	for end := time.Now().Add(lockWait); ; time.Sleep(20 * time.Millisecond) {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		busy := errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR)
 		switch {
 		case err == nil:
 			return func() { _ = f.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			err = fmt.Errorf("lock %s: %w", f.Name(), err)
-		case time.Now().After(end):
-			err = ErrFileBusy
-		default:
-			select {
-			case <-ctx.Done():
-				err = ctx.Err()
-			case <-time.After(20 * time.Millisecond):
-				continue
-			}
+		case busy && ctx.Err() == nil && time.Now().Before(end):
+			continue
+		case busy:
+			err = cmp.Or(ctx.Err(), ErrFileBusy)
 		}
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 	}
 }
 
@@ -63,34 +58,24 @@ func besides(path, suffix string) string {
 
 // ReplacePasswords replaces the password file atomically and durably, and keeps its mode and owner; a new file is
 // readable by its owner only. The caller holds the lock: what a writer that was killed left behind is removed.
-func ReplacePasswords(path string, content []byte) (err error) {
+func ReplacePasswords(path string, content []byte) error {
 	name := besides(path, ".new")
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	_ = os.Remove(name) // if it stays, it can't be made
 	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = next.Close()
-			_ = os.Remove(name)
-		}
-	}()
-	if err := copyOwnership(next, path); err != nil {
-		return err
+	if err = copyOwnership(next, path); err == nil {
+		_, err = next.Write(content)
 	}
-	if _, err := next.Write(content); err != nil {
-		return err
+	if err == nil {
+		err = next.Sync()
 	}
-	if err := next.Sync(); err != nil {
-		return err
+	if err = errors.Join(err, next.Close()); err == nil {
+		err = os.Rename(name, path)
 	}
-	if err := next.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(name, path); err != nil {
+	if err != nil {
+		_ = os.Remove(name)
 		return err
 	}
 	return durabledir.Sync(filepath.Dir(path))
@@ -106,16 +91,9 @@ func copyOwnership(f *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	if s, ok := old.Sys().(*syscall.Stat_t); ok {
-		if now, err := f.Stat(); err != nil {
-			return err
-		} else if have, ok := now.Sys().(*syscall.Stat_t); ok && have.Uid == s.Uid && have.Gid == s.Gid && now.Mode() == old.Mode() {
-			return nil
-		}
-		if int(s.Uid) != os.Getuid() || int(s.Gid) != os.Getgid() {
-			if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
-				return fmt.Errorf("keep the owner of %s: %w", path, err)
-			}
+	if s, ok := old.Sys().(*syscall.Stat_t); ok && (int(s.Uid) != os.Getuid() || int(s.Gid) != os.Getgid()) {
+		if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
+			return fmt.Errorf("keep the owner of %s: %w", path, err)
 		}
 	}
 	return f.Chmod(old.Mode().Perm())
@@ -127,28 +105,23 @@ func whyReadOnly(path string) string {
 	if err != nil {
 		return "it cannot be read"
 	}
-	dir := filepath.Dir(path)
-	switch err := unix.Access(dir, unix.W_OK|unix.X_OK); {
-	case info.Mode()&fs.ModeSymlink != 0:
-		return "it is a symbolic link, as in a mounted secret"
+	dir, lock := filepath.Dir(path), besides(path, lockSuffix)
+	owner, _ := info.Sys().(*syscall.Stat_t)
+	groups, _ := os.Getgroups()
+	foreign := owner != nil && (int(owner.Uid) != os.Geteuid() || int(owner.Gid) != os.Getegid() && !slices.Contains(groups, int(owner.Gid)))
+	writable, locked := unix.Access(dir, unix.W_OK|unix.X_OK), unix.Access(lock, unix.W_OK)
+	switch {
 	case !info.Mode().IsRegular():
-		return "it is not a regular file"
+		return "it is a symbolic link, as in a mounted secret, or another special file"
 	case isMount(path):
 		return "it is mounted by itself: mount its directory instead"
-	case errors.Is(err, unix.EROFS):
+	case errors.Is(writable, unix.EROFS):
 		return "its file system is read-only"
-	case err != nil:
+	case writable != nil:
 		return "the registry may not write to its directory " + dir
-	}
-	if err := unix.Access(besides(path, lockSuffix), unix.W_OK); err != nil && !errors.Is(err, unix.ENOENT) {
-		return "the registry may not write to " + besides(path, lockSuffix)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || os.Geteuid() == 0 {
-		return ""
-	}
-	groups, _ := os.Getgroups()
-	if int(owner.Uid) != os.Geteuid() || int(owner.Gid) != os.Getegid() && !slices.Contains(groups, int(owner.Gid)) {
+	case locked != nil && !errors.Is(locked, unix.ENOENT):
+		return "the registry may not write to " + lock
+	case foreign && os.Geteuid() != 0:
 		return "it belongs to another user or group"
 	}
 	return ""

@@ -21,7 +21,7 @@ func (a *Authorizer) CanLogIn() bool { return a.opts.Logins != nil && a.opts.Log
 // of clients. The error is a *Refusal, or the context's.
 func (a *Authorizer) LogIn(r *http.Request, user, password string) (Session, error) {
 	c := credentials{[]byte(user), []byte(password)}
-	if !a.CanLogIn() || c.none() || len(user)+len(password) > maxCredentials {
+	if !a.CanLogIn() || c.none() {
 		return Session{}, &Refusal{Reason: UnknownUser, User: user, Err: oci.NewError(oci.CodeUnauthorized, nil)}
 	}
 	u, _, err := a.opts.Logins.Htpasswd.login(r, c)

@@ -101,12 +101,7 @@ func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 	wanted := map[string]any{"note": p.Note, "allow": allow, "expires": time.Now().AddDate(0, 0, min(days, 10_000)).UTC().Truncate(time.Second)}
 	answer, err := web.actJSON(v, http.MethodPost, tokensPath, wanted)
 	if err != nil {
-		status, text := problem(err)
-		if status >= http.StatusInternalServerError {
-			return err
-		}
-		p.Problem = text
-		return web.pages.Show(w, status, "account", p)
+		return web.again(w, "account", &p, &p.frame, err)
 	}
 	if p, err = web.accountPage(v); err != nil {
 		return err

@@ -127,6 +127,16 @@ func problem(err error) (status int, text string) {
 	return http.StatusInternalServerError, "An internal error occurred; the registry's log has the cause."
 }
 
+// again shows a page with a form once more, with what is wrong; an error that isn't the visitor's is returned.
+func (web *Web) again(w http.ResponseWriter, page string, content any, f *frame, failed error) error {
+	status, text := problem(failed)
+	if status >= http.StatusInternalServerError {
+		return failed
+	}
+	f.Problem = text
+	return web.pages.Show(w, status, page, content)
+}
+
 // fail answers with an error page.
 func (web *Web) fail(w http.ResponseWriter, v *visit, err error) {
 	status, text := problem(err)

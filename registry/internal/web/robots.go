@@ -102,11 +102,6 @@ func (web *Web) showSecret(w http.ResponseWriter, v *visit, answer []byte, faile
 		return err
 	}
 	if failed != nil {
-		status, text := problem(failed)
-		if status >= http.StatusInternalServerError {
-			return failed
-		}
-		p.Problem = text
 		for _, key := range []string{"name", "repositories", "note", "days"} {
 			p.Form[key] = v.PostForm.Get(key)
 		}
@@ -115,7 +110,7 @@ func (web *Web) showSecret(w http.ResponseWriter, v *visit, answer []byte, faile
 				p.Form["allow-"+right] = "checked"
 			}
 		}
-		return web.pages.Show(w, status, "robots", p)
+		return web.again(w, "robots", &p, &p.frame, failed)
 	}
 	var created struct{ Username, Password string }
 	if err := json.Unmarshal(answer, &created); err != nil {
