@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
 )
@@ -28,19 +28,18 @@ type ACME struct {
 type issuer struct {
 	manager *autocert.Manager
 	hosts   []string
-	log     *zap.Logger
+	log     *zap.Logger  // one line for each host in failureEvery
 	expiry  atomic.Int64 // of the certificate served last, in Unix seconds
-
-	mu       sync.Mutex
-	failed   string // the last failure, so that it is logged once in a while
-	failedAt time.Time
 }
 
 const failureEvery = 10 * time.Minute
 
 func newIssuer(a ACME, log *zap.Logger) *issuer {
+	sampled := func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, failureEvery, len(a.Hosts), 0)
+	}
 	return &issuer{
-		hosts: a.Hosts, log: log,
+		hosts: a.Hosts, log: log.WithOptions(zap.WrapCore(sampled)),
 		manager: &autocert.Manager{
 			Prompt: autocert.AcceptTOS, Cache: a.Cache, HostPolicy: autocert.HostWhitelist(a.Hosts...), Email: a.Email,
 			Client: &acme.Client{DirectoryURL: cmp.Or(a.Directory, autocert.DefaultACMEDirectory), UserAgent: "slipway"},
@@ -57,24 +56,13 @@ func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	}
 	c, err := i.manager.GetCertificate(&asked)
 	if err != nil {
-		i.report(asked.ServerName, err)
+		i.log.Error("cannot get a certificate; the authority must reach this server at port 443 of the host", zap.String("host", asked.ServerName), zap.Error(err))
 		return nil, err
 	}
 	if c.Leaf != nil && !isChallenge(hello) {
 		i.expiry.Store(c.Leaf.NotAfter.Unix())
 	}
 	return c, nil
-}
-
-// report logs a failure to get a certificate.
-func (i *issuer) report(host string, err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if err.Error() == i.failed && time.Since(i.failedAt) < failureEvery {
-		return
-	}
-	i.failed, i.failedAt = err.Error(), time.Now()
-	i.log.Error("cannot get a certificate; the authority must reach this server at port 443 of the host", zap.String("host", host), zap.Error(err))
 }
 
 // obtain requests the missing certificates, so that the first client needn't wait.
