@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +63,7 @@ func newApplyCommand() *cobra.Command {
 type applyPlan struct {
 	*remote `json:"-"`
 	file    *applyFile
-	users   map[string]int64 // IDs by name in lower case
+	users   map[string]int64 // IDs by name in lower case, 0 before the user is created
 
 	Changes []*applyChange `json:"changes"`
 	Applied bool           `json:"applied"`
@@ -96,6 +99,9 @@ func (p *applyPlan) make(ctx context.Context, deleteOthers bool) (err error) {
 		found[noun] = all
 	}
 	p.users = map[string]int64{}
+	for _, w := range p.file.users {
+		p.users[strings.ToLower(w.name)] = 0
+	}
 	for _, u := range found["user"] {
 		p.users[strings.ToLower(u.text("name"))] = u.id()
 	}
@@ -126,7 +132,7 @@ func (p *applyPlan) compare(w *wanted, all []existing) error {
 	} else {
 		c.path = "/" + w.noun + "/" + strconv.FormatInt(now.id(), 10)
 	}
-	for _, field := range w.order {
+	for _, field := range slices.Sorted(maps.Keys(w.fields)) {
 		was, want := any(nil), w.fields[field]
 		if now != nil {
 			if was = now[field]; same(field, was, want) {
@@ -136,7 +142,7 @@ func (p *applyPlan) compare(w *wanted, all []existing) error {
 		c.set(field, was, want)
 	}
 	if w.owner != "" && (now == nil || !strings.EqualFold(now.text("owner"), w.owner)) {
-		if !p.knows(w.owner) {
+		if _, known := p.users[strings.ToLower(w.owner)]; !known {
 			return p.file.wrong(w.line, "application %q: there is no user %q, and the file makes none", w.name, w.owner)
 		}
 		c.Fields = append(c.Fields, "owner: "+w.owner)
@@ -168,15 +174,6 @@ func (p *applyPlan) find(w *wanted, all []existing) (existing, error) {
 		return named[0], nil
 	}
 	return nil, p.file.wrong(w.line, "there are %d applications %q: name the owner", len(named), w.name)
-}
-
-func (p *applyPlan) knows(user string) bool {
-	for _, w := range p.file.users {
-		if strings.EqualFold(w.name, user) {
-			return true
-		}
-	}
-	return p.users[strings.ToLower(user)] != 0
 }
 
 // compareSecrets plans what the files of secrets need. Those of what exists are not compared, because the relay doesn't show them.
@@ -230,15 +227,7 @@ func (c *applyChange) set(field string, was, want any) {
 
 // shortly returns a value as one line.
 func shortly(value any) string {
-	text := strings.Join(strings.Fields(fmt.Sprint(value)), " ")
-	if text == "" {
-		return "none"
-	}
-	const most = 60
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return text
+	return cmp.Or(strings.Join(strings.Fields(fmt.Sprint(value)), " "), "none")
 }
 
 // deleteOthers plans to delete what a list doesn't name, except for the administrator of the configuration.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,6 @@ type wanted struct {
 	noun, name string
 	line       int
 	fields     map[string]any    // as the API takes them, without the name
-	order      []string          // of the fields
 	owner      string            // of an application; "" keeps it
 	files      map[string]string // of secrets, by key
 }
@@ -129,30 +129,25 @@ func (f *applyFile) wanted(noun string, n *yaml.Node) (*wanted, error) {
 		case key == "owner" && noun == "application":
 			w.owner = text
 			return nil
-		case strings.HasSuffix(key, "-file"):
-			for _, known := range secretKeys[noun] {
-				if key == known && text != "" {
-					w.files[key] = text
-					if !filepath.IsAbs(text) {
-						w.files[key] = filepath.Join(filepath.Dir(f.path), text)
-					}
-					return nil
-				}
+		case slices.Contains(secretKeys[noun], key) && text != "":
+			if w.files[key] = text; !filepath.IsAbs(text) {
+				w.files[key] = filepath.Join(filepath.Dir(f.path), text)
 			}
+			return nil
 		case noun == "user" && key == "admin" && text != "true" && text != "false":
 			return f.wrong(value.Line, "admin must be true or false")
 		case noun == "user" && key == "admin":
-			w.set(fieldName(key), text == "true")
+			w.fields[fieldName(key)] = text == "true"
 			return nil
 		case noun == "user" && key == "matrix-id":
-			w.set(fieldName(key), text)
+			w.fields[fieldName(key)] = text
 			return nil
 		case noun == "application" && flag != nil:
 			if err := flag.Value.Set(text); err != nil {
 				return f.wrong(value.Line, "%s: %q is not of the type %s", key, text, flag.Value.Type())
 			}
 			field := fieldName(key)
-			w.set(field, valueOf(flag))
+			w.fields[field] = valueOf(flag)
 			return f.check(value.Line, field, w.fields[field])
 		}
 		return f.wrong(value.Line, "%s of %s %q is unknown or empty", key, noun, w.name)
@@ -161,11 +156,6 @@ func (f *applyFile) wanted(noun string, n *yaml.Node) (*wanted, error) {
 		err = errors.Join(err, f.wrong(n.Line, "the %s has no name", noun))
 	}
 	return w, err
-}
-
-func (w *wanted) set(field string, value any) {
-	w.fields[field] = value
-	w.order = append(w.order, field)
 }
 
 func (f *applyFile) check(line int, field string, value any) error {
