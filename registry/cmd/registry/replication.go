@@ -12,17 +12,12 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/replication"
-	"slipway/registry/internal/storage"
 	"slipway/shared/command"
 )
 
 // newReplicationCommand returns the `registry replication` command.
 func newReplicationCommand() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "replication",
-		Short: "Copy images to other registries, and show how far that is",
-	}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the targets of replication with what waits for them",
@@ -40,20 +35,12 @@ func newReplicationCommand() *cobra.Command {
 			"What was interrupted continues where it was. A registry may serve meanwhile.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onStorage(cmd, commandAct(cmd), func(e *environment) error {
-				leave, err := e.Join(cmd.Context())
-				if err != nil {
-					return err
-				}
-				defer leave()
-				return e.targets(cmd, args, asJSON, (*replication.Replicator).Sync)
-			})
+			return onStorage(cmd, commandAct(cmd), func(e *environment) error { return e.targets(cmd, args, asJSON, (*replication.Replicator).Sync) })
 		},
 	}
 	command.JSONFlag(list, &asJSON)
 	command.JSONFlag(sync, &asJSON)
-	cmd.AddCommand(list, sync)
-	return cmd
+	return command.Group("replication", "Copy images to other registries, and show how far that is", "", list, sync)
 }
 
 // targets lists the given targets, or all, with the status that each returns.
@@ -77,9 +64,6 @@ func (e *environment) targets(cmd *cobra.Command, given []string, asJSON bool, s
 			continue
 		}
 		s, err := status(r, cmd.Context(), t)
-		if errors.Is(err, storage.ErrBusy) {
-			err = command.Refused(errors.New("another process copies to it, and goes on with the comparison"))
-		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.Name, err))
 		}

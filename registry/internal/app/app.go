@@ -21,6 +21,7 @@ import (
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
+	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/replication"
 	"slipway/registry/internal/signature"
@@ -63,7 +64,6 @@ type App struct {
 	board       schedule.Board          // state of the scheduled jobs
 	replication *replication.Replicator // nil = none
 	background  []func(context.Context)
-	untilServed []func(context.Context) // run until the last request is answered
 	closers     []func() error
 	reloader    reloader
 }
@@ -106,11 +106,6 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	for _, work := range a.background {
 		group.Go(func() { work(working) })
-	}
-	serving, served := context.WithCancel(context.WithoutCancel(ctx))
-	defer served()
-	for _, work := range a.untilServed {
-		group.Go(func() { work(serving) })
 	}
 	a.Log.Info("registry started", zap.String("version", a.Build.Version), zap.String("storage", a.Store.driver), zap.Stringer("address", a.servers[0].Addr()))
 	defer systemd.Ready(ctx, a.Log)()
@@ -181,7 +176,13 @@ func (a *App) openStorage(ctx context.Context) (err error) {
 func (a *App) openRegistry(context.Context) (err error) {
 	o := registryOptions(a.Config, a.Store, a.Log)
 	a.openPulls(&o)
-	a.openIndex(&o)
+	a.openIndex()
+	o.Changed = func(name oci.Name, d oci.Digest, tags []oci.Tag) {
+		if a.index != nil {
+			a.index.Touch(name)
+		}
+		a.replication.Changed(name, d, tags)
+	}
 	if o.Signer, err = blobURLs(a.Config, a.Store.signer, a.Log, &a.background); err != nil {
 		return err
 	}
@@ -193,20 +194,17 @@ func (a *App) openRegistry(context.Context) (err error) {
 	if a.metrics != nil {
 		o.Looked = countLooks(a.metrics)
 	}
-	if err := a.openReplication(&o); err != nil {
-		return err
-	}
 	a.Registry = registry.New(o)
-	if a.replication != nil {
-		a.replication.Registry = a.Registry
-	}
 	if err := a.openCaches(o.Pulled, a.metrics); err != nil {
 		return err
 	}
 	if a.Cache != nil {
 		a.onClose(func() error { a.Cache.Close(); return nil })
 	}
-	return nil
+	if !a.Config.Storage.Maintenance.ReadOnly.Enabled {
+		a.replication, err = a.Replication()
+	}
+	return err
 }
 
 func (a *App) joinServers(ctx context.Context) error {

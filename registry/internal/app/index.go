@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"slipway/registry/internal/index"
-	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry"
 )
 
 // Time between two passes over the storage while the lists of the pages are being viewed.
@@ -16,7 +14,7 @@ const (
 )
 
 // openIndex makes what the pages show of repositories without reading the storage.
-func (a *App) openIndex(o *registry.Options) {
+func (a *App) openIndex() {
 	if !a.Config.HTTP.UI.Enabled {
 		return
 	}
@@ -30,5 +28,4 @@ func (a *App) openIndex(o *registry.Options) {
 	})
 	a.index = x
 	a.background = append(a.background, x.Run)
-	o.Changed = func(name oci.Name, _ oci.Digest, _ []oci.Tag) { x.Touch(name) }
 }

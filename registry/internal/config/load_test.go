@@ -131,7 +131,6 @@ func TestRefused(t *testing.T) {
 		{minimal + "replication: {targets: [{name: b, url: b.example.org, repositories: [a]}]}", nil, "replication.targets[0].url: is not a URL"},
 		{minimal + "replication: {targets: [{name: b, url: 'https://u:secret@b.example.org', repositories: [a]}]}", nil, "replication.targets[0].url: is not a URL such as https://registry.example.org, without a login"},
 		{minimal + "replication: {targets: [{name: b, url: 'https://b.example.org', repositories: [a], password: p}]}", nil, "replication.targets[0].username: is required with a password"},
-		{minimal + "replication: {targets: [{name: b, url: 'https://b.example.org', repositories: [a], onpush: false, interval: 0s}]}", nil, "copies nothing without onpush or interval"},
 		{minimal + "access: {}", nil, "access: has no rules"},
 		{minimal + "access: {file: f, rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "access: names a file beside groups or rules"},
 		{minimal + "access: {rules: [{who: [group:a], repositories: [a], allow: [pull]}]}", nil, `access.rules[0]: there is no group "a"`},

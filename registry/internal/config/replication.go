@@ -3,6 +3,7 @@ package config
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"time"
 
 	"slipway/shared/config"
@@ -30,34 +31,26 @@ func defaultReplication() Replication {
 	return Replication{Targets: []ReplicationTarget{{OnPush: true, Interval: 24 * time.Hour}}}
 }
 
-var targetName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$`)
+var targetName = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)?$`)
 
 func (r *Replication) validate(p *config.Problems) {
-	seen := map[string]bool{}
 	for i := range r.Targets {
 		t, at := &r.Targets[i], item("replication.targets", i)
-		switch {
-		case t.Name == "":
-			required(p, at+".name", t.Name)
-		case !targetName.MatchString(t.Name):
+		required(p, at+".name", t.Name)
+		if !targetName.MatchString(t.Name) {
 			p.Addf(at+".name", "%q must be at most 40 of a-z, 0-9 and dashes", t.Name)
-		case seen[t.Name]:
+		}
+		if slices.ContainsFunc(r.Targets[:i], func(other ReplicationTarget) bool { return t.Name != "" && t.Name == other.Name }) {
 			p.Addf(at+".name", "%q is that of another target", t.Name)
 		}
-		seen[t.Name] = true
+		required(p, at+".url", t.URL)
 		remote, err := url.Parse(t.URL)
-		switch {
-		case t.URL == "":
-			required(p, at+".url", t.URL)
-		case err != nil || remote.Host == "" || remote.Scheme != "http" && remote.Scheme != "https" || remote.RawQuery != "" || remote.Fragment != "" || remote.User != nil:
+		if t.URL != "" && (err != nil || remote.Host == "" || remote.Scheme != "http" && remote.Scheme != "https" || remote.RawQuery+remote.Fragment != "" || remote.User != nil) {
 			p.Addf(at+".url", "is not a URL such as https://registry.example.org, without a login") // not repeated: it may hold a password
 		}
 		if t.Username == "" && !t.Password.Empty() {
 			p.Addf(at+".username", "is required with a password")
 		}
 		names(p, at+".repositories", t.Repositories)
-		if !t.OnPush && t.Interval == 0 {
-			p.Addf(at, "copies nothing without onpush or interval")
-		}
 	}
 }

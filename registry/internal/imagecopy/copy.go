@@ -26,18 +26,6 @@ func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// maxNotes bounds the notes of a sum.
-const maxNotes = 100
-
-// Add adds the counts of another report.
-func (r *Report) Add(other *Report) {
-	r.Tags += other.Tags
-	r.Manifests += other.Manifests
-	r.Blobs += other.Blobs
-	r.Bytes += other.Bytes
-	r.Notes = append(r.Notes, other.Notes[:min(len(other.Notes), maxNotes-len(r.Notes))]...)
-}
-
 // Source is a repository or a layout that is read. An error for content that it lacks is one of
 // fs.ErrNotExist, or an *oci.Error with the code of something unknown.
 type Source interface {

@@ -45,9 +45,10 @@ func TestReplicate(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := memory.New()
-	copies := replication.New(replication.Options{Store: store, Log: zap.NewNop(), Targets: []*replication.Target{{
+	copies := &replication.Replicator{Store: store, Log: zap.NewNop(), Targets: []*replication.Target{{
 		Name: "backup", URL: at, Login: func(context.Context) (string, string, error) { return "", "", nil }, Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
-	}}})
+		Woken: make(chan struct{}, 1),
+	}}}
 	rules := registry.New(registry.Options{Store: store, Changed: copies.Changed})
 	copies.Registry = rules
 	cfg := config.Default()
@@ -59,7 +60,6 @@ func TestReplicate(t *testing.T) {
 	defer group.Wait()
 	defer cancel()
 	Start(ctx, &group, o)
-	group.Go(func() { copies.Run(ctx) })
 	const name = schedule.Replicate + " backup"
 	job := func() schedule.Job {
 		for _, j := range o.Board.Jobs() {

@@ -3,7 +3,6 @@ package replication
 import (
 	"context"
 	"crypto/rand"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +15,11 @@ import (
 )
 
 const (
-	maxMarks   = 50_000 // that one turn reads
-	perStage   = 100    // marks that are written together
-	retryMarks = 5 * time.Second
-	gather     = 300 * time.Millisecond // from a mark to the turn, for what belongs to one push
+	maxMarks = 50_000 // that one turn reads
+	perStage = 100    // marks that are written together
+
+	// Pause is the time from a mark to the turn: for what belongs to one push, and until marks have versions.
+	Pause = 300 * time.Millisecond
 )
 
 // mark notes that a tag of a repository has changed, or, without one, that anything in it may have. A tag that names a digest
@@ -31,30 +31,22 @@ type mark struct {
 	tag          oci.Tag
 }
 
-func marks(target string) string { return layout.Replication + "/" + target + "/queue/" }
+func marks(target string) string { return layout.Replication + "/" + target + "/queue" }
 
 // markKey returns a key with an underscore at its end: the driver of files doesn't list names that end in .tmp.
 func markKey(target string, name oci.Name, tag oci.Tag) string {
-	return marks(target) + string(name) + "/_" + string(tag) + "_"
-}
-
-func parseMark(target string, at storage.Info) (m mark, ok bool) {
-	dir, tag, _ := strings.Cut(strings.TrimPrefix(at.Key, marks(target)), "/_")
-	name, err := oci.ParseName(dir)
-	m = mark{at.Key, at.Version, name, oci.Tag(strings.TrimSuffix(tag, "_"))}
-	if err == nil && m.tag != "" && listed(m.tag) == "" {
-		_, err = oci.ParseTag(string(m.tag))
-	}
-	return m, err == nil && m.key == markKey(target, name, m.tag)
+	return marks(target) + "/" + string(name) + "/_" + string(tag) + "_"
 }
 
 // queued returns the marks of a target.
 func (r *Replicator) queued(ctx context.Context, t *Target) (list []mark, err error) {
-	for info, err := range r.Store.List(ctx, strings.TrimSuffix(marks(t.Name), "/"), storage.ListOptions{Flat: true, Max: maxMarks}) {
+	for info, err := range r.Store.List(ctx, marks(t.Name), storage.ListOptions{Flat: true, Max: maxMarks}) {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := parseMark(t.Name, info); ok && len(list) < maxMarks {
+		dir, tag, _ := strings.Cut(strings.TrimPrefix(info.Key, marks(t.Name)+"/"), "/_")
+		m := mark{info.Key, info.Version, oci.Name(dir), oci.Tag(strings.TrimSuffix(tag, "_"))}
+		if m.key == markKey(t.Name, m.name, m.tag) && len(list) < maxMarks {
 			list = append(list, m)
 		}
 	}
@@ -75,60 +67,33 @@ func (r *Replicator) put(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// Changed notes that tags of a repository, or else a manifest of it, have changed; the whole repository if there are
-// neither. It does no I/O: a push doesn't wait for its mark, which Run writes.
+// Changed marks tags of a repository, or else a manifest of it; the whole repository if there are
+// neither. It does nothing without a Replicator.
 func (r *Replicator) Changed(name oci.Name, d oci.Digest, tags []oci.Tag) {
+	if r == nil {
+		return
+	}
 	if len(tags) == 0 {
 		tags = []oci.Tag{oci.Tag(strings.Replace(string(d), ":", "-", 1))}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	var keys []string
 	for _, t := range r.Targets {
 		if t.OnPush && r.selects(t, name) {
 			for _, tag := range tags {
-				r.pending[markKey(t.Name, name, tag)] = true
+				keys = append(keys, markKey(t.Name, name, tag))
 			}
+			defer time.AfterFunc(Pause, t.wake)
 		}
 	}
-	wake(r.work)
-}
-
-// Run writes the marks until ctx ends, and then those that are left.
-func (r *Replicator) Run(ctx context.Context) {
-	for {
-		select {
-		case <-r.work:
-			r.write(ctx)
-		case <-ctx.Done():
-			r.write(context.WithoutCancel(ctx))
-			return
-		}
-	}
-}
-
-func (r *Replicator) write(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, retryMarks)
-	defer cancel()
-	r.mu.Lock()
-	keys := r.pending
-	r.pending = map[string]bool{}
-	r.mu.Unlock()
-	if err := r.put(ctx, slices.Collect(maps.Keys(keys))); err != nil {
-		r.Log.Warn("cannot note what to replicate; trying again", zap.Error(err))
-		r.mu.Lock()
-		maps.Copy(r.pending, keys)
-		r.mu.Unlock()
-		time.AfterFunc(retryMarks, func() { wake(r.work) })
-	}
-	for _, t := range r.Targets {
-		time.AfterFunc(gather, func() { wake(t.Woken) })
+	if err := r.put(context.Background(), keys); err != nil { // a client that hangs up has pushed
+		r.Log.Error("cannot note what to replicate; the next comparison copies it", zap.String("repository", string(name)), zap.Error(err))
 	}
 }
 
 // wake sends without waiting: one value in the channel is enough.
-func wake(c chan<- struct{}) {
+func (t *Target) wake() {
 	select {
-	case c <- struct{}{}:
+	case t.Woken <- struct{}{}:
 	default:
 	}
 }

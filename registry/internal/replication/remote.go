@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	spec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/errdef"
 	ref "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -30,33 +27,20 @@ const (
 	dialTimeout = 10 * time.Second
 	stall       = 5 * time.Minute // in which nothing moves on a connection: a registry may copy a large blob before it answers
 	maxMetadata = 8 << 20
-	maxPages    = 10_000
+	maxPages    = 1_000
 )
 
-// client is a target during one turn.
-type client struct {
-	*auth.Client
-	target *Target
-	blobs  sync.Map // oci.Digest → path of a repository there that has it
-}
-
 // newClient makes a client, which reads the login when the target asks for it. It does no I/O.
-func newClient(t *Target, agent string) *client {
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	c := &client{target: t, Client: &auth.Client{
-		Client: &http.Client{Transport: tracing.Transport(&http.Transport{
-			Proxy: http.ProxyFromEnvironment,
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := dialer.DialContext(ctx, network, address)
-				return conn{c}, err
-			},
-			TLSClientConfig:       &tls.Config{RootCAs: t.CAs, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:   dialTimeout,
-			ResponseHeaderTimeout: stall,
-			MaxIdleConnsPerHost:   parallel,
-			DisableCompression:    true,
-			ForceAttemptHTTP2:     true,
-		})},
+func newClient(t *Target, agent string) *auth.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		return conn{c}, err
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: t.CAs, MinVersion: tls.VersionTLS12}
+	transport.ResponseHeaderTimeout, transport.MaxIdleConnsPerHost = stall, parallel
+	c := &auth.Client{
+		Client: &http.Client{Transport: tracing.Transport(transport)},
 		Header: http.Header{"User-Agent": {agent}}, Cache: auth.NewCache(), ClientID: "slipway",
 		Credential: func(ctx context.Context, host string) (login auth.Credential, err error) {
 			if host == t.URL.Host {
@@ -64,7 +48,7 @@ func newClient(t *Target, agent string) *client {
 			}
 			return login, err
 		},
-	}}
+	}
 	if a, err := netip.ParseAddr(t.URL.Hostname()); t.URL.Hostname() == "localhost" || err == nil && a.IsLoopback() {
 		c.BlockedRealmPrefixes = []netip.Prefix{} // its token server is there, too
 	}
@@ -89,13 +73,13 @@ func (c conn) Write(p []byte) (int, error) {
 // repository is a repository at the target.
 type repository struct {
 	*remote.Repository
-	client *client
+	blobs *sync.Map // oci.Digest → path of a repository there that has it
 }
 
-func (c *client) repository(name oci.Name) *repository {
-	path := strings.TrimPrefix(strings.Trim(c.target.URL.Path, "/")+"/"+string(name), "/")
-	return &repository{client: c, Repository: &remote.Repository{
-		Client: c, Reference: ref.Reference{Registry: c.target.URL.Host, Repository: path}, PlainHTTP: c.target.URL.Scheme == "http",
+func newRepository(t *Target, c *auth.Client, blobs *sync.Map, name oci.Name) *repository {
+	path := strings.TrimPrefix(strings.Trim(t.URL.Path, "/")+"/"+string(name), "/")
+	return &repository{blobs: blobs, Repository: &remote.Repository{
+		Client: c, Reference: ref.Reference{Registry: t.URL.Host, Repository: path}, PlainHTTP: t.URL.Scheme == "http",
 		ManifestMediaTypes: []string{oci.MediaTypeIndex, oci.MediaTypeManifest, oci.MediaTypeDockerList, oci.MediaTypeDockerManifest},
 		MaxMetadataBytes:   maxMetadata, TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages, SkipReferrersGC: true,
 	}}
@@ -107,15 +91,15 @@ func (r *repository) HasBlob(ctx context.Context, d oci.Digest) (bool, error) {
 }
 
 // PutBlob implements [imagecopy.Target]. It mounts what another repository there got in this turn.
-func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (n int64, err error) {
+func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, content io.Reader) (int64, error) {
 	body, w := io.Pipe() // the transport may read the body for a moment after the request has failed, and content must not be read then
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		var failed error
-		n, failed = io.Copy(w, content)
-		w.CloseWithError(failed)
+		_, err := io.Copy(w, content)
+		w.CloseWithError(err)
 	})
-	if from, ok := r.client.blobs.Load(d); ok {
+	var err error
+	if from, ok := r.blobs.Load(d); ok {
 		err = r.Mount(ctx, descriptor("", d, size), from.(string), func() (io.ReadCloser, error) { return body, nil })
 	} else {
 		err = r.Blobs().Push(ctx, descriptor("", d, size), body)
@@ -123,24 +107,19 @@ func (r *repository) PutBlob(ctx context.Context, d oci.Digest, size int64, cont
 	_ = body.Close() // it has no error
 	reading.Wait()
 	if err == nil {
-		r.client.blobs.Store(d, r.Reference.Repository)
+		r.blobs.Store(d, r.Reference.Repository)
 	}
-	return n, err
+	return size, err
 }
 
 // PutManifest implements [imagecopy.Target]. If the target has no list of referrers, it maintains
 // that in the fallback tag.
 func (r *repository) PutManifest(ctx context.Context, d oci.Digest, m *oci.Manifest, body []byte, tags []oci.Tag) error {
-	desc := descriptor(m.MediaType, d, int64(len(body)))
-	if len(tags) == 0 {
-		return r.Manifests().Push(ctx, desc, bytes.NewReader(body))
+	at := string(d)
+	if len(tags) > 0 {
+		at = string(tags[0]) // tags are copied one by one
 	}
-	for _, tag := range tags {
-		if err := r.Manifests().PushReference(ctx, desc, bytes.NewReader(body), string(tag)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.Manifests().PushReference(ctx, descriptor(m.MediaType, d, int64(len(body))), bytes.NewReader(body), at)
 }
 
 // HasManifest implements [imagecopy.Comparer].
@@ -149,21 +128,8 @@ func (r *repository) HasManifest(ctx context.Context, d oci.Digest, m *oci.Manif
 	if !has || err != nil || m.Subject == nil {
 		return has, err
 	}
-	listed := false
-	err = r.Referrers(ctx, descriptor("", m.Subject.Digest, 0), "", func(page []spec.Descriptor) error {
-		listed = listed || slices.ContainsFunc(page, func(one spec.Descriptor) bool { return one.Digest == digest.Digest(d) })
-		return nil
-	})
-	return listed, err
-}
-
-// deleteTag deletes the tag, and not what it points at, which others may need.
-func (r *repository) deleteTag(ctx context.Context, tag oci.Tag) error {
-	err := r.Manifests().Delete(ctx, descriptor("", oci.Digest(tag), 0)) // the library has no request of its own for tags
-	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
-		return fmt.Errorf("the target does not delete tags: %w", err)
-	}
-	return nil
+	list, err := ref.Referrers(ctx, r, descriptor(oci.MediaTypeManifest, m.Subject.Digest, 0), "") // of any type
+	return slices.ContainsFunc(list, func(one spec.Descriptor) bool { return one.Digest == digest.Digest(d) }), err
 }
 
 func descriptor(mediaType string, d oci.Digest, size int64) spec.Descriptor {

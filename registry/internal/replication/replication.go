@@ -18,11 +18,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"oras.land/oras-go/v2/errdef"
+	ref "oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"slipway/registry/internal/document"
@@ -52,54 +55,37 @@ type Target struct {
 	OnPush       bool
 	Interval     time.Duration // between comparisons, 0 = none by schedule
 	Deletions    bool          // tags that are gone here are deleted there
-	Woken        chan struct{} // made by New; receives a value after changes were marked for any target
+	Woken        chan struct{} // of one place; receives a value after a change was marked
+
+	failing sync.Map // keys of marks that failed last, which are served after the others
 }
 
-// Options name what is copied from where.
-type Options struct {
+// Replicator copies to the targets. It is safe for concurrent use; nil has no targets.
+type Replicator struct {
 	Store     storage.Store
+	Registry  *registry.Registry
 	Targets   []*Target
 	Caches    func(oci.Name) bool // selects repositories that are caches, which aren't copied; nil = none
 	UserAgent string
 	Log       *zap.Logger
 }
 
-// Replicator copies to the targets. It is safe for concurrent use.
-type Replicator struct {
-	Options
-	Registry *registry.Registry // may be set after New, before anything is copied
-
-	work    chan struct{}
-	mu      sync.Mutex
-	pending map[string]bool // keys of marks that aren't written yet
-	failing sync.Map        // keys of marks that failed last; they are served after the others
-}
-
-// New returns a Replicator whose Run must be called if Changed is.
-func New(o Options) *Replicator {
-	for _, t := range o.Targets {
-		t.Woken = make(chan struct{}, 1)
-	}
-	return &Replicator{Options: o, work: make(chan struct{}, 1), pending: map[string]bool{}}
-}
-
 // selects reports whether the repository is copied to the target. Names that begin with the target's path stay here:
 // the target may be this registry.
-func (o *Options) selects(t *Target, name oci.Name) bool {
+func (r *Replicator) selects(t *Target, name oci.Name) bool {
 	prefix := strings.Trim(t.URL.Path, "/")
-	return t.Repositories.Match(name) && (prefix == "" || !strings.HasPrefix(string(name), prefix+"/")) && (o.Caches == nil || !o.Caches(name))
+	return t.Repositories.Match(name) && (prefix == "" || !strings.HasPrefix(string(name), prefix+"/")) && (r.Caches == nil || !r.Caches(name))
 }
 
 // Status describes a target after its last turn, on any replica.
 type Status struct {
-	Name    string           `json:"name"`
-	URL     string           `json:"url"`
-	Waiting int              `json:"waiting"`         // changes
-	Behind  time.Time        `json:"behind,omitzero"` // since when something waits; zero = the target has everything
-	Error   string           `json:"error,omitempty"` // of the last turn
-	At      time.Time        `json:"at,omitzero"`     // when that ended; zero = there was none
-	Copied  imagecopy.Report `json:"copied"`          // in the last turn
-	Takes   bool             `json:"-"`               // nothing failed in it that hadn't failed before
+	Name    string    `json:"name"`
+	URL     string    `json:"url"`
+	Waiting int       `json:"waiting"`         // changes
+	Behind  time.Time `json:"behind,omitzero"` // since when something waits; zero = the target has everything
+	Error   string    `json:"error,omitempty"` // of the last turn
+	At      time.Time `json:"at,omitzero"`     // when that ended; zero = there was none
+	marks   []mark
 }
 
 // String describes how far the target is.
@@ -110,23 +96,19 @@ func (s *Status) String() string {
 	case s.Behind.IsZero():
 		return "complete at " + s.At.UTC().Format(time.RFC3339)
 	}
-	text := plural.Of(s.Waiting, "change") + " waiting, behind since " + s.Behind.UTC().Format(time.RFC3339)
-	if s.Error != "" {
-		text += ": " + s.Error
-	}
-	return text
+	text := plural.Of(s.Waiting, "change") + " waiting, behind since " + s.Behind.UTC().Format(time.RFC3339) + ": " + s.Error
+	return strings.TrimSuffix(text, ": ")
 }
 
 // Status returns the status, with the marks that wait now.
-func (r *Replicator) Status(ctx context.Context, t *Target) (Status, error) {
+func (r *Replicator) Status(ctx context.Context, t *Target) (s Status, err error) {
 	doc := r.document(t)
-	if err := doc.Refresh(ctx); err != nil {
-		return Status{}, err
+	if err = doc.Refresh(ctx); err == nil {
+		last, _ := doc.Last()
+		s = *last
+		s.marks, err = r.queued(ctx, t)
 	}
-	last, _ := doc.Last()
-	s := *last
-	list, err := r.queued(ctx, t)
-	s.Name, s.URL, s.Waiting = t.Name, t.URL.Redacted(), len(list)
+	s.Name, s.URL, s.Waiting = t.Name, t.URL.Redacted(), len(s.marks)
 	return s, err
 }
 
@@ -145,10 +127,8 @@ func (r *Replicator) Sync(ctx context.Context, t *Target) (s Status, err error) 
 		err = r.put(ctx, names)
 	}
 	for more := true; err == nil && more; more = s.Waiting > 0 {
-		time.Sleep(gather)
-		if s, err = r.Turn(ctx, t, false); err == nil {
-			err = ctx.Err() // then a turn leaves all marks, and not each store says so
-		}
+		time.Sleep(Pause)
+		s, err = r.Turn(ctx, t, false)
 	}
 	return s, err
 }
@@ -156,13 +136,11 @@ func (r *Replicator) Sync(ctx context.Context, t *Target) (s Status, err error) 
 // turn is one turn.
 type turn struct {
 	*Replicator
-	target *Target
-	client *client
-
-	mu       sync.Mutex
-	report   imagecopy.Report
-	failed   error // the first failure
-	failures int   // in succession
+	target   *Target
+	client   *auth.Client
+	blobs    sync.Map // oci.Digest → path of a repository there that has it
+	end      time.Time
+	failures atomic.Int32 // in succession
 }
 
 // Turn copies what is marked for the target, without what has failed if fresh is set. It continues after a failure, and returns the
@@ -178,124 +156,94 @@ func (r *Replicator) Turn(ctx context.Context, t *Target, fresh bool) (s Status,
 	}
 	defer unlock()
 	began := time.Now()
-	run := &turn{Replicator: r, target: t, client: newClient(t, r.UserAgent)}
-	defer run.client.Client.Client.CloseIdleConnections()
-	takes, failed := run.copy(ctx, fresh, began.Add(maxTurn))
+	run := &turn{Replicator: r, target: t, client: newClient(t, r.UserAgent), end: began.Add(maxTurn)}
+	defer run.client.Client.CloseIdleConnections()
+	failed := run.copy(ctx, s.marks, fresh)
 	if _, ok := errors.AsType[*url.Error](failed); ok && !errors.Is(failed, storage.ErrUnavailable) { // which a blob here may be
 		failed = fmt.Errorf("the target can't be reached: %w", failed)
 	}
 	list, err := r.queued(ctx, t)
 	if err == nil {
 		err = r.document(t).Update(ctx, func(last *Status) error {
-			s = Status{Name: t.Name, URL: s.URL, Waiting: len(list), At: time.Now(), Copied: run.report, Behind: last.Behind}
-			if s.Behind.IsZero() {
-				s.Behind = began
-			}
-			if failed != nil {
+			s.Waiting, s.At, s.Behind = len(list), time.Now(), cmp.Or(last.Behind, began)
+			switch {
+			case failed != nil:
 				s.Error = failed.Error()
-			} else if len(list) == 0 {
-				s.Behind = time.Time{}
-			} else if fresh {
-				s.Error = last.Error
+			case len(list) == 0:
+				s.Behind, s.Error = time.Time{}, ""
+			case !fresh:
+				s.Error = ""
 			}
 			*last = s
 			return nil
 		})
 	}
-	s.Takes = takes
-	return s, errors.Join(failed, err)
+	return s, errors.Join(failed, err, ctx.Err()) // when that has ended, marks are left without an error
 }
 
-// copy copies what is marked, several repositories at a time: those with a push first, then the others, and last what failed
-// before, unless fresh is set. Each in any order, so that none waits for one that fails. takes is false if something failed that
-// hadn't before.
-func (run *turn) copy(ctx context.Context, fresh bool, end time.Time) (takes bool, err error) {
-	list, err := run.queued(ctx, run.target)
-	if err != nil {
-		return false, err
-	}
-	byName, failing, keys := map[oci.Name][]mark{}, map[oci.Name][]mark{}, map[any]bool{}
+// copy serves marks, several repositories at a time: those of pushes first, then comparisons, and last what failed before, unless fresh
+// is set. Each in any order, so that none waits for one that fails.
+func (run *turn) copy(ctx context.Context, list []mark, fresh bool) (err error) {
+	var ranks [3][]mark
 	for _, m := range list {
-		keys[m.key] = true
-		if _, failed := run.failing.Load(m.key); m.version == "" {
-			continue
-		} else if failed {
-			failing[m.name] = append(failing[m.name], m)
-		} else {
+		rank := 0
+		if _, failed := run.target.failing.Load(m.key); failed {
+			rank = 2
+		} else if m.tag == "" {
+			rank = 1
+		}
+		ranks[rank] = append(ranks[rank], m)
+	}
+	run.target.failing.Clear() // of what another replica has served
+	for _, m := range ranks[2] {
+		run.target.failing.Store(m.key, true)
+	}
+	if fresh {
+		ranks[2] = nil
+	}
+	for _, list := range ranks {
+		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		byName := map[oci.Name][]mark{}
+		for _, m := range list {
 			byName[m.name] = append(byName[m.name], m)
 		}
-	}
-	run.failing.Range(func(key, _ any) bool {
-		if !keys[key] && strings.HasPrefix(key.(string), marks(run.target.Name)) { // another replica has served it
-			run.failing.Delete(key)
-		}
-		return true
-	})
-	var group errgroup.Group
-	group.SetLimit(parallel)
-	for _, pushed := range []bool{true, false} {
+		var group errgroup.Group
+		group.SetLimit(parallel)
 		for name, list := range byName {
-			if pushed == slices.ContainsFunc(list, func(m mark) bool { return m.tag != "" }) {
-				group.Go(func() error { run.repository(ctx, name, list, end); return nil })
-			}
+			group.Go(func() error { return run.repository(ctx, name, list) })
 		}
+		err = cmp.Or(err, group.Wait())
 	}
-	_ = group.Wait() // it has no error
-	if takes = run.failed == nil; fresh {
-		return takes, run.failed
-	}
-	for name, list := range failing {
-		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		group.Go(func() error { run.repository(ctx, name, list, end); return nil })
-	}
-	_ = group.Wait()
-	return takes, run.failed
+	return err
 }
 
 // repository serves marks of one repository, and removes those of what hasn't changed again.
-func (run *turn) repository(ctx context.Context, name oci.Name, list []mark, end time.Time) {
-	var report imagecopy.Report
-	repo := run.Registry.Repository(name)
-	c := &copying{turn: run, from: source{imagecopy.Pulled{Puller: repo}, repo}, to: run.client.repository(name)}
-	c.copier = imagecopy.New(c.from, c.to, false, &report)
+func (run *turn) repository(ctx context.Context, name oci.Name, list []mark) error {
+	c := &copying{turn: run, from: peeked{run.Registry.Repository(name)}, to: newRepository(run.target, run.client, &run.blobs, name)}
+	c.copier = imagecopy.New(imagecopy.Pulled{Puller: c.from}, c.to, false, &imagecopy.Report{})
 	for _, m := range list {
-		if !time.Now().Before(end) {
-			break // the marks stay, as they do if they can't be removed
-		}
-		switch err := c.serve(ctx, m.tag); {
-		case err == nil:
-			run.failing.Delete(m.key)
+		if m.version != "" && time.Now().Before(run.end) && c.serve(ctx, m.tag) == nil { // otherwise the mark stays, as it does if it can't be removed
 			_ = run.Store.Apply(ctx, nil, storage.Stage{{Key: m.key, Delete: true, If: storage.IfVersion(m.version)}})
-		case !errors.Is(err, errAway):
-			run.failing.Store(m.key, true)
 		}
 	}
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	run.report.Add(&report)
+	return c.failed
 }
 
 // copying is one repository in a turn.
 type copying struct {
 	*turn
-	from   source
+	from   peeked
 	to     *repository
 	copier *imagecopy.Copier
+	failed error // the first failure
 }
 
-// source is a repository of this registry. Reading a manifest doesn't count as a pull.
-type source struct {
-	imagecopy.Pulled
-	repo registry.Repository
-}
+// peeked is a repository of this registry in which reading a manifest doesn't count as a pull.
+type peeked struct{ registry.Repository }
 
-// Manifest implements [imagecopy.Source].
-func (s source) Manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
-	m, err := s.repo.Peek(ctx, oci.Reference{Digest: d})
-	if err != nil {
-		return nil, err
-	}
-	return m.Bytes, nil
+// Manifest implements [registry.Puller].
+func (p peeked) Manifest(ctx context.Context, what oci.Reference) (*registry.Manifest, error) {
+	return p.Peek(ctx, what)
 }
 
 // errAway ends a turn.
@@ -303,30 +251,24 @@ var errAway = errors.New("the target seems to be away")
 
 // serve copies what a mark with the tag stands for.
 func (c *copying) serve(ctx context.Context, tag oci.Tag) (err error) {
-	c.mu.Lock()
-	away := c.failures >= maxFailures || ctx.Err() != nil
-	c.mu.Unlock()
 	switch {
-	case away:
+	case c.failures.Load() >= maxFailures || ctx.Err() != nil:
 		return errAway
-	case !c.selects(c.target, c.from.repo.Name()): // the configuration has changed
+	case !c.selects(c.target, c.from.Name()): // the configuration has changed
 	case tag == "":
 		err = c.all(ctx)
-	case listed(tag) != "":
-		err = c.referrer(ctx, listed(tag))
 	default:
-		err = c.tag(ctx, tag)
+		err = c.reference(ctx, tag)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	key := markKey(c.target.Name, c.from.Name(), tag)
 	switch {
 	case err == nil:
-		c.failures = 0
+		c.failures.Store(0)
+		c.target.failing.Delete(key)
 	case !errors.Is(err, errAway):
-		c.failures++
-		if c.failed == nil {
-			c.failed = fmt.Errorf("%s: %s: %w", c.from.repo.Name(), cmp.Or(tag, "all tags"), err)
-		}
+		c.failures.Add(1)
+		c.target.failing.Store(key, true)
+		c.failed = cmp.Or(c.failed, fmt.Errorf("%s: %s: %w", c.from.Name(), cmp.Or(tag, "all tags"), err))
 	}
 	return err
 }
@@ -334,7 +276,7 @@ func (c *copying) serve(ctx context.Context, tag oci.Tag) (err error) {
 // all compares the whole repository. A tag that fails is marked by itself, so the repository needs no other
 // comparison for it.
 func (c *copying) all(ctx context.Context) error {
-	list, _, err := c.from.repo.Tags(ctx, -1, "")
+	list, _, err := c.from.Tags(ctx, -1, "")
 	if err != nil && !oci.HasCode(err, oci.CodeNameUnknown) {
 		return err
 	}
@@ -343,17 +285,16 @@ func (c *copying) all(ctx context.Context) error {
 		return err
 	}
 	for _, t := range slices.Concat(list, gone) {
-		key := markKey(c.target.Name, c.from.repo.Name(), oci.Tag(t))
-		if _, failed := c.failing.Load(key); failed {
+		key := markKey(c.target.Name, c.from.Name(), oci.Tag(t))
+		if _, failed := c.target.failing.Load(key); failed {
 			continue // it is marked
 		}
 		err := c.serve(ctx, oci.Tag(t))
 		if err != nil && !errors.Is(err, errAway) {
-			if err = c.put(ctx, []string{key}); err == nil {
-				c.failing.Store(key, true)
-			}
+			err = c.put(ctx, []string{key})
 		}
 		if err != nil {
+			c.target.failing.Delete(key) // it isn't marked
 			return err
 		}
 	}
@@ -365,10 +306,7 @@ func (c *copying) gone(ctx context.Context, here []string) (gone []string, err e
 	if !c.target.Deletions {
 		return nil, nil
 	}
-	err = c.to.Tags(ctx, "", func(page []string) error {
-		gone = append(gone, page...)
-		return nil
-	})
+	gone, err = ref.Tags(ctx, c.to)
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); err != nil && (!ok || answer.StatusCode != http.StatusNotFound) {
 		return nil, err
 	}
@@ -377,64 +315,62 @@ func (c *copying) gone(ctx context.Context, here []string) (gone []string, err e
 		return found || listed(oci.Tag(t)) != ""
 	})
 	if n := len(gone) + len(here); len(gone) > maxGone && len(gone) > n/2 {
-		if exists, err := c.from.repo.HasManifests(ctx); exists || err != nil { // it wasn't deleted
+		if exists, err := c.from.HasManifests(ctx); exists || err != nil { // it wasn't deleted
 			return nil, cmp.Or(err, fmt.Errorf("%d of %d tags at the target are not here, as after a start with another storage: delete them there if that is right", len(gone), n))
 		}
 	}
 	return gone, nil
 }
 
-// tag brings a tag at the target to what it is here.
-func (c *copying) tag(ctx context.Context, tag oci.Tag) error {
-	m, err := c.from.repo.Peek(ctx, oci.Reference{Tag: tag})
+// reference brings a tag at the target to what it is here. If it stands for a manifest that was pushed by digest, that is
+// copied if the target has what it refers to; others come with their tags.
+func (c *copying) reference(ctx context.Context, tag oci.Tag) error {
+	what := oci.Reference{Tag: tag}
+	if d := listed(tag); d != "" {
+		what = oci.Reference{Digest: d}
+	}
+	m, err := c.from.Peek(ctx, what)
 	if oci.IsUnknown(err) {
-		if _, err := c.from.repo.TagModified(ctx, tag); c.target.Deletions && oci.IsUnknown(err) { // not only its manifest is missing
-			if err = c.to.deleteTag(ctx, tag); err == nil {
-				c.Log.Info("deleted a tag at a target", zap.String("target", c.target.Name), zap.String("repository", string(c.from.repo.Name())), zap.String("tag", string(tag)))
-			}
-			return err
-		}
-		return nil
+		return c.missing(ctx, what.Tag)
 	}
 	if err != nil {
 		return err
 	}
-	there, err := c.to.Resolve(ctx, string(tag))
-	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+	at := cmp.Or(what.Tag, oci.Tag(m.Subject), oci.Tag(m.Digest))
+	there, err := c.to.Resolve(ctx, string(at))
+	absent := errors.Is(err, errdef.ErrNotFound)
+	switch {
+	case err != nil && !absent:
 		return err
+	case absent && what.Tag == "":
+		return nil
+	case what.Tag == "", oci.Digest(there.Digest) == m.Digest:
+		_, err = c.copier.Copy(ctx, &m.Descriptor, nil)
+	default:
+		_, err = c.copier.Copy(ctx, &m.Descriptor, []oci.Tag{tag})
 	}
-	var moved []oci.Tag
-	if oci.Digest(there.Digest) != m.Digest {
-		moved = []oci.Tag{tag}
-	}
-	_, err = c.copier.Copy(ctx, &m.Descriptor, moved)
 	return err
 }
 
-// referrer copies a manifest that was pushed by digest if the target has what it refers to. Others
-// come with their tags.
-func (c *copying) referrer(ctx context.Context, d oci.Digest) error {
-	m, err := c.from.repo.Peek(ctx, oci.Reference{Digest: d})
-	if oci.IsUnknown(err) || err == nil && m.Subject == "" {
+// missing deletes a tag that isn't here at a target with deletions, and not what it points at, which others may need.
+func (c *copying) missing(ctx context.Context, tag oci.Tag) error {
+	if _, err := c.from.TagModified(ctx, tag); tag == "" || !c.target.Deletions || !oci.IsUnknown(err) { // only its manifest is missing
+		return nil
+	}
+	err := c.to.Manifests().Delete(ctx, descriptor("", oci.Digest(tag), 0)) // the library has no request of its own for tags
+	if errors.Is(err, errdef.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("the target does not delete tags: %w", err)
 	}
-	has, err := c.to.Manifests().Exists(ctx, descriptor("", m.Subject, 0))
-	if err != nil || !has {
-		return err
-	}
-	_, err = c.copier.Copy(ctx, &m.Descriptor, nil)
-	return err
+	c.Log.Info("deleted a tag at a target", zap.String("target", c.target.Name), zap.String("repository", string(c.from.Name())), zap.String("tag", string(tag)))
+	return nil
 }
 
 // listed returns the manifest of which clients keep the list of referrers in the tag
 // (distribution-spec "Referrers Tag Schema"), "" for any other tag.
 func listed(tag oci.Tag) oci.Digest {
-	d, err := oci.ParseDigest(strings.Replace(string(tag), "-", ":", 1))
-	if err != nil {
-		return ""
-	}
+	d, _ := oci.ParseDigest(strings.Replace(string(tag), "-", ":", 1))
 	return d
 }

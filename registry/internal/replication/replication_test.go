@@ -34,10 +34,14 @@ type pair struct {
 	there   *registry.Registry
 	answer  atomic.Pointer[func(http.ResponseWriter, *http.Request) bool] // true = answered
 	changes atomic.Int64                                                  // requests that aren't GET or HEAD
+
+	mu        sync.Mutex
+	manifests map[string]bool // that were put since the last turn, by path and digest
+	tags      int             // the same
 }
 
 func newPair(t *testing.T, change func(*Target)) *pair {
-	p := &pair{there: registry.New(registry.Options{Store: memory.New(), DeleteEnabled: true})}
+	p := &pair{there: registry.New(registry.Options{Store: memory.New(), DeleteEnabled: true}), manifests: map[string]bool{}}
 	handler, err := api.New(api.Options{Registry: p.there, DeleteEnabled: true, Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +50,18 @@ func newPair(t *testing.T, change func(*Target)) *pair {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			p.changes.Add(1)
 		}
-		if f := p.answer.Load(); f == nil || !(*f)(w, r) {
-			handler.ServeHTTP(w, r)
+		if f := p.answer.Load(); f != nil && (*f)(w, r) {
+			return
+		}
+		handler.ServeHTTP(w, r)
+		repo, ref, found := strings.Cut(r.URL.Path, "/manifests/")
+		if found && r.Method == http.MethodPut {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.manifests[repo+w.Header().Get("Docker-Content-Digest")] = true
+			if !strings.Contains(ref, ":") {
+				p.tags++
+			}
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -58,12 +72,13 @@ func newPair(t *testing.T, change func(*Target)) *pair {
 	p.t = &Target{
 		Name: "backup", URL: at, Login: func(context.Context) (string, string, error) { return "", "", nil },
 		Repositories: pattern.MustNames([]string{"**"}), OnPush: true,
+		Woken: make(chan struct{}, 1),
 	}
 	if change != nil {
 		change(p.t)
 	}
 	store := memory.New()
-	p.Replicator = New(Options{Store: store, Targets: []*Target{p.t}, UserAgent: "test", Log: zap.NewNop()})
+	p.Replicator = &Replicator{Store: store, Targets: []*Target{p.t}, UserAgent: "test", Log: zap.NewNop()}
 	p.Registry = registry.New(registry.Options{Store: store, DeleteEnabled: true, Changed: p.Changed})
 	return p
 }
@@ -71,7 +86,6 @@ func newPair(t *testing.T, change func(*Target)) *pair {
 // turn copies what has changed, or compares everything.
 func (p *pair) turn(t *testing.T, compare bool) (Status, error) {
 	t.Helper()
-	p.write(t.Context())
 	time.Sleep(20 * time.Millisecond) // the marks get versions
 	if compare {
 		return p.Sync(t.Context(), p.t)
@@ -79,13 +93,18 @@ func (p *pair) turn(t *testing.T, compare bool) (Status, error) {
 	return p.Turn(t.Context(), p.t, false)
 }
 
-func (p *pair) mustTurn(t *testing.T, compare bool) imagecopy.Report {
+// mustTurn returns how many manifests and tags were put at the target.
+func (p *pair) mustTurn(t *testing.T, compare bool) (manifests, tags int) {
 	t.Helper()
 	s, err := p.turn(t, compare)
 	if err != nil || s.Waiting > 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	return s.Copied
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	manifests, tags = len(p.manifests), p.tags
+	p.manifests, p.tags = map[string]bool{}, 0
+	return manifests, tags
 }
 
 // has checks what a tag points at there.
@@ -111,8 +130,8 @@ func TestTurn(t *testing.T) {
 	sbom := pushReferrer(t, repo, two, "SBOM")
 	pushReferrer(t, repo, sbom, "signature of the SBOM")
 	registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
-	if report := p.mustTurn(t, false); report.Tags != 3 || report.Manifests != 6 {
-		t.Errorf("%+v", report)
+	if manifests, tags := p.mustTurn(t, false); manifests != 6 || tags != 3 {
+		t.Errorf("%d manifests, %d tags", manifests, tags)
 	}
 	p.has(t, "team/app", "v1", one.Digest)
 	p.has(t, "team/app", "multi", index.Digest)
@@ -123,12 +142,12 @@ func TestTurn(t *testing.T) {
 		}
 	}
 	done := p.changes.Load()
-	if report := p.mustTurn(t, true); report.Tags+report.Manifests+report.Blobs > 0 || p.changes.Load() != done {
-		t.Errorf("there was nothing to copy: %+v, %d changes", report, p.changes.Load()-done)
+	if p.mustTurn(t, true); p.changes.Load() != done {
+		t.Errorf("there was nothing to copy: %d changes", p.changes.Load()-done)
 	}
 	pushReferrer(t, repo, one, "late signature")
-	if report := p.mustTurn(t, false); report.Manifests != 1 || report.Tags != 0 {
-		t.Errorf("one referrer: %+v", report)
+	if manifests, tags := p.mustTurn(t, false); manifests != 1 || tags != 0 {
+		t.Errorf("one referrer: %d manifests, %d tags", manifests, tags)
 	}
 	registrytest.PutManifest(t, there, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{two}}, "v1")
 	p.mustTurn(t, true)
@@ -181,8 +200,8 @@ func TestTurn_MissingPlatform(t *testing.T) {
 	if _, err := there.DeleteManifest(t.Context(), d.Digest); err != nil {
 		t.Fatal(err)
 	}
-	if report := p.mustTurn(t, true); report.Manifests != 1 || report.Tags != 0 {
-		t.Errorf("%+v", report)
+	if manifests, tags := p.mustTurn(t, true); manifests != 1 || tags != 0 {
+		t.Errorf("%d manifests, %d tags", manifests, tags)
 	}
 	mustBytes(t, there, d.Digest)
 }
@@ -333,7 +352,7 @@ func TestTurn_LacksRight(t *testing.T) {
 func TestPutBlob_Broken(t *testing.T) {
 	p := newPair(t, nil)
 	broken := errors.New("input/output error")
-	to := newClient(p.t, "test").repository("app")
+	to := newRepository(p.t, newClient(p.t, "test"), &sync.Map{}, "app")
 	if _, err := to.PutBlob(t.Context(), oci.SHA256.FromBytes([]byte("layer")), 5, io.MultiReader(strings.NewReader("la"), &failing{broken})); !errors.Is(err, broken) {
 		t.Error(err)
 	}
@@ -392,7 +411,6 @@ func TestMarks(t *testing.T) {
 		registrytest.PushImage(t, repo, "v1", "1", "layer")
 	}
 	registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
-	p.write(t.Context())
 	queued := func() []mark {
 		t.Helper()
 		list, err := p.queued(t.Context(), p.t)
@@ -408,7 +426,6 @@ func TestMarks(t *testing.T) {
 	again := func(http.ResponseWriter, *http.Request) bool {
 		once.Do(func() {
 			p.Changed("team/app", "", []oci.Tag{"v1"})
-			p.write(t.Context())
 		})
 		return false
 	}
@@ -425,26 +442,26 @@ func TestMarks(t *testing.T) {
 	}
 	unlock()
 	p.mustTurn(t, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p.Changed("team/late", "", nil)
-	p.Run(ctx)
-	if list := queued(); len(list) != 1 {
-		t.Errorf("a push before the end: %+v", list)
-	}
 }
 
-func TestParseMark(t *testing.T) {
-	d := oci.Tag("sha512-" + strings.Repeat("0", 128))
-	for _, want := range []mark{{name: "a"}, {name: "a/b-c", tag: "_v1.0_"}, {name: "a", tag: "1.0.tmp"}, {name: "a_b/c", tag: d}} {
-		want.key = markKey("x", want.name, want.tag)
-		if got, ok := parseMark("x", storage.Info{Key: want.key}); !ok || got != want || !storage.ValidKey(want.key) || strings.HasSuffix(want.key, ".tmp") {
-			t.Errorf("%s: %+v", want.key, got)
-		}
+// Every name of a tag and a repository comes back from the storage.
+func TestMarks_Names(t *testing.T) {
+	p := newPair(t, nil)
+	want := map[mark]bool{{name: "a"}: true, {name: "a/b-c", tag: "_v1.0_"}: true, {name: "a", tag: "1.0.tmp"}: true, {name: "a_b/c", tag: oci.Tag("sha512-" + strings.Repeat("0", 128))}: true}
+	keys := []string{marks("backup") + "/a", marks("backup") + "/a/_v1", marks("backup") + "/_"}
+	for m := range want {
+		keys = append(keys, markKey("backup", m.name, m.tag))
 	}
-	for _, key := range []string{"a", "a/__/_", "a/_-_", "a/_", "a/_v1", "a/_sha512-12_/_", "A/__", "/__", "__"} {
-		if got, ok := parseMark("x", storage.Info{Key: marks("x") + key}); ok {
-			t.Errorf("%s: %+v", key, got)
+	if err := p.put(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	list, err := p.queued(t.Context(), p.t)
+	if err != nil || len(list) != len(want) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, m := range list {
+		if !want[mark{name: m.name, tag: m.tag}] || !storage.ValidKey(m.key) || strings.HasSuffix(m.key, ".tmp") {
+			t.Errorf("%+v", m)
 		}
 	}
 }
@@ -514,10 +531,9 @@ func TestTurn_ManyRefusedTags(t *testing.T) {
 	p.has(t, "other", "v1", other.Digest)
 	p.t.OnPush = true
 	pushed := registrytest.PushImage(t, p.Registry.Repository("other"), "v2", "2", "layer")
-	p.write(t.Context())
 	time.Sleep(20 * time.Millisecond) // the mark gets a version
 	refused.Store(0)
-	if s, err := p.Turn(t.Context(), p.t, true); err != nil || !s.Takes || s.Error == "" || refused.Load() > 0 {
+	if s, err := p.Turn(t.Context(), p.t, true); err != nil || s.Error == "" || refused.Load() > 0 {
 		t.Errorf("a push while others wait: %+v, %v; %d refused", s, err, refused.Load())
 	}
 	p.has(t, "other", "v2", pushed.Digest)
@@ -533,7 +549,7 @@ func TestTurn_ManyRefusedTags(t *testing.T) {
 }
 
 func TestSelects(t *testing.T) {
-	o := &Options{Caches: func(n oci.Name) bool { return strings.HasPrefix(string(n), "hub/") }}
+	o := &Replicator{Caches: func(n oci.Name) bool { return strings.HasPrefix(string(n), "hub/") }}
 	at := &Target{URL: &url.URL{Path: "/copies"}, Repositories: pattern.MustNames([]string{"**"})}
 	for name, want := range map[oci.Name]bool{"app": true, "hub/alpine": false, "copies/app": false, "copies2/app": true} {
 		if got := o.selects(at, name); got != want {
@@ -549,7 +565,7 @@ func TestSync_Canceled(t *testing.T) {
 	p := newPair(t, nil)
 	registrytest.PushImage(t, p.Registry.Repository("app"), "v1", "1", "layer")
 	ctx, cancel := context.WithCancel(t.Context())
-	defer time.AfterFunc(gather/2, cancel).Stop()
+	defer time.AfterFunc(Pause/2, cancel).Stop()
 	if s, err := p.Sync(ctx, p.t); !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v, want the error of the context", s, err)
 	}
