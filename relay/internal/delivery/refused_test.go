@@ -95,7 +95,7 @@ func TestRefusedForAWhile_TheFileWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relaytest.NewRig(t)
 		r.HS.Script = func(out matrix.Outgoing, n int) *relaytest.Answer {
-			if strings.HasSuffix(out.TxnID, "f") && n == 1 {
+			if isFile(out) && n == 1 {
 				a := relaytest.Fails(matrix.ClassBlock)
 				return &a
 			}
