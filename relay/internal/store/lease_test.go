@@ -72,6 +72,14 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if err := a.Keys().SaveCrypto(ctx, "DEV", row); err != nil {
 		t.Errorf("keys that are read now: %v", err)
 	}
+	third := entry(1, "3")
+	insert(t, a, third)
+	late := NewOutcome(third.Entry, post.Refused{Reason: "under an earlier lease of its own"}, 1)
+	late.epoch = a.Epoch() - 1
+	update(t, a, func(tx *Tx) error { return tx.storeOutcomes([]*Outcome{late}) })
+	if m, err := a.Message(ctx, third.Entry.ID); err != nil || !late.dropped || m.State != post.StateQueued {
+		t.Errorf("a late result made the message %s, %v", m.State, err)
+	}
 }
 
 // A relay whose lease another one has taken ends its term as soon as it learns that: it doesn't try to renew it again.
