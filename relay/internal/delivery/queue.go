@@ -22,7 +22,7 @@ const (
 )
 
 // queue sends one room's entries. Its goroutine reads them from the database a page at a time, whenever it is told that
-// there are some.
+// there are some, except messages that it was told of since: they follow the page.
 type queue struct {
 	d    *Delivery
 	id   int64 // rooms.id
@@ -33,8 +33,9 @@ type queue struct {
 
 	mu           sync.Mutex
 	room         store.Room
-	more         bool              // the database may have entries
+	more         bool              // the database may have entries besides
 	stale        bool              // what was read may have changed
+	added        added             // what follows the page
 	notBefore    time.Time         // no attempt before; not stored
 	limitedUntil time.Time         // …and none at all before: the homeserver asked for it
 	joinTried    bool              // since the last success
@@ -78,7 +79,7 @@ func (q *queue) nudge() {
 // changed records a change of the room's entries and wakes the goroutine.
 func (q *queue) changed(c store.Change) {
 	q.mu.Lock()
-	q.more = true
+	q.more = q.more || q.stale || !q.added.take(c.Message, q.d.store.Edits())
 	q.stale = q.stale || c.Kind != store.Added
 	removal := c.Kind == store.Altered && q.room.BlockedAs == string(matrix.ClassEncrypted) // which works there, perhaps
 	q.mu.Unlock()
@@ -174,7 +175,7 @@ func (q *queue) sleep(wait time.Duration) {
 func (q *queue) due() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.page) == 0 && !q.more {
+	if len(q.page)+len(q.added.entries) == 0 && !q.more {
 		return math.MaxInt64
 	}
 	return time.Until(q.notBefore)
@@ -218,14 +219,22 @@ func (q *queue) next() (*post.Entry, error) {
 	return q.page[0], nil
 }
 
-// read reads the next page.
+// read makes what was added the next page. If nothing was, it reads the page.
 func (q *queue) read() error {
 	q.mu.Lock()
+	if q.page = q.added.entries; len(q.page) > 0 {
+		q.added.entries = nil
+		q.mu.Unlock()
+		return nil
+	}
 	q.more = false // what comes from now on sets it again
+	q.added.left = 0
 	q.mu.Unlock()
+	edits := q.d.store.Edits()
 	page, more, err := q.d.store.Pending(context.Background(), q.id, pageEntries, pageBytes)
 	q.mu.Lock()
 	q.more = q.more || more || err != nil
+	q.added.follow(page, edits)
 	q.mu.Unlock()
 	q.page = page
 	return err
@@ -235,7 +244,8 @@ func (q *queue) read() error {
 func (q *queue) release() {
 	q.mu.Lock()
 	q.stale = false
-	q.more = q.more || len(q.page) > 0
+	q.more = q.more || len(q.page)+len(q.added.entries) > 0
+	q.added.entries = nil
 	q.mu.Unlock()
 	q.page = nil
 }

@@ -92,11 +92,16 @@ type Entry struct {
 	TargetEvent string `gorm:"-"` // the target's EventID
 	TargetAt    int64  `gorm:"-"` // the target's FirstAttemptAt
 	TargetRoom  int64  `gorm:"-"` // the target's Room
-	Sender      string `gorm:"-"` // the application's name, if it precedes the title
-	Mention     string `gorm:"-"` // the Matrix ID of the application's owner
-	Choice      string `gorm:"-"` // recipients of mentions that the application is set to, as in format.Message.Mentions
-	Deleted     bool   `gorm:"-"` // the application was deleted
-	Barred      bool   `gorm:"-"` // it may not send to its room any more
+	FromApplication
+}
+
+// FromApplication is what an entry takes of its application and its room when it is read. It isn't stored with the entry.
+type FromApplication struct {
+	Sender  string `gorm:"-"` // the application's name, if it precedes the title
+	Mention string `gorm:"-"` // the Matrix ID of the application's owner
+	Choice  string `gorm:"-"` // recipients of mentions that the application is set to, as in format.Message.Mentions
+	Deleted bool   `gorm:"-"` // the application was deleted
+	Barred  bool   `gorm:"-"` // it may not send to its room any more
 }
 
 // MessageID returns the id of the message that an entry belongs to.

@@ -27,7 +27,7 @@ type Tx struct {
 	final   []int64 // messages that nobody waits for any more
 	counts  counts  // what happened to messages
 	timed   bool    // what waits for a time may be due earlier
-	edited  bool    // it has changed users, clients or applications
+	edited  bool    // it has changed users, clients, applications or rooms
 }
 
 func (w *writer) newTx(ctx context.Context) *Tx {

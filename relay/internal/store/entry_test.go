@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/post"
 )
@@ -129,3 +130,35 @@ func TestOutcome_OfASentMessage_IsStoredWhole(t *testing.T) {
 		t.Errorf("after it was sent, by sentText: %+v\nwant %+v", got, o.Entry)
 	}
 }
+
+// The listener hears of a message as Pending returns it.
+func TestChange_HasTheMessage(t *testing.T) {
+	s := ready(t)
+	heard := &messages{}
+	s.Listen(heard)
+	all := []*Incoming{entry(1, "a\x00b"), entry(1, "later"), entry(1, "reply"), entry(1, "x")}
+	all[0].Entry.Content = post.Content{Title: "t", Body: "a\x00b", ContentType: "text/plain", Extras: `{"a":1}`, Priority: 2, GotifyScale: 9, Mentions: "room", Note: "n"}
+	all[0].Entry.Source, all[0].Entry.Thread, all[0].Entry.Key, all[0].Entry.EventAt, all[0].Entry.Trace = "s", "th", "k", 7, "tr"
+	all[1].Entry.NextAt = time.Now().Add(time.Hour).UnixMilli()
+	all[2].Entry.Kind, all[2].Entry.Target = post.KindReply, 1
+	all[3].Relate = func(tx *Tx, a *Incoming) error { return tx.Insert(&a.Entry) }
+	insert(t, s, all...)
+	read := *pending(t, s, 1)[0]
+	read.FromApplication = post.FromApplication{}
+	if len(heard.all) != 1 || !reflect.DeepEqual(heard.all[0], read) {
+		t.Errorf("heard of %+v\nread %+v", heard.all, read)
+	}
+}
+
+// messages is a [Listener] that keeps the messages it hears of.
+type messages struct{ all []post.Entry }
+
+// Changed implements [Listener].
+func (m *messages) Changed(c Change) {
+	if c.Message != nil {
+		m.all = append(m.all, *c.Message)
+	}
+}
+
+// NotStored implements [Listener].
+func (*messages) NotStored(error) {}

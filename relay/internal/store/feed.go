@@ -9,12 +9,16 @@ import (
 	"time"
 
 	"slipway/relay/internal/lease"
+	"slipway/relay/internal/post"
 )
 
 // Change says that a room's entries are not as they were.
 type Change struct {
 	Room int64 // 0: all rooms
 	Kind ChangeKind
+	// Message is the message that was added, as [Store.Pending] returns it, except what that adds of its application. It is nil for
+	// other changes, for what isn't sent in its own turn now, and if other relays use the database. It must not be kept.
+	Message *post.Entry `gorm:"-"`
 }
 
 // ChangeKind is the kind of a change in a room.
@@ -154,7 +158,11 @@ func (f *feed) announce(b *batch) {
 				continue
 			}
 			timed = timed || a.Entry.NextAt != 0
-			changes = append(changes, Change{a.Entry.Room, Added})
+			c := Change{Room: a.Entry.Room, Kind: Added}
+			if e := &a.Entry; a.Relate == nil && e.Target == 0 && e.State.Sendable() && !e.Delayed() && !f.others.Shared() {
+				c.Message = e
+			}
+			changes = append(changes, c)
 			if a.Entry.State.Counted() {
 				f.depth.add(0, 1)
 				f.depthBy.add(a.Entry.ApplicationID, 1)

@@ -44,6 +44,7 @@ func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 		*text = post.Clean(*text)
 	}
 	return s.Lead(ctx, func(tx *Tx) error {
+		tx.edited = true
 		var others int64
 		if err := tx.db.Model(&Room{}).Where("address = ? AND id <> ?", r.Address, r.ID).Count(&others).Error; err != nil {
 			return err
