@@ -19,13 +19,32 @@ type content struct {
 	body, formatted string
 }
 
-// json returns the content as an event has it.
+// textContent is the content of an m.room.message with text. The fields are in the order of canonical JSON.
+type textContent struct {
+	Body      string   `json:"body"`
+	Format    string   `json:"format,omitempty"`
+	Formatted string   `json:"formatted_body,omitempty"`
+	Relay     marker   `json:"io.slipway.relay"`
+	Mentions  mentions `json:"m.mentions"`
+	MsgType   string   `json:"msgtype"`
+}
+
+// json returns the content as an event has it, like canonical, but without sorting.
 func (c content) json() []byte {
-	out := map[string]any{"body": c.body, markerKey: marker{c.message.Marker}, "m.mentions": c.message.mentions(), "msgtype": c.message.msgtype()}
+	out := textContent{Body: c.body, Relay: marker{c.message.Marker}, Mentions: c.message.mentions(), MsgType: c.message.msgtype()}
 	if c.formatted != "" {
-		out["format"], out["formatted_body"] = "org.matrix.custom.html", c.formatted
+		out.Format, out.Formatted = "org.matrix.custom.html", c.formatted
 	}
-	return canonical(out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(out); err != nil {
+		panic(err) // as in canonical
+	}
+	if bytes.Contains(b.Bytes(), []byte(`\u2`)) || bytes.Contains(b.Bytes(), []byte(`\uf`)) { // line separators and invalid UTF-8 need no escape
+		return canonical(out)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // canonical returns canonical JSON (Matrix appendix): sorted keys and minimal escapes, so its length is what the homeserver counts.
