@@ -258,6 +258,16 @@ func TestNtfySubscribe(t *testing.T) {
 	if e := next(); e.Message != "one" || e.Sequence != "seq" {
 		t.Errorf("first %+v", e)
 	}
+	// What waits for the homeserver takes the next content without an edit of its own, and without an event.
+	delivered := func(what, path string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !strings.Contains(w.ask("GET", path, "", "X-Gotify-Key: "+token).body, `"status":"sent"`); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s isn't delivered", what)
+			}
+		}
+	}
+	delivered("the message", "/message/1")
 	w.want("2", w.ask("POST", "/"+token+"/seq", "two", "Priority: 5"), 200)
 	if e := next(); e.Message != "two" || e.Sequence != "seq" || e.ID == protocol.NtfyID(1) {
 		t.Errorf("the change is %+v", e)
@@ -281,6 +291,7 @@ func TestNtfySubscribe(t *testing.T) {
 		t.Errorf("there is no %q: %v", want, sse.Err())
 	}
 	line("event: open")
+	delivered("the change", "/message/1/history")
 	w.want("cleared by its id", w.ask("PUT", "/"+token+"/"+protocol.NtfyID(1)+"/clear", ""), 200)
 	line("event: message_clear")
 	if e := next(); e.Sequence != "seq" || !strings.HasPrefix(e.Message, "Acknowledged by") {
