@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -398,3 +399,36 @@ func (p pipeWriter) Header() http.Header         { return p.header }
 func (p pipeWriter) WriteHeader(int)             {}
 func (p pipeWriter) Write(b []byte) (int, error) { return p.out.Write(b) }
 func (p pipeWriter) Flush()                      {}
+
+// TestNtfySubscribe_OtherSite: a browser adds a password that it knows to WebSockets of other sites, but no token.
+func TestNtfySubscribe_OtherSite(t *testing.T) {
+	w, token := newNtfyWorld(t)
+	g := w.gotify(admin)
+	basic := func(password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password))
+	}
+	for name, tt := range map[string]struct {
+		path, authorization string
+		refused             bool
+	}{
+		"a user's password":               {"/web-shop/ws", strings.TrimPrefix(admin, "Authorization: "), true},
+		"a token as the password":         {"/any/ws", basic(token), true},
+		"a client's as the password":      {"/web-shop/ws", basic(g.token), true},
+		"Gotify's, a token as password":   {"/stream", basic(g.token), true},
+		"a token":                         {"/any/ws", "Bearer " + token, false},
+		"a token in the parameter auth":   {"/any/ws?auth=" + base64.RawURLEncoding.EncodeToString([]byte(basic(token))), "", false},
+		"a token in the place of a topic": {"/" + token + "/ws", "", false},
+	} {
+		header := http.Header{"Origin": {"https://evil.example"}}
+		if tt.authorization != "" {
+			header.Set("Authorization", tt.authorization)
+		}
+		conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(w.base, "http")+tt.path, &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // it has none
+		if err == nil {
+			_ = conn.CloseNow()
+		}
+		if (err != nil) != tt.refused || tt.refused && resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -104,7 +104,7 @@ func (s *subscription) overHTTP(w http.ResponseWriter, r *http.Request, form str
 }
 
 func (s *subscription) overWebSocket(w http.ResponseWriter, r *http.Request) error {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // no cookie counts
+	conn, err := websocket.Accept(w, r, ofAnySite(r, true)) // no cookie counts
 	if err != nil {
 		return nil //nolint:nilerr // Accept has answered
 	}

@@ -150,9 +150,8 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 	}
 	defer release()
 	authenticate := a.authenticator(r, v)
-	// A browser adds passwords and cookies to requests of other sites, but no tokens.
 	_, cookie, _ := a.clientToken(r)
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: v.ClientID != 0 && !cookie})
+	conn, err := websocket.Accept(w, r, ofAnySite(r, v.ClientID != 0 && !cookie))
 	if err != nil {
 		return nil //nolint:nilerr // Accept has answered
 	}
@@ -189,6 +188,13 @@ func (a *API) streamMessages(w http.ResponseWriter, r *http.Request, v account.P
 			return nil
 		}
 	}
+}
+
+// ofAnySite returns options that accept a WebSocket from pages of other sites if it has a token that only the page can have added: browsers add
+// cookies and passwords that they know, and people may have entered a token as a password.
+func ofAnySite(r *http.Request, token bool) *websocket.AcceptOptions {
+	_, _, password := r.BasicAuth()
+	return &websocket.AcceptOptions{InsecureSkipVerify: token && !password}
 }
 
 // ignored is for closing a connection whose reader may be gone.
