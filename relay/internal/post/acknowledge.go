@@ -30,6 +30,23 @@ func (a *Alert) insist(r Report, at int64) bool {
 	return true
 }
 
+// Postpone puts reminders that have begun off until their message, which is delayed, is due.
+func (a *Alert) Postpone(due, at int64) {
+	if a.NextAt != 0 {
+		a.NextAt, a.ExpiresAt = 0, a.ExpiresAt+due-at
+	}
+}
+
+// Begin begins the reminders that were put off until a message was due. It reports whether there are any.
+func (a *Alert) Begin(due, at int64) bool {
+	if a.Retry == 0 || a.NextAt != 0 || a.AcknowledgedAt != 0 || a.ExpiresAt <= due {
+		return false
+	}
+	a.ExpiresAt += at - due
+	a.NextAt = min(at+a.Retry, a.ExpiresAt)
+	return true
+}
+
 // Escalation alerts others after a number of reminders.
 type Escalation struct {
 	After int      // 0 for never
@@ -72,15 +89,19 @@ func (r Reminder) CopyTo(room int64, m *Entry, at int64) Entry {
 }
 
 // Remind decides on an alert whose time of the next reminder has come. gone reports that its message is not in the room and won't
-// be, waits that the message or an earlier reminder is still on its way. A time further ahead than it is ever set was set before the
-// clock was set back.
-func Remind(a Alert, gone, waits bool, e Escalation, at int64) (Alert, Reminder) {
+// be, unsent that the message is still on its way, waits that an earlier reminder is. Nobody can acknowledge what isn't in the room, so the
+// time of the reminders doesn't run before. A time further ahead than it is ever set was set before the clock was set back.
+func Remind(a Alert, gone, unsent, waits bool, e Escalation, at int64) (Alert, Reminder) {
 	a.ExpiresAt = min(a.ExpiresAt, at+MaxExpire.Milliseconds())
 	switch {
 	case a.NextAt == 0 || at < a.NextAt && a.NextAt <= at+a.Retry:
 		return a, Reminder{}
 	case gone:
 		return a.settle(at), Reminder{}
+	case unsent:
+		a.ExpiresAt += max(0, at+a.Retry-a.NextAt)
+		a.NextAt = at + a.Retry
+		return a, Reminder{}
 	case at >= a.ExpiresAt:
 		return a.settle(at), Reminder{Expired: true}
 	}
@@ -113,7 +134,7 @@ func Acknowledge(a Alert, by string, at int64) (Alert, bool) {
 
 // StopReminders ends the reminders of an alert that nobody has acknowledged, for its sender.
 func StopReminders(a Alert, at int64) Alert {
-	if a.NextAt == 0 {
+	if a.NextAt == 0 && (a.AcknowledgedAt != 0 || at >= a.ExpiresAt) {
 		return a
 	}
 	a.ExpiresAt = at

@@ -28,35 +28,42 @@ func TestAcknowledges(t *testing.T) {
 
 func TestRemind(t *testing.T) {
 	a, escalation := insisted(""), Escalation{After: 2, To: []string{"@b:hs", "!c:hs"}}
-	if _, r := Remind(a, false, false, escalation, halfMinute-1); r != (Reminder{}) {
+	if _, r := Remind(a, false, false, false, escalation, halfMinute-1); r != (Reminder{}) {
 		t.Errorf("too early: %+v", r)
 	}
-	if b, r := Remind(a, false, true, escalation, halfMinute); r != (Reminder{}) || b.NextAt != 2*halfMinute || b.Repeats != 0 {
-		t.Errorf("the message waits: %+v", r)
+	if b, r := Remind(a, false, false, true, escalation, halfMinute); r != (Reminder{}) || b.NextAt != 2*halfMinute || b.Repeats != 0 {
+		t.Errorf("a reminder waits: %+v", r)
 	}
-	if b, r := Remind(a, true, false, escalation, halfMinute); r != (Reminder{}) || b.NextAt != 0 || b.ClosedAt == 0 {
+	if b, r := Remind(a, true, false, false, escalation, halfMinute); r != (Reminder{}) || b.NextAt != 0 || b.ClosedAt == 0 {
 		t.Errorf("the message is gone: %+v", r)
 	}
 	for i, to := range []string{"", "", "@b:hs", "@b:hs", "!c:hs"} {
 		var r Reminder
-		if a, r = Remind(a, false, false, escalation, int64(i+1)*halfMinute); !r.Send || r.To != to || r.Expired {
+		if a, r = Remind(a, false, false, false, escalation, int64(i+1)*halfMinute); !r.Send || r.To != to || r.Expired {
 			t.Errorf("reminder %d: %+v", i+1, r)
 		}
 	}
-	a, r := Remind(a, false, false, escalation, a.NextAt)
+	a, r := Remind(a, false, false, false, escalation, a.NextAt)
 	if r.Send || !r.Expired || a.NextAt != 0 || a.ClosedAt == 0 || !a.Expired(6*halfMinute) {
 		t.Errorf("at the end: %+v, %+v", r, a)
 	}
+	unsent, r := Remind(insisted(""), false, true, false, escalation, 9*halfMinute)
+	if r != (Reminder{}) || unsent.NextAt != 10*halfMinute || unsent.ExpiresAt != 15*halfMinute || unsent.ClosedAt != 0 {
+		t.Errorf("the message isn't in the room: %+v, %+v", unsent, r)
+	}
 	ahead := insisted("k")
 	ahead.NextAt, ahead.ExpiresAt = 1<<50, 1<<50
-	if a, r := Remind(ahead, false, false, Escalation{}, 1); !r.Send || a.NextAt != 1+halfMinute || a.ExpiresAt != 1+MaxExpire.Milliseconds() {
+	if a, r := Remind(ahead, false, false, false, Escalation{}, 1); !r.Send || a.NextAt != 1+halfMinute || a.ExpiresAt != 1+MaxExpire.Milliseconds() {
 		t.Errorf("the clock was set back: %+v, %+v", a, r)
 	}
-	late, _ := Remind(insisted("k"), false, false, Escalation{}, 5*halfMinute+1) // as after an outage: one reminder for all that were missed
+	if a, _ := Remind(ahead, false, true, false, Escalation{}, 1); a.NextAt != 1+halfMinute || a.ExpiresAt != 1+MaxExpire.Milliseconds() {
+		t.Errorf("the clock was set back before the message was sent: %+v", a)
+	}
+	late, _ := Remind(insisted("k"), false, false, false, Escalation{}, 5*halfMinute+1) // as after an outage: one reminder for all that were missed
 	if late.Repeats != 1 || late.NextAt != late.ExpiresAt {
 		t.Errorf("late: %+v", late)
 	}
-	if over, _ := Remind(insisted("k"), false, false, Escalation{}, 6*halfMinute); over.ClosedAt != 0 {
+	if over, _ := Remind(insisted("k"), false, false, false, Escalation{}, 6*halfMinute); over.ClosedAt != 0 {
 		t.Error("an alert with a key is over when its reminders are")
 	}
 }

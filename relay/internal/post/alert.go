@@ -45,13 +45,21 @@ type Alert struct {
 // Open reports whether there is an alert that isn't over.
 func (a *Alert) Open() bool { return a.MessageID != 0 && a.ClosedAt == 0 }
 
-// Reschedule gives delayed message t of the alert the content, the room and the time of message e, a later report of it. e becomes t.
-func (a *Alert) Reschedule(t, e *Entry, r Report) {
+// Reschedule gives delayed message t of the alert the content, the room and the time of message e, a later report of it. e becomes t. It
+// reports whether reminders begin now.
+func (a *Alert) Reschedule(t, e *Entry, r Report) (remind bool) {
 	t.Revise(e.Content, e.AcceptedAt)
 	t.Room, t.QueuedAt, t.NextAt = e.Room, e.QueuedAt, e.NextAt
 	e.ID, a.MessageID = t.ID, t.ID
 	a.BeganAt, a.ChangedAt, a.ClosedAt, a.Times = e.QueuedAt, e.AcceptedAt, 0, 1
 	a.Priority, a.Said = e.Priority, r.Digest
+	a.Retry, a.ExpiresAt, a.NextAt = 0, 0, 0
+	remind = a.insist(r, e.AcceptedAt)
+	if t.Delayed() {
+		a.Postpone(t.NextAt, e.AcceptedAt)
+		return false
+	}
+	return remind
 }
 
 // AlertOf returns the alert that message m of an application would have begun. ok is false if none can be about it: it is the relay's, or a

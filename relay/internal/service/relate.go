@@ -114,14 +114,22 @@ func (r report) store(tx *store.Tx, a *store.Incoming) error {
 	}
 	known.ApplicationID, known.Key = e.ApplicationID, e.Key
 	if m.Delayed() && !r.Resolves {
-		known.Reschedule(&m, e, r.Report)
-		return errors.Join(tx.Reschedule(&m), tx.SaveAlert(known))
+		remind := known.Reschedule(&m, e, r.Report)
+		err := errors.Join(tx.Reschedule(&m), tx.SaveAlert(known))
+		if remind {
+			err = errors.Join(err, offerAcknowledgement(tx, &m, e.QueuedAt))
+		}
+		return err
 	}
 	shown, err := shown(tx, &m, e.Room)
 	if err != nil {
 		return err
 	}
 	now, d := post.TakeReport(known, shown && e.NextAt == 0, r.Report, r.lifecycle, e.AcceptedAt) // a delayed one is a message of its own
+	if e.Delayed() {
+		now.Postpone(e.NextAt, e.AcceptedAt)
+		d.React = false
+	}
 	e.Note = strings.TrimSpace(d.Note + " " + e.Note)
 	switch d.Action {
 	case post.ActionIgnore:
@@ -138,14 +146,19 @@ func (r report) store(tx *store.Tx, a *store.Incoming) error {
 		err = tx.Insert(e)
 	}
 	if err == nil && d.React {
-		reaction := e.Follow(post.KindReaction, e.QueuedAt)
-		reaction.Body = post.AckReaction
-		err = tx.Insert(&reaction)
+		err = offerAcknowledgement(tx, e, e.QueuedAt)
 	}
 	if err != nil {
 		return err
 	}
 	return tx.SaveAlert(now)
+}
+
+// offerAcknowledgement adds the reaction that acknowledges an alert to its message.
+func offerAcknowledgement(tx *store.Tx, e *post.Entry, queuedAt int64) error {
+	reaction := e.Follow(post.KindReaction, queuedAt)
+	reaction.Body = post.AckReaction
+	return tx.Insert(&reaction)
 }
 
 // named returns the alert of the message that a report names by its number, as if it had begun one if it has none; zero values if no

@@ -116,7 +116,7 @@ func addReminder(tx *store.Tx, message, now int64) error {
 		return err
 	}
 	escalation := post.Escalation{After: app.EscalateAfter, To: strings.Fields(app.EscalateTo)}
-	a, r := post.Remind(a, !shown || !may, m.State.Pending() || len(waiting) > 0, escalation, now)
+	a, r := post.Remind(a, !shown || !may, m.State.Pending(), len(waiting) > 0, escalation, now)
 	switch {
 	case r.Send:
 		err = insertReminder(tx, r, &m, &app, now)
@@ -182,12 +182,26 @@ func release(tx *store.Tx, id, now int64) error {
 	if err != nil {
 		return err
 	}
-	fact := post.Fact(post.Due{})
 	if !may {
-		fact = post.Barred{}
+		_, err = tx.Step(e, post.Barred{}, now)
+		return err
 	}
-	_, err = tx.Step(e, fact, now)
-	return err
+	if e, err = tx.Step(e, post.Due{}, now); err != nil {
+		return err
+	}
+	return beginReminders(tx, &e, now)
+}
+
+// beginReminders begins the reminders of an entry that was delayed, if it is the message of an alert that has some.
+func beginReminders(tx *store.Tx, e *post.Entry, now int64) error {
+	a, _, err := tx.AlertOf(e.ID)
+	if store.IsMissing(err) {
+		return nil
+	}
+	if err != nil || !a.Begin(e.QueuedAt, now) {
+		return err
+	}
+	return errors.Join(tx.SaveAlert(a), offerAcknowledgement(tx, e, now))
 }
 
 // acknowledge records that by acknowledged the alert of a message and withdraws its waiting reminders. It reports whether
