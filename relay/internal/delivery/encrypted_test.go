@@ -53,6 +53,22 @@ func TestEncryptedAnewForAnotherRoomOrDevice(t *testing.T) {
 	}
 }
 
+// A homeserver, or who may upgrade a room, can't have the relay send in the clear what went to an encrypted room.
+func TestEncryptedRoom_UpgradedToOneThatIsNot_StaysEncrypted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, withEncryption)
+		r.HS.Sealed = map[string]bool{"!old:hs": true}
+		r.Start()
+		token := r.NewApp("a", "!old:hs").Token
+		r.Await(r.Post(token, "x"), post.StateSent)
+		r.Delivery().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
+		r.Await(r.Post(token, "y"), post.StateSent)
+		if got := r.HS.Bodies("!new:hs"); !slices.Equal(got, []string{"for !new:hs DEV"}) {
+			t.Errorf("in the room: %q", got)
+		}
+	})
+}
+
 // A room becomes encrypted behind the event of a long message: its file is encrypted, too, and uploaded in no other way.
 func TestFileInRoomThatBecomesEncrypted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -133,7 +133,7 @@ func (d *Delivery) replaced(oldID, newID string) {
 			if r.Address == oldID {
 				r.Address = newID
 			}
-			r.RoomID, r.Encrypted = newID, false
+			r.RoomID = newID // encrypted if the old one was: the homeserver can't undo that
 			r.Blocked, r.BlockedAs, r.BlockedAt = "", "", 0
 		})
 		d.saveRoom(q)
