@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	"slipway/relay/internal/post"
 )
@@ -16,12 +17,13 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 		return 0, err
 	}
 	var old []int64
+	now := time.Now().UnixMilli()
 	for _, r := range found {
-		if r.AcceptedAt >= cutoff {
-			break // ids and times of acceptance rise together
+		if r.AcceptedAt >= cutoff && r.AcceptedAt <= now {
+			break // ids and times of acceptance rise together, unless the clock was ahead
 		}
 		next = r.ID
-		if r.FinalAt != 0 {
+		if r.FinalAt != 0 && r.AcceptedAt < cutoff {
 			old = append(old, r.ID)
 		}
 	}

@@ -46,6 +46,35 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 	}
 }
 
+// A message that came in while the clock was ahead keeps no later one from being removed.
+func TestPurgeOld_ClockWasAhead(t *testing.T) {
+	s := ready(t)
+	now := time.Now().UnixMilli()
+	old, ahead, later, recent := entry(1, "old"), entry(1, "ahead"), entry(1, "later"), entry(1, "new")
+	for a, at := range map[*Incoming]int64{old: now - 5000, ahead: now + 1_000_000_000, later: now - 4000, recent: now} {
+		a.Entry.AcceptedAt = at
+	}
+	insert(t, s, old, ahead, later, recent)
+	for _, a := range []*Incoming{old, ahead, later, recent} {
+		s.Record(NewOutcome(a.Entry, post.Refused{}, 1))
+	}
+	settle(t, s)
+	for next := int64(0); ; {
+		var err error
+		if next, err = s.PurgeOld(ctx, next, now-1000, 2); err != nil || next == 0 {
+			if err != nil {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	for a, want := range map[*Incoming]bool{old: false, ahead: true, later: false, recent: true} {
+		if _, err := s.Message(ctx, a.Entry.ID); IsMissing(err) == want {
+			t.Errorf("%s: %v", a.Entry.Body, err)
+		}
+	}
+}
+
 func TestTidy_Sessions(t *testing.T) {
 	s := ready(t)
 	for _, ends := range []int64{1000, 3000} {
