@@ -37,7 +37,6 @@ const (
 // could not be read. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if the tag doesn't exist, and DENIED
 // wrapping ErrImmutable if it is immutable.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest, err error) {
-	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	if err := r.deletable(); err != nil {
 		return "", err
 	}
@@ -51,6 +50,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	if err != nil {
 		return "", err
 	}
+	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	found, undo := pointers{tag: at}, r.beginDeletion()
@@ -71,13 +71,13 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
 // version and it is not immutable. A concurrent push, by any process, is never undone.
 func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest, version string) (removed bool, err error) {
-	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	if err := r.reg.writable(); err != nil {
 		return false, err
 	}
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
+	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	found, undo := pointers{tag: {Digest: was, Version: version}}, r.beginDeletion()
 	if err := undo.record(ctx, found); err != nil {
 		return false, err
@@ -94,7 +94,6 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 // manifest, and nothing is removed unless it was pushed meanwhile. Otherwise the error is MANIFEST_UNKNOWN or
 // NAME_UNKNOWN, or another after which some of the tags may be gone.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
-	defer func() { r.reg.opts.Changed(r.name, "", removed) }()
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
@@ -124,6 +123,11 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err != nil {
 		return nil, err
 	}
+	defer func(found pointers) {
+		all := append(slices.Collect(maps.Keys(found)), removed...)
+		slices.Sort(all)
+		r.reg.opts.Changed(r.name, d, slices.Compact(all))
+	}(at)
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	var record []oci.Digest
@@ -160,7 +164,6 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 // there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable: it stays with its manifest,
 // and nothing is removed unless it was pushed meanwhile.
 func (r Repository) Delete(ctx context.Context) error {
-	defer r.reg.opts.Changed(r.name, "", nil)
 	if err := r.deletable(); err != nil {
 		return err
 	}
@@ -169,6 +172,12 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	exists := len(at) > 0
+	defer func() {
+		if exists {
+			r.reg.opts.Changed(r.name, "", nil)
+		}
+	}()
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	undo := r.beginDeletion()
@@ -184,6 +193,7 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	exists = exists || len(keys) > 0
 	if len(keys) == 0 && len(removed) == 0 {
 		return r.nameUnknown()
 	}

@@ -60,7 +60,6 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 // revision and history that distribution also writes, and then the tags. ErrExpired or
 // errOvertaken ask for another attempt.
 func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
-	defer r.reg.opts.Changed(r.name, d, tags)
 	pointers, err := r.movePointers(ctx, d, tags)
 	if err != nil {
 		return err
@@ -84,14 +83,19 @@ func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte
 		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link})
 	}
 	content = append(content, pushed...)
-	if len(pointers) == 0 {
-		return r.apply(ctx, content)
+	stages := []storage.Stage{content}
+	if len(pointers) > 0 {
+		stages = append(stages, pointers)
 	}
-	if err := r.apply(ctx, content, pointers); err != nil {
+	if err := r.apply(ctx, stages...); err != nil {
 		if isConflict(err) {
 			return errors.Join(errOvertaken, err)
 		}
 		return err
+	}
+	r.reg.opts.Changed(r.name, d, tags)
+	if len(pointers) == 0 {
+		return nil
 	}
 	// A deletion of the manifest may have looked for tags before these were set.
 	if _, err := r.reg.store.Stat(ctx, revision); absent(err) {

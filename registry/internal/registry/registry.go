@@ -56,7 +56,7 @@ type Options struct {
 	Signer        BlobURLs                   // gives URLs for blobs; nil = clients get them from here
 	Pulled        func(oci.Name, oci.Digest) // called for each pull of a manifest, must not block; nil = no callback
 	// Changed is called after a manifest or tags of a repository have changed, or, with neither, anything of
-	// it. It must not block; nil = no callback.
+	// it. A request for what doesn't exist, or that is refused, changes nothing. nil = no callback.
 	Changed         func(oci.Name, oci.Digest, []oci.Tag)
 	ManifestCache   int64          // bytes of manifests kept in memory, 0 = 8 MiB
 	Quota           *quota.Quotas  // bounds the bytes of repositories; nil = unlimited

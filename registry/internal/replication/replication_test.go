@@ -189,6 +189,31 @@ func TestTurn_Deletions(t *testing.T) {
 	}
 }
 
+// A request that fails for what isn't here deletes nothing at the target: the storage may be another one.
+func TestTurn_NothingChanged(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Deletions = true })
+	there := p.there.Repository("app")
+	d := registrytest.PushImage(t, there, "v1", "1", "layer")
+	manifest := mustBytes(t, there, d.Digest)
+	for name, request := range map[string]func(registry.Repository) error{
+		"delete repository": func(r registry.Repository) error { return r.Delete(t.Context()) },
+		"delete manifest":   func(r registry.Repository) error { _, err := r.DeleteManifest(t.Context(), d.Digest); return err },
+		"delete tag":        func(r registry.Repository) error { _, err := r.DeleteTag(t.Context(), "v1"); return err },
+		"push without its blobs": func(r registry.Repository) error {
+			_, err := r.PutManifest(t.Context(), oci.Reference{Tag: "v1"}, d.MediaType, manifest, nil)
+			return err
+		},
+	} {
+		if err := request(p.Registry.Repository("app")); err == nil {
+			t.Errorf("%s: succeeded", name)
+		}
+		if s, err := p.turn(t, false); err != nil || !s.At.IsZero() {
+			t.Errorf("%s: there was a turn: %+v, %v", name, s, err)
+		}
+		p.has(t, "app", "v1", d.Digest)
+	}
+}
+
 // A platform that the target lacks although it has the index is copied: the target lost it, or this registry got it later.
 func TestTurn_MissingPlatform(t *testing.T) {
 	p := newPair(t, nil)
