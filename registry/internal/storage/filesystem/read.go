@@ -49,7 +49,7 @@ func (s *Store) statPrefix(prefix string) (storage.Info, error) {
 	}
 	info := storage.Info{Key: prefix + "/", Prefix: true}
 	if s.local() {
-		info.Version = version(&st)
+		info.Version = s.version(&st)
 	}
 	return info, nil
 }
@@ -64,7 +64,7 @@ func (s *Store) statFile(name string, st *unix.Stat_t) error {
 }
 
 func (s *Store) info(key string, st *unix.Stat_t) storage.Info {
-	return storage.Info{Key: key, Size: st.Size, Modified: time.Unix(st.Mtim.Unix()), Version: version(st)}
+	return storage.Info{Key: key, Size: st.Size, Modified: time.Unix(st.Mtim.Unix()), Version: s.version(st)}
 }
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -140,19 +140,24 @@ func (p *part) Close() error { return p.f.Close() }
 // A version is made of the kernel's description of a file: inode, size and modification
 // time. The clock behind the time stands still for up to a tick: 10 ms on the slowest
 // kernels, seconds on file systems that store no fractions. Until a tick has passed another
-// change could have the same time, so there is no version yet.
+// change could have the same time, so there is no version yet. The time lies in the future after
+// the clock was set back, which then reads other times; on a network file system it may be another clock's.
 const (
 	fineTick   = 20 * time.Millisecond
 	coarseTick = 2100 * time.Millisecond
 )
 
 // version returns the token of a file or directory, "" while there is none.
-func version(st *unix.Stat_t) string {
+func (s *Store) version(st *unix.Stat_t) string {
 	tick := fineTick
 	if st.Ctim.Nsec == 0 {
 		tick = coarseTick
 	}
-	if time.Since(time.Unix(st.Ctim.Unix())) < tick {
+	age := time.Since(time.Unix(st.Ctim.Unix()))
+	if s.local() {
+		age = age.Abs()
+	}
+	if age < tick {
 		return ""
 	}
 	return token(st)
@@ -214,7 +219,7 @@ func (l *listing) dir(prefix, name string) error {
 	}
 	var st unix.Stat_t
 	if l.version != nil && l.s.local() && unix.Fstat(fd, &st) == nil {
-		*l.version = version(&st)
+		*l.version = l.s.version(&st)
 	}
 	l.version = nil
 	f := os.NewFile(uintptr(fd), prefix)

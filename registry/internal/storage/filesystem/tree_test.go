@@ -222,6 +222,31 @@ func TestPrefixVersionAfterAForeignChange(t *testing.T) {
 	}
 }
 
+// What was written before the clock was set back has a version, except while the clock passes that time again. A network
+// file system has a clock of its own.
+func TestVersion_ClockSetBack(t *testing.T) {
+	s := openRoot(t, t.TempDir())
+	defer s.Close()
+	at := func(d time.Duration) *unix.Stat_t {
+		changed, err := unix.TimeToTimespec(time.Now().Add(d))
+		check(t, err)
+		changed.Nsec |= 1
+		return &unix.Stat_t{Ctim: changed, Mtim: changed}
+	}
+	if s.version(at(time.Hour)) == "" || s.version(at(-time.Hour)) == "" {
+		t.Error("a file that changed at another time has no version")
+	}
+	if s.version(at(fineTick-time.Millisecond)) != "" {
+		t.Error("a file that may change again within the same tick has a version")
+	}
+	id := *s.identity.Load()
+	id.local = false
+	s.identity.Store(&id)
+	if s.version(at(time.Hour)) != "" {
+		t.Error("a file that another machine has just changed has a version")
+	}
+}
+
 func prefixVersion(t *testing.T, s *Store) string {
 	t.Helper()
 	info, err := s.Stat(t.Context(), "/tags/")
