@@ -25,7 +25,7 @@ func (v *verification) repair(ctx context.Context, f *Finding, seen *storage.Inf
 	var history []storage.Info
 	err := error(nil)
 	if f.Tag != "" {
-		history, err = v.history(ctx, f.Repository, f.Tag)
+		history, err = v.history(ctx, f.Repository, f.Tag, seen.Key)
 	}
 	if err == nil {
 		err = v.quarantine(ctx, *seen, history)
@@ -45,19 +45,22 @@ func (v *verification) quarantined(key string) string {
 	return layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + key
 }
 
-// history returns the links of a tag other than the one that describes what it points at. Without
-// them the tag is not listed any more, by distribution either.
-func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag) (links []storage.Info, err error) {
-	for info, err := range v.Store.List(ctx, layout.Tag(name, tag)+"/index", storage.ListOptions{Flat: true, Names: true}) {
+// history returns the objects of a tag other than its link. Without them the tag is not listed any more, by
+// distribution either.
+func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag, link string) (all []storage.Info, err error) {
+	for info, err := range v.Store.List(ctx, layout.Tag(name, tag), storage.ListOptions{Flat: true, Names: true}) {
 		if err != nil {
 			return nil, err
+		}
+		if info.Key == link {
+			continue
 		}
 		if info, err = v.stat(ctx, info.Key); err != nil {
 			return nil, err
 		}
-		links = append(links, info)
+		all = append(all, info)
 	}
-	return links, nil
+	return all, nil
 }
 
 // quarantine copies the objects, deletes the others and then the first, by which the

@@ -51,7 +51,8 @@ func onStores(t *testing.T, test func(t *testing.T, s store)) {
 }
 
 func rules(s store) *registry.Registry {
-	return registry.New(registry.Options{Store: s, DeleteEnabled: true})
+	_, remote := s.(*hostile.Process)
+	return registry.New(registry.Options{Store: s, DeleteEnabled: true, Remote: remote})
 }
 
 func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
