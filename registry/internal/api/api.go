@@ -15,11 +15,11 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/address"
 	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/api/urls"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/clientaddr"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
@@ -94,7 +94,7 @@ type API struct {
 	answers *membudget.Budget // of large answers
 	kept    idempotency.Answers
 	bodies  *membudget.Budget // of large manifests being pushed
-	proxies address.Proxies
+	proxies clientaddr.Proxies
 	origins *http.CrossOriginProtection
 	router  *mux.Router
 	handler http.Handler
@@ -128,7 +128,7 @@ func New(opts Options) (*API, error) {
 		headers: commonHeaders(opts.Headers),
 		answers: membudget.New(answerMemory, answerShare),
 		bodies:  membudget.New(bodyMemory, bodyShare),
-		proxies: address.Proxies{Networks: opts.TrustedProxies, Unix: opts.TrustUnix},
+		proxies: clientaddr.Proxies{Networks: opts.TrustedProxies, Unix: opts.TrustUnix},
 	}
 	if a.origins, err = links.Protection(); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"slipway/registry/internal/address"
 	"slipway/registry/internal/api/header"
+	"slipway/registry/internal/clientaddr"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -191,10 +191,10 @@ func (a *API) mayRedirect(r *request) (client netip.Addr, may bool) {
 	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 || len(ranges) > 0 && strings.Contains(ranges[0], ",") {
 		return client, false
 	}
-	client, known := address.ParseHop(r.RemoteAddr)
+	client, known := clientaddr.ParseHop(r.RemoteAddr)
 	if len(a.opts.NoRedirect) == 0 {
 		return client, true
 	}
-	excluded := address.Proxies{Networks: a.opts.NoRedirect}
+	excluded := clientaddr.Proxies{Networks: a.opts.NoRedirect}
 	return client, known && !excluded.Has(client)
 }

@@ -1,6 +1,6 @@
 package api
 
-import "slipway/registry/internal/address"
+import "slipway/registry/internal/clientaddr"
 
 const (
 	// smallBody is the size up to which a body isn't counted.
@@ -17,7 +17,7 @@ func (r *request) client() string {
 	if r.user != "" {
 		return "user " + r.user
 	}
-	return address.Network(r.RemoteAddr)
+	return clientaddr.Network(r.RemoteAddr)
 }
 
 // room waits for memory for an answer of about size bytes. The caller holds nothing large

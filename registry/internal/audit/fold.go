@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"slipway/registry/internal/address"
+	"slipway/registry/internal/clientaddr"
 )
 
 const (
@@ -31,7 +31,7 @@ type refusals struct {
 
 // take reports whether the refusal gets a line of its own.
 func (f *fold) take(r Record) bool {
-	from := shorten(address.Network(r.From), maxField)
+	from := shorten(clientaddr.Network(r.From), maxField)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byFrom == nil {

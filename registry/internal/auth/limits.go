@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"slipway/registry/internal/address"
 	"slipway/registry/internal/cache"
+	"slipway/registry/internal/clientaddr"
 	"slipway/registry/internal/oci"
 	"slipway/shared/plural"
 )
@@ -43,7 +43,7 @@ func (l *Limits) Address(r *http.Request, upload bool) (end func(), err error) {
 	if l == nil || l.addresses.limit == (Limit{}) {
 		return func() {}, nil
 	}
-	return l.addresses.begin(address.Network(r.RemoteAddr), upload, time.Now())
+	return l.addresses.begin(clientaddr.Network(r.RemoteAddr), upload, time.Now())
 }
 
 // User is Address for an authenticated caller; "" is anonymous.

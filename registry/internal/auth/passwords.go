@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/sync/semaphore"
 
-	"slipway/registry/internal/address"
 	"slipway/registry/internal/cache"
+	"slipway/registry/internal/clientaddr"
 )
 
 const (
@@ -66,7 +66,7 @@ func (p *passwords) compare(ctx context.Context, l credentials, addr, hash strin
 	if p.remembered(s) {
 		return true, false, nil
 	}
-	host, name := address.Network(addr), strings.Clone(string(l.user[:min(len(l.user), maxGuessedName)]))
+	host, name := clientaddr.Network(addr), strings.Clone(string(l.user[:min(len(l.user), maxGuessedName)]))
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	fromAddress, err := p.addresses.enter(waiting, host)

@@ -3,7 +3,7 @@ package web
 import (
 	"net/http"
 
-	netaddress "slipway/registry/internal/address"
+	"slipway/registry/internal/clientaddr"
 	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
@@ -29,7 +29,7 @@ const (
 // reserve waits for memory for about n bytes of a page. The caller holds nothing large meanwhile.
 // UNAVAILABLE.
 func (web *Web) reserve(v *visit, n int64) (*membudget.Room, error) {
-	client := netaddress.Network(v.RemoteAddr)
+	client := clientaddr.Network(v.RemoteAddr)
 	if user := v.user(); user != "" {
 		client = "user " + user
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/registry/internal/address"
+	"slipway/registry/internal/clientaddr"
 	"slipway/registry/internal/oci"
 )
 
@@ -74,7 +74,7 @@ func (b *Builder) Root(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	if s, h := address.Forwarded(r.Header); s != "" || h != "" {
+	if s, h := clientaddr.Forwarded(r.Header); s != "" || h != "" {
 		scheme, host = cmp.Or(s, scheme), cmp.Or(h, host)
 	}
 	return scheme + "://" + host + b.Prefix
@@ -91,7 +91,7 @@ func (b *Builder) Absolute(r *http.Request) string {
 // further names.
 func (b *Builder) Own(r *http.Request, host string, further []string) bool {
 	names := append([]string{r.Host}, further...)
-	if _, forwarded := address.Forwarded(r.Header); forwarded != "" {
+	if _, forwarded := clientaddr.Forwarded(r.Header); forwarded != "" {
 		names = append(names, forwarded)
 	}
 	if parsed, err := url.Parse(b.host); err == nil {
@@ -124,7 +124,7 @@ func PublicRoot(prefix, host string) (func(*http.Request) string, error) {
 // RedirectRealm returns the URL of a token server behind the same host, as distribution's
 // autoredirect does: https unless a proxy says otherwise.
 func RedirectRealm(r *http.Request, path string) string {
-	scheme, host := address.Forwarded(r.Header)
+	scheme, host := clientaddr.Forwarded(r.Header)
 	return cmp.Or(scheme, "https") + "://" + cmp.Or(host, r.Host) + path
 }
 

@@ -1,5 +1,5 @@
-// Package address finds out where clients come from, behind proxies too.
-package address
+// Package clientaddr finds out where clients come from, behind proxies too.
+package clientaddr
 
 import "net/netip"
 

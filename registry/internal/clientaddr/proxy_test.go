@@ -1,4 +1,4 @@
-package address
+package clientaddr
 
 import (
 	"net/http"
