@@ -21,12 +21,12 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/clientaddr"
 	"slipway/registry/internal/identity/robot"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/signature"
 	"slipway/shared/health"
@@ -43,7 +43,7 @@ type Options struct {
 	Robots   *robot.Accounts  // nil = there are none
 	Users    *auth.Accounts   // nil = there is no password file
 	Rights   *auth.Authorizer // explains rights and has the personal access tokens; nil = there are none
-	Index    *index.Index     // sizes of repositories; nil = unknown
+	Index    *pageindex.Index // sizes of repositories; nil = unknown
 	Board    *schedule.Board  // of the jobs; nil = there are none
 	Limits   *auth.Limits     // nil = none
 

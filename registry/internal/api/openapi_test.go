@@ -20,11 +20,11 @@ import (
 	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/lastpull"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
@@ -74,9 +74,9 @@ func documentedServer(t *testing.T, change ...func(*setup)) *host {
 }
 
 // openIndex makes an index of the store that is current.
-func openIndex(t *testing.T, store storage.Store) *index.Index {
+func openIndex(t *testing.T, store storage.Store) *pageindex.Index {
 	t.Helper()
-	x := index.New(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
+	x := pageindex.New(pageindex.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { x.Run(ctx); close(done) }()

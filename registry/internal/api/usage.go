@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/auth"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 )
 
 // maxUsage is the most repositories in one answer.
@@ -60,7 +60,7 @@ func (a *API) getUsage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer release()
-	found := a.opts.Index.Repositories(index.Query{Visible: r.visible(), Sort: index.BySize, Limit: n})
+	found := a.opts.Index.Repositories(pageindex.Query{Visible: r.visible(), Sort: pageindex.BySize, Limit: n})
 	answer := usage{Repositories: []repositoryUsage{}, Total: found.Total, Bytes: found.Bytes}
 	if found.Hidden == 0 {
 		stored := a.opts.Index.Stored()

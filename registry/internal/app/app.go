@@ -16,12 +16,12 @@ import (
 	"slipway/registry/internal/api/metrics"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/replication"
 	"slipway/registry/internal/signature"
@@ -60,7 +60,7 @@ type App struct {
 	checks      *health.Monitor
 	failed      trouble
 	servers     []*server.Server
-	index       *index.Index            // nil = none
+	index       *pageindex.Index        // nil = none
 	board       schedule.Board          // state of the scheduled jobs
 	replication *replication.Replicator // nil = none
 	background  []func(context.Context)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"slipway/registry/internal/index"
+	"slipway/registry/internal/pageindex"
 )
 
 // Time between two passes over the storage while the lists of the pages are being viewed.
@@ -22,9 +22,9 @@ func (a *App) openIndex() {
 	if a.Store.Remote {
 		interval = passRemote
 	}
-	x := index.New(index.Options{
+	x := pageindex.New(pageindex.Options{
 		Store: a.Store, Remote: a.Store.Remote, Interval: interval, Log: a.Log,
-		Pulls: func(ctx context.Context) (index.Pulls, error) { return a.Pulls.Read(ctx) },
+		Pulls: func(ctx context.Context) (pageindex.Pulls, error) { return a.Pulls.Read(ctx) },
 	})
 	a.index = x
 	a.background = append(a.background, x.Run)

@@ -24,8 +24,8 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/identity/session"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
@@ -135,7 +135,7 @@ func indexed(s *setup) { s.indexed = true }
 // index makes an index and keeps it current until the test ends.
 func (s *site) index(store storage.Store, pages *Options) {
 	s.Helper()
-	x := index.New(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
+	x := pageindex.New(pageindex.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
 	pages.Index = x
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
@@ -96,7 +96,7 @@ func TestNames_ReadInTheBackground(t *testing.T) {
 	store := &slowNames{Store: memory.New()}
 	rules := registry.New(registry.Options{Store: store, DeleteEnabled: true})
 	s := &site{T: t, rules: rules}
-	x := index.New(index.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
+	x := pageindex.New(pageindex.Options{Store: store, Interval: time.Hour, Log: zap.NewNop()})
 	n := newNames(rules, x, zap.NewNop())
 	defer n.close()
 	want := func(when string, want ...oci.Name) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"slipway/registry/internal/bytesize"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/schedule"
+	"slipway/registry/internal/pageindex"
 	"slipway/shared/plural"
 )
 
@@ -74,7 +74,7 @@ func (web *Web) countRepositories() int {
 	if web.o.Index == nil || web.o.Index.Complete().IsZero() {
 		return 0
 	}
-	return web.o.Index.Repositories(index.Query{Limit: 1}).Total
+	return web.o.Index.Repositories(pageindex.Query{Limit: 1}).Total
 }
 
 // offers reports whether the visitor may start that job.

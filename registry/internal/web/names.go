@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/registry"
 )
 
@@ -27,7 +27,7 @@ const (
 // again in the background. What it lists may be a view old, so pages of repositories ask the rules.
 type names struct {
 	registry *registry.Registry
-	index    *index.Index // nil = none
+	index    *pageindex.Index // nil = none
 	log      *zap.Logger
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ type names struct {
 	group sync.WaitGroup                               // of all
 }
 
-func newNames(r *registry.Registry, x *index.Index, log *zap.Logger) *names {
+func newNames(r *registry.Registry, x *pageindex.Index, log *zap.Logger) *names {
 	ctx, stop := context.WithCancel(context.Background())
 	begin := func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, namesTimeout) }
 	return &names{registry: r, index: x, log: log, begin: begin, stop: stop}
@@ -133,7 +133,7 @@ func (n *names) known(old []oci.Name, at time.Time) []oci.Name {
 	if n.index == nil || old == nil && n.index.Complete().IsZero() {
 		return old
 	}
-	page := n.index.Repositories(index.Query{})
+	page := n.index.Repositories(pageindex.Query{})
 	var since []oci.Name
 	for i := range page.Repositories {
 		r := &page.Repositories[i]

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 )
 
 // Bounds of a search: each word is looked for in each name.
@@ -47,13 +47,13 @@ func address(path string, parameters map[string]string) string {
 
 // entry is a row of the list: a repository, or a folder of those whose names begin alike.
 type entry struct {
-	Name   oci.Name          // of a repository
-	Label  string            // of the entry in its folder
-	Folder string            // "web/": the prefix of what is in it
-	Count  int64             // repositories in the folder
-	Tags   int               // of the repository
-	Cache  bool              // of another registry
-	Known  *index.Repository // what was read of the repository, nil = nothing yet
+	Name   oci.Name              // of a repository
+	Label  string                // of the entry in its folder
+	Folder string                // "web/": the prefix of what is in it
+	Count  int64                 // repositories in the folder
+	Tags   int                   // of the repository
+	Cache  bool                  // of another registry
+	Known  *pageindex.Repository // what was read of the repository, nil = nothing yet
 }
 
 type repositoriesPage struct {
@@ -138,7 +138,7 @@ func (web *Web) describe(v *visit, e *entry) error {
 }
 
 // known returns what the index knows of a repository, nil if nothing, and has it read again.
-func (web *Web) known(name oci.Name) *index.Repository {
+func (web *Web) known(name oci.Name) *pageindex.Repository {
 	if web.o.Index == nil {
 		return nil
 	}

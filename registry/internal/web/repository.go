@@ -11,8 +11,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/web/imageinfo"
 )
@@ -60,11 +60,11 @@ type repositoryPage struct {
 	Cache      bool
 	Host       string
 	Rights     rights
-	Keeps      bool              // deletions can be undone
-	Rules      bool              // a page shows the visitor's rights
-	Untagged   bool              // a page shows the visitor images without tags
-	Known      *index.Repository // what was read of it, nil = nothing yet
-	Whole      bool              // the visitor may see all repositories
+	Keeps      bool                  // deletions can be undone
+	Rules      bool                  // a page shows the visitor's rights
+	Untagged   bool                  // a page shows the visitor images without tags
+	Known      *pageindex.Repository // what was read of it, nil = nothing yet
+	Whole      bool                  // the visitor may see all repositories
 }
 
 type sortLink struct {

@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 )
 
 // maxUsage is the number of repositories that the page of usage shows.
@@ -13,7 +13,7 @@ const maxUsage = 100
 
 type usagePage struct {
 	frame
-	Rows    []index.Repository
+	Rows    []pageindex.Repository
 	Largest int64 // of the rows, for the bars
 	Total   int   // repositories that the visitor may see
 	Bytes   int64 // of them; what several have counts in each
@@ -37,14 +37,14 @@ func (web *Web) getUsage(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	defer room.Release()
-	find := func(order string) index.Page {
-		return web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Sort: order, Limit: maxUsage})
+	find := func(order string) pageindex.Page {
+		return web.o.Index.Repositories(pageindex.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Sort: order, Limit: maxUsage})
 	}
-	found := find(index.BySize)
+	found := find(pageindex.BySize)
 	if p.Whole = found.Hidden == 0; p.Whole {
 		p.Stored = web.o.Index.Stored()
-		if p.Own = v.URL.Query().Get("sort") == index.ByOwn; p.Own {
-			found = find(index.ByOwn)
+		if p.Own = v.URL.Query().Get("sort") == pageindex.ByOwn; p.Own {
+			found = find(pageindex.ByOwn)
 		}
 	}
 	p.Rows, p.Total, p.Bytes = found.Repositories, found.Total, found.Bytes
@@ -60,5 +60,5 @@ func (web *Web) seesAll(v *visit) bool {
 	if v.grant == nil || web.o.Index == nil {
 		return true
 	}
-	return web.o.Index.Repositories(index.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Limit: 1}).Hidden == 0
+	return web.o.Index.Repositories(pageindex.Query{Visible: func(name oci.Name) bool { return v.may(access.List, name) }, Limit: 1}).Hidden == 0
 }

@@ -18,12 +18,12 @@ import (
 	"slipway/registry/internal/cache"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/identity/session"
-	"slipway/registry/internal/index"
 	"slipway/registry/internal/maintenance/retention"
 	"slipway/registry/internal/maintenance/schedule"
 	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pageindex"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/signature"
 	"slipway/registry/internal/web/imageinfo"
@@ -52,7 +52,7 @@ type Options struct {
 	Registry *registry.Registry
 	Auth     *auth.Authorizer // nil = everybody may do everything
 	API      API
-	Index    *index.Index                                   // sizes and dates for lists; nil = lists show none
+	Index    *pageindex.Index                               // sizes and dates for lists; nil = lists show none
 	Caches   func(oci.Name) bool                            // whether a repository is a cache of another registry; nil = none is
 	Provider *oidclogin.Provider                            // where people log in; nil = at no provider
 	Robots   *robot.Accounts                                // nil = there are none

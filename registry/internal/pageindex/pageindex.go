@@ -1,7 +1,7 @@
-// Package index knows what pages show of repositories: counts, sizes and dates, so that a view needs
-// no scan. It is a cache in memory, filled from the tree once lists are viewed and revalidated in the
+// Package pageindex caches the counts, sizes and dates that pages show of repositories, so that a view needs
+// no scan. The cache is in memory, filled from the tree once lists are viewed and revalidated in the
 // background; it never decides what exists.
-package index
+package pageindex
 
 import (
 	"context"
