@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/sharedstate"
 )
 
 // maxCallers bounds Callers.
@@ -71,7 +71,7 @@ func (a *Authorizer) Callers(ctx context.Context) (callers []Known, more bool, e
 		}
 		l := a.opts.Logins
 		if l != nil {
-			if err := l.Equip(ctx, &c); errors.Is(err, document.ErrUnread) {
+			if err := l.Equip(ctx, &c); errors.Is(err, sharedstate.ErrUnread) {
 				return nil, false, err
 			} else if err != nil {
 				continue

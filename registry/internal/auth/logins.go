@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/identity/personal"
 	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/sharedstate"
 )
 
 // Logins holds the callers that log in with a name and a secret: users of the password file
@@ -182,7 +182,7 @@ func robotRefusal(user string, err error) error {
 		return &Refusal{Reason: UnknownRobot, User: user}
 	case errors.Is(err, errMakerGone):
 		return &Refusal{Reason: MakerGone, User: user}
-	case errors.Is(err, document.ErrUnread):
+	case errors.Is(err, sharedstate.ErrUnread):
 		return &Refusal{Reason: RobotsUnread, User: user, Cause: err, RetryAfter: retryAfter, Err: oci.Explain(oci.CodeUnavailable, "robots cannot log in at the moment")}
 	default:
 		return err

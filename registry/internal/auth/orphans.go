@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
+	"slipway/registry/internal/sharedstate"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // owner of the name must not get them.
 func (l *Logins) WatchMakers(ctx context.Context, log *zap.Logger) {
 	m := &makers{logins: l, log: log}
-	document.Poll(ctx, orphanInterval, log, "robots of users who have vanished", m.endOrphans)
+	sharedstate.Poll(ctx, orphanInterval, log, "robots of users who have vanished", m.endOrphans)
 }
 
 // makers remembers which password file the makers of robots were looked for in: nothing is read while

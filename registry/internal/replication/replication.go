@@ -28,12 +28,12 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/imagecopy"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/sharedstate"
 	"slipway/registry/internal/storage"
 	"slipway/shared/plural"
 )
@@ -112,8 +112,8 @@ func (r *Replicator) Status(ctx context.Context, t *Target) (s Status, err error
 	return s, err
 }
 
-func (r *Replicator) document(t *Target) *document.Document[Status] {
-	return document.New[Status](r.Store, layout.Replication+"/"+t.Name+"/status")
+func (r *Replicator) document(t *Target) *sharedstate.Document[Status] {
+	return sharedstate.New[Status](r.Store, layout.Replication+"/"+t.Name+"/status")
 }
 
 // Sync marks all repositories that exist, and copies until nothing waits or something fails. A repository that is gone is at the target for

@@ -19,9 +19,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/sharedstate"
 	"slipway/registry/internal/storage"
 )
 
@@ -39,7 +39,7 @@ const (
 
 // Ring is the keys that are in force.
 type Ring struct {
-	doc  *document.Document[ring]
+	doc  *sharedstate.Document[ring]
 	log  *zap.Logger
 	keep time.Duration // how long after its replacement a key verifies
 
@@ -71,7 +71,7 @@ type view struct {
 // lifetime. Where the storage cannot be written the key is this process's own. Keys that can't be
 // understood are replaced: what they have signed ends, and the registry starts.
 func Open(ctx context.Context, store storage.Store, lifetime time.Duration, log *zap.Logger) (*Ring, error) {
-	r := &Ring{doc: document.New[ring](store, layout.Keys), log: log, keep: lifetime + time.Hour}
+	r := &Ring{doc: sharedstate.New[ring](store, layout.Keys), log: log, keep: lifetime + time.Hour}
 	err := r.rotate(ctx, time.Now())
 	if errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrDenied) || errors.Is(err, storage.ErrNoSpace) {
 		log.Warn("the storage cannot be written: the key that signs tokens and sessions is this process's own, and what it has signed ends with it", zap.Error(err))
@@ -87,7 +87,7 @@ func Open(ctx context.Context, store storage.Store, lifetime time.Duration, log 
 
 // Watch keeps the keys current, and replaces them in time, until ctx ends.
 func (r *Ring) Watch(ctx context.Context) {
-	document.Poll(ctx, interval, r.log, "keys that sign tokens and sessions; the known keys stay in use", func(ctx context.Context) error {
+	sharedstate.Poll(ctx, interval, r.log, "keys that sign tokens and sessions; the known keys stay in use", func(ctx context.Context) error {
 		return r.rotate(ctx, time.Now())
 	})
 }
@@ -112,7 +112,7 @@ func (r *Ring) ask() {
 // valid token can be signed with.
 func (r *Ring) rotate(ctx context.Context, now time.Time) error {
 	err := r.doc.Refresh(ctx)
-	if errors.Is(err, document.ErrDamaged) {
+	if errors.Is(err, sharedstate.ErrDamaged) {
 		r.log.Error("the keys that sign tokens and sessions are damaged; new ones replace them, and what they have signed ends", zap.Error(err))
 		if err = r.doc.Discard(ctx); err == nil {
 			err = r.doc.Refresh(ctx)

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/sharedstate"
 	"slipway/registry/internal/storage"
 )
 
@@ -88,15 +88,15 @@ type Person struct {
 type Tokens struct {
 	store  storage.Store
 	source string
-	tokens *document.Records[record]
-	people *document.Records[Person]
+	tokens *sharedstate.Records[record]
+	people *sharedstate.Records[Person]
 	used   sync.Map // id → time.Time of the last use here
 }
 
 // New does no I/O. source identifies the provider that names people, "" if none does: the same name
 // may belong to another user at another one.
 func New(store storage.Store, source string) *Tokens {
-	return &Tokens{store: store, source: source, tokens: document.NewRecords(store, parseToken), people: document.NewRecords(store, parsePerson)}
+	return &Tokens{store: store, source: source, tokens: sharedstate.NewRecords(store, parseToken), people: sharedstate.NewRecords(store, parsePerson)}
 }
 
 func parseToken(key string, content []byte) *record {
@@ -245,7 +245,7 @@ func (t *Tokens) LastUsed(id string) time.Time {
 	return used
 }
 
-// Revoke removes a token of the owner: it ends here immediately, and at other replicas within document.Fresh. The error is ErrUnknown if there is none.
+// Revoke removes a token of the owner: it ends here immediately, and at other replicas within sharedstate.Fresh. The error is ErrUnknown if there is none.
 func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 	if !validID(id) {
 		return ErrUnknown
@@ -265,7 +265,7 @@ func (t *Tokens) Revoke(ctx context.Context, owner, id string) error {
 func (t *Tokens) SetGroups(ctx context.Context, owner, subject string, groups []string, more bool) (id string, err error) {
 	p := Person{owner, t.personID(subject), t.source, groups, more}
 	content, err := json.Marshal(p)
-	for err == nil && len(content) > document.MaxRecord {
+	for err == nil && len(content) > sharedstate.MaxRecord {
 		p.Groups, p.More = p.Groups[:len(p.Groups)/2], true
 		content, err = json.Marshal(p)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/sharedstate"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -46,7 +46,7 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, _, err := storage.Read(ctx, store, info.Key, document.MaxRecord)
+		content, _, err := storage.Read(ctx, store, info.Key, sharedstate.MaxRecord)
 		if err != nil || strings.Contains(string(content), secret) || strings.Contains(string(content), strings.SplitN(secret, "_", 4)[3]) {
 			t.Errorf("the secret is stored: %s, %v", content, err)
 		}
@@ -60,7 +60,7 @@ func TestTokens(t *testing.T) {
 	if _, err := b.Login(ctx, "alice", secret); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a revoked token: %v", err)
 	}
-	for deadline := time.Now().Add(20 * document.Fresh); ; time.Sleep(document.Fresh / 20) {
+	for deadline := time.Now().Add(20 * sharedstate.Fresh); ; time.Sleep(sharedstate.Fresh / 20) {
 		if _, err := a.Current(ctx, "alice", token.ID); errors.Is(err, ErrUnknown) {
 			break
 		}
@@ -129,7 +129,7 @@ func TestTokens_OfUnknownRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := keyOf("alice", strings.Split(secret, "_")[2])
-	content, _, err := storage.Read(t.Context(), store, key, document.MaxRecord)
+	content, _, err := storage.Read(t.Context(), store, key, sharedstate.MaxRecord)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/sharedstate"
 	"slipway/registry/internal/storage"
 )
 
@@ -31,11 +31,11 @@ var (
 
 // Accounts are all robots. Each is an object of its own, so that revoking one is a
 // deletion, which a full disk can't prevent. One is read when it logs in, and then trusted
-// for document.Fresh; a process without logins sends no requests for them.
+// for sharedstate.Fresh; a process without logins sends no requests for them.
 type Accounts struct {
 	store    storage.Store
 	log      *zap.Logger
-	records  *document.Records[Account]
+	records  *sharedstate.Records[Account]
 	used     sync.Map // name → time.Time of the last login here
 	reported sync.Map // name → true: it can't be understood, which was logged
 }
@@ -52,7 +52,7 @@ type Account struct {
 // New does no I/O.
 func New(store storage.Store, log *zap.Logger) *Accounts {
 	a := &Accounts{store: store, log: log}
-	a.records = document.NewRecords(store, a.parse)
+	a.records = sharedstate.NewRecords(store, a.parse)
 	return a
 }
 
@@ -203,8 +203,8 @@ func (a *Accounts) put(ctx context.Context, r record, condition storage.Conditio
 	if err != nil {
 		return err
 	}
-	if len(content) > document.MaxRecord {
-		return fmt.Errorf("%w: it would be larger than %d KiB", ErrInvalid, document.MaxRecord>>10)
+	if len(content) > sharedstate.MaxRecord {
+		return fmt.Errorf("%w: it would be larger than %d KiB", ErrInvalid, sharedstate.MaxRecord>>10)
 	}
 	return a.records.Apply(ctx, storage.Change{Key: keyOf(r.Name), Content: content, If: condition})
 }
@@ -217,7 +217,7 @@ func (a *Accounts) LastUsed(name string) time.Time {
 }
 
 // Revoke removes a robot: its secret and its tokens end here at once, and at other
-// replicas within document.Fresh. ErrUnknown.
+// replicas within sharedstate.Fresh. ErrUnknown.
 func (a *Accounts) Revoke(ctx context.Context, name string) error {
 	if !nameForm.MatchString(name) {
 		return ErrUnknown
@@ -245,7 +245,7 @@ func (a *Accounts) List(ctx context.Context) ([]Robot, error) {
 }
 
 // Login returns the robot with that name and secret. Errors: ErrUnknown, also for a wrong
-// secret, document.ErrUnread, and the context's.
+// secret, sharedstate.ErrUnread, and the context's.
 func (a *Accounts) Login(ctx context.Context, name string, secret []byte) (*Account, error) {
 	account, err := a.find(ctx, name, func(account *Account) bool { return account.accepts(secret) })
 	if err == nil {

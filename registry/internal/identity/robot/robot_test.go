@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/document"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/sharedstate"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -128,7 +128,7 @@ func TestReplicas(t *testing.T) {
 		if _, err := one.Current(t.Context(), "ci", account.ID); !errors.Is(err, ErrUnknown) {
 			t.Errorf("where it was revoked: %v", err)
 		}
-		time.Sleep(document.Fresh)
+		time.Sleep(sharedstate.Fresh)
 		if _, err := two.Current(t.Context(), "ci", account.ID); !errors.Is(err, ErrUnknown) {
 			t.Errorf("at the other replica: %v", err)
 		}

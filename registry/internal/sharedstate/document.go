@@ -1,6 +1,6 @@
-// Package document keeps a small JSON document in the storage that several
-// processes read and change.
-package document
+// Package sharedstate keeps the state that several processes read and change: small JSON
+// documents in the storage.
+package sharedstate
 
 import (
 	"context"
