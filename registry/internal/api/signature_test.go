@@ -21,7 +21,7 @@ import (
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/signature"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -101,7 +101,7 @@ func TestSignatures_Refused(t *testing.T) {
 func TestSignatures_StorageFails(t *testing.T) {
 	key := newSigner(t, true)
 	var broken atomic.Bool
-	store := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, _ hooked.Op, key string) error {
+	store := &hookedtest.Store{Store: memory.New(), OnRead: func(_ context.Context, _ hookedtest.Op, key string) error {
 		if broken.Load() && strings.Contains(key, ".sig/") {
 			return storage.ErrUnavailable
 		}

@@ -17,20 +17,20 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 	"slipway/shared/health"
 )
 
 // requests counts the requests to a store.
 type requests struct {
-	hooked.Store
+	hookedtest.Store
 	all, robots atomic.Int64
 }
 
 func newRequests() *requests {
-	s := &requests{Store: hooked.Store{Store: memory.New()}}
-	s.OnRead = func(_ context.Context, _ hooked.Op, key string) error {
+	s := &requests{Store: hookedtest.Store{Store: memory.New()}}
+	s.OnRead = func(_ context.Context, _ hookedtest.Op, key string) error {
 		s.all.Add(1)
 		if strings.HasPrefix(key, layout.Robots) {
 			s.robots.Add(1)

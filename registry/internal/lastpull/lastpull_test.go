@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -52,7 +52,7 @@ func TestRead_BeforeItIsWritten(t *testing.T) {
 			t.Errorf("%s: the pull is unknown, %v", when, err)
 		}
 	}
-	file = NewFile(&hooked.Store{Store: memory.New(), OnApply: func([]storage.Stage) error {
+	file = NewFile(&hookedtest.Store{Store: memory.New(), OnApply: func([]storage.Stage) error {
 		wrote = true
 		known("while it is written")
 		return nil

@@ -22,7 +22,7 @@ import (
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
 )
@@ -214,8 +214,8 @@ func TestWarmRefreshOnlyLists(t *testing.T) {
 			pushImage(t, rules.Repository(oci.Name(fmt.Sprint("r", i))), "v1", "amd64", "layer", fmt.Sprint("layer ", i))
 		}
 		var lists, others atomic.Int32
-		c := &hooked.Store{Store: s, OnRead: func(_ context.Context, op hooked.Op, _ string) error {
-			if op == hooked.List {
+		c := &hookedtest.Store{Store: s, OnRead: func(_ context.Context, op hookedtest.Op, _ string) error {
+			if op == hookedtest.List {
 				lists.Add(1)
 			} else {
 				others.Add(1)

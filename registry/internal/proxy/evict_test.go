@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -264,8 +264,8 @@ func TestEvictionDue(t *testing.T) {
 func TestEvict_UnreadableRepository(t *testing.T) {
 	var unreadable atomic.Value // the keys that hold it
 	unreadable.Store("")
-	broken := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if what := unreadable.Load().(string); op != hooked.Stat && what != "" && strings.Contains(key+"/", what) {
+	broken := &hookedtest.Store{Store: memory.New(), OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if what := unreadable.Load().(string); op != hookedtest.Stat && what != "" && strings.Contains(key+"/", what) {
 			return errors.New("input/output error")
 		}
 		return nil

@@ -9,7 +9,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 func TestCommitLeavesNothingBehind(t *testing.T) {
@@ -25,7 +25,7 @@ func onFullDisk(t *testing.T, test func(t *testing.T, repo Repository, fill func
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			var full atomic.Bool
-			s := &hooked.Store{Store: open(t), OnApply: func([]storage.Stage) error {
+			s := &hookedtest.Store{Store: open(t), OnApply: func([]storage.Stage) error {
 				if full.Swap(false) {
 					return storage.ErrNoSpace
 				}

@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 func TestDeleteRepository(t *testing.T) {
@@ -234,8 +234,8 @@ func (s *afterDeletion) Apply(ctx context.Context, a *storage.Attempt, stages ..
 func TestDeletionHoldsNobodyUp(t *testing.T) {
 	looking, release := make(chan struct{}, 100), make(chan struct{})
 	var stall atomic.Bool
-	s := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op != hooked.List && stall.Load() && strings.HasSuffix(key, "/current/link") {
+	s := &hookedtest.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op != hookedtest.List && stall.Load() && strings.HasSuffix(key, "/current/link") {
 			looking <- struct{}{}
 			<-release
 		}
@@ -267,7 +267,7 @@ func TestInterruptedDeletionIsRepeated(t *testing.T) {
 		for steps := range 3 {
 			t.Run(fmt.Sprint(kind, " after ", steps), func(t *testing.T) {
 				left := -1 // never
-				store := &hooked.Store{Store: open(t), OnApply: func([]storage.Stage) error {
+				store := &hookedtest.Store{Store: open(t), OnApply: func([]storage.Stage) error {
 					if left == 0 {
 						return errDied
 					}
@@ -361,7 +361,7 @@ func TestManyTagsGoInTurns(t *testing.T) {
 // What a push points a tag at while the tag is deleted is what the deletion reports, whether it can be undone or not.
 func TestDeleteTag_Moved(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
-		s := &hooked.Store{Store: stores["memory"](t)}
+		s := &hookedtest.Store{Store: stores["memory"](t)}
 		repo := New(Options{Store: s, DeleteEnabled: true, KeepDeleted: keep}).Repository("a")
 		pushImage(t, repo, "v1", "one")
 		var moved oci.Digest

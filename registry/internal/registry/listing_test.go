@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 // settle waits until listings may be kept: file systems tell only so finely
@@ -116,11 +116,11 @@ func TestCatalog(t *testing.T) {
 // those above them, and the next.
 func TestCatalog_ReadsEachDirectoryOnce(t *testing.T) {
 	lists, looks := 0, 0
-	store := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, _ string) error {
+	store := &hookedtest.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hookedtest.Op, _ string) error {
 		switch op {
-		case hooked.List:
+		case hookedtest.List:
 			lists++
-		case hooked.Stat: // of prefixes, which avoids a listing
+		case hookedtest.Stat: // of prefixes, which avoids a listing
 			looks++
 		}
 		return nil
@@ -187,8 +187,8 @@ func TestCatalogFollowsEveryChange(t *testing.T) {
 // for a blob.
 func TestHotPathsLookOnceOrTwice(t *testing.T) {
 	var stats atomic.Int64
-	counting := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op == hooked.Stat && !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
+	counting := &hookedtest.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.Stat && !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
 			stats.Add(1)
 		}
 		return nil

@@ -17,17 +17,17 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/validation"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 // recorder keeps the stages of what is applied.
 type recorder struct {
-	hooked.Store
+	hookedtest.Store
 	applied [][]storage.Stage
 }
 
 func newRecorder(s storage.Store) *recorder {
-	r := &recorder{Store: hooked.Store{Store: s}}
+	r := &recorder{Store: hookedtest.Store{Store: s}}
 	r.OnApply = func(stages []storage.Stage) error { r.applied = append(r.applied, stages); return nil }
 	return r
 }

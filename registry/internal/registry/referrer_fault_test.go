@@ -12,7 +12,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 var errDisk = errors.New("the disk fails")
@@ -20,8 +20,8 @@ var errDisk = errors.New("the disk fails")
 // interrupted returns the storage with reads that fail after a number of them.
 func interrupted(s storage.Store) (_ storage.Store, left *int) {
 	left = new(int)
-	return &hooked.Store{Store: s, OnRead: func(_ context.Context, op hooked.Op, _ string) error {
-		if op == hooked.Open {
+	return &hookedtest.Store{Store: s, OnRead: func(_ context.Context, op hookedtest.Op, _ string) error {
+		if op == hookedtest.Open {
 			if *left == 0 {
 				return errDisk
 			}
@@ -91,8 +91,8 @@ func TestReferrersForgetWhatIsGone(t *testing.T) {
 // Those who ask at the same time have the manifests read once, not each his own.
 func TestReferrersAreReadOnce(t *testing.T) {
 	var reads atomic.Int64
-	store := &hooked.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op == hooked.Open && strings.HasSuffix(key, "/data") {
+	store := &hookedtest.Store{Store: stores["memory"](t), OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.Open && strings.HasSuffix(key, "/data") {
 			reads.Add(1)
 			time.Sleep(time.Millisecond) // so that the others come meanwhile
 		}

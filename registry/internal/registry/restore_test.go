@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -187,7 +187,7 @@ func TestRestoreRepository_BrokenManifests(t *testing.T) {
 // Indexes that lie deep in each other are not in memory together when they come back.
 func TestRestore_DeepIndexes(t *testing.T) {
 	const depth, size = 12, 1 << 20
-	store := &hooked.Store{Store: openFiles(t, t.TempDir())}
+	store := &hookedtest.Store{Store: openFiles(t, t.TempDir())}
 	r := newRegistry(store, Options{DeleteEnabled: true, KeepDeleted: time.Hour, ManifestCache: 1})
 	repo := r.Repository("a")
 	last := simpleImage(t, repo, "x")

@@ -8,7 +8,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 // Clients ask for a tag before they push it. That it is not there takes a look at its
@@ -17,8 +17,8 @@ func TestLooksForAMissingTag(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			looks := 0
-			store := &hooked.Store{Store: open(t), OnRead: func(_ context.Context, op hooked.Op, key string) error {
-				if op != hooked.Stat || !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
+			store := &hookedtest.Store{Store: open(t), OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+				if op != hookedtest.Stat || !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
 					looks++
 				}
 				return nil

@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -139,8 +139,8 @@ func TestRemovedKeysAreMadeAnew(t *testing.T) {
 func TestUnknownKeyIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		store := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, op hooked.Op, _ string) error {
-			if op == hooked.Stat {
+		store := &hookedtest.Store{Store: memory.New(), OnRead: func(_ context.Context, op hookedtest.Op, _ string) error {
+			if op == hookedtest.Stat {
 				reads++
 			}
 			return nil
@@ -178,7 +178,7 @@ func TestUnknownKeyIsReadAtOnce(t *testing.T) {
 
 // readOnly returns the store so that it cannot be written.
 func readOnly(s storage.Store) storage.Store {
-	return &hooked.Store{Store: s, OnApply: func([]storage.Stage) error { return storage.ErrReadOnly }}
+	return &hookedtest.Store{Store: s, OnApply: func([]storage.Stage) error { return storage.ErrReadOnly }}
 }
 
 func TestReadOnlyStorage_KeyOfItsOwn(t *testing.T) {

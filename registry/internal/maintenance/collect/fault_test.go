@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 // A prefix that cannot be read ends the run before anything is deleted, because what it
@@ -19,8 +19,8 @@ import (
 func TestUnlistableRepositoryEndsTheRun(t *testing.T) {
 	x := onMemory(t)
 	x.blob("a", "garbage")
-	x.s = &hooked.Store{Store: x.s, OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op == hooked.List && key == layout.Repository("a") {
+	x.s = &hookedtest.Store{Store: x.s, OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.List && key == layout.Repository("a") {
 			return storage.ErrUnavailable
 		}
 		return nil
@@ -43,8 +43,8 @@ func TestUnreadableDeletedManifestSkipsTheRepository(t *testing.T) {
 	d := layout.Deletion{ID: layout.DeletionID(now, until), At: now, Until: until, Manifests: []oci.Digest{deleted}}
 	x.put(layout.DeletionPart("a", d.ID, 0), d.Encode(), 0)
 	var fails sync.Once
-	x.s = &hooked.Store{Store: x.s, OnRead: func(_ context.Context, op hooked.Op, key string) (err error) {
-		if op == hooked.Open && key == layout.BlobData(deleted) {
+	x.s = &hookedtest.Store{Store: x.s, OnRead: func(_ context.Context, op hookedtest.Op, key string) (err error) {
+		if op == hookedtest.Open && key == layout.BlobData(deleted) {
 			fails.Do(func() { err = fmt.Errorf("%w: %w", storage.ErrUnavailable, storage.ErrTemporary) })
 		}
 		return err

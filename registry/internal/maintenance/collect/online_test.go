@@ -17,7 +17,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
 )
@@ -171,8 +171,8 @@ func TestRemoteStoreIsReadBySeveral(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	arrived := make(chan struct{})
-	meeting := &hooked.Store{Store: x.s, OnRead: func(ctx context.Context, op hooked.Op, key string) error {
-		if op == hooked.Open && strings.HasPrefix(key, layout.Blobs) { // no one reads a blob alone
+	meeting := &hookedtest.Store{Store: x.s, OnRead: func(ctx context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.Open && strings.HasPrefix(key, layout.Blobs) { // no one reads a blob alone
 			select {
 			case arrived <- struct{}{}: // the second has come
 			case <-arrived:

@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 )
 
 func TestRules(t *testing.T) {
@@ -140,7 +140,7 @@ func TestUnknownPullsCountAsNow(t *testing.T) {
 // Tags are deleted even where there is no space to record pulls.
 func TestFullDisk(t *testing.T) {
 	s := newStore(t, Rule{Repositories: names(t, "ci/**"), Delete: true, NewerThan: day}, Rule{Repositories: names(t, "**"), Delete: true, PulledWithin: day})
-	s.Pulls = lastpull.NewFile(&hooked.Store{Store: s.memory, OnApply: func([]storage.Stage) error { return storage.ErrNoSpace }})
+	s.Pulls = lastpull.NewFile(&hookedtest.Store{Store: s.memory, OnApply: func([]storage.Stage) error { return storage.ErrNoSpace }})
 	s.image("ci/a", "old", 9, "", "x")
 	s.image("b", "unknown", 9, "", "x")
 	if r := s.apply(s.plan()); r.Deleted != 1 {

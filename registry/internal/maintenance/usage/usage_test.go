@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -92,8 +92,8 @@ func TestCountWhatMayNotBeRead(t *testing.T) {
 	rules := registry.New(registry.Options{Store: m})
 	registrytest.Push(t, rules.Repository("a"), "readable")
 	registrytest.Push(t, rules.Repository("o"), "hidden")
-	s := &hooked.Store{Store: m, OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op == hooked.List && strings.HasPrefix(key, layout.Repository("o")) {
+	s := &hookedtest.Store{Store: m, OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.List && strings.HasPrefix(key, layout.Repository("o")) {
 			return fmt.Errorf("list %s: %w: permission denied", key, storage.ErrDenied)
 		}
 		return nil
@@ -111,7 +111,7 @@ func TestCountWhatMayNotBeRead(t *testing.T) {
 // A count lists, five times a repository, and asks for no object.
 func TestRequests(t *testing.T) {
 	var requests atomic.Int32
-	c := &hooked.Store{Store: memory.New(), OnRead: func(context.Context, hooked.Op, string) error { requests.Add(1); return nil }}
+	c := &hookedtest.Store{Store: memory.New(), OnRead: func(context.Context, hookedtest.Op, string) error { requests.Add(1); return nil }}
 	rules := registry.New(registry.Options{Store: c})
 	const repositories = 50
 	for i := range repositories {

@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -107,7 +107,7 @@ func TestUnfinishedCopyIsRemoved(t *testing.T) {
 			}
 			return err == nil
 		}
-		full := &hooked.Store{Store: s, OnApply: func(stages []storage.Stage) error {
+		full := &hookedtest.Store{Store: s, OnApply: func(stages []storage.Stage) error {
 			if stages[0][0].Upload != nil { // the copy of a large object
 				return storage.ErrNoSpace
 			}
@@ -140,8 +140,8 @@ func TestRepairAfterInterruption(t *testing.T) {
 	}
 	write(t, s, layout.BlobData(first), "damaged")
 	ctx, cancel := context.WithCancel(t.Context())
-	store := &hooked.Store{Store: s, OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op == hooked.Open && key > layout.BlobData(first) && strings.HasPrefix(key, layout.Blobs) {
+	store := &hookedtest.Store{Store: s, OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.Open && key > layout.BlobData(first) && strings.HasPrefix(key, layout.Blobs) {
 			cancel()
 		}
 		return nil

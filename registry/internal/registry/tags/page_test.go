@@ -13,7 +13,7 @@ import (
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hooked"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
 )
@@ -82,8 +82,8 @@ func TestRemoteTags_Requests(t *testing.T) {
 // On files a name without a link isn't a tag, and a link that was found isn't looked for again.
 func TestLocalTags_EachLinkIsFoundOnce(t *testing.T) {
 	var lookups atomic.Int64
-	s := &hooked.Store{Store: memory.New(), OnRead: func(_ context.Context, op hooked.Op, key string) error {
-		if op == hooked.Stat && strings.HasSuffix(key, "/current/link") {
+	s := &hookedtest.Store{Store: memory.New(), OnRead: func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.Stat && strings.HasSuffix(key, "/current/link") {
 			lookups.Add(1)
 		}
 		return nil

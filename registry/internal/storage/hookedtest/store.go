@@ -1,5 +1,5 @@
-// Package hooked lets tests see, delay and fail the operations of a store.
-package hooked
+// Package hookedtest lets tests see, delay and fail the operations of a store.
+package hookedtest
 
 import (
 	"context"
