@@ -6,7 +6,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 )
 
 // A chunk whose bytes the storage doesn't keep is not acknowledged.
@@ -20,7 +20,7 @@ func TestUpload_ChunkIsNotKept(t *testing.T) {
 
 // A chunk that is sent again, to a replica that has not seen it, is answered with the place to continue.
 func TestUpload_ChunkSentAgain_ToAnotherReplica(t *testing.T) {
-	bucket := hostile.New(hostile.Options{})
+	bucket := hostiletest.New(hostiletest.Options{})
 	replica := func() *host {
 		p := bucket.Process()
 		t.Cleanup(func() { p.Close() })

@@ -23,7 +23,7 @@ import (
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hookedtest"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -45,7 +45,7 @@ var stores = map[string]func(*testing.T) storage.Store{
 		return s
 	},
 	"hostile": func(t *testing.T) storage.Store {
-		p := hostile.New(hostile.Options{}).Process()
+		p := hostiletest.New(hostiletest.Options{}).Process()
 		t.Cleanup(func() { p.Close() })
 		return p
 	},

@@ -12,7 +12,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -21,7 +21,7 @@ type both = storage.Store
 // newRegistry makes a registry on a store.
 func newRegistry(s both, o Options) *Registry {
 	o.Store = s
-	_, o.Remote = s.(*hostile.Process)
+	_, o.Remote = s.(*hostiletest.Process)
 	return New(o)
 }
 
@@ -45,7 +45,7 @@ var stores = map[string]func(testing.TB) both{
 	"memory":     func(testing.TB) both { return memory.New() },
 	"filesystem": func(t testing.TB) both { return openFiles(t, t.TempDir()) },
 	"hostile": func(t testing.TB) both {
-		p := hostile.New(hostile.Options{}).Process()
+		p := hostiletest.New(hostiletest.Options{}).Process()
 		t.Cleanup(func() { p.Close() })
 		return p
 	},
@@ -67,7 +67,7 @@ var pairs = map[string]func(testing.TB) (a, b both){
 		return openFiles(t, root), openFiles(t, root)
 	},
 	"hostile": func(t testing.TB) (a, b both) {
-		bucket := hostile.New(hostile.Options{})
+		bucket := hostiletest.New(hostiletest.Options{})
 		p, q := bucket.Process(), bucket.Process()
 		t.Cleanup(func() { p.Close(); q.Close() })
 		return p, q

@@ -12,20 +12,20 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 )
 
 // A deletion among many tags reads the listing and no link, where that has hashes.
 func TestRemoteDeletion_ReadsNoOtherTags(t *testing.T) {
 	for name, tt := range map[string]struct {
-		options hostile.Options
+		options hostiletest.Options
 		most    int
 	}{
-		"hashes":    {hostile.Options{}, 4},
-		"no hashes": {hostile.Options{ContentVersions: true}, 1000},
+		"hashes":    {hostiletest.Options{}, 4},
+		"no hashes": {hostiletest.Options{ContentVersions: true}, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bucket := hostile.New(tt.options)
+			bucket := hostiletest.New(tt.options)
 			p := bucket.Process()
 			defer p.Close()
 			repo := newRegistry(p, Options{DeleteEnabled: true}).Repository("a")
@@ -53,7 +53,7 @@ func TestRemoteDeletion_ReadsNoOtherTags(t *testing.T) {
 
 // Deletions at the same time delete each its own tag.
 func TestRemoteDeletions_AtTheSameTime(t *testing.T) {
-	p := hostile.New(hostile.Options{}).Process()
+	p := hostiletest.New(hostiletest.Options{}).Process()
 	defer p.Close()
 	repo := newRegistry(p, Options{DeleteEnabled: true}).Repository("a")
 	var all sync.WaitGroup
@@ -73,20 +73,20 @@ func TestRemoteDeletions_AtTheSameTime(t *testing.T) {
 }
 
 // countReads counts reads of objects in the tree.
-func countReads(b *hostile.Bucket) (reads func() int) {
+func countReads(b *hostiletest.Bucket) (reads func() int) {
 	var n atomic.Int64
-	b.SetFault(func(r hostile.Request) hostile.Fault {
+	b.SetFault(func(r hostiletest.Request) hostiletest.Fault {
 		if (r.Op == "GET" || r.Op == "HEAD") && !strings.Contains(r.Key, "/.slipway/") {
 			n.Add(1)
 		}
-		return hostile.None
+		return hostiletest.None
 	})
 	return func() int { return int(n.Load()) }
 }
 
 // The bytes of a blob are looked at once a second, its link each time.
 func TestRemoteBlob_BytesAreLookedAtOnceASecond(t *testing.T) {
-	bucket := hostile.New(hostile.Options{})
+	bucket := hostiletest.New(hostiletest.Options{})
 	p := bucket.Process()
 	defer p.Close()
 	now := time.Now()
@@ -113,7 +113,7 @@ func TestRemoteBlob_BytesAreLookedAtOnceASecond(t *testing.T) {
 func TestRemoteBlob_Repaired_IsThereAtOnce(t *testing.T) {
 	for name, damage := range map[string]string{"empty": "", "of another size": "damaged layer"} {
 		t.Run(name, func(t *testing.T) {
-			bucket := hostile.New(hostile.Options{})
+			bucket := hostiletest.New(hostiletest.Options{})
 			p := bucket.Process()
 			defer p.Close()
 			now := time.Now()

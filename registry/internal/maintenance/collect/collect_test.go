@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -59,7 +59,7 @@ func onMemory(t *testing.T) volume {
 }
 
 func onBucket(t *testing.T) volume {
-	b := hostile.New(hostile.Options{})
+	b := hostiletest.New(hostiletest.Options{})
 	p := b.Process()
 	t.Cleanup(func() { p.Close() })
 	return volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true}

@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 )
 
 var errDead = errors.New("the process is dead")
@@ -138,9 +138,9 @@ func TestDeathAfterEachDeletion(t *testing.T) {
 // On an object store a collection may die at any of its changes, which may take effect or not. Its
 // lock and its list stay in the bucket.
 func TestDeathAtEachRequest(t *testing.T) {
-	for name, o := range map[string]hostile.Options{"versions": {}, "lists": {ContentVersions: true, DeleteIgnoresConditions: true}} {
-		for _, effect := range []hostile.Fault{hostile.FailBefore, hostile.FailAfter} {
-			t.Run(fmt.Sprintf("%s, effect %v", name, effect == hostile.FailAfter), func(t *testing.T) {
+	for name, o := range map[string]hostiletest.Options{"versions": {}, "lists": {ContentVersions: true, DeleteIgnoresConditions: true}} {
+		for _, effect := range []hostiletest.Fault{hostiletest.FailBefore, hostiletest.FailAfter} {
+			t.Run(fmt.Sprintf("%s, effect %v", name, effect == hostiletest.FailAfter), func(t *testing.T) {
 				n := 1
 				for dieAt(t, o, effect, n) && !t.Failed() {
 					n++
@@ -156,18 +156,18 @@ func TestDeathAtEachRequest(t *testing.T) {
 }
 
 // dieAt reports whether a run makes n changes. At the nth it dies.
-func dieAt(t *testing.T, o hostile.Options, effect hostile.Fault, n int) (died bool) {
+func dieAt(t *testing.T, o hostiletest.Options, effect hostiletest.Fault, n int) (died bool) {
 	synctest.Test(t, func(t *testing.T) {
-		b := hostile.New(o)
+		b := hostiletest.New(o)
 		p, next := b.Process(), b.Process()
 		defer p.Close()
 		defer next.Close()
 		x := volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true}
 		check := x.garbage()
 		var changes atomic.Int32
-		b.SetFault(func(r hostile.Request) hostile.Fault {
+		b.SetFault(func(r hostiletest.Request) hostiletest.Fault {
 			if !r.Write || changes.Add(1) != int32(n) {
-				return hostile.None
+				return hostiletest.None
 			}
 			p.Kill()
 			return effect

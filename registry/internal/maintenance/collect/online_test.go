@@ -18,7 +18,7 @@ import (
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hookedtest"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -192,7 +192,7 @@ func TestRemoteStoreIsReadBySeveral(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	for _, idle := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			b := hostile.New(hostile.Options{})
+			b := hostiletest.New(hostiletest.Options{})
 			p, q := b.Process(), b.Process()
 			defer p.Close()
 			defer q.Close()
@@ -313,7 +313,7 @@ func TestDryRunWithoutAServerReportsRecentBlobs(t *testing.T) {
 	onStores(t, check)
 	t.Run("bucket without conditions", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := hostile.New(hostile.Options{NoConditions: true})
+			b := hostiletest.New(hostiletest.Options{NoConditions: true})
 			p := b.Process()
 			defer p.Close()
 			check(t, volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true})
@@ -374,10 +374,10 @@ func TestClockSetBack(t *testing.T) {
 		m := memory.New()
 		check(t, volume{t: t, s: m, put: putter(t, m, m.SetClock)}, m.SetClock)
 	})
-	for _, o := range []hostile.Options{{}, {NoConditions: true}} {
+	for _, o := range []hostiletest.Options{{}, {NoConditions: true}} {
 		t.Run(fmt.Sprintf("bucket %+v", o), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := hostile.New(o)
+				b := hostiletest.New(o)
 				p := b.Process()
 				defer p.Close()
 				check(t, volume{t: t, s: p, put: putter(t, p, b.SetClock), remote: true}, b.SetClock)

@@ -20,7 +20,7 @@ import (
 	"slipway/registry/internal/registrytest"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -41,9 +41,9 @@ func onStores(t *testing.T, test func(t *testing.T, s store)) {
 		t.Cleanup(func() { f.Close() })
 		test(t, f)
 	})
-	for name, o := range map[string]hostile.Options{"hostile": {}, "content versions": {ContentVersions: true}} {
+	for name, o := range map[string]hostiletest.Options{"hostile": {}, "content versions": {ContentVersions: true}} {
 		t.Run(name, func(t *testing.T) {
-			p := hostile.New(o).Process()
+			p := hostiletest.New(o).Process()
 			t.Cleanup(func() { p.Close() })
 			test(t, p)
 		})
@@ -51,7 +51,7 @@ func onStores(t *testing.T, test func(t *testing.T, s store)) {
 }
 
 func rules(s store) *registry.Registry {
-	_, remote := s.(*hostile.Process)
+	_, remote := s.(*hostiletest.Process)
 	return registry.New(registry.Options{Store: s, DeleteEnabled: true, Remote: remote})
 }
 

@@ -20,7 +20,7 @@ import (
 	"slipway/registry/internal/registry/quota"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -47,7 +47,7 @@ var pairs = map[string]func(testing.TB) (a, b storage.Store){
 		return open(), open()
 	},
 	"hostile": func(t testing.TB) (a, b storage.Store) {
-		bucket := hostile.New(hostile.Options{})
+		bucket := hostiletest.New(hostiletest.Options{})
 		p, q := bucket.Process(), bucket.Process()
 		t.Cleanup(func() { p.Close(); q.Close() })
 		return p, q

@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/hookedtest"
-	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/hostiletest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestRemoteTags_PagesAreThoseOfTheSortedNames(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for round := range 20 {
-		p := hostile.New(hostile.Options{}).Process()
+		p := hostiletest.New(hostiletest.Options{}).Process()
 		x := New(tree.NewStore(p, true))
 		var names []string
 		var stage storage.Stage
@@ -55,7 +55,7 @@ func TestRemoteTags_PagesAreThoseOfTheSortedNames(t *testing.T) {
 
 // A page costs a listing of its names, and a look at each name that its last one begins with.
 func TestRemoteTags_Requests(t *testing.T) {
-	bucket := hostile.New(hostile.Options{})
+	bucket := hostiletest.New(hostiletest.Options{})
 	p := bucket.Process()
 	defer p.Close()
 	x := New(tree.NewStore(p, true))
@@ -65,9 +65,9 @@ func TestRemoteTags_Requests(t *testing.T) {
 	}
 	check(t, p.Apply(t.Context(), nil, stage))
 	var requests atomic.Int64
-	bucket.SetFault(func(hostile.Request) hostile.Fault {
+	bucket.SetFault(func(hostiletest.Request) hostiletest.Fault {
 		requests.Add(1)
-		return hostile.None
+		return hostiletest.None
 	})
 	if got := pagesOf(t, x, 100); len(got) != 1000 {
 		t.Errorf("%d tags are listed", len(got))

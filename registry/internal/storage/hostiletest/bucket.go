@@ -1,10 +1,10 @@
-// Package hostile is a store for tests that behaves like object stores at their worst: no
+// Package hostiletest is a store for tests that behaves like object stores at their worst: no
 // rename, no directories, a clock of whole seconds, opaque versions, and requests that fail
 // before or after they took effect, or take effect late.
 //
 // A Bucket is the service, and a Process is the store that one registry has on it. A
 // collection waits as long as on a real bucket: run it in a bubble of testing/synctest.
-package hostile
+package hostiletest
 
 import (
 	text "crypto/rand"
