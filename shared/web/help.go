@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"slipway/shared/help"
+	"slipway/shared/docpages"
 )
 
 const helpName = "help" // of the template
@@ -13,19 +13,19 @@ const helpName = "help" // of the template
 // Help serves the documentation in the frame of a service's pages.
 type Help struct {
 	pages *Pages
-	docs  *help.Help
+	docs  *docpages.Docs
 }
 
 // Help returns the documentation for these pages. The search ranks pages about other services last.
 func (p *Pages) Help(files fs.FS, service string) *Help {
-	return &Help{pages: p, docs: help.New(files, service)}
+	return &Help{pages: p, docs: docpages.New(files, service)}
 }
 
 // HelpPage is the part of a page of the documentation that goes into a service's frame.
 type HelpPage struct {
-	Page  *help.Page
+	Page  *docpages.Page
 	Query string // of a search; "" = the page is shown
-	Hits  []help.Hit
+	Hits  []docpages.Hit
 }
 
 // Serve answers a request for a file below /help/. Frame makes the data of the template from the title and the part. The error is

@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"slipway/docs"
-	"slipway/shared/help/helptest"
+	"slipway/shared/docpages/docpagestest"
 )
 
 // TestHelp: the documentation is there without a login, with all that it links to.
 func TestHelp(t *testing.T) {
 	b := newBrowser(t)
-	helptest.Links(t, files, docs.Files)
-	helptest.Crawl(t, func(path string) (int, string) { b.get(path); return b.status, b.page })
+	docpagestest.Links(t, files, docs.Files)
+	docpagestest.Crawl(t, func(path string) (int, string) { b.get(path); return b.status, b.page })
 	b.get("/ui/help/relay/rooms.md")
 	b.want(200, `aria-current="page">Help</a>`, `href="/ui/login?next=%2Fui%2Fhelp%2Frelay%2Frooms.md"`, "-/ui/applications", "v1.2.3")
 	b.get("/ui/help")

@@ -1,4 +1,4 @@
-package help
+package docpages
 
 import (
 	"errors"
@@ -72,7 +72,7 @@ func TestServePicture(t *testing.T) {
 func TestSearch(t *testing.T) {
 	relay, registry := New(files, "relay"), New(files, "registry")
 	for _, test := range []struct {
-		h     *Help
+		h     *Docs
 		query string
 		want  string // file#anchor of each
 	}{

@@ -1,4 +1,4 @@
-package help
+package docpages
 
 import (
 	"cmp"
@@ -45,8 +45,8 @@ func (e *entry) finish() {
 
 // Search returns the sections that contain all words of a query, the best first: those with the words in their headings before
 // those with them in the text, and pages about other services and decisions last. It returns at most 30, and 4 of a page.
-func (h *Help) Search(query string) ([]Hit, error) {
-	pages, err := h.pages()
+func (d *Docs) Search(query string) ([]Hit, error) {
+	pages, err := d.pages()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (h *Help) Search(query string) ([]Hit, error) {
 		hits = append(hits, of[:min(len(of), maxPerPage)]...)
 	}
 	slices.SortFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(h.distance(a.File), h.distance(b.File)), b.score-a.score, cmp.Compare(a.File, b.File), cmp.Compare(a.Heading.Anchor, b.Heading.Anchor))
+		return cmp.Or(cmp.Compare(d.distance(a.File), d.distance(b.File)), b.score-a.score, cmp.Compare(a.File, b.File), cmp.Compare(a.Heading.Anchor, b.Heading.Anchor))
 	})
 	hits = hits[:min(len(hits), maxHits)]
 	for i := range hits {
@@ -80,12 +80,12 @@ func (h *Help) Search(query string) ([]Hit, error) {
 }
 
 // distance is 0 for pages about the service or about all, and 1 for those about another one or about decisions.
-func (h *Help) distance(file string) int {
+func (d *Docs) distance(file string) int {
 	if strings.HasPrefix(file, "decisions/") {
 		return 1
 	}
 	for _, service := range []string{"registry", "relay"} {
-		if service != h.service && (strings.HasPrefix(file, service+"/") || strings.Contains(file, "/"+service)) {
+		if service != d.service && (strings.HasPrefix(file, service+"/") || strings.Contains(file, "/"+service)) {
 			return 1
 		}
 	}

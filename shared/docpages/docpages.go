@@ -1,5 +1,5 @@
-// Package help renders the documentation for the pages of both services.
-package help
+// Package docpages renders the documentation for the pages of both services.
+package docpages
 
 import (
 	"bytes"
@@ -31,9 +31,9 @@ type Page struct {
 // Heading is a heading of a page, with its anchor.
 type Heading struct{ Text, Anchor string }
 
-// Help is the documentation. It renders all pages when the first one is asked for, and is safe
+// Docs is the documentation. It renders all pages when the first one is asked for, and is safe
 // for concurrent use.
-type Help struct {
+type Docs struct {
 	files   fs.FS
 	service string
 	pages   func() (map[string]*Page, error)
@@ -41,15 +41,15 @@ type Help struct {
 
 // New returns the documentation in files, whose links are relative, for the pages of a service. The search ranks pages about
 // other services last.
-func New(files fs.FS, service string) *Help {
-	h := &Help{files: files, service: service}
-	h.pages = sync.OnceValues(h.render)
-	return h
+func New(files fs.FS, service string) *Docs {
+	d := &Docs{files: files, service: service}
+	d.pages = sync.OnceValues(d.render)
+	return d
 }
 
 // Page returns the page of a file, "" for the first one. The error is [fs.ErrNotExist] for a file that isn't a page.
-func (h *Help) Page(file string) (*Page, error) {
-	pages, err := h.pages()
+func (d *Docs) Page(file string) (*Page, error) {
+	pages, err := d.pages()
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +62,13 @@ func (h *Help) Page(file string) (*Page, error) {
 	return nil, fmt.Errorf("page %q: %w", file, fs.ErrNotExist)
 }
 
-func (h *Help) render() (map[string]*Page, error) {
+func (d *Docs) render() (map[string]*Page, error) {
 	pages := map[string]*Page{}
-	err := fs.WalkDir(h.files, ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path.Ext(file) != ".md" {
+	err := fs.WalkDir(d.files, ".", func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || path.Ext(file) != ".md" {
 			return err
 		}
-		source, err := fs.ReadFile(h.files, file)
+		source, err := fs.ReadFile(d.files, file)
 		if err == nil {
 			pages[file], err = render(file, source)
 		}
@@ -78,11 +78,11 @@ func (h *Help) render() (map[string]*Page, error) {
 }
 
 // ServePicture answers with a picture and reports whether file is one.
-func (h *Help) ServePicture(w http.ResponseWriter, r *http.Request, file string) bool {
+func (d *Docs) ServePicture(w http.ResponseWriter, r *http.Request, file string) bool {
 	if ext := path.Ext(file); ext != ".webp" && ext != ".svg" {
 		return false
 	}
-	body, err := fs.ReadFile(h.files, file)
+	body, err := fs.ReadFile(d.files, file)
 	if err != nil {
 		return false
 	}

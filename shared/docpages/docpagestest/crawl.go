@@ -1,5 +1,5 @@
-// Package helptest tests the documentation as a service serves it.
-package helptest
+// Package docpagestest tests the documentation as a service serves it.
+package docpagestest
 
 import (
 	"html"
