@@ -1,3 +1,4 @@
+// Package auth proves that clients log in and get their rights, by password files, rules and token services.
 package auth
 
 import (

@@ -1,3 +1,4 @@
+// Package clients proves that docker, podman, skopeo, oras, cosign, Helm and generated clients push and pull, on each kind of storage.
 package clients
 
 import (

@@ -1,3 +1,4 @@
+// Package collect proves that collections of garbage under load, kills and faults delete nothing that was acknowledged.
 package collect
 
 import (

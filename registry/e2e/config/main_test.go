@@ -1,3 +1,4 @@
+// Package config proves that configurations, their reloads, TLS and certificates work, and that what can't start is named.
 package config
 
 import (

@@ -1,3 +1,4 @@
+// Package load proves that kills lose nothing acknowledged, and that load, large blobs and stalled readers take little memory.
 package load
 
 import (

@@ -1,3 +1,4 @@
+// Package maintenance proves that collection, retention, quotas, verification, export, import and restore work beside clients.
 package maintenance
 
 import (

@@ -1,3 +1,4 @@
+// Package migration proves that distribution and the registry use the same files, in turns and at once, in both directions.
 package migration
 
 import (

@@ -1,3 +1,4 @@
+// Package mirror proves that clients pull through a mirror of another registry, also without the upstream and after kills.
 package mirror
 
 import (

@@ -1,3 +1,4 @@
+// Package notify proves that events are those of distribution, and survive kills and full or sick volumes.
 package notify
 
 import (

@@ -1,3 +1,4 @@
+// Package pages proves that people with different rights can use the pages, in a real browser.
 package pages
 
 import (

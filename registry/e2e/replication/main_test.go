@@ -1,3 +1,4 @@
+// Package replication proves that content reaches other registries, over outages and kills.
 package replication
 
 import (

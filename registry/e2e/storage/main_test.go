@@ -1,3 +1,4 @@
+// Package storage proves that clients are served from each object store, over faults, full disks and a move from files to a bucket.
 package storage
 
 import (

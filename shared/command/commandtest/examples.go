@@ -1,4 +1,4 @@
-// Package commandtest runs the examples that the help of a program shows.
+// Package commandtest checks the commands of a program: their grammar, and the examples in their help.
 package commandtest
 
 import (
