@@ -16,7 +16,9 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
+	"slipway/relay/internal/service"
 )
 
 func newNtfyWorld(t *testing.T) (w *world, token string) {
@@ -203,6 +205,51 @@ func TestNtfyPoll(t *testing.T) {
 	}
 	if r := w.ask("HEAD", "/"+token+"/json", ""); r.status != 200 {
 		t.Errorf("HEAD: %d", r.status)
+	}
+}
+
+// Messages that a subscription begins with are sent however much they take, and few of them are in memory at a time.
+func TestNtfyPoll_LongMessages(t *testing.T) {
+	w, token := newNtfyWorld(t)
+	app, err := w.service.Sender(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 8
+	want := ""
+	for i := range n {
+		text := strings.Repeat(fmt.Sprint(i), 1_000_000)
+		if _, err := w.service.AcceptAll(t.Context(), app, post.Draft{Token: token, Content: post.Content{Body: text}}); err != nil {
+			t.Fatal(err)
+		}
+		want += text[:1]
+	}
+	v, err := w.service.TokenViewer(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, release, err := w.api.stream(t.Context(), v, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	got := ""
+	s := &subscription{a: w.api, q: ntfyQuery{since: "all"}, readers: []ntfyReader{{v: v}}, streams: []*service.Stream{st}, write: func(e protocol.NtfyEvent) error {
+		got += e.Message[:1]
+		return nil
+	}}
+	all, err := s.old(t.Context())
+	kept := 0
+	for _, f := range all {
+		if f.m != nil {
+			kept += len(f.m.Body)
+		}
+	}
+	if err != nil || len(all) != n || kept == 0 || kept > maxOldBytes {
+		t.Errorf("%d bytes of %d messages are kept, %v", kept, len(all), err)
+	}
+	if err := s.sendOld(t.Context()); err != nil || got != want {
+		t.Errorf("sent %q, want %q, %v", got, want, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -17,8 +18,9 @@ import (
 )
 
 const (
-	maxOld       = 1000 // messages that a subscription begins with
-	maxDelayed   = 100  // delayed messages that a subscription waits for
+	maxOld       = 1000    // messages that a subscription begins with
+	maxOldBytes  = 4 << 20 // …that it keeps in memory
+	maxDelayed   = 100     // delayed messages that a subscription waits for
 	delayedEvery = time.Second
 )
 
@@ -293,63 +295,94 @@ func (s *subscription) sendDelayed(ctx context.Context) error {
 
 // sendOld sends the messages that the query asks for, oldest first.
 func (s *subscription) sendOld(ctx context.Context) error {
-	type found struct {
-		reader int
-		m      post.View
-	}
 	release, err := s.a.takePlace(ctx, s.readers[0].v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	var all []found
-	for i := range s.readers {
-		old, err := s.old(ctx, i)
-		if err != nil {
-			return err
-		}
-		for _, m := range old {
-			all = append(all, found{i, m})
-		}
+	all, err := s.old(ctx)
+	if err != nil {
+		return err
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return int(a.m.ID - b.m.ID) })
-	for _, f := range all {
-		if err := s.send(f.reader, f.m); err != nil {
+	for i := range all {
+		f := &all[i]
+		m := f.m
+		if m == nil {
+			reader := s.readers[f.reader]
+			page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, f.id+1, 1)
+			if err != nil {
+				return err
+			}
+			if len(page.Messages) == 0 || page.Messages[0].ID != f.id { // removed meanwhile
+				continue
+			}
+			m = &page.Messages[0]
+		}
+		if err := s.send(f.reader, *m); err != nil {
 			return err
 		}
+		f.m = nil
 	}
 	return nil
 }
 
-// old returns the messages of a reader that the query asks for and that the stream leaves out because it begins after them.
-func (s *subscription) old(ctx context.Context, i int) (all []post.View, err error) {
-	if s.q.since == "none" {
-		return nil, nil
-	}
-	reader, before := s.readers[i], s.streams[i].Position()+1
-	now, from := time.Now().UnixMilli(), post.Millis(s.q.from)
-	for len(all) < maxOld {
-		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, service.MaxReaderPage)
+// oldMessage is a message that a subscription begins with.
+type oldMessage struct {
+	reader int
+	id     int64
+	m      *post.View // nil if it is read when it is sent
+}
+
+// old returns the messages that the query asks for, oldest first. Messages that take more than maxOldBytes together aren't kept in memory.
+func (s *subscription) old(ctx context.Context) (all []oldMessage, err error) {
+	left := maxOldBytes
+	for i := range s.readers {
+		err := s.oldOf(ctx, i, func(m *post.View) {
+			f := oldMessage{reader: i, id: m.ID}
+			if left -= m.Size(); left >= 0 {
+				f.m = m
+			}
+			all = append(all, f)
+		})
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range page.Messages {
+	}
+	slices.SortStableFunc(all, func(a, b oldMessage) int { return cmp.Compare(a.id, b.id) })
+	return all, nil
+}
+
+// oldOf passes on the messages of a reader that the query asks for and that the stream leaves out because it begins after them, newest first.
+func (s *subscription) oldOf(ctx context.Context, i int, take func(*post.View)) error {
+	if s.q.since == "none" {
+		return nil
+	}
+	reader, before := s.readers[i], s.streams[i].Position()+1
+	now, from := time.Now().UnixMilli(), post.Millis(s.q.from)
+	for n := 0; ; {
+		page, err := s.a.service.ReadMessages(ctx, reader.v, reader.application, before, service.MaxReaderPage)
+		if err != nil {
+			return err
+		}
+		for j := range page.Messages {
+			m := &page.Messages[j]
 			switch {
 			case m.ID <= s.q.after:
-				return all, nil
+				return nil
 			case m.QueuedAt > now && !s.q.scheduled, m.QueuedAt < from:
 				continue
 			}
-			if all = append(all, m); s.q.since == "latest" || len(all) == maxOld {
-				return all, nil
+			own := *m // not the whole page
+			take(&own)
+			if n++; s.q.since == "latest" || n == maxOld {
+				return nil
 			}
 		}
 		if !page.More || page.Messages[len(page.Messages)-1].AcceptedAt < from-longestDelay.Milliseconds() {
-			return all, nil
+			return nil
 		}
 		before = page.Messages[len(page.Messages)-1].ID
 	}
-	return all, nil
 }
 
 // longestDelay is how much earlier than its time a message may have come in.
