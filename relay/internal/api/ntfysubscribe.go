@@ -260,12 +260,19 @@ func (s *subscription) delay(reader int, m post.View) bool {
 // findDelayed keeps the delayed messages that wait already.
 func (s *subscription) findDelayed(ctx context.Context) error {
 	for i, reader := range s.readers {
-		page, err := s.a.service.Messages(ctx, reader.v, service.Filter{States: post.PendingStates, ApplicationID: reader.application, Limit: service.MaxPage})
-		if err != nil {
-			return err
-		}
-		for _, m := range page.Messages {
-			s.delay(i, m)
+		f := service.Filter{States: post.PendingStates, ApplicationID: reader.application, Limit: service.MaxPage}
+		for f.Limit > 0 {
+			page, err := s.a.service.Messages(ctx, reader.v, f)
+			if err != nil {
+				return err
+			}
+			for _, m := range page.Messages {
+				s.delay(i, m)
+			}
+			if f.Before = page.Next; f.Before == 0 {
+				break
+			}
+			f.Limit -= len(page.Messages)
 		}
 	}
 	return nil

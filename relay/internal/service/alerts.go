@@ -76,11 +76,16 @@ func (s *Intake) OpenAlerts(ctx context.Context, v account.Principal, before int
 		next = found[limit-1].MessageID
 	}
 	all = make([]OpenAlert, 0, len(found))
-	for _, a := range found {
+	size := 0
+	for i, a := range found {
+		if size >= maxPageBytes {
+			return all, found[i-1].MessageID, nil
+		}
 		m, err := s.Message(ctx, v, a.MessageID)
 		if err != nil { // removed meanwhile
 			continue
 		}
+		size += m.Size()
 		all = append(all, OpenAlert{Alert: a, Message: m})
 	}
 	return all, next, nil
@@ -92,12 +97,12 @@ func (s *Intake) History(ctx context.Context, v account.Principal, id, before in
 	if _, err := s.Message(ctx, v, id); err != nil {
 		return nil, 0, err
 	}
-	if all, err = s.store.History(ctx, id, before, limit+1); err != nil {
+	all, more, err := s.store.History(ctx, id, before, limit, maxPageBytes)
+	if err != nil {
 		return nil, 0, refusal.Unreadable(err)
 	}
-	if len(all) > limit {
-		all = all[:limit]
-		next = all[limit-1].ID
+	if more {
+		next = all[len(all)-1].ID
 	}
 	return all, next, nil
 }

@@ -24,7 +24,7 @@ func newInbox(s *store.Store, a *account.Accounts) *Inbox {
 // MaxReaderPage is the largest page.
 const MaxReaderPage = 200
 
-// maxPageBytes bounds the text of a page, which ends early rather than grow beyond it by more than one message.
+// maxPageBytes bounds the text of a page of any list, which ends early rather than grow beyond it by more than one message.
 const maxPageBytes = 4 << 20
 
 // ReaderPage is a page of messages, newest first.

@@ -60,7 +60,7 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 	if limit <= 0 {
 		limit = defaultPage
 	}
-	f.Limit = limit + 1
+	f.Limit, f.Bytes = limit, maxPageBytes
 	owner := v.UserID
 	if v.Admin {
 		owner = 0
@@ -71,17 +71,16 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 		}
 		owner, f.ApplicationID = 0, v.ApplicationID
 	}
-	all, err := s.store.Messages(ctx, owner, f)
+	all, more, err := s.store.Messages(ctx, owner, f)
 	if err != nil {
 		return Page{}, refusal.Unreadable(err)
 	}
-	p := Page{Messages: make([]post.View, 0, min(limit, len(all)))}
+	p := Page{Messages: make([]post.View, len(all))}
 	for i, m := range all {
-		if i == limit {
-			p.Next = all[i-1].ID
-			break
-		}
-		p.Messages = append(p.Messages, s.explain(m))
+		p.Messages[i] = s.explain(m)
+	}
+	if more {
+		p.Next = all[len(all)-1].ID
 	}
 	return p, nil
 }

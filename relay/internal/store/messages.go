@@ -18,6 +18,7 @@ type Filter struct {
 	Since, Until  time.Time
 	Before        int64 // only ids below
 	Limit         int
+	Bytes         int // of text, beyond which no other message follows; 0 for any
 }
 
 // Message returns a message by its ID. If there is none, [IsMissing] is true for the error.
@@ -29,11 +30,26 @@ func (s *Store) Message(ctx context.Context, id int64) (m post.View, err error) 
 	return m, err
 }
 
-// Messages returns the messages that f selects, of an owner's applications or, at 0, of all.
-func (s *Store) Messages(ctx context.Context, owner int64, f Filter) (all []post.View, err error) {
+// Messages returns the messages that f selects, of an owner's applications or, at 0, of all. more reports that others follow.
+func (s *Store) Messages(ctx context.Context, owner int64, f Filter) (all []post.View, more bool, err error) {
 	where, args := f.where(owner)
 	index, _ := f.few()
-	return all, s.views(ctx, func(m post.View) bool { all = append(all, m); return true }, index, where+` ORDER BY o.id DESC LIMIT ?`, append(args, f.Limit)...)
+	return s.viewPage(ctx, f.Limit, f.Bytes, index, where+` ORDER BY o.id DESC LIMIT ?`, args)
+}
+
+// viewPage returns the first views that the rest of a query selects, which ends with a limit: at most limit, and no other once their text takes
+// as many bytes, unless that is 0.
+func (s *Store) viewPage(ctx context.Context, limit, bytes int, index, tail string, args []any) (all []post.View, more bool, err error) {
+	size := 0
+	err = s.views(ctx, func(m post.View) bool {
+		if more = len(all) == limit || bytes > 0 && size >= bytes; more {
+			return false
+		}
+		size += len(m.Title) + len(m.Body) + len(m.Extras)
+		all = append(all, m)
+		return true
+	}, index, tail, append(args, limit+1)...)
+	return all, more, err
 }
 
 const around = ` JOIN rooms r ON r.id = o.room LEFT JOIN applications a ON a.id = o.application_id AND a.deleted_at = 0`

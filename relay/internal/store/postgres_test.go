@@ -68,7 +68,7 @@ func testFrozenServer_ReadsEndInTime(t *testing.T) {
 	reads := map[string]func() error{
 		"entries":  func() error { _, _, err := s.Pending(ctx, 1, 1, 1); return err },
 		"message":  func() error { _, err := s.Message(ctx, a.Entry.ID); return err },
-		"messages": func() error { _, err := s.Messages(ctx, 0, Filter{Limit: 1}); return err },
+		"messages": func() error { _, _, err := s.Messages(ctx, 0, Filter{Limit: 1}); return err },
 		"waiting":  func() error { s.feed.depth.counted = time.Time{}; _, err := s.Waiting(ctx); return err },
 		"oldest":   func() error { _, err := s.Oldest(ctx); return err },
 	}
@@ -191,7 +191,7 @@ func TestUnprintableText_IsStored(t *testing.T) {
 	if m, err := s.Message(ctx, e.ID); err != nil || m.State != post.StateDead {
 		t.Errorf("%s, %v", m.State, err)
 	}
-	if _, err := s.Messages(ctx, 0, Filter{Text: odd, Limit: 1}); err != nil {
+	if _, _, err := s.Messages(ctx, 0, Filter{Text: odd, Limit: 1}); err != nil {
 		t.Error(err)
 	}
 }

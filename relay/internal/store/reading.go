@@ -44,16 +44,7 @@ func (s *Store) Read(ctx context.Context, r Reading) (all []post.View, more bool
 		r.After = max(r.After, through)
 	}
 	where, args := r.where()
-	size := 0
-	err = s.views(ctx, func(m post.View) bool {
-		if more = len(all) == r.Limit || r.Bytes > 0 && size >= r.Bytes; more {
-			return false
-		}
-		size += len(m.Title) + len(m.Body) + len(m.Extras)
-		all = append(all, m)
-		return true
-	}, "", where, append(args, r.Limit+1)...)
-	return all, more, err
+	return s.viewPage(ctx, r.Limit, r.Bytes, "", where, args)
 }
 
 func (r Reading) where() (string, []any) {

@@ -46,7 +46,7 @@ func TestStates_AreSelectedByTheirSets(t *testing.T) {
 	}
 	list := func(states ...post.State) (ids []int64) {
 		t.Helper()
-		all, err := s.Messages(ctx, 0, Filter{States: states, Limit: 100})
+		all, _, err := s.Messages(ctx, 0, Filter{States: states, Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,11 +36,28 @@ func (tx *Tx) GroupThread(e *post.Entry, prefix string, since int64) (thread str
 		AND (a.closed_at = 0 OR a.closed_at >= ?) ORDER BY a.message_id DESC LIMIT 1`, e.ApplicationID, e.Room, prefix+"%", since).Scan(&thread).Error
 }
 
-// History returns what followed a message in its room, edits and replies, newest first. Their IDs are below before, unless it is 0.
-func (s *Store) History(ctx context.Context, message, before int64, limit int) (all []post.Entry, err error) {
+// History returns what followed a message in its room, edits and replies, newest first: at most limit, and no other once their text takes as many
+// bytes. Their IDs are below before, unless it is 0. more reports that others follow.
+func (s *Store) History(ctx context.Context, message, before int64, limit, bytes int) (all []post.Entry, more bool, err error) {
 	q := s.rows.WithContext(ctx).Table("outbox").Where("target > 0 AND target = ? AND kind IN ?", message, []post.Kind{post.KindEdit, post.KindReply})
 	if before != 0 {
 		q = q.Where("id < ?", before)
 	}
-	return all, q.Order("id DESC").Limit(limit).Find(&all).Error
+	rows, err := q.Order("id DESC").Limit(limit + 1).Rows()
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = rows.Close() }()
+	for size := 0; rows.Next(); {
+		if len(all) == limit || size >= bytes {
+			return all, true, nil
+		}
+		var e post.Entry
+		if err := q.ScanRows(rows, &e); err != nil {
+			return nil, false, err
+		}
+		size += e.Size()
+		all = append(all, e)
+	}
+	return all, false, rows.Err()
 }
