@@ -20,6 +20,11 @@ import (
 
 // listDeleted answers what was deleted from a repository and can be restored.
 func (a *API) listDeleted(w http.ResponseWriter, r *request) error {
+	release, err := a.answers.Acquire(r.Context(), r.client(), deletionsCost)
+	if err != nil {
+		return err
+	}
+	defer release()
 	all, err := a.repository(r).Deletions(r.Context(), registry.MaxDeletions)
 	if err != nil {
 		return err

@@ -47,19 +47,28 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 		all[i].Available = err == nil
 		return unlessAbsent(err)
 	})
-	isGone := func(t Target) bool { return !t.Available }
-	if err != nil || !slices.ContainsFunc(all, isGone) {
-		return all, err
-	}
-	deleted, err := r.deletions(ctx, MaxDeletions)
 	if err != nil {
 		return nil, err
 	}
-	trash := trashOf(deleted)
+	gone := map[oci.Digest][]*Target{}
 	for i := range all {
-		all[i].Available = all[i].Available || trash[all[i].Digest]
+		if t := &all[i]; !t.Available {
+			gone[t.Digest] = append(gone[t.Digest], t)
+		}
 	}
-	return all, nil
+	if len(gone) == 0 {
+		return all, nil
+	}
+	err = r.eachDeletion(ctx, MaxDeletions, func(_ *tree.Deletion, d *Deletion) bool {
+		for _, m := range d.Manifests {
+			for _, t := range gone[m] {
+				t.Available = true
+			}
+			delete(gone, m)
+		}
+		return len(gone) > 0
+	})
+	return all, err
 }
 
 // targets joins the push record and the index of a tag, which distribution also writes.

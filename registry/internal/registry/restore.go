@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/storage"
@@ -45,11 +46,21 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 	if err := r.writable(); err != nil {
 		return Restored{}, err
 	}
-	all, err := r.deletions(ctx, 0)
+	trash := map[oci.Digest]bool{} // manifests that were deleted and can be restored
+	var matching []*tree.Deletion
+	err := r.eachDeletion(ctx, 0, func(record *tree.Deletion, d *Deletion) bool {
+		for _, m := range d.Manifests {
+			trash[m] = true
+		}
+		if s.matches(d) {
+			matching = append(matching, record)
+		}
+		return true
+	})
 	if err != nil {
 		return Restored{}, err
 	}
-	x := r.newRestore(trashOf(all))
+	x := r.newRestore(trash)
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	if s.Tag != "" && s.Digest != "" {
@@ -57,53 +68,48 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 		return x.restored, err
 	}
 	x.keepsTags = true
-	chosen, err := r.choose(ctx, all, s)
+	record, chosen, err := r.choose(ctx, matching)
 	if err == nil {
 		err = x.undo(ctx, chosen, s)
 	}
 	if err == nil || len(x.restored.Manifests) > 0 {
-		x.settle(ctx, chosen)
+		x.settle(ctx, chosen, record.Keys)
 	}
 	return x.restored, err
 }
 
-// trashOf returns the manifests that were deleted and can be restored.
-func trashOf(all []kept) map[oci.Digest]bool {
-	trash := map[oci.Digest]bool{}
-	for i := range all {
-		for _, m := range all[i].Manifests {
-			trash[m] = true
-		}
+// matches reports whether the selection may mean the deletion.
+func (s *Selection) matches(d *Deletion) bool {
+	if s.Deletion != "" && s.Deletion != d.ID {
+		return false
 	}
-	return trash
+	switch {
+	case s.Tag != "":
+		_, matches := d.Tags[s.Tag]
+		return matches
+	case s.Digest != "":
+		return slices.Contains(d.Manifests, s.Digest)
+	default:
+		return d.Repository || s.Deletion != ""
+	}
 }
 
-// choose finds the deletion to undo among those given, the latest of which comes first.
-func (r Repository) choose(ctx context.Context, all []kept, s Selection) (*kept, error) {
-	for i := range all {
-		d := &all[i]
-		_, hasTag := d.Tags[s.Tag]
-		var matches bool
-		switch {
-		case s.Tag != "":
-			matches = hasTag
-		case s.Digest != "":
-			matches = slices.Contains(d.Manifests, s.Digest)
-		default:
-			matches = d.Repository || s.Deletion != ""
+// choose returns the first of the records of which something is not in place.
+func (r Repository) choose(ctx context.Context, matching []*tree.Deletion) (*tree.Deletion, *Deletion, error) {
+	for _, record := range matching {
+		d, err := record.Read(ctx, r.reg.store)
+		inPlace := d.ID == "" // its parts are gone
+		if err == nil && !inPlace {
+			inPlace, err = r.inPlace(ctx, &d)
 		}
-		if !matches || s.Deletion != "" && d.ID != s.Deletion {
-			continue
-		}
-		inPlace, err := r.inPlace(ctx, &d.Deletion)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !inPlace {
-			return d, nil
+			return record, &d, nil
 		}
 	}
-	return nil, oci.Explain(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
+	return nil, nil, oci.Explain(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
 }
 
 // restore is one restore under way.
@@ -121,7 +127,7 @@ func (r Repository) newRestore(trash map[oci.Digest]bool) *restore {
 }
 
 // undo restores what is selected of a deletion.
-func (x *restore) undo(ctx context.Context, d *kept, s Selection) error {
+func (x *restore) undo(ctx context.Context, d *Deletion, s Selection) error {
 	targets := map[oci.Digest][]oci.Tag{}
 	for _, m := range d.Manifests {
 		if s.Tag == "" && (s.Digest == "" || s.Digest == m) {
@@ -256,10 +262,10 @@ func (x *restore) deletedParts(ctx context.Context, d oci.Digest) (parts []oci.D
 	return parts, nil
 }
 
-// settle takes what is in place again out of the record of the deletion. The rest becomes new parts
+// settle takes what is in place again out of the record of the deletion, whose parts have the keys. The rest becomes new parts
 // before the old ones go, so that a crash loses none of it.
-func (x *restore) settle(ctx context.Context, d *kept) {
-	rest := d.Deletion
+func (x *restore) settle(ctx context.Context, d *Deletion, keys []string) {
+	rest := *d
 	rest.Tags, rest.Manifests = map[oci.Tag]oci.Digest{}, nil
 	for tag, target := range d.Tags {
 		if x.restored.Tags[tag] != target {
@@ -277,7 +283,7 @@ func (x *restore) settle(ctx context.Context, d *kept) {
 	}
 	var puts, removals storage.Stage
 	next := 0
-	for _, key := range d.keys {
+	for _, key := range keys {
 		n, _ := strconv.Atoi(path.Base(key))
 		next = max(next, n+1)
 		removals = append(removals, storage.Change{Key: key, Delete: true})

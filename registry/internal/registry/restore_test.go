@@ -184,6 +184,13 @@ func TestRestoreRepository_BrokenManifests(t *testing.T) {
 	})
 }
 
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
 // Indexes that lie deep in each other are not in memory together when they come back.
 func TestRestore_DeepIndexes(t *testing.T) {
 	const depth, size = 12, 1 << 20
@@ -197,12 +204,6 @@ func TestRestore_DeepIndexes(t *testing.T) {
 	}
 	put(t, repo, tagged("v1"), last)
 	check(t, repo.Delete(t.Context()))
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	before, most := heap(), uint64(0)
 	store.OnApply = func([]storage.Stage) error {
 		most = max(most, heap())
@@ -463,6 +464,50 @@ func TestDeletions_Limit(t *testing.T) {
 	check(t, err)
 	if len(all) != 2 || all[0].Tags["v3"] == "" || all[1].Tags["v2"] == "" {
 		t.Errorf("the last two deletions are %+v", all)
+	}
+}
+
+// Large records of deletions are not in memory together.
+func TestLargeDeletions(t *testing.T) {
+	const records = 15
+	store := &hookedtest.Store{Store: openFiles(t, t.TempDir())}
+	repo := newRegistry(store, Options{DeleteEnabled: true, KeepDeleted: time.Hour}).Repository("a")
+	one := pushImage(t, repo, "v1", "one")
+	pushImage(t, repo, "v1", "two")
+	_, err := repo.DeleteManifest(t.Context(), one)
+	check(t, err)
+	large := layout.Deletion{Tags: map[oci.Tag]oci.Digest{}}
+	for i := range layout.MaxDeleted {
+		large.Tags[oci.Tag(fmt.Sprint("t", i))] = sum(fmt.Sprint(i))
+	}
+	size := heap()
+	for i := range records { // the latest
+		at := time.Now().Add(time.Duration(i+1) * time.Second)
+		putObject(t, store, layout.DeletionPart("a", layout.DeletionID(at, at.Add(time.Hour)), 0), string(large.Encode()))
+	}
+	decoded, err := layout.ParseDeletion(layout.DeletionID(time.Now(), time.Now()), large.Encode())
+	check(t, err)
+	size = heap() - size // of one record
+	runtime.KeepAlive(decoded)
+	before, most, reads := heap(), uint64(0), 0
+	store.OnRead = func(_ context.Context, op hookedtest.Op, key string) error {
+		if op == hookedtest.Open && strings.HasPrefix(key, layout.Trash) {
+			most, reads = max(most, heap()), reads+1
+		}
+		return nil
+	}
+	history, err := repo.History(t.Context(), "v1")
+	check(t, err)
+	if len(history) != 2 || !history[1].Available || reads != records+1 || most > before+4*size {
+		t.Errorf("history %+v; %d reads, %d bytes of memory, %d before; a record has %d", history, reads, most, before, size)
+	}
+	most = 0
+	if _, err = repo.Restore(t.Context(), Selection{Digest: one}); err != nil || most > before+4*size {
+		t.Errorf("restore: %v; %d bytes of memory, %d before; a record has %d", err, most, before, size)
+	}
+	list, err := repo.Deletions(t.Context(), MaxDeletions)
+	if check(t, err); len(list) != 5 {
+		t.Errorf("%d large deletions are listed", len(list))
 	}
 }
 

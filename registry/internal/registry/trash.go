@@ -28,6 +28,9 @@ type deletion struct {
 // tag, and each is an object.
 const MaxDeletions = 1000
 
+// maxDeletedNames is the number of tags and manifests after which a read-only request lists no further deletion.
+const maxDeletedNames = 100_000
+
 // finder finds the tags to delete.
 type finder = func(context.Context) (pointers, error)
 
@@ -115,43 +118,48 @@ func (d *deletion) cancel(ctx context.Context) error {
 	return d.repo.remove(ctx, d.parts)
 }
 
-// kept is a deletion that can be undone, with the keys of its record.
-type kept struct {
-	layout.Deletion
-	keys []string
-}
-
 // Deletion describes what one deletion removed.
 type Deletion = layout.Deletion
 
 // Deletions returns what the last limit deletions took from the repository and can be restored, the
-// latest first; 0 stands for all. The repository itself need not exist any more.
+// latest first; 0 stands for all. With a limit the list may end earlier, after 100,000 names. The
+// repository itself need not exist any more.
 func (r Repository) Deletions(ctx context.Context, limit int) ([]Deletion, error) {
-	all, err := r.deletions(ctx, limit)
+	var all []Deletion
+	names := 0
+	err := r.eachDeletion(ctx, limit, func(_ *tree.Deletion, d *Deletion) bool {
+		all = append(all, *d)
+		names += len(d.Tags) + len(d.Manifests)
+		return limit == 0 || names < maxDeletedNames
+	})
 	if err != nil {
 		return nil, err
 	}
 	list := []Deletion{}
 	for i := range all {
-		inPlace, err := r.inPlace(ctx, &all[i].Deletion)
+		inPlace, err := r.inPlace(ctx, &all[i])
 		if err != nil {
 			return nil, err
 		}
 		if !inPlace {
-			list = append(list, all[i].Deletion)
+			list = append(list, all[i])
 		}
 	}
 	return list, nil
 }
 
-// deletions returns the records of the last limit deletions whose time isn't over, the latest
-// first; 0 stands for all.
-func (r Repository) deletions(ctx context.Context, limit int) ([]kept, error) {
+// partsAtOnce is the number of parts of records that are read together, unless a single record has more. A part
+// may take 5 MB.
+const partsAtOnce = 8
+
+// eachDeletion calls f with the records of the last limit deletions whose time isn't over, the latest first, until
+// it returns false; 0 stands for all. f must not block: the registry holds a few records in memory, for all callers together.
+func (r Repository) eachDeletion(ctx context.Context, limit int, f func(*tree.Deletion, *Deletion) (more bool)) error {
 	now := r.reg.now()
 	var found []tree.Deletion
 	for d, err := range tree.Deletions(ctx, r.reg.store, r.name) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if now.Before(d.Until) {
 			found = append(found, d)
@@ -161,13 +169,39 @@ func (r Repository) deletions(ctx context.Context, limit int) ([]kept, error) {
 		found = found[max(0, len(found)-limit):]
 	}
 	slices.Reverse(found)
-	all := make([]kept, len(found))
-	err := r.reg.store.Each(len(found), func(i int) (err error) {
-		all[i].keys = found[i].Keys
-		all[i].Deletion, err = found[i].Read(ctx, r.reg.store)
+	for len(found) > 0 {
+		n, parts := 1, len(found[0].Keys)
+		for n < len(found) && r.reg.store.Remote && parts+len(found[n].Keys) <= partsAtOnce {
+			parts += len(found[n].Keys)
+			n++
+		}
+		if more, err := r.someDeletions(ctx, found[:n], f); err != nil || !more {
+			return err
+		}
+		found = found[n:]
+	}
+	return nil
+}
+
+// someDeletions is eachDeletion for records that are read together.
+func (r Repository) someDeletions(ctx context.Context, some []tree.Deletion, f func(*tree.Deletion, *Deletion) bool) (more bool, err error) {
+	select {
+	case r.reg.records <- struct{}{}:
+		defer func() { <-r.reg.records }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	all := make([]Deletion, len(some))
+	err = r.reg.store.Each(len(some), func(i int) (err error) {
+		all[i], err = some[i].Read(ctx, r.reg.store)
 		return err
 	})
-	return slices.DeleteFunc(all, func(d kept) bool { return d.ID == "" }), err // its parts are gone
+	for i := range all {
+		if err != nil || all[i].ID != "" && !f(&some[i], &all[i]) { // without an ID its parts are gone
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // inPlace reports whether the repository has all of a deletion: it was restored or pushed
