@@ -45,7 +45,7 @@ func newImportCommand() *cobra.Command {
 						if err == nil {
 							err = e.takesImports(name)
 						}
-						return e.Registry.Repository(name), err
+						return e.Registry.Repository(name).By("command line"), err
 					}
 				}
 				return e.importLayout(cmd, args[0], item.Name, o, asJSON)
@@ -90,7 +90,7 @@ func (e *environment) importLayout(cmd *cobra.Command, path string, name oci.Nam
 		return err
 	}
 	defer leave()
-	report, err := ocilayout.Import(cmd.Context(), path, e.Registry.Repository(name), o)
+	report, err := ocilayout.Import(cmd.Context(), path, e.Registry.Repository(name).By("command line"), o)
 	if errors.Is(err, ocilayout.ErrSeveral) {
 		return fmt.Errorf("%w; --merge imports them into %s, --spread each into a repository below it", err, name)
 	}

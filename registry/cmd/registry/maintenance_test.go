@@ -147,6 +147,25 @@ func TestRestore_InPart(t *testing.T) {
 	v.pullAll([]picture{whole})
 }
 
+// A command notes what it has changed for the targets of replication, which a server copies.
+func TestRestore_Replicated(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	image := v.push(0)
+	store, err := filesystem.Open(v.root)
+	ok(t, err)
+	repo := registry.New(registry.Options{Store: store, DeleteEnabled: true, KeepDeleted: time.Hour}).Repository(image.repo)
+	ok(t, errors.Join(repo.Delete(t.Context()), store.Close()))
+	config := filepath.Join(t.TempDir(), "config.yml")
+	ok(t, os.WriteFile(config, []byte("version: 0.1\nstorage: {filesystem: {rootdirectory: "+v.root+"}, delete: {enabled: true, keep: 1h}}\n"+
+		"replication: {targets: [{name: backup, url: 'http://127.0.0.1:1', repositories: ['**']}]}\n"), 0o600))
+	if code, _, stderr := v.command("restore", string(image.repo), "-c", config); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, stdout, stderr := v.command("replication", "list", "--json", "-c", config); code != 0 || !strings.Contains(stdout, `"waiting": 1`) {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+}
+
 // An offline collection could free what a restore puts in place beside it.
 func TestRestoreWaitsForAnOfflineCollection(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}

@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registry/quota"
+	"slipway/registry/internal/replication"
 	"slipway/registry/internal/storage"
 	"slipway/shared/build"
 )
@@ -35,7 +36,8 @@ type Environment struct {
 }
 
 // Open opens the environment of a command. It creates nothing: a root directory that doesn't
-// exist is an error. With changes false, failed operations of the storage aren't logged.
+// exist is an error. With changes false, failed operations of the storage aren't logged, and changes aren't noted for
+// replication.
 func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger, changes bool) (*Environment, error) {
 	if err := RootExists(cfg); err != nil {
 		return nil, err
@@ -57,8 +59,14 @@ func Open(ctx context.Context, cfg *config.Config, b build.Info, log *zap.Logger
 	if e.quotas = openQuotas(cfg, e.Store, log); e.quotas != nil {
 		o.Quota = e.quotas
 	}
+	var copies *replication.Replicator
+	o.Changed = func(name oci.Name, d oci.Digest, tags []oci.Tag) { copies.Changed(name, d, tags) }
 	e.Registry = registry.New(o)
-	if err := e.openCaches(nil, nil); err != nil {
+	err = e.openCaches(nil, nil)
+	if err == nil && changes {
+		copies, err = e.Replication()
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
