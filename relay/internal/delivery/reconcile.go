@@ -43,14 +43,11 @@ func (d *Delivery) find(ctx context.Context, roomID, txn string, acceptedAt int6
 }
 
 // reconcile finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not: then
-// the entry was never attempted. What was encrypted for it is dropped: another device or room cannot use it.
+// the entry was never attempted. Its bytes are dropped: another device or room cannot use what is encrypted, and the content may be newer.
 func (d *Delivery) reconcile(ctx context.Context, roomID string, e *post.Entry) (string, error) {
 	id, err := d.find(ctx, roomID, e.Txn, e.AcceptedAt)
 	if err == nil && id == "" {
-		e.FirstAttemptAt, e.Device = 0, ""
-		if e.EventType == matrix.EventEncrypted {
-			e.Wire = nil
-		}
+		e.FirstAttemptAt, e.Device, e.Wire = 0, "", nil
 	}
 	return id, err
 }

@@ -14,17 +14,13 @@ type Amendment struct {
 func Amend(t, e *Entry, followUps []Entry) Amendment {
 	e.Kind, e.Target, e.Thread, t.Resolves = KindEdit, t.ID, t.Thread, e.Resolves
 	waits := slices.ContainsFunc(followUps, func(f Entry) bool { return f.Kind == KindEdit && f.State.Pending() })
-	if t.Replaceable() && !waits { // an edit would be sent after it
+	if t.Replaceable() && !waits || !t.State.Editable() { // an edit would be sent after it, or there is no event to edit
 		t.Revise(e.Content, e.QueuedAt)
 		return Amendment{Changed: []Entry{*t}}
 	}
 	attachments := t.Attachments // an edit sends new ones
 	t.Content = e.Content
 	t.Attachments = attachments
-	if !t.State.Editable() { // there is no event to edit
-		t.Attachments = JoinAttachments(attachments, e.Attachments)
-		return Amendment{Changed: []Entry{*t}}
-	}
 	a := Amendment{Changed: []Entry{*t}, Insert: true, Edits: true}
 	for _, f := range slices.Backward(followUps) {
 		if f.Kind != KindEdit {

@@ -57,3 +57,13 @@ func TestAnnotate(t *testing.T) {
 		}
 	}
 }
+
+// A message that was edited after it was given up, while an attempt was in flight, is edited if that attempt succeeds.
+func TestStep_SentLateWithAnEarlierContent_IsEdited(t *testing.T) {
+	m := Entry{ID: 1, State: StateDead}
+	a := Amend(&m, &Entry{Content: Content{Body: "new"}, QueuedAt: 9}, nil)
+	_, others, _ := Step(a.Changed[0], Sent{EventID: "$1"}, 10)
+	if len(others) != 1 || others[0].Kind != KindEdit || others[0].Body != "new" {
+		t.Errorf("%+v", others)
+	}
+}

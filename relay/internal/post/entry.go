@@ -79,7 +79,7 @@ type Entry struct {
 	Wire           []byte `written:"step"`        // the event as it was first sent; nil if it may be rendered again
 	Cut            bool   `written:"step"`        // Wire doesn't hold the whole message
 	Root           string `written:"step"`        // the first event of the thread that a Message replies in; "" without one
-	RevisedAt      int64  `written:"insert,edit"` // when the content was replaced while the entry waited; strictly increasing
+	RevisedAt      int64  `written:"insert,edit"` // when the content was replaced before the entry was sent; strictly increasing
 	Error          string `written:"step"`        // a sentence
 	Code           string `written:"step"`
 	EventID        string `written:"insert,step"` // for a Redaction the event to remove, "" if it must be searched for
@@ -166,7 +166,7 @@ func (e *Entry) Replaceable() bool {
 	return e.State.Pending() && e.FirstAttemptAt == 0 && (e.Kind == KindMessage || e.Kind == KindEdit)
 }
 
-// Revise replaces the content of an entry that is [Entry.Replaceable]. Its attachments are kept.
+// Revise replaces the content of an entry that is [Entry.Replaceable], or whose state isn't [State.Editable]. Its attachments are kept.
 func (e *Entry) Revise(c Content, at int64) {
 	c.Attachments = JoinAttachments(e.Attachments, c.Attachments)
 	e.Content, e.RevisedAt = c, max(at, e.RevisedAt+1)

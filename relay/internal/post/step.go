@@ -234,6 +234,7 @@ func (s *step) late(f Fact) {
 			s.remove(s.Entry)
 		} else { // given up in its turn, and the message says so
 			s.others = append(s.others, f.Rest...)
+			s.catchUp(f)
 		}
 	case Unanswered:
 		if cancelled && f.Began != 0 && s.FirstAttemptAt == 0 && s.Kind != KindRedaction {
