@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/service"
 )
 
 // A delayed message waits for its time, also after a kill, and holds up none that comes after it.
@@ -121,5 +123,35 @@ func TestDelayed_WithKey(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		want("withdrawn", "no backup", "backup is running")
+	})
+}
+
+// A message in flight when the relay is killed isn't sent again, though delayed ones that became due meanwhile precede it.
+func TestDelayed_DueDuringAnAttempt_KilledThen_ArrivesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relaytest.SQLiteOnly(t)
+		r := relaytest.NewRig(t, func(o *service.Options) { o.Delivery.SearchFirst = true })
+		app := r.NewApp("a", "!a:hs")
+		for range 70 {
+			r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "delayed"}, Later: time.Now().Add(10 * time.Second)})
+		}
+		r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+			r.HS.Put(out)
+			return &relaytest.Answer{Delay: time.Hour}
+		}
+		r.Start()
+		id := r.Post(app.Token, "x")
+		time.Sleep(20 * time.Second)
+		r.Kill()
+		r.HS.Script = nil
+		clear(r.HS.Txns)
+		r.Open()
+		r.Start()
+		r.Await(id, post.StateSent)
+		r.Drained()
+		got := slices.DeleteFunc(r.HS.Bodies("!a:hs"), func(body string) bool { return body == "delayed" })
+		if !slices.Equal(got, []string{"x"}) {
+			t.Errorf("the room has %q besides the delayed ones", got)
+		}
 	})
 }

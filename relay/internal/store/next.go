@@ -69,9 +69,14 @@ func pendingText(d *database) string {
 		WHERE o.room = CAST(? AS BIGINT) AND ` + sendable + ` ORDER BY ` + place + `, o.id LIMIT CAST(? AS BIGINT)`)
 }
 
+// inFront is how many entries of a room may be sent before one that is in flight, because they were delayed or delivered again or remove an
+// event, without [Store.MarkSuspects] overlooking it.
+const inFront = 10_000
+
 // MarkSuspects is called at a start after an unclean shutdown: the first entries of each room, as many as may
-// have been sent without a trace, count as attempted by that device from the time of their acceptance on. It reads no more of a
-// room than that, however much waits there.
+// have been sent without a trace, count as attempted by that device from the time of their acceptance on. So does each that was queued
+// before all that precede it: they may have come in front of it during its attempt. It reads no more of a room than its first entries,
+// however much waits there.
 func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 	return s.Lead(ctx, func(tx *Tx) error {
 		var rooms []int64
@@ -80,7 +85,11 @@ func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 		}
 		for _, room := range rooms {
 			err := tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
-				(SELECT o.id FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND `+sendable+` ORDER BY `+place+`, o.id LIMIT ?)`, device, room, window)
+				(SELECT id FROM (SELECT f.id, f.queued_at, row_number() OVER (ORDER BY f.turn, f.id) AS n,
+						min(f.queued_at) OVER (ORDER BY f.turn, f.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earliest
+					FROM (SELECT o.id, o.queued_at, `+place+` AS turn FROM outbox o `+s.d.use("outbox_pending")+` WHERE o.room = ? AND `+sendable+`
+						ORDER BY `+place+`, o.id LIMIT ?) AS f) AS s
+				WHERE s.n <= ? OR s.queued_at < s.earliest)`, device, room, inFront, window)
 			if err != nil {
 				return err
 			}

@@ -146,3 +146,38 @@ func TestMarkSuspects(t *testing.T) {
 		}
 	}
 }
+
+// An entry stays a suspect when others came in front of it while it was in flight; those that wait behind it don't become suspects.
+func TestMarkSuspects_OthersCameInFront(t *testing.T) {
+	s := ready(t)
+	var delayed []*Incoming
+	for i := range window + 5 {
+		e := entry(1, "delayed")
+		e.Entry.QueuedAt, e.Entry.NextAt = e.Entry.QueuedAt+1000+int64(i), e.Entry.QueuedAt+1000+int64(i)
+		delayed = append(delayed, e)
+	}
+	insert(t, s, delayed...)
+	flying, behind := entry(1, "in flight"), entry(1, "behind")
+	insert(t, s, flying, behind)
+	update(t, s, func(tx *Tx) error {
+		for _, d := range delayed {
+			e, err := tx.Entry(d.Entry.ID)
+			if err != nil {
+				return err
+			}
+			if _, err = tx.Step(e, post.Due{}, e.NextAt); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := s.MarkSuspects(ctx, "DEVICE"); err != nil {
+		t.Fatal(err)
+	}
+	for n, e := range pending(t, s, 1) {
+		want := n < window || e.ID == flying.Entry.ID
+		if got := e.Device == "DEVICE" && e.FirstAttemptAt == e.QueuedAt; got != want {
+			t.Errorf("entry %d, %q: a suspect %v, want %v", n, e.Body, got, want)
+		}
+	}
+}
