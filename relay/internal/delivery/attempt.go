@@ -35,6 +35,7 @@ func (d *Delivery) attempt(q *queue, e *post.Entry) {
 		d.expire(q, e)
 		return
 	}
+	defer q.setFlight(flight{}) // once its result is recorded
 	start := time.Now()
 	q.began = 0
 	q.mu.Lock()
@@ -59,6 +60,7 @@ func (d *Delivery) try(ctx context.Context, q *queue, e *post.Entry) (string, er
 	q.began = time.Now().UnixMilli()
 	room := q.Room()
 	device := d.sender.Device()
+	q.setFlight(flight{e.ID, q.began, device})
 	switch e.Kind {
 	case post.KindRedaction:
 		return d.redact(ctx, q, room, device, e)

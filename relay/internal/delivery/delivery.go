@@ -159,6 +159,17 @@ func (d *Delivery) Changed(c store.Change) {
 	}()
 }
 
+// InFlight implements [store.Listener].
+func (d *Delivery) InFlight(room, entry int64) (began int64, device string) {
+	d.mu.RLock()
+	q := d.queues[room]
+	d.mu.RUnlock()
+	if q == nil {
+		return 0, ""
+	}
+	return q.inFlight(entry)
+}
+
 // NotStored implements [store.Listener].
 func (d *Delivery) NotStored(err error) {
 	now := time.Now().UnixMilli()

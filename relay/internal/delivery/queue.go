@@ -43,11 +43,35 @@ type queue struct {
 	lastError    string            // why the last attempt failed, "" if it did not
 	retrying     string            // the transaction id of the entry that waits for another attempt
 	echo         map[string]string // event ids that sync has shown for it, by transaction id
+	flight       flight
 
 	// The goroutine's own.
 	page      []*post.Entry
 	began     int64                      // since when the attempt under way may reach its room, 0 before
 	followUps struct{ id, failed int64 } // the follow-up that failed last, and how often
+}
+
+// flight is an attempt that may reach its room; zero if none is under way.
+type flight struct {
+	entry, began int64
+	device       string
+}
+
+// setFlight stores the attempt under way.
+func (q *queue) setFlight(f flight) {
+	q.mu.Lock()
+	q.flight = f
+	q.mu.Unlock()
+}
+
+// inFlight returns since when an attempt at an entry may have reached the room, and its device; 0 if none is under way.
+func (q *queue) inFlight(entry int64) (began int64, device string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.flight.entry != entry {
+		return 0, ""
+	}
+	return q.flight.began, q.flight.device
 }
 
 func newQueue(d *Delivery, room store.Room) *queue {

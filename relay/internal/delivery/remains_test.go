@@ -1,6 +1,8 @@
 package delivery_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,4 +107,41 @@ func TestCountsAfterACrash(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What was withdrawn while its first attempt was in flight is removed from the room, though the relay is killed before the answer.
+func TestWithdrawn_InFlight_KilledThen_IsRemoved(t *testing.T) {
+	for name, text := range map[string]string{"a message": "secret", "its file": strings.Repeat("secret ", 40_000)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				relaytest.SQLiteOnly(t)
+				r := relaytest.NewRig(t)
+				app := r.NewApp("a", "!a:hs")
+				r.Start()
+				r.Await(r.Post(app.Token, "first"), post.StateSent)
+				r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+					if len(text) > 100 && len(r.HS.Bodies("!a:hs")) == 1 {
+						return nil // the message itself; its file comes next
+					}
+					r.HS.Put(out)
+					return &relaytest.Answer{Delay: 20 * time.Second}
+				}
+				id := r.Post(app.Token, text)
+				time.Sleep(10 * time.Second)
+				r.Withdraw(id)
+				r.Kill()
+				r.HS.Script = nil
+				r.Open()
+				r.Start()
+				time.Sleep(time.Hour)
+				if m := r.Stored(id); m.State != post.StateRedacted || m.Error != "" {
+					t.Errorf("%s, %q", m.State, m.Error)
+				}
+				if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"first"}) {
+					t.Errorf("the room has %d events, want one", len(got))
+				}
+				r.Drained()
+			})
+		})
+	}
 }

@@ -164,7 +164,8 @@ func (tx *Tx) Requeue(id, now int64) (bool, error) {
 	return true, nil
 }
 
-// Withdraw withdraws a message and removes its attachments.
+// Withdraw withdraws a message and removes its attachments. What this relay is sending counts as attempted: its event is searched for and
+// removed even if the relay is killed before the attempt ends.
 func (tx *Tx) Withdraw(id, now int64) error {
 	e, err := tx.Entry(id)
 	if err != nil {
@@ -174,10 +175,21 @@ func (tx *Tx) Withdraw(id, now int64) error {
 	if err != nil {
 		return err
 	}
+	tx.markInFlight(&e)
+	for i := range followUps {
+		tx.markInFlight(&followUps[i])
+	}
 	if _, err := tx.Step(e, post.Withdrawn{FollowUps: followUps}, now); err != nil {
 		return err
 	}
 	return errors.Join(tx.exec(`DELETE FROM attachments WHERE message_id > 0 AND message_id = ?`, id), tx.CloseAlert(id, now))
+}
+
+// markInFlight makes the first attempt at an entry count while it is under way.
+func (tx *Tx) markInFlight(e *post.Entry) {
+	if e.State.Pending() && e.FirstAttemptAt == 0 {
+		e.FirstAttemptAt, e.Device = tx.w.feed.inFlight(e)
+	}
 }
 
 // OldRooms returns the rooms with entries that were queued before cutoff.

@@ -162,3 +162,5 @@ func (m *messages) Changed(c Change) {
 
 // NotStored implements [Listener].
 func (*messages) NotStored(error) {}
+
+func (*messages) InFlight(int64, int64) (int64, string) { return 0, "" }

@@ -35,6 +35,8 @@ const (
 type Listener interface {
 	Changed(Change)
 	NotStored(error) // results of deliveries
+	// InFlight returns since when an attempt at an entry may have reached its room, and its device; 0 if none is under way.
+	InFlight(room, entry int64) (began int64, device string)
 }
 
 // Subject selects the news that [Store.Await] waits for: the end of the message with that ID, or one of the constants.
@@ -94,6 +96,14 @@ func (f *feed) complain(err error) {
 	if l := f.hearer(); l != nil {
 		l.NotStored(err)
 	}
+}
+
+// inFlight asks the listener for an attempt at an entry.
+func (f *feed) inFlight(e *post.Entry) (began int64, device string) {
+	if l := f.hearer(); l != nil {
+		began, device = l.InFlight(e.Room, e.ID)
+	}
+	return began, device
 }
 
 // Retry asks for the next attempt in a room now.

@@ -30,6 +30,8 @@ func (t told) Changed(c Change) {
 // NotStored implements [Listener].
 func (t told) NotStored(error) { hint(t.failed) }
 
+func (told) InFlight(int64, int64) (int64, string) { return 0, "" }
+
 func hint(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
