@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,24 @@ func TestGivenUpSaysWhy(t *testing.T) {
 			if m := r.Stored(id); m.State != post.StateDead || !strings.Contains(m.Error, "the homeserver failed") {
 				t.Fatalf("message %d is %s: %q", id, m.State, m.Error)
 			}
+		}
+	})
+}
+
+// A room whose entries cannot be given up holds up no other room.
+func TestExpire_ARoomFails_OthersExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relaytest.SQLiteOnly(t)
+		r := relaytest.NewRig(t)
+		failing, fine := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+		stuck, old := r.Post(failing.Token, "x"), r.Post(fine.Token, "y")
+		r.Exec(fmt.Sprintf(`CREATE TRIGGER broken BEFORE UPDATE ON outbox WHEN NEW.id = %d BEGIN SELECT RAISE(ABORT, 'broken'); END`, stuck))
+		time.Sleep(73 * time.Hour)
+		if err := r.Delivery().Expire(ctx); err == nil {
+			t.Error("no error")
+		}
+		if m := r.Stored(old); m.State != post.StateDead {
+			t.Errorf("the other room: %s", m.State)
 		}
 	})
 }

@@ -252,8 +252,8 @@ func backoff(attempt int) time.Duration {
 }
 
 // Expire gives up entries older than MaxAge, even where no attempts are made: in blocked rooms, and in all rooms while
-// sending is paused.
-func (d *Delivery) Expire(ctx context.Context) error {
+// sending is paused. A room that fails holds up no other.
+func (d *Delivery) Expire(ctx context.Context) (failed error) {
 	now := time.Now()
 	cutoff := now.Add(-d.o.MaxAge).UnixMilli()
 	rooms, err := d.store.OldRooms(ctx, cutoff)
@@ -263,7 +263,8 @@ func (d *Delivery) Expire(ctx context.Context) error {
 	for _, id := range rooms {
 		q, err := d.queue(id)
 		if err != nil {
-			return err
+			failed = errors.Join(failed, err)
+			continue
 		}
 		last := q.Room().Blocked
 		if last == "" {
@@ -274,11 +275,12 @@ func (d *Delivery) Expire(ctx context.Context) error {
 		}
 		reason := tooOld(d.o.MaxAge, last)
 		entries, dead, err := d.store.Expire(ctx, id, cutoff, now.UnixMilli(), reason)
-		if err != nil {
-			return err
+		failed = errors.Join(failed, err)
+		if entries == 0 {
+			continue
 		}
 		d.metrics.dead.WithLabelValues("age").Add(float64(dead))
 		d.log.Warn("gave up entries that are older than delivery.maxage", zap.Int64("room", id), zap.Int64("entries", entries), zap.String("reason", reason))
 	}
-	return nil
+	return failed
 }
