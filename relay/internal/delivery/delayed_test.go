@@ -9,6 +9,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/post"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relaytest"
 	"slipway/relay/internal/service"
 )
@@ -152,6 +153,22 @@ func TestDelayed_DueDuringAnAttempt_KilledThen_ArrivesOnce(t *testing.T) {
 		got := slices.DeleteFunc(r.HS.Bodies("!a:hs"), func(body string) bool { return body == "delayed" })
 		if !slices.Equal(got, []string{"x"}) {
 			t.Errorf("the room has %q besides the delayed ones", got)
+		}
+	})
+}
+
+// A delayed message isn't delivered again: it waits for its time.
+func TestDelayed_Redelivered_Conflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		id := r.Send(post.Draft{Token: app.Token, Content: post.Content{Body: "later"}, Later: time.Now().Add(time.Hour)}).ID
+		if m, err := r.Redeliver(ctx, r.Admin, id); refusal.KindOf(err) != refusal.KindConflict {
+			t.Errorf("%+v, %v", m, err)
+		}
+		if m := r.Stored(id); !m.Delayed() || len(r.HS.Bodies("!a:hs")) > 0 {
+			t.Errorf("%+v", m)
 		}
 	})
 }

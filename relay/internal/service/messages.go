@@ -118,11 +118,14 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 }
 
 // Redeliver queues a message again if its state is [post.State.Redeliverable]. For one that is on its way it triggers an
-// attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict.
+// attempt in its room now, unless the homeserver asked to wait. Any other state is a conflict, and so is a message that is delayed.
 func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (post.View, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {
 		return m, err
+	}
+	if m.Delayed() {
+		return post.View{}, refusal.Conflict("", "The message is delayed: it is sent when its time has come.")
 	}
 	if m.State.Sendable() {
 		s.store.Retry(m.Room)
