@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	maxMarks = 50_000 // that one turn reads
-	perStage = 100    // marks that are written together
+	maxMarks = 50_000           // that one turn reads
+	perStage = 100              // marks that are written together
+	putMarks = 15 * time.Second // how long a push waits for its marks
 
 	// Pause is the time from a mark to the turn: for what belongs to one push, and until marks have versions.
 	Pause = 300 * time.Millisecond
@@ -85,7 +86,9 @@ func (r *Replicator) Changed(name oci.Name, d oci.Digest, tags []oci.Tag) {
 			defer time.AfterFunc(Pause, t.wake)
 		}
 	}
-	if err := r.put(context.Background(), keys); err != nil { // a client that hangs up has pushed
+	ctx, cancel := context.WithTimeout(context.Background(), putMarks) // a client that hangs up has pushed
+	defer cancel()
+	if err := r.put(ctx, keys); err != nil {
 		r.Log.Error("cannot note what to replicate; the next comparison copies it", zap.String("repository", string(name)), zap.Error(err))
 	}
 }
