@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,16 +47,6 @@ func collectAll(t *testing.T, r *Registry, purge bool) collect.Report {
 	report, err := collect.Run(t.Context(), collect.Options{Store: r.opts.Store, DeleteUntagged: true, PurgeDeleted: purge, Remote: r.store.Remote})
 	check(t, err)
 	return report
-}
-
-func wantDeletions(t *testing.T, repo Repository, n int) []layout.Deletion {
-	t.Helper()
-	all, err := repo.Deletions(t.Context(), 0)
-	check(t, err)
-	if len(all) != n {
-		t.Fatalf("%d deletions can be undone, want %d: %+v", len(all), n, all)
-	}
-	return all
 }
 
 func TestRestoreTag(t *testing.T) {
@@ -184,13 +172,6 @@ func TestRestoreRepository_BrokenManifests(t *testing.T) {
 	})
 }
 
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // Indexes that lie deep in each other are not in memory together when they come back.
 func TestRestore_DeepIndexes(t *testing.T) {
 	const depth, size = 12, 1 << 20
@@ -213,115 +194,6 @@ func TestRestore_DeepIndexes(t *testing.T) {
 	check(t, err)
 	if len(restored.Manifests) != depth+1 || most > before+depth*size/2 {
 		t.Errorf("%d manifests; %d bytes of memory, %d before", len(restored.Manifests), most, before)
-	}
-}
-
-func TestPurgeDeleted(t *testing.T) {
-	undoing(t, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		d := pushImage(t, repo, "v1", "one")
-		check(t, repo.Delete(t.Context()))
-		report := collectAll(t, r, true)
-		if report.Blobs.Freed != 3 || report.Kept.Restorable.Blobs != 0 {
-			t.Errorf("collected with %+v", report)
-		}
-		wantDeletions(t, repo, 0)
-		_, err := repo.Restore(t.Context(), Selection{Digest: d})
-		wantCode(t, err, oci.CodeManifestUnknown)
-		keys, err := r.store.Keys(t.Context(), layout.Trash)
-		check(t, err)
-		if len(keys) > 0 {
-			t.Errorf("left are %q", keys)
-		}
-	})
-}
-
-// A deletion whose bytes are within the grace period can still be undone.
-func TestPurgeDeleted_Recent(t *testing.T) {
-	undoing(t, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		d := pushImage(t, repo, "v1", "one")
-		check(t, repo.Delete(t.Context()))
-		purge := func(age time.Duration) collect.Report {
-			report, err := collect.Run(t.Context(), collect.Options{Store: r.opts.Store, Age: age, KeepAge: true, DeleteUntagged: true, PurgeDeleted: true, Remote: r.store.Remote})
-			check(t, err)
-			return report
-		}
-		if report := purge(24 * time.Hour); report.Blobs.Freed != 0 || report.Kept.Restorable.Blobs != 3 {
-			t.Errorf("collected with %+v", report)
-		}
-		wantDeletions(t, repo, 1)
-		_, err := repo.Restore(t.Context(), Selection{Digest: d})
-		check(t, err)
-		wantImages(t, "restored", repo)
-	})
-}
-
-// When its time is over a deletion can't be undone, and a collection frees the bytes.
-func TestDeletionExpires(t *testing.T) {
-	s := memory.New()
-	past := func() time.Time { return time.Now().Add(-2 * time.Hour) }
-	repo := newRegistry(s, Options{DeleteEnabled: true, KeepDeleted: time.Hour, Now: past}).Repository("a")
-	pushImage(t, repo, "v1", "one")
-	check(t, deleteTag(t.Context(), repo, "v1"))
-	wantDeletions(t, repo, 1)
-	r := newRegistry(s, Options{})
-	wantDeletions(t, r.Repository("a"), 0)
-	_, err := r.Repository("a").Restore(t.Context(), Selection{Tag: "v1"})
-	wantCode(t, err, oci.CodeManifestUnknown)
-	if report := collectAll(t, r, false); report.Blobs.Freed != 3 {
-		t.Errorf("collected with %+v", report)
-	}
-	wantDeletions(t, repo, 0)
-}
-
-// Without a time to keep, nothing is recorded.
-func TestNothingIsRecorded(t *testing.T) {
-	withKeep(t, 0, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		pushImage(t, repo, "v1", "one")
-		check(t, repo.Delete(t.Context()))
-		wantDeletions(t, repo, 0)
-		if report := collectAll(t, r, false); report.Blobs.Freed != 3 {
-			t.Errorf("collected with %+v", report)
-		}
-	})
-}
-
-// A deletion that stops at any of its steps leaves each tag where it was or in the trash, and
-// restoring completes what can be restored.
-func TestInterruptedDeletion(t *testing.T) {
-	for name, remove := range map[string]func(context.Context, Repository, oci.Digest) error{
-		"tag": func(ctx context.Context, r Repository, _ oci.Digest) error { return deleteTag(ctx, r, "v1") },
-		"manifest": func(ctx context.Context, r Repository, d oci.Digest) error {
-			_, err := r.DeleteManifest(ctx, d)
-			return err
-		},
-		"repository": func(ctx context.Context, r Repository, _ oci.Digest) error { return r.Delete(ctx) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			for at, more := 0, true; more; at++ {
-				s := &stopping{both: memory.New(), at: at}
-				r := newRegistry(s, Options{DeleteEnabled: true, KeepDeleted: time.Hour})
-				repo := r.Repository("a")
-				d := pushImage(t, repo, "v1", "one")
-				s.armed = true
-				err := remove(t.Context(), repo, d)
-				s.armed = false
-				if more = s.died; more && err == nil {
-					t.Fatalf("step %d: the deletion reports no error", at)
-				}
-				collectAll(t, r, false)
-				if now, ok := repo.TagTarget(t.Context(), "v1"); ok && now == d {
-					wantImages(t, fmt.Sprint("step ", at), repo)
-					continue
-				}
-				_, err = repo.Restore(t.Context(), Selection{Tag: "v1"})
-				check(t, err)
-				wantWholeTags(t, repo, []string{"v1"})
-				wantImages(t, fmt.Sprint("restored after step ", at), repo)
-			}
-		})
 	}
 }
 
@@ -447,123 +319,6 @@ func TestRestoreOnlyWhatWasDeleted(t *testing.T) {
 		wantCode(t, err, oci.CodeManifestUnknown)
 		_, err = r.Repository("a").Restore(t.Context(), Selection{Deletion: "../../secret"})
 		wantCode(t, err, oci.CodeManifestUnknown)
-	})
-}
-
-// Requests that only look read a bounded number of records, the latest.
-func TestDeletions_Limit(t *testing.T) {
-	now := time.Now()
-	repo := newRegistry(memory.New(), Options{DeleteEnabled: true, KeepDeleted: time.Hour, Now: func() time.Time { return now }}).Repository("a")
-	for _, tag := range []string{"v1", "v2", "v3"} {
-		pushImage(t, repo, tag, tag)
-		_, err := repo.DeleteTag(t.Context(), oci.Tag(tag))
-		check(t, err)
-		now = now.Add(time.Second)
-	}
-	all, err := repo.Deletions(t.Context(), 2)
-	check(t, err)
-	if len(all) != 2 || all[0].Tags["v3"] == "" || all[1].Tags["v2"] == "" {
-		t.Errorf("the last two deletions are %+v", all)
-	}
-}
-
-// Large records of deletions are not in memory together.
-func TestLargeDeletions(t *testing.T) {
-	const records = 15
-	store := &hookedtest.Store{Store: openFiles(t, t.TempDir())}
-	repo := newRegistry(store, Options{DeleteEnabled: true, KeepDeleted: time.Hour}).Repository("a")
-	one := pushImage(t, repo, "v1", "one")
-	pushImage(t, repo, "v1", "two")
-	_, err := repo.DeleteManifest(t.Context(), one)
-	check(t, err)
-	large := layout.Deletion{Tags: map[oci.Tag]oci.Digest{}}
-	for i := range layout.MaxDeleted {
-		large.Tags[oci.Tag(fmt.Sprint("t", i))] = sum(fmt.Sprint(i))
-	}
-	size := heap()
-	for i := range records { // the latest
-		at := time.Now().Add(time.Duration(i+1) * time.Second)
-		putObject(t, store, layout.DeletionPart("a", layout.DeletionID(at, at.Add(time.Hour)), 0), string(large.Encode()))
-	}
-	decoded, err := layout.ParseDeletion(layout.DeletionID(time.Now(), time.Now()), large.Encode())
-	check(t, err)
-	size = heap() - size // of one record
-	runtime.KeepAlive(decoded)
-	before, most, reads := heap(), uint64(0), 0
-	store.OnRead = func(_ context.Context, op hookedtest.Op, key string) error {
-		if op == hookedtest.Open && strings.HasPrefix(key, layout.Trash) {
-			most, reads = max(most, heap()), reads+1
-		}
-		return nil
-	}
-	history, err := repo.History(t.Context(), "v1")
-	check(t, err)
-	if len(history) != 2 || !history[1].Available || reads != records+1 || most > before+4*size {
-		t.Errorf("history %+v; %d reads, %d bytes of memory, %d before; a record has %d", history, reads, most, before, size)
-	}
-	most = 0
-	if _, err = repo.Restore(t.Context(), Selection{Digest: one}); err != nil || most > before+4*size {
-		t.Errorf("restore: %v; %d bytes of memory, %d before; a record has %d", err, most, before, size)
-	}
-	list, err := repo.Deletions(t.Context(), MaxDeletions)
-	if check(t, err); len(list) != 5 {
-		t.Errorf("%d large deletions are listed", len(list))
-	}
-}
-
-func TestHistory(t *testing.T) {
-	undoing(t, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		one := pushImage(t, repo.By("ann"), "v1", "one")
-		two := pushImage(t, repo.By("bob"), "v1", "two")
-		pushImage(t, repo.By("ci"), "v1", "two")
-		_, err := repo.DeleteManifest(t.Context(), one)
-		check(t, err)
-		got, err := repo.History(t.Context(), "v1")
-		check(t, err)
-		describe := func(all []Target) (lines []string) {
-			for _, x := range all {
-				if time.Since(x.At) > time.Hour {
-					t.Errorf("%+v has no date", x)
-				}
-				lines = append(lines, fmt.Sprint(x.Digest, " ", x.By, " ", x.Current, " ", x.Available))
-			}
-			return lines
-		}
-		want := []string{fmt.Sprint(two, " ci true true"), fmt.Sprint(one, " ann false true")}
-		if lines := describe(got); !slices.Equal(lines, want) {
-			t.Errorf("history is %q, want %q", lines, want)
-		}
-		_, err = repo.By("eve").Restore(t.Context(), Selection{Tag: "v1", Digest: one})
-		check(t, err)
-		got, err = repo.History(t.Context(), "v1")
-		check(t, err)
-		want = []string{fmt.Sprint(one, " eve true true"), fmt.Sprint(two, " ci false true"), fmt.Sprint(one, " ann false true")}
-		if lines := describe(got); !slices.Equal(lines, want) {
-			t.Errorf("history is %q, want %q", lines, want)
-		}
-		_, err = repo.History(t.Context(), "v2")
-		wantCode(t, err, oci.CodeManifestUnknown)
-	})
-}
-
-// What distribution has pushed is part of the history.
-func TestHistoryOfDistribution(t *testing.T) {
-	undoing(t, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		one := pushImage(t, repo, "v1", "one")
-		two := pushImage(t, repo, "v2", "two")
-		removeObject(t, r.opts.Store, layout.TagPushed("a", "v1"))
-		putObject(t, r.opts.Store, layout.TagIndex("a", "v1", two), string(two))
-		putObject(t, r.opts.Store, layout.TagCurrent("a", "v1"), string(two))
-		got, err := repo.History(t.Context(), "v1")
-		check(t, err)
-		if len(got) != 2 || got[0].Digest == got[1].Digest || got[0].By != "" || !got[0].Available || !got[1].Available {
-			t.Errorf("history is %+v", got)
-		}
-		if at := slices.IndexFunc(got, func(x Target) bool { return x.Current }); at < 0 || got[at].Digest != two {
-			t.Errorf("%s isn't current in %+v; the other is %s", two, got, one)
-		}
 	})
 }
 
