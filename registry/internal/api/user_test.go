@@ -107,13 +107,13 @@ func TestUsers_WhoManagesThem(t *testing.T) {
 	again := []byte("{" + expires + "}")
 	s.do("POST", "/v2/_slipway/tokens", again, append(basic("root", "p"), "Idempotency-Key", "k")...).want(t, 201)
 	s.do("POST", "/v2/_slipway/tokens", again, append(pulls, "Idempotency-Key", "k")...).want(t, 403) // the secret isn't for it
-	for who, c := range map[string]struct {
+	for caller, c := range map[string]struct {
 		login []string
 		all   bool
 	}{"an administrator": {basic("root", "p"), true}, "a bearer for the administration": {all, true}, "a bearer for pulls": {pulls, false}} {
 		var list struct{ Callers []struct{ Who string } }
 		if err := json.Unmarshal(s.do("GET", "/v2/_slipway/access?repository=a", nil, c.login...).want(t, 200).body, &list); err != nil || (len(list.Callers) > 1) != c.all {
-			t.Errorf("%s sees the rights of %v, %v", who, list.Callers, err)
+			t.Errorf("%s sees the rights of %v, %v", caller, list.Callers, err)
 		}
 	}
 	compiled = access.UsersOnly(false) // everybody is equal, so nobody resets another's password

@@ -9,8 +9,8 @@
 // What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.
 // Parts that need no rules are packages of their own: tags, referrers.
 //
-// Errors are *oci.Error or oci.Errors for what a client can mend, otherwise those of the store, of
-// which [Fault] makes what a client may read.
+// An error that the client caused is an *oci.Error or oci.Errors. Other errors are those of the
+// store; [Fault] converts them to errors that a client may see.
 package registry
 
 import (

@@ -21,8 +21,8 @@ const (
 	blockedFor   = 15 * time.Minute
 )
 
-// queue sends one room's entries. Its goroutine reads them from the database a page at a time, whenever it is told that
-// there are some, except messages that it was told of since: they follow the page.
+// queue sends one room's entries. Its goroutine reads them from the database a page at a time. Messages that are committed
+// after a page was read are appended to it without another read if possible; see [added].
 type queue struct {
 	d    *Delivery
 	id   int64 // rooms.id
