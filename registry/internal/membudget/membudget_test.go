@@ -59,8 +59,8 @@ func TestBudget_ShareOfAClient(t *testing.T) {
 		}
 		held[len(held)-1]()
 		room.Release()
-		if len(b.clients) != 0 || !b.all.TryAcquire(100) {
-			t.Errorf("%d clients are left, or room isn't given back", len(b.clients))
+		if n := b.pool.Held(); n != 0 {
+			t.Errorf("%d bytes aren't given back", n)
 		}
 	})
 }

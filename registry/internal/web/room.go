@@ -4,10 +4,10 @@ import (
 	"net/http"
 
 	"slipway/registry/internal/clientaddr"
-	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/web/imageinfo"
+	"slipway/shared/shares"
 	ui "slipway/shared/web"
 )
 
@@ -28,7 +28,7 @@ const (
 
 // reserve waits for memory for about n bytes of a page. The caller holds nothing large meanwhile.
 // UNAVAILABLE.
-func (web *Web) reserve(v *visit, n int64) (*membudget.Room, error) {
+func (web *Web) reserve(v *visit, n int64) (*shares.Held, error) {
 	client := clientaddr.Network(v.RemoteAddr)
 	if user := v.user(); user != "" {
 		client = "user " + user
@@ -38,7 +38,7 @@ func (web *Web) reserve(v *visit, n int64) (*membudget.Room, error) {
 
 // peek returns a manifest with room for reading it and a configuration, and for extra bytes. The caller
 // must release the room.
-func (web *Web) peek(v *visit, repo registry.Repository, ref oci.Reference, extra int64) (*registry.Manifest, *membudget.Room, error) {
+func (web *Web) peek(v *visit, repo registry.Repository, ref oci.Reference, extra int64) (*registry.Manifest, *shares.Held, error) {
 	m, err := repo.Peek(v.Context(), ref)
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func (web *Web) peek(v *visit, repo registry.Repository, ref oci.Reference, extr
 }
 
 // show answers with a page. Its room shrinks to what is sent: a slow reader holds no more.
-func (web *Web) show(w http.ResponseWriter, room *membudget.Room, name string, page any) error {
+func (web *Web) show(w http.ResponseWriter, room *shares.Held, name string, page any) error {
 	body, err := web.pages.Render(name, page)
 	if err != nil {
 		return err

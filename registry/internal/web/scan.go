@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/web/imageinfo"
 	"slipway/registry/internal/web/scanreport"
+	"slipway/shared/shares"
 )
 
 const (
@@ -216,7 +216,7 @@ func (s *scans) scan(d *oci.Descriptor) (one scanned, err error) {
 var errSpent = errors.New("the page has read enough reports")
 
 // reserve waits for room to read size bytes. The error is errSpent if the page has read enough.
-func (s *scans) reserve(size int64) (*membudget.Room, error) {
+func (s *scans) reserve(size int64) (*shares.Held, error) {
 	if s.left < size {
 		return nil, errSpent
 	}

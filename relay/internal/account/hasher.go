@@ -19,6 +19,7 @@ import (
 
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
+	"slipway/shared/shares"
 )
 
 const (
@@ -40,9 +41,9 @@ const (
 
 // hasher hashes and verifies passwords with bounded parallelism, and remembers those that it verified.
 type hasher struct {
-	memory int             // KiB, of new hashes
-	slots  *request.Places // by turns: one for an address, however many wait there
-	rest   *time.Timer     // returns argon2's memory after a while without logins
+	memory int          // KiB, of new hashes
+	slots  *shares.Pool // by turns: one for an address, however many wait there
+	rest   *time.Timer  // returns argon2's memory after a while without logins
 	secret [32]byte
 
 	mu      sync.Mutex
@@ -94,7 +95,7 @@ type credential struct {
 func newHasher(memory int) *hasher {
 	h := &hasher{
 		memory: cmp.Or(memory, argonMemory),
-		slots:  request.NewPlaces(argonAtOnce, 1), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
+		slots:  shares.New(argonAtOnce, 1), known: map[[sha256.Size]byte]credential{}, waiting: places{at: map[string]int{}}, reserve: places{at: map[string]int{}},
 	}
 	h.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(h.secret[:]) // never fails
@@ -160,12 +161,12 @@ func (h *hasher) derive(ctx context.Context, from caller, password string, salt 
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
 	}
 	defer leave()
-	release, err := h.slots.Take(ctx, from.turn(), 1)
+	slot, err := h.slots.Take(ctx, from.turn(), 1)
 	if err != nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "The request took too long.", RetryAfter: refusal.RetryAfter, Err: err}
 	}
 	defer func() {
-		release()
+		slot.Release()
 		h.rest.Reset(returnAfter)
 	}()
 	return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil

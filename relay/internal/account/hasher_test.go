@@ -76,7 +76,7 @@ func TestVerify_TakesTurns(t *testing.T) {
 		h := newHasher(64)
 		defer h.rest.Stop()
 		guesser := caller{Address: "192.0.2.1"}
-		release, err := h.slots.Take(t.Context(), guesser.turn(), 1) // as if a hash took its time
+		slot, err := h.slots.Take(t.Context(), guesser.turn(), 1) // as if a hash took its time
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestVerify_TakesTurns(t *testing.T) {
 			t.Error("an address has two turns")
 		default:
 		}
-		release()
+		slot.Release()
 		<-done
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"slipway/shared/health"
 	"slipway/shared/idempotency"
 	"slipway/shared/logging"
+	"slipway/shared/shares"
 )
 
 // Version names a build.
@@ -71,9 +72,9 @@ type API struct {
 
 	hasNtfy bool // its protocol is served
 
-	senders, strangers *request.Places // memory for big bodies, in bytes
-	streams            *request.Places
-	streaming          *request.Places // of streams that hold messages
+	senders, strangers *shares.Pool // memory for big bodies, in bytes
+	streams            *shares.Pool
+	streaming          *shares.Pool // of streams that hold messages
 	changes            ntfyChanges
 	times              streamTimes
 	answers            idempotency.Answers
@@ -86,9 +87,9 @@ func New(o Options) *API {
 	}
 	a := &API{o: o, service: o.Service, log: o.Log}
 	a.SetLimits(o.MaxBody, o.MaxWait)
-	a.senders, a.strangers = request.NewPlaces(senderMemory, shareSender), request.NewPlaces(strangerMemory, shareStranger)
-	a.streams, a.times = request.NewPlaces(maxStreams, shareStreams), gotifyTimes
-	a.streaming = request.NewPlaces(maxHolding, shareHolding)
+	a.senders, a.strangers = shares.New(senderMemory, shareSender), shares.New(strangerMemory, shareStranger)
+	a.streams, a.times = shares.New(maxStreams, shareStreams), gotifyTimes
+	a.streaming = shares.New(maxHolding, shareHolding)
 	a.hasNtfy = slices.ContainsFunc(o.Inbound, func(p protocol.Protocol) bool { return p.Name == protocol.NtfyName })
 	router := a.router()
 	a.words = wordsOf(a.rows)

@@ -17,6 +17,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/request"
+	"slipway/shared/shares"
 )
 
 const (
@@ -38,13 +39,13 @@ type body struct {
 	bytes.Buffer // what is read
 
 	request *http.Request
-	rest    timedReader // what isn't
-	free    func()      // frees the memory that it has taken; nil for none
+	rest    timedReader  // what isn't
+	held    *shares.Held // the memory that it has taken; nil for none
 }
 
 // share is a client's share of the memory for big bodies.
 type share struct {
-	memory *request.Places // in bytes
+	memory *shares.Pool // in bytes
 	client string
 	within time.Duration // bounds the time that a body holds memory
 }
@@ -98,14 +99,14 @@ func (b *body) take(of share, limit int64) error {
 	if b.request.ContentLength >= 0 {
 		limit = min(limit, b.request.ContentLength)
 	}
-	free, err := of.memory.Take(b.request.Context(), of.client, limit)
+	held, err := of.memory.Take(b.request.Context(), of.client, limit)
 	if err != nil {
 		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: refusal.RetryAfter, Err: err}
 	}
-	if b.free != nil {
-		b.free()
+	if b.held != nil {
+		b.held.Release()
 	}
-	b.free, b.rest.end = free, time.Now().Add(of.within)
+	b.held, b.rest.end = held, time.Now().Add(of.within)
 	return nil
 }
 
@@ -128,10 +129,10 @@ func (b *body) readAll(of share, limit int64) error {
 
 // release frees the memory of a body. Its bytes must not be used after it.
 func (b *body) release() {
-	if b.free != nil {
-		b.free()
+	if b.held != nil {
+		b.held.Release()
 	}
-	b.request, b.rest, b.free = nil, timedReader{}, nil
+	b.request, b.rest, b.held = nil, timedReader{}, nil
 	if b.Cap() <= 2*bigBody {
 		b.Reset()
 		bodies.Put(b)

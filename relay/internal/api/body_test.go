@@ -15,7 +15,7 @@ import (
 
 	"slipway/relay/internal/protocol/webhook"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/request"
+	"slipway/shared/shares"
 )
 
 func reading(ctx context.Context, body io.Reader) *http.Request {
@@ -28,9 +28,9 @@ func reading(ctx context.Context, body io.Reader) *http.Request {
 }
 
 // testReader reads bodies of up to 1 MiB, of which one is in memory at a time.
-type testReader struct{ memory *request.Places }
+type testReader struct{ memory *shares.Pool }
 
-func newTestReader() testReader { return testReader{request.NewPlaces(1<<20, 1<<20)} }
+func newTestReader() testReader { return testReader{shares.New(1<<20, 1<<20)} }
 
 func (tr testReader) read(r *http.Request) (*body, error) {
 	b, err := openBody(r, 2<<20)

@@ -17,8 +17,8 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/protocol"
 	"slipway/relay/internal/protocol/webhook"
-	"slipway/relay/internal/request"
 	"slipway/relay/internal/service"
+	"slipway/shared/shares"
 )
 
 const (
@@ -363,7 +363,7 @@ func TestSlowStrangers(t *testing.T) {
 		}
 		slow.Go(func() { w.api.ServeHTTP(httptest.NewRecorder(), r) })
 	}
-	holds := func(whose string, memory *request.Places, want int) {
+	holds := func(whose string, memory *shares.Pool, want int) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); memory.Held() != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {

@@ -302,11 +302,11 @@ func (s *subscription) sendDelayed(ctx context.Context) error {
 
 // sendOld sends the messages that the query asks for, oldest first.
 func (s *subscription) sendOld(ctx context.Context) error {
-	release, err := s.a.takePlace(ctx, s.readers[0].v)
+	place, err := s.a.takePlace(ctx, s.readers[0].v)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer place.Release()
 	all, err := s.old(ctx)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/service"
+	"slipway/shared/shares"
 )
 
 const (
@@ -58,16 +59,16 @@ func (a *API) openStream(r *http.Request, v account.Principal) (st *service.Stre
 func (a *API) stream(ctx context.Context, v account.Principal, after int64) (st *service.Stream, release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	free, err := a.streams.Take(within, a.ownerOf(v), 1)
+	place, err := a.streams.Take(within, a.ownerOf(v), 1)
 	if err != nil {
 		return nil, nil, &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many streams are open.", RetryAfter: time.Minute}
 	}
 	st, err = a.service.NewStream(ctx, v, after)
 	if err != nil {
-		free()
+		place.Release()
 		return nil, nil, err
 	}
-	return st, func() { st.Close(); free() }, nil
+	return st, func() { st.Close(); place.Release() }, nil
 }
 
 // ownerOf returns the user whose streams one counts among: applications are made by users.
@@ -81,11 +82,11 @@ func (a *API) pass(ctx context.Context, st *service.Stream, v account.Principal,
 	if !st.Behind() {
 		return false, nil
 	}
-	release, err := a.takePlace(ctx, v)
+	place, err := a.takePlace(ctx, v)
 	if err != nil {
 		return false, err
 	}
-	defer release()
+	defer place.Release()
 	all, err := st.Next(ctx)
 	if err != nil {
 		return false, err
@@ -94,7 +95,7 @@ func (a *API) pass(ctx context.Context, st *service.Stream, v account.Principal,
 }
 
 // takePlace takes a place among the streams that hold messages.
-func (a *API) takePlace(ctx context.Context, v account.Principal) (release func(), err error) {
+func (a *API) takePlace(ctx context.Context, v account.Principal) (*shares.Held, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
