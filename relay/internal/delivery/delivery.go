@@ -284,6 +284,9 @@ func (d *Delivery) resumed() error {
 	if device == "" {
 		return nil
 	}
+	if stored, err := d.store.Setting(d.ctx, deviceKey); err == nil && stored == device { // even if nothing can be written now
+		return nil
+	}
 	if err := d.store.SetSetting(d.ctx, deviceKey, device); err != nil {
 		return &matrix.SendError{Class: matrix.ClassAway, Reason: "The relay's database cannot be written.", Err: err}
 	}

@@ -85,3 +85,20 @@ func TestStop_ResultsCannotBeStored_EachMessageArrivesOnce(t *testing.T) {
 		t.Errorf("the room has %q", got)
 	}
 }
+
+// A homeserver that comes back while the database cannot be written is sent what waits.
+func TestBack_DatabaseFull(t *testing.T) {
+	relaytest.SQLiteOnly(t)
+	r := relaytest.NewRig(t)
+	app := r.NewApp("a", "!a:hs")
+	r.Start()
+	r.Await(r.Post(app.Token, "before"), post.StateSent)
+	r.Exec(`CREATE TRIGGER full BEFORE INSERT ON settings BEGIN SELECT RAISE(ABORT, 'full'); END`)
+	r.HS.Script = func(_ matrix.Outgoing, attempt int) *relaytest.Answer {
+		if attempt == 1 {
+			return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassAway, Reason: "connection refused"}}
+		}
+		return nil
+	}
+	r.Await(r.Post(app.Token, "after"), post.StateSent)
+}
