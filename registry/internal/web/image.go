@@ -47,7 +47,7 @@ type imagePage struct {
 	Referrers   []oci.Descriptor
 	More        bool              // referrers than the page lists and looks for scan reports in
 	Signed      *signature.Result // nil = signatures aren't checked
-	Scans       []scanned         // the newest of each scanner
+	Scans       []scanned         // the newest of each scanner, the worst first
 	Protected   bool
 	Rule        int      // that protects it, counted from 0
 	Left        int      // entries of lists that the page leaves out
@@ -77,7 +77,15 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	scans, err := web.scansOf(v, repo, ref)
+	found, d := &scans{web, v, repo, maxScanBytes}, ref.Digest
+	if ref.Tag != "" {
+		d, _ = repo.TagTarget(v.Context(), ref.Tag) // an unknown one has nothing attached
+	}
+	attached, err := found.attached(d)
+	if err != nil {
+		return err
+	}
+	reports, err := found.find(attached)
 	if err != nil {
 		return err
 	}
@@ -93,7 +101,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 	name := repo.Name()
 	p := imagePage{
 		Repository: name, Digest: m.Digest, MediaType: m.MediaType, Size: m.Size, Tag: string(ref.Tag), Annotations: pairs(parsed.Annotations), Subject: m.Subject,
-		Host: web.host(v.Request), Cache: web.o.Caches(name), Rights: web.rights(v, name), Raw: indent(m.Bytes), Reference: "@" + string(m.Digest), Scans: scans,
+		Host: web.host(v.Request), Cache: web.o.Caches(name), Rights: web.rights(v, name), Raw: indent(m.Bytes), Reference: "@" + string(m.Digest), Scans: reports,
 	}
 	title := short(m.Digest)
 	if ref.Tag != "" {

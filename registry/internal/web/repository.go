@@ -257,32 +257,29 @@ func (web *Web) addImage(v *visit, repo registry.Repository, row *tagRow) error 
 
 // addDetails adds what the images of the tags say, and what is attached to them.
 func (web *Web) addDetails(v *visit, repo registry.Repository, rows []tagRow) error {
-	var images []*imageinfo.Summary
+	found := &scans{web, v, repo, maxScanBytes}
 	for i := range rows {
 		if err := web.addImage(v, repo, &rows[i]); err != nil {
 			return err
 		}
-		if rows[i].Image != nil {
-			images = append(images, rows[i].Image)
+		if rows[i].Image == nil {
+			continue
+		}
+		rows[i].Protected = repo.Immutable(oci.Tag(rows[i].Tag))
+		if err := found.addAttached(&rows[i]); err != nil {
+			return err
 		}
 	}
-	found, err := web.scans(v, repo, images...)
-	for i := 0; i < len(rows) && err == nil; i++ {
-		if rows[i].Image != nil {
-			rows[i].Protected = repo.Immutable(oci.Tag(rows[i].Tag))
-			err = web.addAttached(v, repo, &rows[i], found)
-		}
-	}
-	return err
+	return nil
 }
 
 // addAttached adds what is attached to an image: the worst of its scan reports, and the kinds of the rest.
-func (web *Web) addAttached(v *visit, repo registry.Repository, row *tagRow, found *scans) error {
-	attached, err := web.attached(v, repo, row.Digest)
+func (s *scans) addAttached(row *tagRow) error {
+	attached, err := s.attached(row.Digest)
 	if err != nil {
 		return err
 	}
-	reports, err := found.find(attached, row.Image)
+	reports, err := s.find(attached)
 	if len(reports) > 0 {
 		row.Scan = &reports[0]
 	}

@@ -27,6 +27,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/signature"
 	"slipway/registry/internal/web/imageinfo"
+	"slipway/registry/internal/web/scanreport"
 	"slipway/shared/health"
 	"slipway/shared/oidclogin"
 	ui "slipway/shared/web"
@@ -80,16 +81,15 @@ type Options struct {
 
 // Web serves everything below /ui/. It is safe for concurrent use.
 type Web struct {
-	o         Options
-	base      string
-	pages     *ui.Pages
-	help      *ui.Help
-	names     *names
-	images    *imageinfo.Reader
-	reports   *cache.Cache[string, scanned] // by repository and digest
-	documents *cache.Cache[string, documents]
-	memory    *membudget.Budget
-	handler   http.Handler
+	o       Options
+	base    string
+	pages   *ui.Pages
+	help    *ui.Help
+	names   *names
+	images  *imageinfo.Reader
+	reports *cache.Cache[string, *scanreport.Report] // by repository and digest; nil = unreadable
+	memory  *membudget.Budget
+	handler http.Handler
 }
 
 // New makes the pages.
@@ -102,7 +102,7 @@ func New(o Options) (*Web, error) {
 	}
 	w := &Web{
 		o: o, base: o.API.PagesBase(), images: imageinfo.NewReader(), memory: membudget.New(pagesMemory, pagesShare),
-		reports: cache.New[string, scanned](maxRemembered), documents: cache.New[string, documents](maxRemembered),
+		reports: cache.New[string, *scanreport.Report](maxRemembered),
 	}
 	w.names = newNames(o.Registry, o.Index, o.Log)
 	var err error

@@ -15,7 +15,6 @@ import (
 
 const (
 	maxWord      = 100       // bytes of a platform or a kind in a Summary
-	maxChildren  = 16        // images of an index in a Summary
 	maxChild     = 256 << 10 // bytes of a manifest that is read for the summary of its index
 	maxSummaries = 16 << 10
 
@@ -53,15 +52,8 @@ func NewReader() *Reader {
 type Summary struct {
 	Kind      string // "image", "index", or what the artifact is
 	Platforms []string
-	Children  []Child // of an index: the first images for a platform
-	Size      int64   // of all that the manifest refers to, and itself
+	Size      int64 // of all that the manifest refers to, and itself
 	Created   time.Time
-}
-
-// Child is an image for one platform in an index.
-type Child struct {
-	Platform string
-	Digest   oci.Digest
 }
 
 // Known returns the remembered result of Summarize for a manifest, or nil.
@@ -113,13 +105,8 @@ func (x *Reader) addChildren(ctx context.Context, repo registry.Repository, s *S
 		if s.Size += d.Size; i >= MaxChildren {
 			continue
 		}
-		if p := PlatformOf(d); p != "" {
-			if !slices.Contains(s.Platforms, p) {
-				s.Platforms = append(s.Platforms, p)
-			}
-			if len(s.Children) < maxChildren {
-				s.Children = append(s.Children, Child{p, d.Digest})
-			}
+		if p := PlatformOf(d); p != "" && !slices.Contains(s.Platforms, p) {
+			s.Platforms = append(s.Platforms, p)
 		}
 		if d.Size > maxChild {
 			continue

@@ -58,14 +58,13 @@ func kindIn(artifactType string, annotations map[string]string) string {
 	return kind
 }
 
-// MayScan reports whether a manifest that refers to an image may have scan reports, and whether it claims to.
-func MayScan(d *oci.Descriptor) (may, claims bool) {
+// MayScan reports whether a manifest that refers to an image may have scan reports.
+func MayScan(d *oci.Descriptor) bool {
 	if predicate := d.Annotations[bundlePredicate]; predicate != "" {
-		claims = scanreport.IsPredicate(predicate)
-		return claims, claims
+		return scanreport.IsPredicate(predicate)
 	}
 	kind := KindOf(d.ArtifactType)
-	return kind == ScanReport || kind == attestation || IsConfig(d.ArtifactType), kind == ScanReport // the last as cosign 2 writes them
+	return kind == ScanReport || kind == attestation
 }
 
 // kindOfManifest is a word for what a manifest describes. What cosign attaches by tags has the configuration of an image, and layers

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 const (
@@ -17,30 +16,27 @@ const (
 	MaxReport = 8 << 20
 
 	maxEntries = 100_000 // of the lists of a report: findings, rules and what they are in
+	maxDepth   = 3       // of documents in each other: a bundle, its statement, and the report in that
 )
 
 // Room is about how many bytes of memory reading a report of this size takes.
 func Room(size int64) int64 { return 6*size + min(12*size, 16<<20) }
 
-// Severity is the severity of a finding; a smaller one is worse.
-type Severity int
-
-// The severities.
+// Severities of findings; a smaller one is worse.
 const (
-	Critical Severity = iota
-	High
-	Medium
-	Low
-	Unknown
+	critical = iota
+	high
+	medium
+	low
+	unknown
 )
 
 var severities = [...]string{"critical", "high", "medium", "low", "unknown"}
 
 // Report summarizes a report. Nothing in it is proven: the client that pushed it chose all of it.
 type Report struct {
-	Scanner, Version string               // "" = the report doesn't name it
-	Time             time.Time            // end of the scan; zero = the report doesn't date it
-	Counts           [len(severities)]int // findings by severity, as often as the report lists them
+	Scanner string               // "" = the report has no run of one
+	Counts  [len(severities)]int // findings by severity, as often as the report lists them
 }
 
 // Found lists how many findings there are of each severity, the worst first.
@@ -53,18 +49,38 @@ func (r *Report) Found() (list []string) {
 	return list
 }
 
+// Class returns the style of the report. None is "good": a report isn't proven.
+func (r *Report) Class() string {
+	switch {
+	case r.Counts[critical]+r.Counts[high] > 0:
+		return "bad"
+	case r.Counts[medium] > 0:
+		return "warn"
+	}
+	return "info"
+}
+
+// IsPredicate reports whether attestations with a type of predicate are scan reports: vuln of cosign, or vulns of in-toto, in any version.
+func IsPredicate(predicateType string) bool {
+	t := strings.TrimPrefix(predicateType, "https://")
+	return t == "cosign.sigstore.dev/attestation/vuln/v1" || strings.HasPrefix(t, "in-toto.io/attestation/vulns/")
+}
+
 // document is the union of the formats. Its lists are decoded entry by entry, since many small entries would take much memory.
 type document struct {
 	Runs json.RawMessage // SARIF
 
 	SchemaVersion int // Trivy, up to Results
 	ArtifactName  string
-	CreatedAt     date
-	Trivy         struct{ Version string }
 	Results       json.RawMessage
 
 	PredicateType string // in-toto
-	Predicate     json.RawMessage
+	Predicate     struct {
+		Scanner struct {
+			URI    string
+			Result json.RawMessage // what the scanner wrote with cosign's, a list with in-toto's
+		}
+	}
 
 	Payload      []byte                    // DSSE
 	DSSEEnvelope *struct{ Payload []byte } // Sigstore
@@ -72,28 +88,10 @@ type document struct {
 
 // Read summarizes a report in SARIF or Trivy's JSON, or in an attestation of type vuln (cosign) or vulns (in-toto), alone, in a DSSE
 // envelope or in a Sigstore bundle. It verifies no signature.
-func Read(content []byte) (Report, error) {
-	d, err := parse(content)
-	if err == nil && d.DSSEEnvelope != nil {
-		d.Payload = d.DSSEEnvelope.Payload
-	}
-	if err == nil && d.Payload != nil {
-		d, err = parse(d.Payload)
-	}
+func Read(content []byte) (*Report, error) {
 	s := &summary{}
-	switch {
-	case err != nil:
-	case d.PredicateType != "":
-		err = s.readPredicate(d)
-	default:
-		err = s.readResult(d)
-	}
-	return s.Report, err
-}
-
-func parse(content []byte) (*document, error) {
-	var d document
-	return &d, json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &d)
+	err := s.read(content, 1)
+	return &s.Report, err
 }
 
 // summary is a report that is being read.
@@ -102,22 +100,45 @@ type summary struct {
 	entries int // that were decoded
 }
 
-// readResult reads what a scanner writes: SARIF or Trivy's JSON.
-func (s *summary) readResult(d *document) error {
-	if d.Runs != nil {
-		s.Scanner = ""
-		err := each(s, d.Runs, s.readRun)
-		if err == nil && s.Scanner == "" {
-			err = errors.New("the report has no run")
-		}
+func (s *summary) read(content []byte, depth int) error {
+	var d document
+	err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &d)
+	scanner := &d.Predicate.Scanner
+	switch {
+	case err != nil:
 		return err
+	case depth > maxDepth:
+	case d.DSSEEnvelope != nil:
+		return s.read(d.DSSEEnvelope.Payload, depth+1)
+	case d.Payload != nil:
+		return s.read(d.Payload, depth+1)
+	case IsPredicate(d.PredicateType) && bytes.HasPrefix(scanner.Result, []byte("[")):
+		s.Scanner = cmp.Or(scanner.URI, "unknown")
+		return each(s, scanner.Result, s.addVulnerability)
+	case IsPredicate(d.PredicateType):
+		return s.read(scanner.Result, depth+1)
+	case d.PredicateType == "" && d.Runs != nil:
+		return each(s, d.Runs, s.readRun)
+	case d.PredicateType == "" && d.SchemaVersion > 0 && d.ArtifactName != "":
+		s.Scanner = "Trivy"
+		return each(s, d.Results, s.readTarget)
 	}
-	if d.SchemaVersion == 0 || d.ArtifactName == "" {
-		return errors.New("the report has an unknown format")
-	}
-	s.Scanner, s.Version = "Trivy", d.Trivy.Version
-	s.Time = cmp.Or(d.CreatedAt.Time, s.Time)
-	return each(s, d.Results, s.readTarget)
+	return errors.New("the report has an unknown format")
+}
+
+// vulnerability is an entry of in-toto's list.
+type vulnerability struct {
+	Severity json.RawMessage // assessments, of which the worst counts
+}
+
+func (s *summary) addVulnerability(v *vulnerability) error {
+	worst := unknown
+	err := each(s, v.Severity, func(a *struct{ Score string }) error {
+		worst = min(worst, assessed(a.Score))
+		return nil
+	})
+	s.Counts[worst]++
+	return err
 }
 
 // readTarget counts what Trivy found in a part of an image, without the checks of configurations that passed.
@@ -134,6 +155,57 @@ func (s *summary) readTarget(t *struct{ Vulnerabilities, Secrets, Misconfigurati
 		}
 	}
 	return nil
+}
+
+// run is a run of SARIF 2.1.0.
+type run struct {
+	Tool struct {
+		Driver struct {
+			Name  string
+			Rules json.RawMessage
+		}
+	}
+	Results json.RawMessage
+}
+
+// rule describes findings.
+type rule struct {
+	ID         string
+	Properties struct {
+		Score json.RawMessage `json:"security-severity"` // a text, which some tools write as a number
+	}
+	DefaultConfiguration struct{ Level string }
+}
+
+// finding is a result.
+type finding struct {
+	RuleID, Kind, Level string
+	Suppressions        []struct{}
+}
+
+// levels are the severities of findings whose rule has no score.
+var levels = map[string]string{"error": "high", "warning": "medium", "note": "low"}
+
+func (s *summary) readRun(r *run) error {
+	if s.Scanner = r.Tool.Driver.Name; s.Scanner == "" || len(r.Results) == 0 || string(r.Results) == "null" {
+		return errors.New("a run has no tool or no results")
+	}
+	rules := map[string]rule{}
+	if err := each(s, r.Tool.Driver.Rules, func(r *rule) error { rules[r.ID] = *r; return nil }); err != nil {
+		return err
+	}
+	return each(s, r.Results, func(f *finding) error {
+		if len(f.Suppressions) > 0 || f.Kind != "" && f.Kind != "fail" { // it passed, or needs a person
+			return nil
+		}
+		of := rules[f.RuleID]
+		severity := strings.Trim(string(of.Properties.Score), `"`)
+		if severity == "" {
+			severity = levels[cmp.Or(f.Level, of.DefaultConfiguration.Level, "warning")]
+		}
+		s.Counts[assessed(severity)]++
+		return nil
+	})
 }
 
 // each decodes the entries of a list one after the other. An absent list has none.
@@ -160,30 +232,22 @@ func each[T any](s *summary, list json.RawMessage, f func(*T) error) error {
 	return nil
 }
 
-// date is a time in a report. UnmarshalJSON never fails: a report with a bad date is worth showing.
-type date struct{ time.Time }
-
-func (d *date) UnmarshalJSON(text []byte) error {
-	d.Time, _ = time.Parse(`"`+time.RFC3339+`"`, string(text))
-	return nil
-}
-
 // assessed is the severity with a name, or for a CVSS score as GitHub reads it.
-func assessed(text string) Severity {
+func assessed(text string) int {
 	for i, name := range severities {
 		if strings.EqualFold(name, text) {
-			return Severity(i)
+			return i
 		}
 	}
 	switch score, err := strconv.ParseFloat(text, 64); {
 	case err != nil || !(score > 0 && score <= 10):
-		return Unknown
+		return unknown
 	case score >= 9:
-		return Critical
+		return critical
 	case score >= 7:
-		return High
+		return high
 	case score >= 4:
-		return Medium
+		return medium
 	}
-	return Low
+	return low
 }

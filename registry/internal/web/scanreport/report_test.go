@@ -52,16 +52,8 @@ const (
 		{"Target":"Dockerfile","Class":"config","Type":"dockerfile","MisconfSummary":{"Successes":1,"Failures":2},"Misconfigurations":[
 			{"Type":"Dockerfile Security Check","ID":"DS002","AVDID":"AVD-DS-0002","Severity":"HIGH","Status":"FAIL"},
 			{"ID":"DS026","Severity":"LOW","Status":"FAIL"},{"ID":"DS001","Severity":"MEDIUM","Status":"PASS"},{"ID":"DS003","Severity":"MEDIUM","Status":"EXCEPTION"}]}]}`
-	extensionsSARIF = `{"runs":[{"tool":{
-		"driver":{"name":"CodeQL","rules":[{"id":"a","properties":{"security-severity":"1.0"}},{"id":"b","properties":{"security-severity":"9.0"}}]},
-		"extensions":[{"name":"empty"},{"name":"pack","rules":[{"id":"c","properties":{"security-severity":"7.0"}},{"id":"d","properties":{"security-severity":"5.0"}}]}]},
-		"results":[{"ruleId":"b","message":{"text":"1"}},{"rule":{"id":"b"},"message":{"text":"2"}},{"rule":{"id":"a"},"ruleIndex":1,"message":{"text":"3"}},
-			{"ruleId":"c","rule":{"id":"c","index":0,"toolComponent":{"index":1}},"message":{"text":"4"}},{"rule":{"id":"d"},"level":"error","message":{"text":"5"}},
-			{"ruleId":"e","level":"note","message":{"text":"6"}},{"ruleIndex":1,"level":"note","message":{"text":"7"}},{"message":{"text":"8"}}]}]}`
 	suppressedSARIF = `{"runs":[{"tool":{"driver":{"name":"lint"}},"results":[
-		{"ruleId":"1","level":"error","suppressions":[{"kind":"inSource"}]},{"ruleId":"2","level":"error","suppressions":[{"kind":"external","status":"accepted"}]},
-		{"ruleId":"4","level":"note","suppressions":[]},
-		{"ruleId":"5","level":"note","suppressions":[{"kind":"external","status":"rejected"}]},{"ruleId":"6","level":"note","suppressions":[{"kind":"inSource"},{"kind":"external","status":"underReview"}]},
+		{"ruleId":"1","level":"error","suppressions":[{"kind":"inSource"}]},{"ruleId":"4","level":"note","suppressions":[]},
 		{"ruleId":"7","level":"note","suppressions":null}]}]}`
 	vulns = `{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://in-toto.io/attestation/vulns/v0.2","subject":[],"predicate":{
 		"scanner":{"uri":"pkg:github/anchore/grype@v0.104.0","version":"0.104.0","db":{"lastUpdate":"2026-01-01T00:00:00Z"},"result":[
@@ -91,46 +83,33 @@ func bundle(statement string) string {
 }
 
 func TestRead(t *testing.T) {
-	at := func(text string) time.Time {
-		parsed, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parsed
-	}
-	trivy := Report{"Trivy", "0.68.1", at("2026-05-06T07:08:09.123456789Z"), [5]int{2, 4, 0, 1, 1}}
-	finished := at("2026-02-03T04:05:06Z")
+	trivy := Report{"Trivy", [5]int{2, 4, 0, 1, 1}}
+	grype := Report{"grype", [5]int{0, 1, 0, 1, 0}}
+	listed := Report{"pkg:github/anchore/grype@v0.104.0", [5]int{1, 1, 1, 0, 3}}
 	for name, tt := range map[string]struct {
 		content string
 		want    Report
 	}{
-		"SARIF of Trivy":            {trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{3, 0, 1, 0, 1}}},
-		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", "0.68.1", time.Time{}, [5]int{3, 0, 1, 0, 1}}},
-		"SARIF of Grype":            {grypeSARIF, Report{"grype", "0.104.0", time.Time{}, [5]int{0, 1, 0, 1, 0}}},
-		"SARIF by level":            {levelSARIF, Report{"second", "", time.Time{}, [5]int{0, 1, 2, 1, 2}}},
-		"SARIF with extensions":     {extensionsSARIF, Report{"CodeQL", "", time.Time{}, [5]int{2, 1, 2, 3, 0}}},
-		"SARIF with suppressions":   {suppressedSARIF, Report{"lint", "", time.Time{}, [5]int{0, 0, 0, 4, 0}}},
+		"SARIF of Trivy":            {trivySARIF, Report{"Trivy", [5]int{3, 0, 1, 0, 1}}},
+		"with a byte order mark":    {"\ufeff" + trivySARIF, Report{"Trivy", [5]int{3, 0, 1, 0, 1}}},
+		"SARIF of Grype":            {grypeSARIF, grype},
+		"SARIF by level":            {levelSARIF, Report{"second", [5]int{0, 1, 2, 1, 2}}},
+		"SARIF with suppressions":   {suppressedSARIF, Report{"lint", [5]int{0, 0, 0, 2, 0}}},
+		"SARIF without runs":        {`{"version":"2.1.0","runs":[]}`, Report{}},
 		"Trivy's JSON":              {trivyJSON, trivy},
-		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", "", time.Time{}, [5]int{3, 2, 0, 1, 0}}},
+		"Trivy's JSON, no packages": {trivyOther, Report{"Trivy", [5]int{3, 2, 0, 1, 0}}},
 		"Trivy's JSON, all is well": {`{"SchemaVersion":2,"CreatedAt":1629894030,"ArtifactName":"a"}`, Report{Scanner: "Trivy"}},
 		"cosign, Trivy's JSON":      {attest(trivyJSON), trivy},
-		"cosign, old Trivy":         {attest(`{"SchemaVersion":2,"ArtifactName":"a"}`), Report{"Trivy", "0.50.0", finished, [5]int{}}},
-		"cosign, SARIF":             {attest(grypeSARIF), Report{"grype", "0.104.0", finished, [5]int{0, 1, 0, 1, 0}}},
-		"cosign, without a scheme":  {strings.Replace(attest(grypeSARIF), "https://cosign", "cosign", 1), Report{"grype", "0.104.0", finished, [5]int{0, 1, 0, 1, 0}}},
-		"in-toto":                   {vulns, Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 3}}},
-		"in-toto in an envelope":    {dsse(vulns), Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 3}}},
+		"cosign, SARIF":             {attest(grypeSARIF), grype},
+		"cosign, without a scheme":  {strings.Replace(attest(grypeSARIF), "https://cosign", "cosign", 1), grype},
+		"in-toto":                   {vulns, listed},
+		"in-toto in an envelope":    {dsse(vulns), listed},
 		"cosign in an envelope":     {dsse(attest(trivyJSON)), trivy},
-		"in-toto in a bundle":       {bundle(vulns), Report{"grype", "0.104.0", finished, [5]int{1, 1, 1, 0, 3}}},
+		"in-toto in a bundle":       {bundle(vulns), listed},
 		"cosign in a bundle":        {bundle(attest(trivyJSON)), trivy},
 	} {
-		got, err := Read([]byte(tt.content))
-		if err != nil || !got.Time.Equal(tt.want.Time) {
+		if got, err := Read([]byte(tt.content)); err != nil || *got != tt.want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
-			continue
-		}
-		got.Time = tt.want.Time
-		if got != tt.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
 }
@@ -142,8 +121,6 @@ func TestRead_Unreadable(t *testing.T) {
 		"cut":                         trivyJSON[:len(trivyJSON)-1],
 		"something else":              `{"spdxVersion":"SPDX-2.3"}`,
 		"a manifest":                  `{"schemaVersion":2,"config":{},"layers":[]}`,
-		"no runs":                     `{"version":"2.1.0","runs":[]}`,
-		"runs of null":                `{"version":"2.1.0","runs":null}`,
 		"runs of another type":        `{"runs":{"results":[]}}`,
 		"a run without results":       `{"runs":[{"tool":{"driver":{"name":"x"}}}]}`,
 		"a run that failed":           `{"runs":[{"tool":{"driver":{"name":"x"}},"results":null}]}`,
@@ -155,9 +132,9 @@ func TestRead_Unreadable(t *testing.T) {
 		"another attestation":         strings.Replace(vulns, "vulns/v0.2", "release/v0.1", 1),
 		"an attestation of nothing":   attest("null"),
 		"an attestation of no report": attest(`{"matches":[]}`),
-		"an attestation in another":   attest(attest(trivyJSON)),
+		"attestations in each other":  attest(attest(attest(trivyJSON))),
 		"a bundle without envelope":   `{"messageSignature":{"signature":"AAAA"}}`,
-		"an envelope in an envelope":  dsse(dsse(vulns)),
+		"envelopes in each other":     dsse(dsse(dsse(vulns))),
 		"an envelope without base64":  `{"payload":"%"}`,
 		"an envelope of nothing":      dsse(""),
 	} {
@@ -187,8 +164,7 @@ func TestRead_Bounds(t *testing.T) {
 		content string
 		large   bool
 	}{
-		"suppressions":  {fill(sarif+`}},"results":[{"suppressions":[`, `{}`, `]}]}]}`), true},
-		"extensions":    {fill(sarif+`},"extensions":[`, `{}`, `]},"results":[]}]}`), true},
+		"suppressions":  {fill(sarif+`}},"results":[{"suppressions":[`, `{}`, `]}]}]}`), false},
 		"arguments":     {sarif + `}},"results":[{"message":{"arguments":[` + strings.Repeat(`"",`, MaxReport/3-100) + `""]}}]}]}`, false},
 		"many findings": {distinct(`{"SchemaVersion":2,"ArtifactName":"a","Results":[{"Vulnerabilities":[`, `{"VulnerabilityID":"%d"}`, `]}]}`), true},
 		"many rules":    {distinct(sarif+`,"rules":[`, `{"id":"%d"}`, `]}},"results":[]}]}`), true},
