@@ -50,7 +50,6 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	if err != nil {
 		return "", err
 	}
-	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	found, undo := pointers{tag: at}, r.beginDeletion()
@@ -77,7 +76,6 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
-	defer r.reg.opts.Changed(r.name, "", []oci.Tag{tag})
 	found, undo := pointers{tag: {Digest: was, Version: version}}, r.beginDeletion()
 	if err := undo.record(ctx, found); err != nil {
 		return false, err
@@ -123,11 +121,6 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err != nil {
 		return nil, err
 	}
-	defer func(found pointers) {
-		all := append(slices.Collect(maps.Keys(found)), removed...)
-		slices.Sort(all)
-		r.reg.opts.Changed(r.name, d, slices.Compact(all))
-	}(at)
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	var record []oci.Digest
@@ -140,6 +133,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if removed, err = r.deleteTags(ctx, at, undo.recording(pointing), layout.RevisionLink(r.name, d)); err != nil {
 		return nil, err
 	}
+	r.reg.opts.Changed(r.name, d, nil)
 	var kept error
 	dangling := undo.recording(r.sparing(&kept, []oci.Digest{d}, func(ctx context.Context) (pointers, error) {
 		at, err := find(ctx)
@@ -172,12 +166,6 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	exists := len(at) > 0
-	defer func() {
-		if exists {
-			r.reg.opts.Changed(r.name, "", nil)
-		}
-	}()
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	undo := r.beginDeletion()
@@ -193,7 +181,6 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	exists = exists || len(keys) > 0
 	if len(keys) == 0 && len(removed) == 0 {
 		return r.nameUnknown()
 	}
@@ -218,6 +205,7 @@ func (r Repository) Delete(ctx context.Context) error {
 			return err
 		}
 	}
+	r.reg.opts.Changed(r.name, "", nil)
 	var kept error
 	dangling := undo.recording(r.sparing(&kept, revisions, r.dangling))
 	if at, err = dangling(ctx); err == nil {
@@ -353,6 +341,11 @@ func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []strin
 
 // unlink deletes the links of those of the tags that still have the version that was read.
 func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (gone []oci.Tag, err error) {
+	defer func() {
+		if len(gone) > 0 || err != nil { // which may have come after the deletion
+			r.reg.opts.Changed(r.name, "", some)
+		}
+	}()
 	var links storage.Stage
 	for _, tag := range some {
 		links = append(links, storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true, If: storage.IfVersion(at[tag].Version)})

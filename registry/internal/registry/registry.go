@@ -55,8 +55,8 @@ type Options struct {
 	Immutable     []TagRule                  // tags that are neither moved nor deleted
 	Signer        BlobURLs                   // gives URLs for blobs; nil = clients get them from here
 	Pulled        func(oci.Name, oci.Digest) // called for each pull of a manifest, must not block; nil = no callback
-	// Changed is called after a manifest or tags of a repository have changed, or, with neither, anything of
-	// it. A request for what doesn't exist, or that is refused, changes nothing. nil = no callback.
+	// Changed is called once tags of a repository were set or may have been removed, or a manifest was pushed or
+	// removed, or, with neither, the whole repository. The request waits for it. nil = no callback.
 	Changed         func(oci.Name, oci.Digest, []oci.Tag)
 	ManifestCache   int64          // bytes of manifests kept in memory, 0 = 8 MiB
 	Quota           *quota.Quotas  // bounds the bytes of repositories; nil = unlimited

@@ -299,6 +299,24 @@ func TestTurn_LostStorage_NoTagYet(t *testing.T) {
 	p.has(t, "app", "v", "")
 }
 
+// A repository that was deleted, and pushed to before the turn, loses at the target what it has lost here.
+func TestTurn_DeletedAndPushed(t *testing.T) {
+	p := newPair(t, func(t *Target) { t.Deletions = true })
+	repo := p.Registry.Repository("app")
+	d := registrytest.PushImage(t, repo, "v", "1", "layer")
+	for i := range maxGone + 1 {
+		registrytest.PutManifest(t, repo, string(mustBytes(t, repo, d.Digest)), oci.Tag(fmt.Sprint("v", i)))
+	}
+	p.mustTurn(t, false)
+	if err := repo.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d = registrytest.PushImage(t, repo, "v0", "2", "layer")
+	p.mustTurn(t, false)
+	p.has(t, "app", "v", "")
+	p.has(t, "app", "v0", d.Digest)
+}
+
 func mustBytes(t *testing.T, repo registry.Repository, d oci.Digest) []byte {
 	m, err := repo.Peek(t.Context(), oci.Reference{Digest: d})
 	if err != nil {
