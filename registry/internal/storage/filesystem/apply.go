@@ -126,7 +126,7 @@ func (c *change) publish(k *commit) error {
 	return nil
 }
 
-// put renames the file into place. If something is there already, it takes the key's lock first.
+// put renames the file into place. Unless it is certain that nothing is there, it takes the key's lock first.
 func (c *change) put(k *commit) error {
 	if err := c.makeDir(k.s); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 // keyLocks exclude changes of the same key: in this process by a mutex, between processes by
 // a lock on one byte of the file .locks/keys. They lock the name and not the file behind it,
 // which a change may replace. They are held while an object is replaced, renewed or deleted,
-// and while a condition is checked. Creating an object needs none, as the rename fails if
-// there is one.
+// and while a condition is checked. Creating an object needs none where the rename fails if
+// there is one (see renameNew).
 type keyLocks struct {
 	mu   [lockCount]sync.Mutex
 	open sync.Mutex // guards fd

@@ -50,15 +50,6 @@ func rename(from, to string) error {
 	return retry(func() error { return unix.Rename(from, to) })
 }
 
-// linkNew is renameNew for file systems that can't rename without replacing, like NFS.
-func linkNew(from, to string) error {
-	err := retry(func() error { return unix.Link(from, to) })
-	if err == nil {
-		err = unlink(from)
-	}
-	return err
-}
-
 // touch sets the modification time of a file to now.
 func touch(path string) error {
 	return retry(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, 0) })

@@ -4,11 +4,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew renames to a name that doesn't exist; EEXIST if it does.
+// renameNew renames to a name that doesn't exist. EEXIST if it does, or if the file system can't exclude that,
+// like NFS.
 func renameNew(from, to string) error {
 	err := retry(func() error { return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE) })
 	if unsupported(err) {
-		return linkNew(from, to)
+		return unix.EEXIST
 	}
 	return err
 }

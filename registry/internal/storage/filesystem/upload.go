@@ -93,11 +93,6 @@ func (u *upload) open(flags int) error {
 	if err == nil && (named.Ino != st.Ino || !isFile(&st)) {
 		err = unix.ENOENT // put or deleted before it was locked
 	}
-	if err == nil && st.Nlink > 1 { // linkNew was interrupted: the file is a blob already
-		if err = unlink(u.name); err == nil {
-			err = unix.ENOENT
-		}
-	}
 	if err != nil {
 		closeFD(fd)
 		return err

@@ -111,24 +111,21 @@ func wantNoUploads(t *testing.T, s *Store) {
 	}
 }
 
-// On NFS, a crash while an upload is put in place can leave its name beside that of the blob: nothing may be
-// added to it.
-func TestUploadThatIsABlob(t *testing.T) {
+// A backup by hard links takes an upload from nobody.
+func TestUploadWithTwoNames(t *testing.T) {
 	s := openRoot(t, t.TempDir())
 	defer s.Close()
 	u := create(t, s)
-	_, err := io.WriteString(u, "blob")
+	_, err := io.WriteString(u, "some")
 	check(t, err)
 	check(t, u.Suspend(t.Context(), size(u), nil))
-	check(t, os.Link(s.root+upKey, s.root+"/blob"))
-	if _, err := s.OpenUpload(t.Context(), upKey, storage.UploadOptions{}); !errors.Is(err, storage.ErrNotExist) {
-		t.Errorf("OpenUpload: %v, want ErrNotExist", err)
-	}
-	u = create(t, s) // the client starts over
-	_, err = io.WriteString(u, "other")
+	check(t, os.Link(s.root+upKey, t.TempDir()+"/backup"))
+	u, err = s.OpenUpload(t.Context(), upKey, storage.UploadOptions{})
 	check(t, err)
-	check(t, u.Suspend(t.Context(), size(u), nil))
-	if got, err := os.ReadFile(s.root + "/blob"); err != nil || string(got) != "blob" {
+	_, err = io.WriteString(u, " more")
+	check(t, err)
+	check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: "/blob", Upload: u}}))
+	if got, err := os.ReadFile(s.root + "/blob"); err != nil || string(got) != "some more" {
 		t.Errorf("the blob is %q, %v", got, err)
 	}
 }
