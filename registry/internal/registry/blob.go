@@ -107,19 +107,19 @@ func (b *Blob) Close() error {
 }
 
 // StatBlob describes a blob of the repository, which is then kept for the grace period. The error is
-// BLOB_UNKNOWN if the blob doesn't exist or is damaged, or if a manifest that was pushed to the repository
-// gives another length than it has: then clients push it again.
+// BLOB_UNKNOWN if the blob doesn't exist or is damaged, or if a manifest that was refused in the last minutes
+// gave it another length than it has: then clients push it again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
-	size, doubted := r.reg.doubted.Get(layout.LayerLink(r.name, d))
-	if doubted {
+	wrong, doubted := r.reg.doubted.Get(layout.LayerLink(r.name, d))
+	if doubted = doubted && r.reg.now().Sub(wrong.at) < doubt; doubted {
 		r.reg.blobs.Forget(d) // another replica may have replaced it
 	}
 	err = r.advertise(ctx, func(r Repository) error {
 		desc, _, err = r.healthyBlob(ctx, d)
 		return err
 	})
-	if err == nil && doubted && size == desc.Size {
-		err = blobUnknown(d, fmt.Errorf("a manifest gives it another length than %d", size))
+	if err == nil && doubted && wrong.info.Size == desc.Size {
+		err = blobUnknown(d, fmt.Errorf("a manifest gives it another length than %d", desc.Size))
 	}
 	return desc, err
 }

@@ -180,7 +180,7 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored
 				continue
 			}
 			if wrong.blob {
-				r.reg.doubted.Put(layout.LayerLink(r.name, wrong.digest), wrong.stored, 1)
+				r.reg.doubted.Put(layout.LayerLink(r.name, wrong.digest), seenBytes{storage.Info{Size: wrong.stored}, r.reg.now()}, 1)
 			}
 		}
 		problems = append(problems, problem)
@@ -193,7 +193,7 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest, stored
 
 // checkBlob looks for a blob of the size that the manifest gives. Otherwise either the blob is damaged or
 // the manifest is wrong, and no client could pull it. The client pushes the blob again, because StatBlob
-// doubts it once the manifest is refused.
+// doubts it for some minutes once the manifest is refused.
 func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
 	got, target, err := r.healthyBlob(ctx, d.Digest)
 	if err == nil && d.Size != 0 && d.Size != got.Size {

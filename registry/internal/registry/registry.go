@@ -43,6 +43,9 @@ const (
 	unwrittenCache = 4 << 10 // uploads
 )
 
+// doubt is the time in which a client pushes a manifest again that was refused for the size of a blob.
+const doubt = 5 * time.Minute
+
 // Options configures a Registry.
 type Options struct {
 	Store         storage.Store
@@ -91,7 +94,7 @@ type Registry struct {
 	// The caches are an optimization; correctness never depends on them.
 	manifests *cache.Cache[oci.Digest, *Manifest]
 	blobs     *cache.Cache[oci.Digest, seenBytes]
-	doubted   *cache.Cache[string, int64] // sizes of blobs to which a manifest gives another one, by link
+	doubted   *cache.Cache[string, seenBytes] // blobs to which a refused manifest gave another size, by link
 
 	reading chan struct{} // holds a token for each large manifest that is being read
 	records chan struct{} // the same for records of deletions that are read together
@@ -126,7 +129,7 @@ func New(o Options) *Registry {
 		tags:      tags.New(store),
 		holders:   holders{live: map[string]*Upload{}},
 		unwritten: cache.New[string, struct{}](unwrittenCache),
-		doubted:   cache.New[string, int64](doubtedCache),
+		doubted:   cache.New[string, seenBytes](doubtedCache),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
 		reading:   make(chan struct{}, 2),
