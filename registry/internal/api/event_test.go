@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/membudget"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 )
@@ -124,4 +127,43 @@ func TestNoEvents(t *testing.T) {
 	s.do("GET", "/v2/a/blobs/"+blob, nil, "If-Match", `"x"`).want(t, 412)
 	s.do("GET", "/v2/a/blobs/"+blob, nil).want(t, 200)
 	l.hears(t, "one pull", "pull|a|||application/octet-stream|"+blob)
+}
+
+// A large manifest is pulled once there was room for the answer, with the list that it was taken from.
+func TestEventsOfLargeManifests(t *testing.T) {
+	s, l := newListened(t)
+	blob := digestOf([]byte("{}"))
+	s.do("POST", "/v2/a/blobs/uploads/?digest="+string(blob), []byte("{}")).want(t, 201)
+	image := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeDockerManifest + `","config":` + describe("x", blob, 2) + `,"layers":[]` + strings.Repeat(" ", smallBody) + `}`)
+	d := s.pushManifest("a", string(digestOf(image)), oci.MediaTypeDockerManifest, image)
+	list := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeDockerList + `","manifests":[` + describe(oci.MediaTypeDockerManifest, d, len(image), `"platform":{"os":"linux","architecture":"amd64"}`) + `]}`)
+	from := s.pushManifest("a", "v1", oci.MediaTypeDockerList, list)
+	pushed := func(tag, mediaType string, d oci.Digest) string {
+		return strings.Join([]string{"push", "a", "", tag, mediaType, string(d)}, "|")
+	}
+	l.hears(t, "pushes", pushed("", "application/octet-stream", blob), pushed("", oci.MediaTypeDockerManifest, d), pushed("v1", oci.MediaTypeDockerList, from))
+
+	s.api.answers = membudget.New(1<<20, 1<<20)
+	release, err := s.api.answers.Acquire(t.Context(), "another client", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, "GET", "/v2/a/manifests/v1", nil)
+	r.Header.Set("Accept", oci.MediaTypeDockerManifest)
+	func() {
+		defer func() {
+			if ended := recover(); ended != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+				t.Errorf("a client that hangs up while there is no room: %v", ended)
+			}
+		}()
+		s.api.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	release()
+	got := s.do("GET", "/v2/a/manifests/v1", nil, "Accept", oci.MediaTypeDockerManifest).want(t, 200, "Docker-Content-Digest", string(d))
+	if !bytes.Equal(got.body, image) {
+		t.Error("the manifest comes back changed")
+	}
+	l.hears(t, "one pull", "pull|a||v1|"+oci.MediaTypeDockerList+"|"+string(from), "pull|a|||"+oci.MediaTypeDockerManifest+"|"+string(d))
 }

@@ -47,8 +47,18 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	}
 	contentType := w.Header()["Content-Type"]
 	if m.Size > smallBody && r.Method == http.MethodGet {
-		a.emitManifestPull(r, ref.Tag, found, m)
-		return a.sendLargeManifest(w, r, contentType, m.Digest, m.Size)
+		size, from, d := m.Size, found.Digest, m.Digest
+		found, m = nil, nil // requests that wait for room must not hold the bytes
+		release, err := a.room(r, size)
+		if err == nil {
+			defer release()
+			found, m, err = a.findAgain(r, from, d)
+		}
+		if err != nil {
+			w.Header().Del("Docker-Content-Digest")
+			w.Header().Del("Etag")
+			return err
+		}
 	}
 	if err := writeBody(w, r, http.StatusOK, contentType, m.Bytes); err != nil {
 		return err
@@ -57,20 +67,13 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// sendLargeManifest waits for room before it looks the manifest up again: requests that wait
-// must not hold its bytes.
-func (a *API) sendLargeManifest(w http.ResponseWriter, r *request, contentType []string, d oci.Digest, size int64) error {
-	release, err := a.room(r, size)
-	if err == nil {
-		defer release()
-		var m *registry.Manifest
-		if m, err = a.puller(r).Manifest(r.Context(), oci.Reference{Digest: d}); err == nil {
-			return writeBody(w, r, http.StatusOK, contentType, m.Bytes)
-		}
+// findAgain returns a manifest that was found a moment ago, and the one of it that is served.
+func (a *API) findAgain(r *request, d, serve oci.Digest) (found, served *registry.Manifest, err error) {
+	if found, err = a.puller(r).Manifest(r.Context(), oci.Reference{Digest: d}); err != nil || serve == d {
+		return found, found, err
 	}
-	w.Header().Del("Docker-Content-Digest")
-	w.Header().Del("Etag")
-	return err
+	served, err = a.puller(r).Manifest(r.Context(), oci.Reference{Digest: serve})
+	return found, served, err
 }
 
 // unknownTag treats a tag outside the grammar as one that doesn't exist, as distribution-spec
