@@ -13,6 +13,8 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hookedtest"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -90,6 +92,32 @@ func wantImmutable(t *testing.T, err error) {
 	wantCode(t, err, oci.CodeDenied)
 	if !errors.Is(err, ErrImmutable) {
 		t.Errorf("got %v, want ErrImmutable inside", err)
+	}
+}
+
+// A push that loses an immutable tag to another one at the same moment isn't in its history.
+func TestImmutableTag_LoserLeavesNoHistory(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			var other func()
+			s := &hookedtest.Store{Store: open(t), OnApply: func(stages []storage.Stage) error {
+				if f := other; f != nil && len(stages) > 1 {
+					other = nil
+					f()
+				}
+				return nil
+			}}
+			prod := New(Options{Store: s, Remote: name == "hostile", Immutable: immutableRules(t)}).Repository("prod/app")
+			loser, winner := simpleImage(t, prod, "a"), simpleImage(t, prod, "b")
+			other = func() { put(t, prod, tagged("v1"), winner) }
+			_, err := prod.PutManifest(t.Context(), tagged("v1"), "", loser.bytes(), nil)
+			wantImmutable(t, err)
+			history, err := prod.History(t.Context(), "v1")
+			check(t, err)
+			if len(history) != 1 || history[0].Digest != sum(string(winner.bytes())) || history[0].At.IsZero() {
+				t.Errorf("the history is %+v", history)
+			}
+		})
 	}
 }
 

@@ -79,13 +79,9 @@ func (r Repository) storeManifest(ctx context.Context, d oci.Digest, body []byte
 	}
 	defer charged.Keep()
 	content := storage.Stage{{Key: layout.BlobData(d), Content: body}, {Key: revision, Content: link}}
-	for _, tag := range tags {
-		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link})
-	}
-	content = append(content, pushed...)
-	stages := []storage.Stage{content}
-	if len(pointers) > 0 {
-		stages = append(stages, pointers)
+	stages := []storage.Stage{append(content, pushed...), pointers}
+	if slices.ContainsFunc(pointers, func(move storage.Change) bool { return move.If != (storage.Condition{}) }) {
+		stages = []storage.Stage{content, pointers, pushed} // a push that loses leaves no history
 	}
 	if err := r.apply(ctx, stages...); err != nil {
 		if isConflict(err) {
@@ -273,12 +269,16 @@ func (e *wrongSizeError) refusal(code oci.Code) *oci.Error {
 	return &oci.Error{Code: code, Message: e.Error(), Detail: string(e.digest), Err: e}
 }
 
-// pushRecords returns the changes that record that the tags are pointed at d.
+// pushRecords returns the changes that record that the tags are pointed at d, as distribution does and with the date.
 func (r Repository) pushRecords(ctx context.Context, d oci.Digest, to []oci.Tag) (storage.Stage, error) {
-	if r.filler || len(to) == 0 { // the age of a cached tag is when it was last confirmed upstream
-		return nil, nil
+	var records storage.Stage
+	for _, tag := range to {
+		records = append(records, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: layout.Link(d)})
 	}
-	records := make(storage.Stage, len(to))
+	if r.filler { // the age of a cached tag is when it was last confirmed upstream
+		return records, nil
+	}
+	pushes := make(storage.Stage, len(to))
 	at := r.reg.now()
 	err := r.reg.store.Each(len(to), func(i int) error {
 		before, err := tree.Pushes(ctx, r.reg.store, r.name, to[i])
@@ -286,8 +286,8 @@ func (r Repository) pushRecords(ctx context.Context, d oci.Digest, to []oci.Tag)
 			before = before[1:]
 		}
 		all := append([]layout.Push{{Digest: d, At: at, By: r.by}}, before...)
-		records[i] = storage.Change{Key: layout.TagPushed(r.name, to[i]), Content: layout.Pushed(all)}
+		pushes[i] = storage.Change{Key: layout.TagPushed(r.name, to[i]), Content: layout.Pushed(all)}
 		return err
 	})
-	return records, err
+	return append(records, pushes...), err
 }
