@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -27,26 +26,25 @@ import (
 
 // newApplyCommand makes `relay apply`.
 func newApplyCommand() *cobra.Command {
-	var dry, others, asJSON bool
+	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Bring users and applications to what a file says",
 		Long: "Shows what it would create and change so that users, applications, their rooms, templates and other settings are as the YAML file FILE says, asks, and does it. " +
-			"A second run changes nothing. Settings that the file doesn't name stay as they are, and so do users and applications that it doesn't name, except with --delete-others. " +
+			"A second run changes nothing. Settings, users and applications that the file doesn't name stay as they are. " +
 			"The token of a new application is written to its token-file, with mode 0600.",
 		Args: cobra.ExactArgs(1),
 	}
 	command.DryRunFlag(cmd, &dry)
 	command.YesFlag(cmd)
 	command.JSONFlag(cmd, &asJSON)
-	cmd.Flags().BoolVar(&others, "delete-others", false, "delete users and applications that the file's lists don't name")
 	return onRelay(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		f, err := readApplyFile(args[0])
+		all, err := readApplyFile(args[0])
 		if err != nil {
 			return err
 		}
-		p := &applyPlan{remote: r, file: f, Changes: []*applyChange{}}
-		if err := p.make(cmd.Context(), others); err != nil {
+		p := &applyPlan{remote: r, Changes: []*applyChange{}}
+		if err := p.make(cmd.Context(), all); err != nil {
 			return err
 		}
 		if err := p.run(cmd, dry, asJSON); err != nil {
@@ -62,24 +60,23 @@ func newApplyCommand() *cobra.Command {
 // applyPlan lists the changes that are still needed, in the order in which they are made.
 type applyPlan struct {
 	*remote `json:"-"`
-	file    *applyFile
 	users   map[string]int64 // IDs by name in lower case, 0 before the user is created
 
 	Changes []*applyChange `json:"changes"`
 	Applied bool           `json:"applied"`
 }
 
-// applyChange creates, changes or deletes a user or an application.
+// applyChange creates or changes a user or an application.
 type applyChange struct {
-	Action string   `json:"action"` // create, change or delete
+	Action string   `json:"action"` // create or change
 	Noun   string   `json:"noun"`
 	Name   string   `json:"name"`
 	Fields []string `json:"fields,omitempty"` // such as "digest: none → 10m"
 
 	path  string         // of what exists
 	in    map[string]any // of the request
-	want  *wanted        // nil for a deletion
-	token bool           // write a new token
+	want  *wanted
+	token bool // write a new token
 }
 
 // existing is a user or an application of the relay, with the fields of the API.
@@ -88,36 +85,30 @@ type existing map[string]any
 func (e existing) text(field string) string { s, _ := e[field].(string); return s }
 func (e existing) id() int64                { n, _ := e["id"].(float64); return int64(n) }
 
-// make compares the file with the relay.
-func (p *applyPlan) make(ctx context.Context, deleteOthers bool) (err error) {
+// make compares what is wanted with the relay.
+func (p *applyPlan) make(ctx context.Context, all []*wanted) error {
 	found := map[string][]existing{}
-	for _, noun := range []string{"user", "application"} {
-		var all []existing
-		if _, err := p.Do(ctx, http.MethodGet, "/"+noun, nil, &all); err != nil {
+	for _, noun := range nouns {
+		var list []existing
+		if _, err := p.Do(ctx, http.MethodGet, "/"+noun, nil, &list); err != nil {
 			return err
 		}
-		found[noun] = all
+		found[noun] = list
 	}
 	p.users = map[string]int64{}
-	for _, w := range p.file.users {
-		p.users[strings.ToLower(w.name)] = 0
+	for _, w := range all {
+		if w.noun == "user" {
+			p.users[strings.ToLower(w.name)] = 0
+		}
 	}
 	for _, u := range found["user"] {
 		p.users[strings.ToLower(u.text("name"))] = u.id()
 	}
 	var errs []error
-	for _, w := range p.file.users {
-		errs = append(errs, p.compare(w, found["user"]))
+	for _, w := range all {
+		errs = append(errs, p.compare(w, found[w.noun]))
 	}
-	for _, w := range p.file.applications {
-		errs = append(errs, p.compare(w, found["application"]))
-	}
-	if err := errors.Join(errs...); err != nil || !deleteOthers {
-		return command.Usage(err)
-	}
-	p.deleteOthers("application", p.file.applications, found["application"])
-	p.deleteOthers("user", p.file.users, found["user"])
-	return nil
+	return command.Usage(errors.Join(errs...))
 }
 
 // compare adds the change that w needs, if any.
@@ -135,7 +126,7 @@ func (p *applyPlan) compare(w *wanted, all []existing) error {
 	for _, field := range slices.Sorted(maps.Keys(w.fields)) {
 		was, want := any(nil), w.fields[field]
 		if now != nil {
-			if was = now[field]; same(field, was, want) {
+			if was = now[field]; w.same(field, was) {
 				continue
 			}
 		}
@@ -143,7 +134,7 @@ func (p *applyPlan) compare(w *wanted, all []existing) error {
 	}
 	if w.owner != "" && (now == nil || !strings.EqualFold(now.text("owner"), w.owner)) {
 		if _, known := p.users[strings.ToLower(w.owner)]; !known {
-			return p.file.wrong(w.line, "application %q: there is no user %q, and the file makes none", w.name, w.owner)
+			return w.wrong(w.line, "application %q: there is no user %q, and the file makes none", w.name, w.owner)
 		}
 		c.Fields = append(c.Fields, "owner: "+w.owner)
 	}
@@ -173,7 +164,7 @@ func (p *applyPlan) find(w *wanted, all []existing) (existing, error) {
 	case 1:
 		return named[0], nil
 	}
-	return nil, p.file.wrong(w.line, "there are %d applications %q: name the owner", len(named), w.name)
+	return nil, w.wrong(w.line, "there are %d applications %q: name the owner", len(named), w.name)
 }
 
 // compareSecrets plans what the files of secrets need. Those of what exists are not compared, because the relay doesn't show them.
@@ -184,7 +175,7 @@ func (p *applyPlan) compareSecrets(c *applyChange, now existing) error {
 		if c.token = now == nil || errors.Is(err, fs.ErrNotExist); c.token {
 			c.Fields = append(c.Fields, "token: a new one goes to "+file)
 		} else if err != nil {
-			return p.file.wrong(w.line, "%s", err)
+			return w.wrong(w.line, "%s", err)
 		}
 	}
 	for key, field := range secretFields {
@@ -193,27 +184,27 @@ func (p *applyPlan) compareSecrets(c *applyChange, now existing) error {
 			continue
 		}
 		secret, err := client.ReadSecret(filepath.Dir(file), filepath.Base(file))
+		if err == nil && secret == "" {
+			err = fmt.Errorf("%s is missing or empty", file)
+		}
 		if err != nil {
-			return p.file.wrong(w.line, "%s", err)
+			return w.wrong(w.line, "%s", err)
 		}
-		c.Fields = append(c.Fields, flagName(field)+": from "+file)
-		if c.in[field] = secret; secret == "" {
-			c.in[field] = nil // made when the change is
-		}
+		c.Fields, c.in[field] = append(c.Fields, flagName(field)+": from "+file), secret
 	}
 	if now == nil && w.noun == "user" && w.files["password-file"] == "" {
-		return p.file.wrong(w.line, "user %q does not exist yet: name its password-file", w.name)
+		return w.wrong(w.line, "user %q does not exist yet: name its password-file", w.name)
 	}
 	return nil
 }
 
 // same reports whether a field has the value that is wanted, in any spelling.
-func same(field string, was, want any) bool {
-	if field == "matrix_id" || field == "is_admin" {
-		return was == want
+func (w *wanted) same(field string, was any) bool {
+	if w.noun == "user" {
+		return was == w.fields[field]
 	}
 	before, err := settingOf(field, was)
-	after, err2 := settingOf(field, want)
+	after, err2 := settingOf(field, w.fields[field])
 	return err == nil && err2 == nil && reflect.DeepEqual(before, after)
 }
 
@@ -228,25 +219,6 @@ func (c *applyChange) set(field string, was, want any) {
 // shortly returns a value as one line.
 func shortly(value any) string {
 	return cmp.Or(strings.Join(strings.Fields(fmt.Sprint(value)), " "), "none")
-}
-
-// deleteOthers plans to delete what a list doesn't name, except for the administrator of the configuration.
-func (p *applyPlan) deleteOthers(noun string, list []*wanted, all []existing) {
-	if !p.file.lists[noun+"s"] {
-		return
-	}
-	keep := map[int64]bool{}
-	for _, w := range list {
-		if one, err := p.find(w, all); err == nil && one != nil {
-			keep[one.id()] = true
-		}
-	}
-	for _, one := range all {
-		if keep[one.id()] || noun == "user" && strings.EqualFold(one.text("name"), p.Name) {
-			continue
-		}
-		p.Changes = append(p.Changes, &applyChange{Action: "delete", Noun: noun, Name: one.text("name"), path: "/" + noun + "/" + strconv.FormatInt(one.id(), 10)})
-	}
 }
 
 // run shows the plan, asks, and makes the changes.
@@ -286,19 +258,6 @@ func (p *applyPlan) run(cmd *cobra.Command, dry, asJSON bool) error {
 const tokenGrace = time.Hour
 
 func (p *applyPlan) change(ctx context.Context, c *applyChange) error {
-	if c.Action == "delete" {
-		_, err := p.Do(ctx, http.MethodDelete, c.path, nil, nil)
-		return err
-	}
-	for key, field := range secretFields {
-		if secret, planned := c.in[field]; planned && secret == nil {
-			made := rand.Text()
-			if err := writeSecret(c.want.files[key], made); err != nil { // first: a lost one can't be read back
-				return err
-			}
-			c.in[field] = made
-		}
-	}
 	if owner := c.want.owner; owner != "" {
 		c.in["owner_id"] = p.users[strings.ToLower(owner)]
 	}
@@ -323,14 +282,10 @@ func (p *applyPlan) change(ctx context.Context, c *applyChange) error {
 			return err
 		}
 	}
-	return writeSecret(c.want.files["token-file"], answer.Token)
-}
-
-// writeSecret writes a file of mode 0600, atomically and durably.
-func writeSecret(path, secret string) error {
-	dir, err := client.OpenSecrets(filepath.Dir(path))
+	file := c.want.files["token-file"]
+	dir, err := client.OpenSecrets(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Put(filepath.Base(path), secret), dir.Close())
+	return errors.Join(dir.Put(filepath.Base(file), answer.Token), dir.Close())
 }

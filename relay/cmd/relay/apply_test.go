@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -54,6 +55,15 @@ func TestApply(t *testing.T) {
 	defer stop()
 	d.does(0, "app create other --config %")
 	write(applied)
+	d.does(2, apply+" --yes", ":2: ", filepath.Join("secrets", "anna")+" is missing or empty", ":5: ", filepath.Join("secrets", "hook")+" is missing or empty")
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"anna", "bob", "hook"} {
+		if err := os.WriteFile(filepath.Join(dir, "secrets", name), []byte(rand.Text()+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	d.does(0, apply+" --dry-run", "create user anna", "    password: from "+filepath.Join(dir, "secrets", "anna"), "create application backup", "    digest: 10m0s", "    owner: anna",
 		"    token: a new one goes to "+filepath.Join(dir, "secrets", "backup"), "4 changes would be made; nothing was changed")
 	d.does(2, apply, "Nobody can be asked here: give --yes")
@@ -67,7 +77,6 @@ func TestApply(t *testing.T) {
 		}
 	}
 	d.does(0, apply+" --yes", "nothing to do")
-	d.does(0, apply+" --delete-others --dry-run", "delete application other", "1 change would be made")
 	d.does(0, "app show backup --config %", "owner: anna", "room: #ops:example.org", "priority: 1", "heartbeat: 24h", "template-title: {{.title}}", "has-hook-secret: true", "mention: none")
 	t.Setenv("RELAY_URL", "http://"+d.addr)
 	t.Setenv("RELAY_TOKEN", read("web"))
@@ -78,7 +87,7 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(strings.NewReplacer("digest: 10m0s", "digest: 600s", "rate-limit: 30", "rate-limit: 0", "priority: high", "priority: 1", "admin: true", "admin: false", "owner: anna", "owner: Bob").Replace(applied))
-	d.does(0, apply+" --yes --json --delete-others")
+	d.does(0, apply+" --yes --json")
 	var plan applyPlan
 	if err := json.Unmarshal([]byte(d.out), &plan); err != nil || !plan.Applied {
 		t.Fatalf("%v: %s", err, d.out)
@@ -89,7 +98,7 @@ func TestApply(t *testing.T) {
 	}
 	want := []string{
 		"change user bob admin: true → false", "change application backup rate-limit: 30 → 0, owner: Bob",
-		"change application web token: a new one goes to " + filepath.Join(dir, "secrets", "web"), "delete application other ",
+		"change application web token: a new one goes to " + filepath.Join(dir, "secrets", "web"),
 	}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("%q\nwant %q", got, want)
@@ -97,8 +106,9 @@ func TestApply(t *testing.T) {
 	if read("web") == token {
 		t.Error("the token that was lost is not a new one")
 	}
-	d.does(0, apply+" --delete-others --yes", "nothing to do")
+	d.does(0, apply+" --yes", "nothing to do")
 	d.does(0, "user list --config %", "admin", "anna", "bob")
+	d.does(0, "app show other --config %")
 }
 
 // TestApply_Wrong: all errors have their lines, and nothing is done.
@@ -106,18 +116,21 @@ func TestApply_Wrong(t *testing.T) {
 	d := newDesk(t)
 	file := filepath.Join(filepath.Dir(d.file), "wrong.yml")
 	for text, want := range map[string][]string{
-		"":                           {":1: the file is empty"},
-		"users: [":                   {"wrong.yml: line 1"},
-		"- a":                        {":1: the file must have keys and values"},
-		"rooms: []":                  {`:1: there is no list "rooms"`},
-		"users: 1":                   {":1: users must be a list"},
-		"users:\n  - {name: anna}":   {`:2: user "anna" does not exist yet: name its password-file`},
-		"users:\n  - {admin: maybe}": {":2: admin must be true or false", ":2: the user has no name"},
-		"applications:\n  - name: a\n    digest: 10\n    digset: 1m\n    rate-limit: many\n    quiet-hours: 7\n    name: b\n    room: [a]\n  - name: a\n": {
-			":3: digest: Field 'digest' is ", ":4: digset of application \"a\" is unknown", `:5: rate-limit: "many" is not of the type int`, ":6: ", ":7: name is there twice", ":8: room must be a text", `:9: application "a" is already in line 2`,
+		"":                                      {"wrong.yml: the file is empty"},
+		"users: [":                              {"wrong.yml: line 1"},
+		"- a":                                   {"line 1: cannot unmarshal !!seq"},
+		"rooms: []":                             {`wrong.yml: there is no list "rooms"`},
+		"users: 1":                              {"line 1: cannot unmarshal !!int `1`"},
+		"users: [~, {}]":                        {":1: the user has no name"},
+		"users:\n  - {name: anna}":              {`:2: user "anna" does not exist yet: name its password-file`},
+		"users:\n  - {admin: maybe}":            {`:2: admin: "maybe" is not of the type bool`, ":2: the user has no name"},
+		"users:\n  - name: anna\n    name: bob": {`line 3: mapping key "name" already defined at line 2`},
+		"applications:\n  - name: a\n    digest: 10\n    digset: 1m\n    rate-limit: many\n    quiet-hours: 7\n    image: b\n    room: [a]\n  - name: a\n": {
+			":3: digest: Field 'digest' is ", ":4: digset is empty, or no key of applications", `:5: rate-limit: "many" is not of the type int`, ":6: ", ":7: image is empty, or no key of applications", ":8: room must be a text", `:9: application "a" is already in line 2`,
 		},
 		"applications:\n  - {name: a, owner: nobody}": {`:2: application "a": there is no user "nobody"`},
-		"applications: [{name: a, password-file: x}]": {"password-file of application \"a\" is unknown or empty"},
+		"applications: [{name: a, password-file: x}]": {":1: password-file is empty, or no key of applications"},
+		"users: [{name: a, hook-secret-file: x}]":     {":1: hook-secret-file is empty, or no key of users"},
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,151 +20,119 @@ import (
 	"slipway/shared/filewatch"
 )
 
-// applyFile is the parsed argument of `relay apply`.
-type applyFile struct {
-	path         string
-	users        []*wanted
-	applications []*wanted
-	lists        map[string]bool // the lists that the file has
-}
+// nouns are what an apply file lists, in the order in which it is made.
+var nouns = []string{"user", "application"}
 
-// wanted is a user or an application of an apply file.
+// wanted is a user or an application of an apply file. Its keys are the flags of `relay user set` or `relay app set`, and files of secrets.
 type wanted struct {
+	keys map[string]yaml.Node
+	path string // of the file
+	line int
+
 	noun, name string
-	line       int
-	fields     map[string]any    // as the API takes them, without the name
 	owner      string            // of an application; "" keeps it
+	fields     map[string]any    // as the API takes them, without the name
 	files      map[string]string // of secrets, by key
 }
 
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (w *wanted) UnmarshalYAML(n *yaml.Node) error {
+	w.line = n.Line
+	return n.Decode(&w.keys)
+}
+
+func (w *wanted) wrong(line int, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", w.path, line, fmt.Sprintf(format, args...))
+}
+
+var goType = regexp.MustCompile(` into [^\s]+`) // in errors of yaml
+
 // readApplyFile reads and checks a file. Errors name its lines, all of them.
-func readApplyFile(path string) (*applyFile, error) {
+func readApplyFile(path string) (all []*wanted, err error) {
 	content, err := filewatch.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(content, &root); err != nil {
-		return nil, command.Usage(fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: ")))
-	}
-	f := &applyFile{path: path, lists: map[string]bool{}}
-	if root.Kind == 0 {
-		return nil, command.Usage(f.wrong(1, "the file is empty: it needs users or applications"))
-	}
-	err = f.pairs(root.Content[0], "the file", func(key string, value *yaml.Node) error {
-		list := map[string]*[]*wanted{"users": &f.users, "applications": &f.applications}[key]
-		switch {
-		case list == nil:
-			return f.wrong(value.Line, "there is no list %q: the lists are users and applications", key)
-		case value.Kind != yaml.SequenceNode && value.Tag != "!!null":
-			return f.wrong(value.Line, "%s must be a list", key)
-		}
-		f.lists[key] = true
-		var errs []error
-		for _, one := range value.Content {
-			w, err := f.wanted(strings.TrimSuffix(key, "s"), one)
-			for _, other := range *list {
-				if err == nil && other.name == w.name && strings.EqualFold(other.owner, w.owner) {
-					err = f.wrong(one.Line, "%s %q is already in line %d", w.noun, w.name, other.line)
-				}
-			}
-			*list = append(*list, w)
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	})
-	if err != nil {
-		return nil, command.Usage(err)
-	}
-	return f, nil
-}
-
-func (f *applyFile) wrong(line int, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s", f.path, line, fmt.Sprintf(format, args...))
-}
-
-// pairs calls do for each pair of a mapping, and returns all errors.
-func (f *applyFile) pairs(n *yaml.Node, what string, do func(key string, value *yaml.Node) error) error {
-	if n.Kind != yaml.MappingNode {
-		return f.wrong(n.Line, "%s must have keys and values", what)
+	var lists map[string][]wanted
+	if err := yaml.Unmarshal(content, &lists); err != nil {
+		return nil, command.Usage(fmt.Errorf("%s: %s", path, goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")))
 	}
 	var errs []error
-	seen := map[string]bool{}
-	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if value.Kind == yaml.AliasNode {
-			value = value.Alias
-		}
-		if seen[key.Value] {
-			errs = append(errs, f.wrong(key.Line, "%s is there twice", key.Value))
-			continue
-		}
-		seen[key.Value] = true
-		errs = append(errs, do(key.Value, value))
+	if len(lists) == 0 {
+		errs = append(errs, fmt.Errorf("%s: the file is empty: it needs users or applications", path))
 	}
-	return errors.Join(errs...)
+	for _, noun := range nouns {
+		for i := range lists[noun+"s"] {
+			w := &lists[noun+"s"][i]
+			w.path, w.noun = path, noun
+			errs = append(errs, w.read())
+			for _, other := range all {
+				if other.noun == noun && other.name == w.name && strings.EqualFold(other.owner, w.owner) {
+					errs = append(errs, w.wrong(w.line, "%s %q is already in line %d", noun, w.name, other.line))
+				}
+			}
+			all = append(all, w)
+		}
+		delete(lists, noun+"s")
+	}
+	for list := range lists {
+		errs = append(errs, fmt.Errorf("%s: there is no list %q: the lists are users and applications", path, list))
+	}
+	return all, command.Usage(errors.Join(errs...))
 }
-
-// secretKeys are the keys of files with secrets, by noun.
-var secretKeys = map[string][]string{"user": {"password-file"}, "application": {"token-file", "hook-secret-file"}}
 
 // secretFields are the fields of the API for the secrets that the sender of a request chooses, by key.
 var secretFields = map[string]string{"password-file": "password", "hook-secret-file": "hook_secret"}
 
-// wanted reads one user or application. The keys of an application are the flags of `relay app set`.
-func (f *applyFile) wanted(noun string, n *yaml.Node) (*wanted, error) {
-	w := &wanted{noun: noun, line: n.Line, fields: map[string]any{}, files: map[string]string{}}
-	flags := addSettings(&cobra.Command{}).flags
-	err := f.pairs(n, "each entry", func(key string, value *yaml.Node) error {
-		if value.Kind != yaml.ScalarNode {
-			return f.wrong(value.Line, "%s must be a text, a number, true or false", key)
+// read reads the keys.
+func (w *wanted) read() error {
+	cmd, files := &cobra.Command{}, []string{"token-file", "hook-secret-file"}
+	if w.noun == "user" {
+		files = []string{"password-file"}
+		new(userFields).addFlags(cmd)
+	} else {
+		addSettings(cmd)
+	}
+	cmd.Flags().String("name", "", "")
+	w.fields, w.files = map[string]any{}, map[string]string{}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
+		value := w.keys[key]
+		if value.Kind == yaml.AliasNode {
+			value = *value.Alias
 		}
-		text := value.Value
+		text, flag := value.Value, cmd.Flags().Lookup(key)
 		if value.Tag == "!!null" {
 			text = ""
 		}
-		flag := flags.Lookup(key)
 		switch {
-		case key == "name":
-			w.name = text
-			return f.check(w.line, "name", text)
-		case key == "owner" && noun == "application":
-			w.owner = text
-			return nil
-		case slices.Contains(secretKeys[noun], key) && text != "":
+		case value.Kind != yaml.ScalarNode:
+			errs = append(errs, w.wrong(value.Line, "%s must be a text, a number, true or false", key))
+		case slices.Contains(files, key) && text != "":
 			if w.files[key] = text; !filepath.IsAbs(text) {
-				w.files[key] = filepath.Join(filepath.Dir(f.path), text)
+				w.files[key] = filepath.Join(filepath.Dir(w.path), text)
 			}
-			return nil
-		case noun == "user" && key == "admin" && text != "true" && text != "false":
-			return f.wrong(value.Line, "admin must be true or false")
-		case noun == "user" && key == "admin":
-			w.fields[fieldName(key)] = text == "true"
-			return nil
-		case noun == "user" && key == "matrix-id":
-			w.fields[fieldName(key)] = text
-			return nil
-		case noun == "application" && flag != nil:
-			if err := flag.Value.Set(text); err != nil {
-				return f.wrong(value.Line, "%s: %q is not of the type %s", key, text, flag.Value.Type())
-			}
+		case flag == nil || key == "image":
+			errs = append(errs, w.wrong(value.Line, "%s is empty, or no key of %ss", key, w.noun))
+		case flag.Value.Set(text) != nil:
+			errs = append(errs, w.wrong(value.Line, "%s: %q is not of the type %s", key, text, flag.Value.Type()))
+		case key == "owner":
+			w.owner = text
+		default:
 			field := fieldName(key)
-			w.fields[field] = valueOf(flag)
-			return f.check(value.Line, field, w.fields[field])
+			if w.fields[field] = valueOf(flag); w.noun == "user" && key != "name" {
+				continue
+			}
+			if _, err := settingOf(field, w.fields[field]); err != nil {
+				errs = append(errs, w.wrong(value.Line, "%s", err))
+			}
 		}
-		return f.wrong(value.Line, "%s of %s %q is unknown or empty", key, noun, w.name)
-	})
-	if w.name == "" {
-		err = errors.Join(err, f.wrong(n.Line, "the %s has no name", noun))
 	}
-	return w, err
-}
-
-func (f *applyFile) check(line int, field string, value any) error {
-	if _, err := settingOf(field, value); err != nil {
-		return f.wrong(line, "%s", err)
+	if w.name, _ = w.fields["name"].(string); w.name == "" {
+		errs = append(errs, w.wrong(w.line, "the %s has no name", w.noun))
 	}
-	return nil
+	delete(w.fields, "name")
+	return errors.Join(errs...)
 }
 
 // setting is an application with one setting, as the relay would store it. Equal settings are equal.
