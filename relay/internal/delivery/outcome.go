@@ -73,7 +73,7 @@ func (d *Delivery) succeeded(q *queue, e *post.Entry, eventID string) {
 // works clears a room's errors after a success.
 func (d *Delivery) works(q *queue, e *post.Entry) {
 	q.mu.Lock()
-	q.joinTried, q.lastError, q.retrying = false, "", ""
+	q.joinTried, q.lastError = false, ""
 	blocked := q.room.Blocked != "" && (e.Kind != post.KindRedaction || q.room.BlockedAs != string(matrix.ClassEncrypted)) // where removals still work
 	q.mu.Unlock()
 	if blocked {

@@ -33,16 +33,14 @@ type queue struct {
 
 	mu           sync.Mutex
 	room         store.Room
-	more         bool              // the database may have entries besides
-	stale        bool              // what was read may have changed
-	added        added             // what follows the page
-	notBefore    time.Time         // no attempt before; not stored
-	limitedUntil time.Time         // …and none at all before: the homeserver asked for it
-	joinTried    bool              // since the last success
-	outdated     bool              // what the attempt under way finds may be out of date
-	lastError    string            // why the last attempt failed, "" if it did not
-	retrying     string            // the transaction id of the entry that waits for another attempt
-	echo         map[string]string // event ids that sync has shown for it, by transaction id
+	more         bool      // the database may have entries besides
+	stale        bool      // what was read may have changed
+	added        added     // what follows the page
+	notBefore    time.Time // no attempt before; not stored
+	limitedUntil time.Time // …and none at all before: the homeserver asked for it
+	joinTried    bool      // since the last success
+	outdated     bool      // what the attempt under way finds may be out of date
+	lastError    string    // why the last attempt failed, "" if it did not
 	flight       flight
 
 	// The goroutine's own.
@@ -75,7 +73,7 @@ func (q *queue) inFlight(entry int64) (began int64, device string) {
 }
 
 func newQueue(d *Delivery, room store.Room) *queue {
-	return &queue{d: d, id: room.ID, room: room, more: true, echo: map[string]string{}, wake: make(chan struct{}, 1)}
+	return &queue{d: d, id: room.ID, room: room, more: true, wake: make(chan struct{}, 1)}
 }
 
 // Room returns the room as it stands.
@@ -167,7 +165,6 @@ func (q *queue) run() {
 // wait waits until there may be something to send now. It returns false if the delivery stops.
 func (q *queue) wait() bool {
 	for !q.d.isStopping() {
-		q.takeEcho()
 		wait := q.due()
 		if wait <= 0 {
 			return true
@@ -287,7 +284,7 @@ func (q *queue) finish(e *post.Entry, o *store.Outcome) {
 // keep leaves the first entry for another attempt and reports its outcome.
 func (q *queue) keep(e *post.Entry, o *store.Outcome) {
 	q.mu.Lock()
-	q.lastError, q.retrying = e.Error, e.Txn
+	q.lastError = e.Error
 	q.mu.Unlock()
 	q.d.record(o)
 }
@@ -307,42 +304,6 @@ func (q *queue) why() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lastError
-}
-
-// shown is told that sync has shown an event of ours.
-func (q *queue) shown(txn, eventID string) {
-	q.mu.Lock()
-	mine := q.retrying == txn
-	if mine {
-		q.echo[txn] = eventID
-	}
-	q.mu.Unlock()
-	if mine {
-		q.nudge()
-	}
-}
-
-// takeEcho ends an entry that waits for another attempt though its event is in the room.
-func (q *queue) takeEcho() {
-	q.mu.Lock()
-	empty := len(q.echo) == 0
-	q.mu.Unlock()
-	if empty {
-		return
-	}
-	e, err := q.next()
-	q.mu.Lock()
-	eventID := ""
-	if e != nil {
-		eventID = q.echo[e.Txn]
-	}
-	clear(q.echo)
-	q.mu.Unlock()
-	if err != nil || eventID == "" || e.Kind != post.KindMessage || e.FirstAttemptAt == 0 {
-		return
-	}
-	q.d.succeeded(q, e, eventID)
-	q.retry()
 }
 
 // failedAgain counts a failure of a follow-up, and returns how many it has had since this start.

@@ -64,10 +64,6 @@ func (d *Delivery) Handle(e matrix.Event) {
 		d.replaced(e.Old, e.New)
 	case matrix.Named:
 		d.named(e.Room, e.Name)
-	case matrix.Echo:
-		for _, q := range d.known(e.Room) {
-			q.shown(e.Txn, e.ID)
-		}
 	}
 }
 

@@ -51,9 +51,6 @@ type Member struct{ Room, User, Membership string }
 // Reaction reports a reaction of another user to an event.
 type Reaction struct{ Room, Event, Sender, Key string }
 
-// Echo reports an event of the bot, with its transaction id or the marker of its content.
-type Echo struct{ Room, Txn, ID string }
-
 // Events returns the stream of events. A single reader must receive from it while Run runs; Run blocks on it.
 func (c *Client) Events() <-chan Event { return c.events }
 

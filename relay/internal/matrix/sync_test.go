@@ -70,23 +70,6 @@ func TestRemovalIsTold(t *testing.T) {
 	w.eventually("banned", w.heard.has("left "+room+" the bot was banned from the room by "+w.owner.ID))
 }
 
-func TestEcho(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	room := w.room()
-	w.run(w.bot)
-	w.proxy.Script(servertest.Rule{Method: "PUT", Path: "/send/", Fault: servertest.DropAnswer()})
-	_, err := w.send(room, "t1", "one")
-	w.wantClass(err, ClassRetry)
-	w.proxy.Script()
-	events, err := w.owner.Messages(w.ctx, room, "m.room.message")
-	w.must(err)
-	if len(events) != 1 {
-		t.Fatalf("%d events", len(events))
-	}
-	w.eventually("the echo", w.heard.has("echo "+room+" t1 "+events[0].ID))
-}
-
 // That nothing is heard of the homeserver is told within 15 seconds: at once when it refuses, and also when it
 // takes a request and never answers.
 // Only the first sync leaves members out: later ones have joins and leaves.

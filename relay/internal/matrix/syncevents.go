@@ -96,9 +96,7 @@ func (c *Client) takeJoin(ctx context.Context, me id.UserID, roomID string, firs
 		for _, e := range part {
 			switch {
 			case e.StateKey == nil:
-				if echo, ok := takeEcho(me, roomID, e); ok {
-					events = append(events, echo)
-				} else if reaction, ok := takeReaction(me, roomID, e); ok {
+				if reaction, ok := takeReaction(me, roomID, e); ok {
 					events = append(events, reaction)
 				}
 				continue
@@ -157,18 +155,6 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 		return []Event{Tombstone{roomID}}
 	}
 	return nil
-}
-
-// takeEcho recognizes an event of the bot: by its transaction id, which only the sending device sees, or by the marker.
-func takeEcho(me id.UserID, roomID string, e *event.Event) (Echo, bool) {
-	if e.Sender != me {
-		return Echo{}, false
-	}
-	txn := e.Unsigned.TransactionID
-	if txn == "" {
-		txn = format.MarkerOf(e.Content.VeryRaw)
-	}
-	return Echo{roomID, txn, e.ID.String()}, txn != ""
 }
 
 // takeReaction recognizes a reaction, which is in the clear in encrypted rooms as well.
