@@ -54,27 +54,27 @@ func (d *Delivery) attempt(q *queue, e *post.Entry) {
 
 // try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
 func (d *Delivery) try(ctx context.Context, q *queue, e *post.Entry) (string, error) {
-	if err := d.prepare(ctx, q); err != nil {
-		return "", err
+	room := q.Room()
+	if room.RoomID == "" {
+		if err := d.prepare(ctx, q); err != nil {
+			return "", err
+		}
+		room = q.Room()
 	}
 	q.began = time.Now().UnixMilli()
-	room := q.Room()
 	device := d.sender.Device()
 	q.setFlight(flight{e.ID, q.began, device})
-	switch e.Kind {
-	case post.KindRedaction:
+	if e.Kind == post.KindRedaction {
 		return d.redact(ctx, q, room, device, e)
-	case post.KindFile, post.KindMedia:
-		return d.sendFile(ctx, q, room, device, e)
 	}
-	return d.sendEvent(ctx, q, room, device, e)
-}
-
-// sendEvent sends an event, unless an earlier attempt at it is found to have arrived.
-func (d *Delivery) sendEvent(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
 	d.dropPlain(room, e)
-	if id, err := d.arrived(ctx, q, room, device, e); id != "" || err != nil {
-		return id, err
+	if e.FirstAttemptAt != 0 {
+		if id, err := d.arrived(ctx, q, room, device, e); id != "" || err != nil {
+			return id, err
+		}
+	}
+	if e.Kind == post.KindFile || e.Kind == post.KindMedia {
+		return d.sendFile(ctx, q, room, device, e)
 	}
 	if e.Wire == nil {
 		if err := d.render(q, e); err != nil {
@@ -103,7 +103,7 @@ func (d *Delivery) render(q *queue, e *post.Entry) error {
 	}
 	event, err := d.event(e, o)
 	if err == nil && root != "" {
-		event.Content, err = related(event.Content, inThread(root, d.latest(q, e, root)))
+		event.Content, err = related(event.Content, inThread(root, root))
 	}
 	if err != nil {
 		return err
@@ -211,10 +211,6 @@ func (d *Delivery) encrypt(ctx context.Context, q *queue, e *post.Entry, out *ma
 
 // sendFile sends the full text of a message that was cut, or an attachment.
 func (d *Delivery) sendFile(ctx context.Context, q *queue, room store.Room, device string, e *post.Entry) (string, error) {
-	d.dropPlain(room, e)
-	if id, err := d.arrived(ctx, q, room, device, e); id != "" || err != nil {
-		return id, err
-	}
 	if e.EventType == matrix.EventEncrypted && e.Wire != nil {
 		return d.send(ctx, q, room, device, e, nil)
 	}
@@ -235,7 +231,7 @@ func (d *Delivery) sendFile(ctx context.Context, q *queue, room store.Room, devi
 		root = e.TargetEvent
 	}
 	if err == nil && root != "" {
-		wire, err = related(wire, inThread(root, d.latest(q, e, root)))
+		wire, err = related(wire, inThread(root, root))
 	}
 	if err != nil {
 		return "", err

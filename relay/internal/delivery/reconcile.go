@@ -27,9 +27,6 @@ var (
 // doubtful reports whether an earlier attempt may have arrived although the homeserver would not deduplicate a
 // repeat.
 func (d *Delivery) doubtful(e *post.Entry, device string) bool {
-	if e.FirstAttemptAt == 0 {
-		return false
-	}
 	return d.o.SearchFirst || e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
 }
 

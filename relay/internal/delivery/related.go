@@ -28,7 +28,7 @@ type eventID struct {
 	EventID string `json:"event_id"`
 }
 
-// inThread relates an event to the first one of a thread. Clients without threads show it as a reply to another of its events.
+// inThread relates an event to the first one of a thread. Clients without threads show it as a reply to another event, which may be the same.
 func inThread(root, to string) relation {
 	return relation{Type: "m.thread", EventID: root, FallingBack: true, InReplyTo: &eventID{to}}
 }
@@ -113,17 +113,7 @@ func (d *Delivery) renderReply(q *queue, e *post.Entry) ([]byte, error) {
 	if e.TargetRoom != 0 && e.TargetRoom != e.Room {
 		return event.Content, nil // a copy for the people of another room
 	}
-	return related(event.Content, inThread(cmp.Or(root, e.TargetEvent), d.latest(q, e, e.TargetEvent)))
-}
-
-// latest returns the newest event of an entry's thread that is known to be sent, or else another one: clients without threads show the
-// entry as a reply to it.
-func (d *Delivery) latest(q *queue, e *post.Entry, other string) string {
-	found, err := d.store.LatestInThread(d.ctx, e, q.Room().ReplacedAt)
-	if err != nil {
-		return other
-	}
-	return cmp.Or(found, other)
+	return related(event.Content, inThread(cmp.Or(root, e.TargetEvent), e.TargetEvent))
 }
 
 // spare returns the budget of a content that gets a relation.

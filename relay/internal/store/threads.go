@@ -15,20 +15,6 @@ func (s *Store) ThreadRoot(ctx context.Context, application int64, thread string
 	return eventID, err
 }
 
-// LatestInThread returns the newest event before an entry that is in its thread, or that answers the same message; "" if none was sent
-// after a time.
-func (s *Store) LatestInThread(ctx context.Context, e *post.Entry, after int64) (eventID string, err error) {
-	const rest = ` AND room = ? AND id < ? AND event_id <> '' AND final_at > ? ORDER BY id DESC LIMIT 1), '')`
-	if e.Thread == "" {
-		err = s.queryRow(ctx, `SELECT coalesce((SELECT event_id FROM outbox WHERE target = ? AND target > 0 AND kind = `+number(post.KindReply)+` AND state = `+isSent+rest,
-			e.Target, e.Room, e.ID, after).Scan(&eventID)
-		return eventID, err
-	}
-	err = s.queryRow(ctx, `SELECT coalesce((SELECT event_id FROM outbox WHERE application_id = ? AND thread = ? AND thread <> ''
-		AND kind`+among(post.KindMessage, post.KindReply)+` AND state = `+isSent+rest, e.ApplicationID, e.Thread, e.Room, e.ID, after).Scan(&eventID)
-	return eventID, err
-}
-
 // GroupThread returns the thread in the room of e whose name begins with prefix and that has an alert that is open, or was closed since;
 // "" if there is none.
 func (tx *Tx) GroupThread(e *post.Entry, prefix string, since int64) (thread string, err error) {
