@@ -137,7 +137,7 @@ func (s *Intake) results(ctx context.Context, app *account.App, stored []*store.
 			s.giveBack(ctx, app, 1) // a sender that starts a long series again shall get to its end
 			s.present(ctx, &out)
 		default:
-			s.o.Metrics.stored(a.CommitSize)
+			s.o.Metrics.accepted.Inc()
 		}
 		all = append(all, out)
 	}

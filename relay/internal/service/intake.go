@@ -74,7 +74,6 @@ type intakeMetrics struct {
 	accepted prometheus.Counter
 	refused  *prometheus.CounterVec // kind
 	commit   prometheus.Histogram
-	batch    prometheus.Histogram
 }
 
 // newIntakeMetrics registers the metrics at reg.
@@ -83,18 +82,9 @@ func newIntakeMetrics(reg prometheus.Registerer) *intakeMetrics {
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_messages_accepted_total", Help: "Messages committed to the outbox."}),
 		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_messages_refused_total", Help: "Messages not accepted, by kind of refusal."}, []string{"kind"}),
 		commit:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_accept_commit_seconds", Help: "Time a message waited for its durable commit.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}),
-		batch:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_commit_batch_messages", Help: "Messages accepted in one commit.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
 	}
-	reg.MustRegister(m.accepted, m.refused, m.commit, m.batch)
+	reg.MustRegister(m.accepted, m.refused, m.commit)
 	return m
-}
-
-// stored counts a message that is committed; batch is the number of them in the commit, with the first of them only.
-func (m *intakeMetrics) stored(batch int) {
-	m.accepted.Inc()
-	if batch > 0 {
-		m.batch.Observe(float64(batch))
-	}
 }
 
 // Own accepts a message of the relay itself about an application. Limits don't apply.

@@ -14,9 +14,6 @@ import (
 	"slipway/relay/internal/lease"
 )
 
-// errOutcomes says that results of deliveries could not be written. Nothing else of the batch was then tried.
-var errOutcomes = errors.New("cannot store the results of deliveries")
-
 // Tx is the transaction that a change runs in. Its methods are those of the nouns.
 type Tx struct {
 	db      *gorm.DB
@@ -39,7 +36,6 @@ type batch struct {
 	parts    []*part
 	outcomes []*Outcome
 	settles  bool  // it holds what results must come before
-	failed   bool  // the outcomes could not be stored and are put back
 	txs      []*Tx // of the entries, and of each change
 }
 
@@ -52,41 +48,41 @@ func (b *batch) add(p *part) {
 	b.settles = b.settles || p.change != nil || p.settle
 }
 
-// commit writes a batch and wakes its waiters. Failures are noted in its parts.
-func (w *writer) commit(b *batch) {
+// commit writes a batch and wakes its waiters, which get its error. If it is refused, what it holds is committed one by one: nobody fails
+// for what another has sent.
+func (w *writer) commit(b *batch) error {
 	if len(b.parts)+len(b.outcomes) == 0 {
-		return
+		return nil
 	}
-	w.commitCrowd(b)
 	err := w.insist(b)
-	if errors.Is(err, errOutcomes) && len(b.parts) > 0 {
-		w.putBack(b, err) // nobody else shall fail for them
-		err = w.insist(b)
-	}
-	if err != nil && len(b.parts) > 1 && w.conn != nil && !IsFull(err) {
+	if err != nil && len(b.parts)+min(len(b.outcomes), 1) > 1 && w.conn != nil {
 		w.commitEach(b, err)
-		return
+		return err
 	}
 	if err == nil {
 		w.flying(nil)
 		w.feed.announce(b)
 	} else {
-		w.putBack(b, err)
+		w.putBack(b.outcomes, err)
 	}
 	b.finish(err)
+	return err
 }
 
-// commitEach commits one by one the parts of a batch that was refused: nobody fails for what another has sent. Those that have no turn in
-// time fail with the batch's error, as when the database is slow rather than strict.
+// commitEach commits one by one what is in a batch that was refused. Parts that have no turn in time fail with the batch's error, as when the
+// database is slow rather than strict.
 func (w *writer) commitEach(b *batch, err error) {
-	began, results := time.Now(), &batch{outcomes: b.outcomes}
-	w.commit(results)
+	began := time.Now()
+	settled := w.commit(&batch{outcomes: b.outcomes})
 	for _, p := range b.parts {
-		one := &batch{parts: []*part{p}, failed: results.failed}
-		if w.conn == nil || time.Since(began) > transactWithin {
+		one := &batch{parts: []*part{p}}
+		switch {
+		case p.settle:
+			one.finish(settled)
+		case w.conn == nil || time.Since(began) > transactWithin:
 			one.finish(err)
-		} else {
-			w.commit(one)
+		default:
+			_ = w.commit(one) // the part has the error
 		}
 	}
 }
@@ -94,11 +90,8 @@ func (w *writer) commitEach(b *batch, err error) {
 // finish gives the parts their result.
 func (b *batch) finish(err error) {
 	for _, p := range b.parts {
-		switch {
-		case err != nil:
+		if err != nil {
 			p.err = errors.Join(err, p.err)
-		case p.settle && b.failed:
-			p.err = errOutcomes
 		}
 		if p.done != nil {
 			close(p.done)
@@ -106,32 +99,16 @@ func (b *batch) finish(err error) {
 	}
 }
 
-// commitCrowd writes results of which there are too many for one transaction, as after a time without a database, except
-// the last ones.
-func (w *writer) commitCrowd(b *batch) {
-	for left := len(b.outcomes) - maxOutcomes; left > 0; left = len(b.outcomes) - maxOutcomes {
-		first := &batch{outcomes: b.outcomes[:maxOutcomes]}
-		if err := w.insist(first); err != nil {
-			w.putBack(b, err)
-			return
-		}
-		b.outcomes = b.outcomes[maxOutcomes:]
-		w.flying(b.outcomes)
-		w.feed.announce(first)
-	}
-}
-
 // putBack keeps results whose commit failed for a later one.
-func (w *writer) putBack(b *batch, err error) {
-	if len(b.outcomes) == 0 {
+func (w *writer) putBack(all []*Outcome, err error) {
+	if len(all) == 0 {
 		return
 	}
 	w.feed.complain(err)
 	w.mu.Lock()
-	w.outcomes, w.inFlight = append(b.outcomes, w.outcomes...), nil
+	w.outcomes, w.inFlight = append(all, w.outcomes...), nil
 	w.arm(retryDelay)
 	w.mu.Unlock()
-	b.outcomes, b.failed = nil, true
 }
 
 // maxTries is how often a transaction that fails because of others is tried.
@@ -190,7 +167,7 @@ func (w *writer) store(ctx context.Context, b *batch) error {
 	tx := w.newTx(ctx)
 	b.txs = append(b.txs[:0], tx)
 	if err := tx.storeOutcomes(b.outcomes); err != nil {
-		return errors.Join(errOutcomes, err)
+		return fmt.Errorf("store results of deliveries: %w", err)
 	}
 	if err := tx.storeIncoming(b.parts); err != nil {
 		return fmt.Errorf("store messages: %w", err)

@@ -24,11 +24,10 @@ type Incoming struct {
 	// perhaps more than once, and sets Replay, Gone or Skipped if it stores no message.
 	Relate func(tx *Tx, a *Incoming) error
 
-	Replay     bool // it was accepted before: Entry has the first request's id, priority and time
-	Conflict   bool // the key was known with another hash: nothing was stored
-	Gone       bool // the message to edit was withdrawn: nothing was stored
-	Skipped    bool // the message of its group says it
-	CommitSize int  // how many messages were stored in this commit; set on the first of them, else 0
+	Replay   bool // it was accepted before: Entry has the first request's id, priority and time
+	Conflict bool // the key was known with another hash: nothing was stored
+	Gone     bool // the message to edit was withdrawn: nothing was stored
+	Skipped  bool // the message of its group says it
 
 	given *post.Entry // Entry as it came
 }
@@ -65,9 +64,6 @@ func (tx *Tx) storeIncoming(parts []*part) error {
 			}
 		}
 	}
-	if len(fresh) > 0 {
-		fresh[0].CommitSize = len(fresh)
-	}
 	if err := tx.insertFresh(fresh); err != nil {
 		return err
 	}
@@ -90,7 +86,7 @@ func (a *Incoming) begin() {
 		given := a.Entry
 		a.given = &given
 	}
-	a.Replay, a.Conflict, a.Gone, a.Skipped, a.CommitSize = false, false, false, false, 0
+	a.Replay, a.Conflict, a.Gone, a.Skipped = false, false, false, false
 }
 
 // insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,12 +19,20 @@ func TestGroupCommit(t *testing.T) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	got := map[int64]*Incoming{}
-	largest := 0
+	together := map[*Tx]int{} // messages by their commit
 	for g := range 80 {
 		wg.Go(func() {
 			last := int64(0)
 			for i := range 25 {
 				a := entry(int64(g%4), fmt.Sprintf("%d.%d", g, i))
+				if g%8 == 0 {
+					a.Relate = func(tx *Tx, a *Incoming) error {
+						mu.Lock()
+						together[tx]++
+						mu.Unlock()
+						return tx.Insert(&a.Entry)
+					}
+				}
 				if err := s.Insert(ctx, a); err != nil {
 					t.Error(err)
 					return
@@ -33,7 +43,6 @@ func TestGroupCommit(t *testing.T) {
 				last = a.Entry.ID
 				mu.Lock()
 				got[last] = a
-				largest = max(largest, a.CommitSize)
 				mu.Unlock()
 			}
 		})
@@ -42,7 +51,7 @@ func TestGroupCommit(t *testing.T) {
 	if len(got) != 2000 {
 		t.Fatalf("%d ids", len(got))
 	}
-	if largest < 2 {
+	if slices.Max(slices.Collect(maps.Values(together))) < 2 {
 		t.Error("no commit had more than one message")
 	}
 	for room := range int64(4) {

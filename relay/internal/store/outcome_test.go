@@ -176,29 +176,6 @@ func TestWithdraw_ResultRecordedBefore_IsKnown(t *testing.T) {
 	}
 }
 
-// Results that have piled up are written in several transactions.
-func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
-	s := ready(t)
-	all := make([]*Incoming, 2*maxOutcomes+10)
-	for i := range all {
-		all[i] = entry(1, "x")
-	}
-	insert(t, s, all...)
-	err := s.Update(ctx, func(*Tx) error { // nothing else is committed meanwhile
-		for _, a := range all {
-			s.Record(NewOutcome(a.Entry, post.Sent{EventID: "$1"}, 1))
-		}
-		return nil
-	})
-	if err := errors.Join(err, s.Settle(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	app, err := s.Application(ctx, 1)
-	if err != nil || app.Sent != int64(len(all)) {
-		t.Errorf("%d of %d counted, %v", app.Sent, len(all), err)
-	}
-}
-
 // A message is withdrawn at one relay while the other one stores that it was sent: its event is removed.
 func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	a, b := relays(t)

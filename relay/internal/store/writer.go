@@ -26,7 +26,6 @@ const (
 	awaitedDelay = 5 * time.Millisecond   // …while somebody waits for a message to be final
 	outcomeGroup = 24                     // results that go along with messages: fewer than window lets a room have
 	outcomeCrowd = 128                    // results that wait no longer
-	maxOutcomes  = 1024                   // results in one commit
 	retryDelay   = 250 * time.Millisecond // before results whose commit failed are tried again
 )
 
@@ -103,7 +102,7 @@ func (w *writer) do(ctx context.Context, p *part) error {
 	w.busy = true
 	w.mu.Unlock()
 	if first {
-		w.commit(w.gather())
+		_ = w.commit(w.gather())
 		if w.more() { // not for this caller to wait for
 			go w.run()
 		}
@@ -143,7 +142,7 @@ func (w *writer) fire() {
 // run commits until nothing is left.
 func (w *writer) run() {
 	for {
-		w.commit(w.gather())
+		_ = w.commit(w.gather())
 		if !w.more() {
 			return
 		}
@@ -214,15 +213,6 @@ func (w *writer) arm(after time.Duration) {
 	}
 }
 
-// hurry has results committed soon that wait for company.
-func (w *writer) hurry() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.outcomes) > 0 {
-		w.arm(awaitedDelay)
-	}
-}
-
 // gather takes what has arrived. Results wait while there are only new messages: one at a time each costs three times what it
 // does among others (docs/decisions/0016-measured-costs.md).
 func (w *writer) gather() *batch {
@@ -256,7 +246,7 @@ func (w *writer) close() error {
 	}
 	w.busy = true // and stays so
 	w.mu.Unlock()
-	w.commit(w.gather())
+	_ = w.commit(w.gather())
 	w.due.Stop()
 	var err error
 	if w.conn != nil {
