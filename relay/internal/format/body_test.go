@@ -76,3 +76,13 @@ func TestNestingIsBounded(t *testing.T) {
 		t.Errorf("text %q lost something", text)
 	}
 }
+
+// All of a long text is shown, if need be without its formatting.
+func TestBody_Long(t *testing.T) {
+	for kind, source := range map[string]string{Plain: "a <b>\n", Markdown: "**a** <b>\n", HTML: "<p>a <b>b</b></p>\n"} {
+		html, text := Body(kind, strings.Repeat(source, 50_000)+"end")
+		if !strings.HasSuffix(html, "end") || !strings.HasSuffix(text, "end") || strings.Count(text, "a ") != 50_000 && strings.Count(text, "**a**") != 50_000 {
+			t.Errorf("%s: …%q, …%q", kind, html[len(html)-100:], text[len(text)-100:])
+		}
+	}
+}

@@ -4,6 +4,7 @@
 package format
 
 import (
+	"math"
 	"regexp"
 	"strings"
 	"unicode"
@@ -154,10 +155,13 @@ func (o Options) budget() int {
 	return max(o.Budget, MinBudget)
 }
 
-// Body renders a body without a title as sanitized HTML, which is safe inside a page and has no images, and as text.
+// Body renders a body without a title as sanitized HTML, which is safe inside a page and has no images, and as text. It cuts neither.
 func Body(contentType, source string) (html, text string) {
-	source, _ = cutSource(cleanText(source), maxSource/2)
-	r := render(contentType, source, DefaultBudget, "")
+	source = cleanText(source)
+	if contentType != HTML && len(source) > maxSource/2 { // Markdown's parser takes many times the size in memory
+		contentType = Plain
+	}
+	r := render(contentType, source, math.MaxInt, "")
 	return r.html, r.text
 }
 
