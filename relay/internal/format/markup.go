@@ -10,13 +10,13 @@ import (
 )
 
 // Line returns s as one readable line of at most longest bytes and an ellipsis: without control characters and
-// characters that hide or reorder others. An empty line is "?".
+// characters that hide or reorder others. Joiners stay, which Persian, Hindi and emoji need. An empty line is "?".
 func Line(s string, longest int) string {
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case !unicode.IsGraphic(r):
+		case !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d':
 			return utf8.RuneError
 		}
 		return r

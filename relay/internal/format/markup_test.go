@@ -47,7 +47,7 @@ func TestLink(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	for in, want := range map[string]string{" a\nb ": "a b", "": "?", "\u202egpj": "\uFFFDgpj", "abcdefghijk": "abcdefghij…", "\xff": "\uFFFD"} {
+	for in, want := range map[string]string{" a\nb ": "a b", "": "?", "\u202egpj": "\uFFFDgpj", "abcdefghijk": "abcdefghij…", "\xff": "\uFFFD", "\u0645\u200c\u0627": "\u0645\u200c\u0627", "👩\u200d💻 a": "👩\u200d…", "\u200b\u00ada": "\uFFFD\uFFFDa"} {
 		if got := Line(in, 10); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
