@@ -259,7 +259,8 @@ func (a *alertReport) links(server string) (links []string) {
 	if a.SilenceURL != "" {
 		add("Silence", a.SilenceURL)
 	} else if server != "" {
-		add("Silence", strings.TrimSuffix(server, "/")+"/#/silences/new?filter="+url.QueryEscape(matchers(a.Labels)))
+		filter := strings.ReplaceAll(url.QueryEscape(matchers(a.Labels)), "+", "%20") // the page takes a plus literally
+		add("Silence", strings.TrimSuffix(server, "/")+"/#/silences/new?filter="+filter)
 	}
 	return links
 }

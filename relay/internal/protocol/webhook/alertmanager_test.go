@@ -19,7 +19,7 @@ const firing = `{"version":"4","externalURL":"http://am:9093","alerts":[{"status
 
 func TestAlertmanager(t *testing.T) {
 	d, text := read(t, Alertmanager(), firing)
-	want := "4 % <left>\n\nalertname=DiskFull instance=db-1 severity=critical\n\nSource (http://prom/g) · Runbook (https://e.org/r) · Silence (http://am:9093/#/silences/new?filter=%7Balertname%3D%22DiskFull%22%2C+instance%3D%22db-1%22%2C+severity%3D%22critical%22%7D)"
+	want := "4 % <left>\n\nalertname=DiskFull instance=db-1 severity=critical\n\nSource (http://prom/g) · Runbook (https://e.org/r) · Silence (http://am:9093/#/silences/new?filter=%7Balertname%3D%22DiskFull%22%2C%20instance%3D%22db-1%22%2C%20severity%3D%22critical%22%7D)"
 	if d.Title != "Firing: Disk of db-1 is full" || *d.Priority != 1 || strings.ReplaceAll(text, "`", "") != want {
 		t.Errorf("%q %d\n%s\nwant\n%s", d.Title, *d.Priority, text, want)
 	}
