@@ -128,7 +128,7 @@ func discordMessageOf(r *Request) (in discordMessage, err error) {
 		case "content":
 			in.Content = *text
 		case "payload_json":
-			if request.Unmarshal([]byte(*text), &in) != nil {
+			if DecodeObject([]byte(*text), &in) != nil {
 				return refusal.Invalid("payload_json", "The field payload_json is not the JSON of a message.")
 			}
 		}

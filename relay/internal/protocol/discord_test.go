@@ -36,6 +36,9 @@ func TestDiscord(t *testing.T) {
 	if err != nil || b.Drafts[0].Thread != "discord:5" {
 		t.Errorf("thread: %+v, %v", b.Drafts, err)
 	}
+	const mixed = "--x\r\nContent-Disposition: form-data; name=\"payload_json\"\r\n\r\n{\"content\":\"c\",\"embeds\":\"none\"}\r\n--x--\r\n"
+	b, err = submit(t, Discord(), path, mixed, "Content-Type: multipart/form-data; boundary=x")
+	shown{"", "c", ""}.check(t, "a field of another type", b, err)
 	const form = "--x\r\nContent-Disposition: form-data; name=\"payload_json\"\r\n\r\n{\"content\":\"c\"}\r\n--x\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"f\"\r\n\r\nfile\r\n--x--\r\n"
 	b, err = submit(t, Discord(), "/api/webhooks/1/"+token, form, "Content-Type: multipart/form-data; boundary=x")
 	shown{"", "c", ""}.check(t, "form", b, err)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,8 +77,8 @@ type alertReport struct {
 	PanelURL     string `json:"panelURL"`
 	ImageURL     string `json:"imageURL"`
 
-	Values      map[string]json.Number `json:"values"`
-	ValueString string                 `json:"valueString"`
+	Values      map[string]json.RawMessage `json:"values"` // numbers, perhaps in quotes
+	ValueString string                     `json:"valueString"`
 }
 
 var errNoAlerts = refusal.Invalid("alerts", "The body has no alerts.")
@@ -190,8 +191,9 @@ func (a *alertReport) draft(server string) post.Draft {
 func (a *alertReport) values() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(a.Values)) {
-		if a.Values[name] != "" && len(list) < maxLabels {
-			list = append(list, format.Code(format.Line(name+"="+a.Values[name].String(), 200)))
+		value := strings.Trim(string(a.Values[name]), `"`)
+		if _, err := strconv.ParseFloat(value, 64); err == nil && len(list) < maxLabels {
+			list = append(list, format.Code(format.Line(name+"="+value, 200)))
 		}
 	}
 	if len(list) == 0 && a.ValueString != "" {

@@ -199,3 +199,20 @@ func TestGrafana_SignedTime(t *testing.T) {
 		}
 	}
 }
+
+// A value that isn't a number costs an alert nothing else, and isn't repeated in an error, which is logged.
+func TestGrafana_Values(t *testing.T) {
+	for values, want := range map[string]string{`{"A":"NaN","B":2,"C":null,"D":1e3}`: "A=NaN B=2 D=1e3", `{"A":"secret"}`: "", `"none"`: "", `{"A":[1],"B":{"c":1},"C":true}`: "", `{"A":"12"}`: "A=12"} {
+		b, err := submit(t, Grafana(), protocol.App{}, alertsJSON(1, "", func(int) string {
+			return `{"status":"firing","labels":{"alertname":"Down"},"values":` + values + `,"fingerprint":"f"}`
+		}))
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+			continue
+		}
+		_, text := format.Body(b.Drafts[0].ContentType, b.Drafts[0].Body)
+		if got := strings.TrimSpace(strings.TrimSuffix(text, "alertname=Down")); got != want {
+			t.Errorf("%s: %q, want %q", values, got, want)
+		}
+	}
+}

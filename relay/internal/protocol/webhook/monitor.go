@@ -42,9 +42,9 @@ type kumaEvent struct {
 		Time   string `json:"time"`
 	} `json:"heartbeat"`
 	Monitor *struct {
-		ID   json.Number `json:"id"`
-		Name string      `json:"name"`
-		URL  string      `json:"url"`
+		ID   json.RawMessage `json:"id"`
+		Name string          `json:"name"`
+		URL  string          `json:"url"`
 	} `json:"monitor"`
 	Msg string `json:"msg"`
 }
@@ -55,7 +55,7 @@ func kumaEventOf(r *protocol.Request) (in kumaEvent, err error) {
 	}
 	err = request.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v request.Value) error {
 		text, err := v.Text(name)
-		if name == "data" && text != nil && request.Unmarshal([]byte(*text), &in) != nil {
+		if name == "data" && text != nil && protocol.DecodeObject([]byte(*text), &in) != nil {
 			return refusal.Invalid("data", "The field data is not the JSON of Uptime Kuma.")
 		}
 		return err
@@ -82,14 +82,16 @@ func (e *kumaEvent) draft() (post.Draft, error) {
 		state = "is in maintenance"
 	}
 	d := html(format.Line(e.Monitor.Name, 200)+" "+state, format.Lines(format.Text(firstOf(e.Heartbeat.Msg, e.Msg, state)), webLink(e.Monitor.URL)), priority)
-	if e.Monitor.ID != "" {
-		d.Key, d.Change = "monitor:"+format.Line(e.Monitor.ID.String(), 100), post.Update
-		if e.Heartbeat.Status == 1 {
-			d.Change = post.Resolve
-		}
+	id := strings.Trim(string(e.Monitor.ID), `"`)
+	if id == "" || id == "null" {
+		return d, nil
 	}
-	if e.Heartbeat.Time != "" && e.Monitor.ID != "" {
-		d.IdempotencyKey = deliveryKey("uptimekuma", "", fmt.Appendf(nil, "%q %q %d", e.Monitor.ID, e.Heartbeat.Time, e.Heartbeat.Status))
+	d.Key, d.Change = "monitor:"+format.Line(id, 100), post.Update
+	if e.Heartbeat.Status == 1 {
+		d.Change = post.Resolve
+	}
+	if e.Heartbeat.Time != "" {
+		d.IdempotencyKey = deliveryKey("uptimekuma", "", fmt.Appendf(nil, "%q %q %d", id, e.Heartbeat.Time, e.Heartbeat.Status))
 	}
 	return d, nil
 }

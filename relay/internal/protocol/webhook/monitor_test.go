@@ -21,6 +21,14 @@ func TestUptimeKuma(t *testing.T) {
 			t.Errorf("%s: %+v %q", body, d, text)
 		}
 	}
+	for id, key := range map[string]string{`"shop"`: "monitor:shop", "null": "", "[1]": "monitor:[1]"} { // in a body of the user's own
+		body := strings.Replace(kumaDown, `"id":1`, `"id":`+id, 1)
+		for _, body := range []string{body, "data=" + url.QueryEscape(body)} {
+			if d, _ := read(t, UptimeKuma(), body); d.Title != "Shop is down" || d.Key != key {
+				t.Errorf("%s: %+v", body, d)
+			}
+		}
+	}
 	if d, _ := read(t, UptimeKuma(), `{"heartbeat":null,"monitor":null,"msg":"Testing"}`); d.Body != "Testing" {
 		t.Errorf("%+v", d)
 	}
