@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -209,8 +210,8 @@ func ntfyMessageOf(r *Request) (m ntfyMessage, err error) {
 		m.file = true
 	case template != "" && r.Path["verb"] == "":
 		return m, m.useTemplate(template, r.Body)
-	case len(r.Body) > 0:
-		m.Message = string(r.Body)
+	case len(bytes.TrimSpace(r.Body)) > 0:
+		m.Message = format.TrimLines(string(r.Body))
 	}
 	return m, nil
 }

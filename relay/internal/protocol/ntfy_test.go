@@ -23,6 +23,8 @@ func TestNtfy(t *testing.T) {
 	}{
 		{"/" + token, "hi", nil, shown{"", "hi", "text/plain"}, 0},
 		{"/ntfy/" + token, "", nil, shown{"", "triggered", "text/plain"}, 0},
+		{"/" + token, "hi \n", nil, shown{"", "hi", "text/plain"}, 0},
+		{"/" + token, "\n", nil, shown{"", "triggered", "text/plain"}, 0},
 		{"/alerts", "hi", []string{bearer, "X-Title: =?utf-8?q?T=C3=BCr?=", "Priority: urgent", "Tags: warning,db"}, shown{"⚠️ Tür", "<p>hi</p><p>Tags: db</p>", "text/html"}, 2},
 		{"/alerts", "hi", []string{bearer, "Title: Gr\xf6\xdfe"}, shown{"Größe", "hi", "text/plain"}, 0}, // Latin-1
 		{"/alerts?title=t&prio=low&MESSAGE=m", "", []string{bearer}, shown{"t", "m", "text/plain"}, -1},
@@ -80,7 +82,7 @@ func TestNtfyRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		header string
 		code   float64
-	}{{"Priority: 9", 40007}, {"Delay: soon", 40004}, {"In: 9s", 40005}, {"At: 4 days", 40006}, {"Actions: [", 40018}, {"Actions: view,a,b;view,a,b;view,a,b;view,a,b", 40018}} {
+	}{{"Priority: 9", 40007}, {"Delay: soon", 40004}, {"In: 9s", 40005}, {"At: 4 days", 40006}, {"In: 213504 days", 40006}, {"Actions: [", 40018}, {"Actions: view,a,b;view,a,b;view,a,b;view,a,b", 40018}} {
 		_, err := submit(t, Ntfy(), "/"+token, "hi", tt.header)
 		checkNtfy(t, err, http.StatusBadRequest, tt.code)
 	}

@@ -34,7 +34,8 @@ func ntfyTime(delay string, now time.Time) (time.Time, error) {
 		at, ok = time.Unix(seconds, 0), true
 	} else if m := ntfyDuration.FindStringSubmatch(text); m != nil && ntfyUnits[m[2]] != 0 {
 		n, _ := strconv.Atoi(m[1]) // seven digits
-		at, ok = now.Add(time.Duration(n)*ntfyUnits[m[2]]), true
+		unit := ntfyUnits[m[2]]
+		at, ok = now.Add(min(time.Duration(n), 2*maxNtfyDelay/unit)*unit), true
 	} else if t, err := time.Parse(time.RFC3339, strings.TrimSpace(delay)); err == nil {
 		at, ok = t, true
 	}
