@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"slipway/relay/internal/format"
@@ -216,10 +217,18 @@ type slackWriter struct {
 	render func(string) string // of text in the sender's markup
 	parts  int
 	title  string
+	loud   bool // a text mentions everybody
 }
 
+// broadcast is a mention of everybody in Slack's markup, which may have a label.
+var broadcast = regexp.MustCompile(`<!(?:channel|here|everyone)(?:\|[^<>]*)?>`)
+
 func (m *slackMessage) draft(render func(string) string) (post.Draft, error) {
-	w := &slackWriter{render: render}
+	w := &slackWriter{loud: broadcast.MatchString(m.Text)}
+	w.render = func(text string) string {
+		w.loud = w.loud || broadcast.MatchString(text)
+		return render(text)
+	}
 	var parts []string
 	if body := w.blocks(m.Blocks); body != "" {
 		parts = append(parts, body) // with blocks, text is what clients without blocks show
@@ -240,11 +249,9 @@ func (m *slackMessage) draft(render func(string) string) (post.Draft, error) {
 	if body == "" {
 		d.Title, d.Body = "", format.Bold(w.title)
 	}
-	for _, word := range []string{"<!channel>", "<!here>", "<!everyone>"} {
-		if strings.Contains(m.Text, word) {
-			high := 1
-			d.Priority = &high
-		}
+	if w.loud {
+		high := 1
+		d.Priority = &high
 	}
 	return d, nil
 }
@@ -398,6 +405,7 @@ func (w *slackWriter) element(e slackElement, depth int) string {
 	case "date":
 		return e.date()
 	case "broadcast":
+		w.loud = true
 		return "@" + format.Text(e.Range)
 	case "button":
 		if e.URL == "" {

@@ -30,8 +30,14 @@ func TestSlack(t *testing.T) {
 		b, err = submit(t, Slack(), path, "payload="+url.QueryEscape(body), "Content-Type: application/x-www-form-urlencoded")
 		want.check(t, "form "+body, b, err)
 	}
-	if b, err := submit(t, Slack(), path, `{"text":"<!channel> down"}`); err != nil || *b.Drafts[0].Priority != 1 {
-		t.Errorf("a mention of the channel: %+v, %v", b, err)
+	for _, body := range []string{
+		`{"text":"<!channel> down"}`, `{"text":"<!here|here> down"}`, `{"attachments":[{"pretext":"<!everyone> down"}]}`, `{"attachments":[{"fields":[{"title":"To","value":"<!here>"}]}]}`,
+		`{"text":"<!channel> down","blocks":[{"type":"divider"},{"type":"section","text":{"type":"mrkdwn","text":"down"}}]}`, `{"blocks":[{"type":"section","text":{"type":"mrkdwn","text":"<!channel> down"}}]}`,
+		`{"blocks":[{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[{"type":"broadcast","range":"here"}]}]}]}`,
+	} {
+		if b, err := submit(t, Slack(), path, body); err != nil || b.Drafts[0].Priority == nil || *b.Drafts[0].Priority != 1 {
+			t.Errorf("%s: %+v, %v", body, b, err)
+		}
 	}
 	if w := replied(Slack(), Parsed{Drafts: []post.Draft{{}}}); w.Code != 200 || w.Body.String() != "ok" {
 		t.Errorf("%d %s", w.Code, w.Body)
