@@ -58,13 +58,19 @@ func (r *Request) AddFiles(v request.Value) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// AddLinks adds addresses to the text of a draft.
+// noMarkup escapes what would end an address in Markdown.
+var noMarkup = strings.NewReplacer(" ", "%20", "<", "%3C", ">", "%3E")
+
+// AddLinks adds web addresses to the text of a draft.
 func AddLinks(d *post.Draft, addresses []string) {
 	for _, address := range addresses {
-		if d.ContentType == format.HTML {
+		switch d.ContentType {
+		case format.HTML:
 			d.Body = format.Paragraphs(d.Body, format.Link("", address))
-		} else {
+		case format.Plain:
 			d.Body += "\n\n" + address
+		default:
+			d.Body += "\n\n<" + noMarkup.Replace(address) + ">"
 		}
 	}
 }

@@ -9,7 +9,7 @@ func TestGotify_Extras(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := b.Drafts[0]; d.Body != "**ok**\n\nhttps://e.org/1\n\nhttps://e.org/1.png" || d.ContentType != "" || *d.Priority != -1 {
+	if d := b.Drafts[0]; d.Body != "**ok**\n\n<https://e.org/1>\n\n<https://e.org/1.png>" || d.ContentType != "" || *d.Priority != -1 {
 		t.Errorf("%+v", d)
 	}
 	b, err = submit(t, Native(), "/message", `{"message":"m","extras":{"client::notification":{"click":{"url":"javascript:x"}}}}`, "X-Gotify-Key: "+token)

@@ -71,7 +71,7 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	case "title":
 		err = setWords(&s.draft.Title, name, v)
 	case "priority":
-		s.draft.Priority, s.worded, err = priorityIn(name, v)
+		s.draft.Priority, s.worded, err = Priority(name, v)
 	case "key":
 		err = setText(&s.draft.Key, name, v)
 	case "thread":
@@ -97,8 +97,8 @@ func (s *submission) set(r *Request, name string, v request.Value) (err error) {
 	return err
 }
 
-// priorityIn parses a priority: a number or a word.
-func priorityIn(name string, v request.Value) (p *int, worded bool, err error) {
+// Priority parses a priority, a number or a word, and reports whether it is a word. nil stands for none.
+func Priority(name string, v request.Value) (p *int, worded bool, err error) {
 	if text, err := v.Text(name); err == nil && text != nil {
 		if p, ok := post.ParsePriority(*text); ok {
 			return &p, true, nil

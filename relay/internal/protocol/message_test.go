@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/post"
 	"slipway/relay/internal/request"
 )
 
@@ -66,5 +68,15 @@ func compare(t *testing.T, s *submission, body []byte) {
 	}
 	if !utf8.ValidString(s.draft.Body) || !utf8.ValidString(s.draft.Title) {
 		t.Fatalf("%q gives text that is no UTF-8", body)
+	}
+}
+
+// An address adds no markup to a text in Markdown.
+func TestAddLinks_Markdown(t *testing.T) {
+	d := post.Draft{Content: post.Content{Body: "text"}}
+	AddLinks(&d, []string{"https://e.org/a_b?c=*d*", "https://e.org/ **now** [x](https://evil.example)"})
+	html, _ := format.Body(d.ContentType, d.Body)
+	if strings.Contains(html, "<strong>") || strings.Contains(html, `href="https://evil`) || !strings.Contains(html, `<a href="https://e.org/a_b?c=*d*">https://e.org/a_b?c=*d*</a>`) {
+		t.Error(html)
 	}
 }

@@ -143,9 +143,11 @@ func (g *generic) set(r *protocol.Request, name string, v request.Value) error {
 		}
 		g.links = append(g.links, links...)
 	case strings.EqualFold(name, "priority"):
-		if n, err := v.Integer(name); err == nil && n != nil {
-			p := min(max(*n, -2), 2)
-			g.priority = &p
+		if p, _, err := protocol.Priority(name, v); err != nil {
+			g.keep(name, v)
+		} else if p != nil {
+			*p = min(max(*p, post.MinPriority), post.MaxPriority)
+			g.priority = p
 		}
 	case strings.EqualFold(name, "type"): // Apprise's
 		text, err := v.Text(name)
@@ -244,12 +246,7 @@ func parseGeneric(r *protocol.Request, textFormat string, withRest bool) (protoc
 	}
 	protocol.AddLinks(&d, g.links)
 	if format.IsWeb(g.url) {
-		switch d.ContentType {
-		case format.HTML:
-			d.Body = format.Paragraphs(d.Body, format.Link("", g.url))
-		default:
-			d.Body += "\n\n" + g.url
-		}
+		protocol.AddLinks(&d, []string{g.url})
 	}
 	d.Files = r.Files
 	return one(d), nil

@@ -17,6 +17,8 @@ func TestGeneric(t *testing.T) {
 		priority             int
 	}{
 		{json, `{"title":"t","message":"m","priority":9}`, "t", "m", "text/plain", 2},
+		{json, `{"message":"m","priority":"high"}`, "", "m", "text/plain", 1},
+		{json, `{"message":"m","priority":"P1"}`, "", "m\n\npriority: P1", "text/plain", 0},
 		{json, `{"subject":"t","msg":"m","link":"https://e.org"}`, "t", "m\n\nhttps://e.org", "text/plain", 0},
 		{json, `{"body":"**m**","format":"markdown","type":"failure"}`, "", "**m**", "", 1},
 		{json, `{"a":{"b":1}}`, "", "<pre><code class=\"language-json\">{\n  &#34;a&#34;: {\n    &#34;b&#34;: 1\n  }\n}</code></pre>", "text/html", 0},
