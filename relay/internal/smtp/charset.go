@@ -14,8 +14,8 @@ import (
 
 // toUTF8 decodes text with the label of its charset. Without a known label, or where US-ASCII has other bytes, it is UTF-8 if it can be.
 func toUTF8(b []byte, label string) string {
-	e, _ := charset.Lookup(label)
-	if e == nil || isASCII(label) {
+	e, name := charset.Lookup(label)
+	if e == nil || name == "replacement" || isASCII(label) { // replacement shows nothing of a text
 		e = guess(b)
 	}
 	decoded, err := e.NewDecoder().Bytes(b)

@@ -32,10 +32,7 @@ func (r *reader) part(h textproto.MIMEHeader, body io.Reader, depth int) (t text
 	contentType := h.Get("Content-Type")
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		mediaType, params = "text/plain", nil
-		if contentType != "" {
-			mediaType = "application/octet-stream"
-		}
+		mediaType, params = typeAlone(contentType), nil
 	}
 	if strings.HasPrefix(mediaType, "multipart/") && params["boundary"] != "" {
 		return r.multipart(multipart.NewReader(body, params["boundary"]), mediaType, depth)
@@ -53,6 +50,18 @@ func (r *reader) part(h textproto.MIMEHeader, body io.Reader, depth int) (t text
 		return t, malformed(err)
 	}
 	return t, nil
+}
+
+// typeAlone returns the media type of a Content-Type whose parameters can't be read.
+func typeAlone(contentType string) string {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
+	case contentType == "":
+		return "text/plain"
+	case !strings.Contains(mediaType, "/") || strings.HasPrefix(mediaType, "multipart/"):
+		return "application/octet-stream"
+	}
+	return mediaType
 }
 
 func (r *reader) text(content io.Reader, mediaType string, params map[string]string) (t text, err error) {

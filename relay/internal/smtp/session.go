@@ -116,8 +116,9 @@ func (s *session) Mail(string, *smtp.MailOptions) error {
 
 // Rcpt implements [smtp.Session].
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if s.login != "" {
-		return nil // any recipient: the mail goes to the application's room
+	if s.login != "" { // any recipient: the mail goes to the application's room
+		s.token, s.app = s.login, s.user
+		return nil
 	}
 	if !s.private() {
 		return errNeedsTLS

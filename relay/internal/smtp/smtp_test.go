@@ -483,3 +483,18 @@ func (o *once) Accept() (net.Conn, error) {
 }
 func (o *once) Close() error   { return nil }
 func (o *once) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A login counts for the mail that is under way as well.
+func TestMail_LoginAfterSender(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.dial()
+	c.want(250, "EHLO client")
+	c.want(250, "MAIL FROM:<a@b>")
+	c.want(235, plainLogin(w.app("a").Token))
+	c.want(250, "RCPT TO:<any@b>")
+	c.want(354, "DATA")
+	c.want(250, "Subject: s\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\ntext\r\n--x\r\nContent-Type: image/png\r\n\r\nfile\r\n--x--\r\n.")
+	if got := w.messages(); len(got) != 1 || !strings.Contains(got[0], "text") {
+		t.Errorf("%q", got)
+	}
+}
