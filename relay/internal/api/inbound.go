@@ -176,7 +176,9 @@ func (a *API) carryOut(p protocol.Protocol, in *protocol.Request, app *account.A
 			d.Files = in.Files // which are stored now
 		}
 		d.Token, d.Source = in.Token, cmp.Or(d.Source, p.Name)
-		if !p.Events {
+		if p.Events {
+			a.service.Shorten(d)
+		} else {
 			d.IdempotencyKey = in.Header.Get("Idempotency-Key")
 		}
 	}

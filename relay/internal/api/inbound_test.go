@@ -173,17 +173,32 @@ func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {
 	}
 }
 
-// TestRegistryHookWithTightLimits: a sender does not repeat an event that can never
-// become a message.
-func TestRegistryHookWithTightLimits(t *testing.T) {
-	w := newWorld(t, func(o *service.Options) { o.Limits.MaxTitle = 8 })
-	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
-	w.want("long title", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1")), bearer), 200, "accepted", 0., "refused", 1.)
-	w = newWorld(t, func(o *service.Options) { o.Limits.MaxTitle = 12 })
+// TestHookWithTightLimits: events are cut, and a sender does not repeat one that can never become a message.
+func TestHookWithTightLimits(t *testing.T) {
+	const alert = `{"status":"firing","labels":{"alertname":"Ä%d"},"annotations":{"description":"%s"},"fingerprint":"f%[1]d"}`
+	w := newWorldFor(t, func(o *service.Options) { o.Limits.MaxTitle, o.Limits.MaxMessage = 10, 300 }, webhook.Alertmanager(), webhook.Registry(nil))
+	bearer := "Authorization: Bearer " + w.app(named("alerts")).Token
+	w.want("a long alert", w.ask("POST", "/hook/alertmanager", fmt.Sprintf(`{"alerts":[`+alert+`]}`, 99, strings.Repeat("<", 300)), bearer), 200, "accepted", 1., "refused", 0.)
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf(alert, i, "d"))
+	}
+	w.want("a large group", w.ask("POST", "/hook/alertmanager", `{"groupKey":"g","alerts":[`+strings.Join(many, ",")+`]}`, bearer), 200, "refused", 0.)
+	w.want("a push", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1")), bearer), 200, "accepted", 1., "refused", 0.)
+	var list struct {
+		Messages []struct{ Title, Message string }
+	}
+	if r := w.ask("GET", "/message?limit=5", "", bearer); json.Unmarshal([]byte(r.body), &list) != nil || len(list.Messages) != 3 {
+		t.Fatal(r.body)
+	}
+	for i, title := range []string{"hello:1…", "Firing:…", "Firing:…"} {
+		if m := list.Messages[i]; m.Title != title || len(m.Message) > 300 || i > 0 && !strings.HasSuffix(m.Message, "…") {
+			t.Errorf("message %d: %+v", i, m)
+		}
+	}
+	w = newWorld(t, func(o *service.Options) { o.Limits.MaxTitle = 2 })
 	bearer = "Authorization: Bearer " + w.app(named("registry")).Token
-	body := envelopeOf(pushed("1", "a", "1"), pushed("2", "much too long", "1"), pushed("3", "b", "1"))
-	w.want("one of three", w.ask("POST", "/hook/registry", body, bearer), 200, "accepted", 2., "refused", 1.)
-	w.want("again", w.ask("POST", "/hook/registry", body, bearer), 200, "repeated", 2., "refused", 1.)
+	w.want("no room for a title", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1"), blob), bearer), 200, "accepted", 0., "ignored", 1., "refused", 1.)
 }
 
 // TestHookCountsWrongTokens: a registry whose token is no good is a sender like others.

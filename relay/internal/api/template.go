@@ -75,6 +75,9 @@ func (a *API) applyTemplates(in *protocol.Request, app *account.App, drafts []po
 			continue
 		}
 		apply(d, made, mediaType)
+		if made.Title != nil { // the sender can't make it shorter
+			d.Title = a.service.ShortTitle(d.Title)
+		}
 	}
 }
 

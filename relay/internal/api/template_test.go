@@ -42,3 +42,11 @@ func TestApplyTemplates(t *testing.T) {
 		}
 	}
 }
+
+// A title that a template makes too long is cut: the sender's message would be refused.
+func TestApplyTemplates_LongTitle(t *testing.T) {
+	w := newWorld(t, nil)
+	title, with := "{{.s}}", named("templates")
+	with.TemplateTitle = &title
+	w.want("a long title", w.ask("POST", "/message", `{"message":"m","s":"`+strings.Repeat("ä", 1000)+`"}`, "Authorization: Bearer "+w.app(with).Token), 200, "title", strings.Repeat("ä", 510)+"…")
+}

@@ -49,6 +49,21 @@ func hideJoined(c *post.Content, token string) {
 	}
 }
 
+// Shorten cuts the title and the text of a message to the limits: a service that posts events can't make them shorter.
+func (s *Intake) Shorten(d *post.Draft) {
+	d.Title, d.Body = s.ShortTitle(d.Title), shortened(d.Body, s.limits().MaxMessage)
+}
+
+// ShortTitle returns a title cut to the limit.
+func (s *Intake) ShortTitle(title string) string { return shortened(title, s.limits().MaxTitle) }
+
+func shortened(text string, limit int) string {
+	if text = post.Clean(text); len(text) <= limit {
+		return text
+	}
+	return format.Cut(text, max(0, limit-len("…")))
+}
+
 const (
 	maxKey    = 255
 	maxExtras = 64 << 10
