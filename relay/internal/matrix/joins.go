@@ -97,16 +97,17 @@ func (l *joinList) Add(ctx context.Context, add store.PendingJoin) {
 	users, err := l.o.Store.MatrixUsers(ctx)
 	l.warn(err)
 	l.mu.Lock()
-	p, evicted := l.byRoom[add.RoomID], ""
+	p, gone := l.byRoom[add.RoomID], l.superseded(add)
 	user := add.Replaces != "" || slices.Contains(users, add.Inviter)
 	if p == nil {
-		if len(l.byRoom) >= maxRooms {
-			if evicted = l.dispensable(cmp.Or(add.Inviter, add.Replaces), user); evicted == "" {
+		if len(l.byRoom)-len(gone) >= maxRooms {
+			evicted := l.dispensable(cmp.Or(add.Inviter, add.Replaces), user)
+			if evicted == "" {
 				l.complain(add)
 				l.mu.Unlock()
 				return
 			}
-			delete(l.byRoom, evicted)
+			gone = append(gone, evicted)
 		}
 		p = &join{PendingJoin: store.PendingJoin{RoomID: add.RoomID}}
 		l.byRoom[add.RoomID] = p
@@ -123,13 +124,26 @@ func (l *joinList) Add(ctx context.Context, add store.PendingJoin) {
 	l.added++
 	p.next, p.failures, p.order, p.user = time.Time{}, 0, l.added, user || p.Replaces != ""
 	row := p.PendingJoin
+	for _, room := range gone {
+		delete(l.byRoom, room)
+	}
 	l.mu.Unlock()
 	err = l.o.Store.SavePendingJoin(ctx, row)
-	if evicted != "" {
-		err = errors.Join(err, l.o.Store.DeletePendingJoin(ctx, evicted))
+	for _, room := range gone {
+		err = errors.Join(err, l.o.Store.DeletePendingJoin(ctx, room))
 	}
 	l.warn(err)
 	l.wakeUp()
+}
+
+// superseded returns the rooms that were to replace the same one as add does: a room has one successor. The caller must hold l.mu.
+func (l *joinList) superseded(add store.PendingJoin) (rooms []string) {
+	for _, p := range l.byRoom {
+		if add.Replaces != "" && p.Replaces == add.Replaces && p.Inviter == "" && p.RoomID != add.RoomID {
+			rooms = append(rooms, p.RoomID)
+		}
+	}
+	return rooms
 }
 
 func (l *joinList) wakeUp() {
@@ -173,7 +187,7 @@ func (l *joinList) complain(add store.PendingJoin) {
 	}
 }
 
-// Drop removes a room that the bot is in, or an invitation that was withdrawn. A successor stays until [List.Joined], without the
+// Drop removes a room that the bot is in, or an invitation that was withdrawn. A successor stays until [joinList.Joined], without the
 // invitation.
 func (l *joinList) Drop(ctx context.Context, roomID string) {
 	l.mu.Lock()

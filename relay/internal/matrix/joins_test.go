@@ -47,7 +47,7 @@ func TestList_StrangersFillAllPlaces_FriendGetsOne(t *testing.T) {
 		t.Errorf("the friend's invitation is pending: %v, of %d", ok, len(c.byRoom))
 	}
 	for i := range 10 {
-		c.Add(t.Context(), store.PendingJoin{RoomID: fmt.Sprintf("!upgraded%d:hs", i), Replaces: "!old:hs"})
+		c.Add(t.Context(), store.PendingJoin{RoomID: fmt.Sprintf("!upgraded%d:hs", i), Replaces: fmt.Sprintf("!old%d:hs", i)})
 	}
 	if _, ok := c.Of("!friends:hs"); !ok || len(c.byRoom) != maxRooms {
 		t.Errorf("with upgraded rooms the friend's invitation is pending: %v, of %d", ok, len(c.byRoom))
@@ -55,6 +55,24 @@ func TestList_StrangersFillAllPlaces_FriendGetsOne(t *testing.T) {
 	kept, err := c.o.Store.PendingJoins(t.Context())
 	if err != nil || len(kept) != 11 {
 		t.Errorf("%d are stored, want 11 (%v)", len(kept), err)
+	}
+}
+
+// A room that names one successor after the other takes one place: nobody's invitation is displaced.
+func TestList_NewestSuccessor(t *testing.T) {
+	c := offline(t, "@friend:hs")
+	c.Add(t.Context(), pending("!new0:hs", "@friend:hs"))
+	for i := range 2 * maxRooms {
+		c.Add(t.Context(), store.PendingJoin{RoomID: fmt.Sprintf("!new%d:hs", i), Replaces: "!old:hs"})
+	}
+	c.Add(t.Context(), pending("!friends:hs", "@friend:hs"))
+	for room, want := range map[string]bool{"!new0:hs": true, "!new1:hs": false, fmt.Sprintf("!new%d:hs", 2*maxRooms-1): true, "!friends:hs": true} {
+		if _, ok := c.Of(room); ok != want {
+			t.Errorf("%s is pending: %v", room, ok)
+		}
+	}
+	if kept, err := c.o.Store.PendingJoins(t.Context()); err != nil || len(kept) != 3 {
+		t.Errorf("%d are stored, %v", len(kept), err)
 	}
 }
 
