@@ -2,15 +2,19 @@ package matrix
 
 import (
 	"cmp"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"maunium.net/go/mautrix/event"
+
+	"slipway/relay/internal/store"
 )
 
 // stub is a client of a homeserver with fixed answers: "STATUS body" by method and path. It refuses all else as unrecognized.
@@ -149,5 +153,49 @@ func TestStanding_EncryptionNeedsAlgorithm(t *testing.T) {
 		if got, err := c.standing(t.Context(), id); err != nil || got.encrypted != tt.encrypted {
 			t.Errorf("%s: encrypted is %v, %v", tt.content, got.encrypted, err)
 		}
+	}
+}
+
+// A login that couldn't be stored isn't tried: each would leave a device that nobody uses again.
+func TestLoginIsStored(t *testing.T) {
+	logins := 0
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/login") {
+			logins++
+			_, _ = io.WriteString(w, `{"user_id":"@bot:hs","device_id":"D","access_token":"t"}`)
+		}
+	}))
+	t.Cleanup(hs.Close)
+	path := filepath.Join(t.TempDir(), "relay.db")
+	db, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	c, err := New(Options{Homeserver: hs.URL, Username: "bot", Password: "hunter2", Store: db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	other, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	full := func(statement string) {
+		t.Helper()
+		if _, err := other.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full(`CREATE TRIGGER full BEFORE INSERT ON settings BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+	for range 3 {
+		if _, err := c.open(t.Context()); err == nil || logins > 0 {
+			t.Fatalf("%d logins, %v", logins, err)
+		}
+	}
+	full(`DROP TRIGGER full`)
+	if s, err := c.open(t.Context()); err != nil || s.DeviceID != "D" || logins != 1 {
+		t.Errorf("%d logins, %v", logins, err)
 	}
 }

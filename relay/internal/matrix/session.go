@@ -206,6 +206,9 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	if !c.delivers() {
 		return nil, &SendError{Class: ClassRelogin, Reason: "the delivering relay is not logged in yet", Err: ErrNoLogin}
 	}
+	if err := c.store.Check(ctx); err != nil {
+		return nil, err // a login that can't be stored leaves a device that nobody uses again
+	}
 	return c.logIn(ctx, kept.DeviceID)
 }
 
@@ -225,13 +228,14 @@ func (c *Client) storedSession(ctx context.Context) (kept storedSession, err err
 	return kept, nil
 }
 
+// isAccount reports whether a user is the configured one. Homeservers take a name in any case, and return theirs.
 func (c *Client) isAccount(userID string) bool {
 	name := c.options.Username
 	if name == "" || strings.HasPrefix(name, "@") {
-		return name == "" || name == userID
+		return name == "" || strings.EqualFold(name, userID)
 	}
 	local, _, _ := strings.Cut(strings.TrimPrefix(userID, "@"), ":")
-	return local == name
+	return strings.EqualFold(local, name)
 }
 
 func (c *Client) saveSession(ctx context.Context, kept storedSession) error {

@@ -165,3 +165,17 @@ func (w *world) loginClass() Class {
 	}
 	return ""
 }
+
+// Homeservers take a name in any case: the session of the last start is the configured account's.
+func TestUsernameInAnotherCase(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	device := w.bot.Device()
+	for _, name := range []string{strings.ToUpper(w.name + "bot"), "@" + strings.ToUpper(w.name+"bot") + ":localhost"} {
+		w.bot = w.newBot(Options{Username: name, Password: "bot-password"})
+		w.connect()
+		if w.bot.Device() != device {
+			t.Errorf("%s: device %s, was %s", name, w.bot.Device(), device)
+		}
+	}
+}
