@@ -62,22 +62,18 @@ func NewIdentities(content []byte, identities []Identity) (*Identities, error) {
 
 // verify returns Verified if one of the identities has signed the statement, else Unverified with the cause.
 func (i *Identities) verify(s statement) Result {
-	if err := i.check(s); err != nil {
+	var b *bundle.Bundle
+	err := checkBounds(s.bundle.GetVerificationMaterial())
+	if err == nil {
+		b, err = bundle.NewBundle(s.bundle)
+	}
+	if err == nil {
+		_, err = i.verifier.Verify(b, verify.NewPolicy(verify.WithArtifact(bytes.NewReader(s.artifact)), i.accepted...))
+	}
+	if err != nil {
 		return Result{Verdict: Unverified, Cause: fmt.Sprintf("%.300s", err)}
 	}
 	return Result{Verdict: Verified}
-}
-
-func (i *Identities) check(s statement) error {
-	if err := checkBounds(s.bundle.GetVerificationMaterial()); err != nil {
-		return err
-	}
-	b, err := bundle.NewBundle(s.bundle)
-	if err != nil {
-		return err
-	}
-	_, err = i.verifier.Verify(b, verify.NewPolicy(verify.WithArtifact(bytes.NewReader(s.artifact)), i.accepted...))
-	return err
 }
 
 // checkBounds refuses what may take longer to verify than genuine bundles: they have one certificate, and some 10 KiB beside the statement.

@@ -103,11 +103,23 @@ func (c *check) judge(ctx context.Context, m *registry.Manifest) (Result, error)
 	if res, err := c.attachment(ctx, m); err != nil || res.Verdict == Exempt {
 		return res, err
 	}
-	parents, err := c.signedParents(ctx, m.Digest)
+	parents, err := c.repo.Parents(ctx, m.Digest)
 	if err != nil {
 		return own, err
 	}
+	referring, err := c.repo.Referring(ctx, parents)
+	if err != nil {
+		return own, err
+	}
+	looks := maxReads // for tags
 	for _, d := range parents {
+		if len(referring[d]) == 0 { // perhaps unsigned: each build makes an index of images that haven't changed
+			if looks--; looks < 0 {
+				continue
+			} else if _, tagged := c.repo.TagTarget(ctx, signatureTag(d)); !tagged {
+				continue
+			}
+		}
 		index, err := c.peek(ctx, oci.Reference{Digest: d})
 		if err != nil || c.left <= 0 {
 			return own, err
@@ -120,30 +132,6 @@ func (c *check) judge(ctx context.Context, m *registry.Manifest) (Result, error)
 		}
 	}
 	return own, nil
-}
-
-// signedParents returns the indexes with the manifest that something refers to, and then those with a tag for signatures. There may be
-// many others: each build makes an index of images that haven't changed.
-func (c *check) signedParents(ctx context.Context, d oci.Digest) (signed []oci.Digest, err error) {
-	parents, err := c.repo.Parents(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	referring, err := c.repo.Referring(ctx, parents)
-	if err != nil {
-		return nil, err
-	}
-	tagged := []oci.Digest{}
-	for looks := maxReads; len(parents) > 0; parents = parents[1:] {
-		if p := parents[0]; len(referring[p]) > 0 {
-			signed = append(signed, p)
-		} else if looks--; looks >= 0 {
-			if _, ok := c.repo.TagTarget(ctx, signatureTag(p)); ok {
-				tagged = append(tagged, p)
-			}
-		}
-	}
-	return append(signed, tagged...), nil
 }
 
 // search looks for signatures of the manifest itself: by tag, as cosign 2 writes them, and among its referrers.
