@@ -58,10 +58,12 @@ func (a *API) authorize(w http.ResponseWriter, r *request) error {
 
 // confirm asks again whether the request may do what its row does.
 func (a *API) confirm(w http.ResponseWriter, r *request) error {
-	if r.grant == nil {
-		return nil
+	if r.grant != nil {
+		if err := r.refused(w, a.opts.Auth.Confirm(r.Request, r.grant, r.access())); err != nil {
+			return err
+		}
 	}
-	return r.refused(w, a.opts.Auth.Confirm(r.Request, r.grant, r.access()))
+	return r.row.allows(r)
 }
 
 // refused notes a refusal and sets the headers of its answer; it returns err.

@@ -62,28 +62,25 @@ func (a *API) jobs() (all []*endpoint) {
 	if a.opts.Board != nil {
 		all = append(
 			all,
-			&endpoint{name: "jobs", path: "/_slipway/jobs", rows: []*row{{method: get, action: auth.Administer, handle: a.listJobs}}},
-			&endpoint{name: "jobs", path: "/_slipway/jobs/{job:[^/]+}", last: "job", rows: []*row{{method: post, action: auth.Administer, handle: a.startJob, event: "maintenance"}}},
+			&endpoint{name: "jobs", path: "/_slipway/jobs", rows: []*row{{method: get, action: auth.Administer, only: (*request).administrator, handle: a.listJobs}}},
+			&endpoint{name: "jobs", path: "/_slipway/jobs/{job:[^/]+}", last: "job", rows: []*row{{method: post, action: auth.Administer, only: (*request).administrator, handle: a.startJob, event: "maintenance"}}},
 		)
 	}
 	if a.opts.Plan != nil {
-		all = append(all, &endpoint{name: "retention", path: "/_slipway/retention", rows: []*row{{method: get, action: auth.Administer, handle: a.getPlan}}})
+		all = append(all, &endpoint{name: "retention", path: "/_slipway/retention", rows: []*row{{method: get, action: auth.Administer, only: (*request).administrator, handle: a.getPlan}}})
 	}
 	return all
 }
 
 // administrator returns why the caller doesn't administer the whole registry, nil if they do.
-func (a *API) administrator(w http.ResponseWriter, r *request) error {
-	if err := a.confirm(w, r); err != nil || r.grant == nil || r.grant.Administers(nil) {
-		return err
+func (r *request) administrator() error {
+	if r.grant == nil || r.grant.Administers(nil) {
+		return nil
 	}
 	return oci.Explain(oci.CodeDenied, "this is for administrators of the whole registry")
 }
 
 func (a *API) listJobs(w http.ResponseWriter, r *request) error {
-	if err := a.administrator(w, r); err != nil {
-		return err
-	}
 	list := []job{}
 	for _, j := range a.opts.Board.Jobs() {
 		row := job{Name: j.Name, Requested: j.Asked, Next: j.Next, Begun: j.Begun, By: j.By, Limits: j.Limits}
@@ -106,9 +103,6 @@ func (a *API) startJob(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	if err := a.administrator(w, r); err != nil {
-		return err
-	}
 	if r.last == schedule.RetentionApply && q.Plan == "" {
 		return badRequest("look at the plan first, and give its ID as plan: only a plan that was shown is applied")
 	}
@@ -125,9 +119,6 @@ func (a *API) startJob(w http.ResponseWriter, r *request) error {
 }
 
 func (a *API) getPlan(w http.ResponseWriter, r *request) error {
-	if err := a.administrator(w, r); err != nil {
-		return err
-	}
 	plan, err := a.opts.Plan(r.Context())
 	switch {
 	case errors.Is(err, retention.ErrBusy), errors.Is(err, retention.ErrTooLong):

@@ -51,7 +51,7 @@ func (a *API) personalTokens() []*endpoint {
 	return []*endpoint{
 		{name: "tokens", path: "/_slipway/tokens", rows: []*row{
 			{method: get, action: auth.Ping, handle: a.listTokens},
-			{method: post, action: auth.Ping, handle: byOwner(a.once(a.createToken)), event: "token created"},
+			{method: post, action: auth.Ping, only: (*request).ownTokens, handle: a.once(a.createToken), event: "token created"},
 		}},
 		{name: "tokens", path: "/_slipway/tokens/{token:[^/]+}", last: "token", rows: []*row{
 			{method: del, action: auth.Ping, handle: a.revokeToken, event: "token revoked"},
@@ -73,20 +73,10 @@ func (r *request) ownTokens() error {
 	return nil
 }
 
-// byOwner refuses callers who may not manage their tokens, before an answer with a secret is repeated.
-func byOwner(handle handler) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		if err := r.ownTokens(); err != nil {
-			return err
-		}
-		return handle(w, r)
-	}
-}
-
 // tokensOf returns the owner whose tokens the request is about; the caller must be that owner, or an administrator.
-func (a *API) tokensOf(w http.ResponseWriter, r *request) (owner string, err error) {
+func (r *request) tokensOf() (owner string, err error) {
 	if owner = r.param("owner"); owner != "" && owner != r.user {
-		return owner, a.administrator(w, r)
+		return owner, r.administrator()
 	}
 	return r.user, r.ownTokens()
 }
@@ -95,13 +85,13 @@ func (a *API) listTokens(w http.ResponseWriter, r *request) (err error) {
 	people, list := a.opts.Rights.People(), tokenList{Tokens: []personalToken{}}
 	var all []personal.Owned
 	if r.param("all") == "true" {
-		if err = a.administrator(w, r); err == nil {
+		if err = r.administrator(); err == nil {
 			all, list.More, err = people.Everybody(r.Context(), maxTokens)
 		}
 	} else {
 		var owner string
 		var own []personal.Token
-		if owner, err = a.tokensOf(w, r); err == nil {
+		if owner, err = r.tokensOf(); err == nil {
 			own, err = people.List(r.Context(), owner)
 		}
 		for _, t := range own {
@@ -144,7 +134,7 @@ func (a *API) createToken(w http.ResponseWriter, r *request) error {
 }
 
 func (a *API) revokeToken(w http.ResponseWriter, r *request) error {
-	owner, err := a.tokensOf(w, r)
+	owner, err := r.tokensOf()
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ type handler func(http.ResponseWriter, *request) error
 // without one.
 type row struct {
 	method string
-	action auth.Action // 0 = open to everybody
+	action auth.Action          // 0 = open to everybody
+	only   func(*request) error // returns why a caller with the right for the action may not; nil = all of them may
 	handle handler
 	event  string // logged when it succeeds
 
@@ -226,6 +227,14 @@ func (row *row) writes() bool {
 	return (row.action == auth.Push || row.action == auth.Delete) && row.method != http.MethodGet && row.method != http.MethodHead
 }
 
+// allows returns what only returns.
+func (row *row) allows(r *request) error {
+	if row.only == nil {
+		return nil
+	}
+	return row.only(r)
+}
+
 // sends reports whether the row takes bytes that are kept.
 func (row *row) sends() bool {
 	return row.action == auth.Push && row.writes() && row.method != http.MethodDelete
@@ -291,6 +300,9 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	case row.action == auth.Delete && !a.opts.DeleteEnabled:
 		w.Header().Set("Allow", row.endpoint.allowed())
 		return oci.Explain(oci.CodeUnsupported, "deletion is off in this registry (storage.delete.enabled)")
+	}
+	if err := row.allows(r); err != nil {
+		return err
 	}
 	err = row.handle(w, r)
 	if r.literal == "" || row.writes() || !oci.IsUnknown(err) && !oci.HasCode(err, oci.CodeDenied) {

@@ -13,22 +13,20 @@ import (
 // usersPath is the path at which users of the password file are managed.
 const usersPath = "/_slipway/users"
 
-// userRequest is the body of a request that creates a user.
-type userRequest struct {
-	Name     string `json:"name"`
-	Password string `json:"password"`
-}
-
-// userChange is the body of a request that changes a user.
-type userChange struct {
-	Disabled *bool `json:"disabled"`
-}
-
-// passwordChange is the body of a request that changes the caller's password.
-type passwordChange struct {
-	Present string `json:"present"`
-	New     string `json:"new"`
-}
+// Bodies of requests that create a user, change one, and change the caller's own password.
+type (
+	userRequest struct {
+		Name     string `json:"name"`
+		Password string `json:"password"`
+	}
+	userChange struct {
+		Disabled *bool `json:"disabled"`
+	}
+	passwordChange struct {
+		Present string `json:"present"`
+		New     string `json:"new"`
+	}
+)
 
 func (a *API) users() []*endpoint {
 	if a.opts.Users == nil {
@@ -36,15 +34,15 @@ func (a *API) users() []*endpoint {
 	}
 	return []*endpoint{
 		{name: "users", path: usersPath, rows: []*row{
-			{method: get, action: auth.Administer, handle: a.managing(a.listUsers)},
-			{method: post, action: auth.Administer, handle: a.managing(a.once(a.createUser)), event: "user created"},
+			{method: get, action: auth.Administer, only: a.managesUsers, handle: a.listUsers},
+			{method: post, action: auth.Administer, only: a.managesUsers, handle: a.once(a.createUser), event: "user created"},
 		}},
 		{name: "users", path: usersPath + "/{user:[^/]+}", last: "user", rows: []*row{
-			{method: patch, action: auth.Administer, handle: a.managing(a.changeUser), event: "user changed"},
-			{method: del, action: auth.Administer, handle: a.managing(a.deleteUser), event: "user deleted"},
+			{method: patch, action: auth.Administer, only: a.managesUsers, handle: a.changeUser, event: "user changed"},
+			{method: del, action: auth.Administer, only: a.managesUsers, handle: a.deleteUser, event: "user deleted"},
 		}},
 		{name: "users", path: usersPath + "/{user:[^/]+}/password", last: "user", rows: []*row{
-			{method: post, action: auth.Administer, handle: a.managing(a.once(a.resetUser)), event: "password reset"},
+			{method: post, action: auth.Administer, only: a.managesUsers, handle: a.once(a.resetUser), event: "password reset"},
 		}},
 		{name: "users", path: "/_slipway/account/password", rows: []*row{
 			{method: put, action: auth.Ping, handle: a.changePassword, event: "password changed"},
@@ -52,23 +50,13 @@ func (a *API) users() []*endpoint {
 	}
 }
 
-// managing refuses callers who may not manage users.
-func (a *API) managing(handle handler) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		if err := a.managesUsers(w, r); err != nil {
-			return err
-		}
-		return handle(w, r)
-	}
-}
-
 // managesUsers returns why the caller may not manage users, nil if they may. A robot or a personal access token may not: its rights
 // are bounded, and can be revoked, and those of a user that it made, or whose password it reset, would not be. A personal access token may still list users.
-func (a *API) managesUsers(w http.ResponseWriter, r *request) error {
+func (a *API) managesUsers(r *request) error {
 	if !a.opts.Users.Managed() {
 		return oci.Explain(oci.CodeDenied, "without access rules no user is an administrator of the others: name one under access")
 	}
-	if err := a.administrator(w, r); err != nil {
+	if err := r.administrator(); err != nil {
 		return err
 	}
 	switch {
@@ -79,14 +67,6 @@ func (a *API) managesUsers(w http.ResponseWriter, r *request) error {
 		return oci.Explain(oci.CodeDenied, "a personal access token cannot manage users: use the password, or log in to the pages")
 	}
 	return nil
-}
-
-// decodeForUsers is decode for callers who must still manage users after the body.
-func (a *API) decodeForUsers(w http.ResponseWriter, r *request, into any) error {
-	if err := a.decode(w, r, into); err != nil {
-		return err
-	}
-	return a.managesUsers(w, r)
 }
 
 func (a *API) listUsers(w http.ResponseWriter, r *request) error {
@@ -102,7 +82,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *request) error {
 
 func (a *API) createUser(w http.ResponseWriter, r *request) error {
 	var q userRequest
-	if err := a.decodeForUsers(w, r, &q); err != nil {
+	if err := a.decode(w, r, &q); err != nil {
 		return err
 	}
 	r.last = q.Name
@@ -115,7 +95,7 @@ func (a *API) createUser(w http.ResponseWriter, r *request) error {
 
 func (a *API) changeUser(w http.ResponseWriter, r *request) error {
 	var q userChange
-	if err := a.decodeForUsers(w, r, &q); err != nil {
+	if err := a.decode(w, r, &q); err != nil {
 		return err
 	}
 	if q.Disabled == nil {
