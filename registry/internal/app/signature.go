@@ -3,12 +3,12 @@ package app
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/signature"
 	"slipway/shared/fileerror"
+	"slipway/shared/filewatch"
 )
 
 // signatureRules reads the keys and trusted roots of the policy. The error joins those of all files.
@@ -40,12 +40,9 @@ func signatureRules(p *config.Policy) (rules []signature.Rule, err error) {
 
 // parseFile reads and parses a file. The error of parse continues a sentence that begins with the path.
 func parseFile[T any](path string, parse func([]byte) (T, error)) (value T, err error) {
-	if err := canRead(path); err != nil {
-		return value, fileerror.Explain(path, err)
-	}
-	content, err := os.ReadFile(path)
+	content, err := filewatch.ReadFile(path)
 	if err != nil {
-		return value, err
+		return value, fileerror.Explain(path, err)
 	}
 	if value, err = parse(content); err != nil {
 		return value, fmt.Errorf("%s %w", path, err)

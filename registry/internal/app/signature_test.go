@@ -24,7 +24,7 @@ func TestCheckFiles_TrustedRoots(t *testing.T) {
 		t.Fatal("no error")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{"policy.signatures[0].trustedroot: " + broken + " is no trusted root", "[1].trustedroot: " + broken + "x does not exist", "is a directory"} {
+	for i, want := range []string{"policy.signatures[0].trustedroot: " + broken + " is no trusted root", "[1].trustedroot: " + broken + "x does not exist", "is not a regular file"} {
 		if len(lines) != 3 || !strings.Contains(lines[i], want) {
 			t.Errorf("errors = %q, want %q", lines, want)
 		}
@@ -44,7 +44,7 @@ func TestCheckFiles_KeysOfSignatures(t *testing.T) {
 		t.Fatal("no error")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{"keys[1]: " + broken + " is no public key in PEM", "missing.pub does not exist", "is a directory"} {
+	for i, want := range []string{"keys[1]: " + broken + " is no public key in PEM", "missing.pub does not exist", "is not a regular file"} {
 		if len(lines) != 3 || !strings.Contains(lines[i], want) {
 			t.Errorf("errors = %q, want %q", lines, want)
 		}
