@@ -27,16 +27,16 @@ type Upload struct {
 	startedAt time.Time
 	hint      storage.UploadOptions
 
-	turn   chan struct{}  // holds a token while the fields below are used
-	w      storage.Upload // nil while there is nothing to write to or to read
-	phase  phase
-	beside beside
-	size   int64
-	opened progress // what it was when this request began
-	alg    oci.Algorithm
-	hash   hash.Hash
-	hashed int64        // bytes in hash
-	shown  atomic.Int64 // size, for readers without the turn
+	turn         chan struct{}  // holds a token while the fields below are used
+	w            storage.Upload // nil while there is nothing to write to or to read
+	phase        phase
+	hasStartedAt bool // the store has its startedat; otherwise it ends with the request that began it
+	size         int64
+	opened       progress // what it was when this request began
+	alg          oci.Algorithm
+	hash         hash.Hash
+	hashed       int64        // bytes in hash
+	shown        atomic.Int64 // size, for readers without the turn
 
 	taken context.Context // ends when another request has taken the upload over
 	stop  context.CancelFunc
@@ -51,15 +51,6 @@ const (
 	phaseEnded               // committed or cancelled
 )
 
-// beside describes the objects that an upload has beside its bytes.
-type beside int
-
-const (
-	besideStartedAt beside = iota // that one alone
-	besideNothing                 // the upload ends with the request that began it
-	besideAnything                // distribution keeps states of its hashes, too
-)
-
 // progress is the state that an upload had reached.
 type progress struct {
 	size  int64
@@ -68,7 +59,7 @@ type progress struct {
 
 // newUpload returns an upload whose turn the caller has.
 func (r Repository) newUpload(id string) *Upload {
-	u := &Upload{repo: r, id: id, key: holderKey(r.name, id), turn: make(chan struct{}, 1)}
+	u := &Upload{repo: r, id: id, key: holderKey(r.name, id), hasStartedAt: true, turn: make(chan struct{}, 1)}
 	u.taken, u.stop = context.WithCancel(context.Background())
 	u.turn <- struct{}{}
 	return u
@@ -103,32 +94,28 @@ type UploadPoint struct {
 // StartUpload begins an upload. alg is the algorithm of the digest that is
 // expected, "" if it is unknown.
 func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	return r.startUpload(ctx, alg, besideStartedAt)
+	return r.startUpload(ctx, alg, true)
 }
 
 // StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
 // not negative.
 func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
-	kept := besideStartedAt
-	if r.reg.store.Remote {
-		kept = besideNothing
-	}
-	u, err := r.startUpload(ctx, d.Algorithm(), kept)
+	u, err := r.startUpload(ctx, d.Algorithm(), !r.reg.store.Remote)
 	if err == nil {
 		u.Expect(d, size)
 	}
 	return u, err
 }
 
-func (r Repository) startUpload(ctx context.Context, alg oci.Algorithm, kept beside) (*Upload, error) {
+func (r Repository) startUpload(ctx context.Context, alg oci.Algorithm, hasStartedAt bool) (*Upload, error) {
 	if err := r.writable(); err != nil {
 		return nil, err
 	}
 	u := r.newUpload(layout.NewUploadID())
 	defer u.unlock()
-	u.startedAt, u.beside = r.reg.now().UTC().Truncate(time.Second), kept
+	u.startedAt, u.hasStartedAt = r.reg.now().UTC().Truncate(time.Second), hasStartedAt
 	u.rewind(alg)
-	if kept == besideStartedAt {
+	if hasStartedAt {
 		started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
 		if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
 			return nil, err
@@ -200,9 +187,7 @@ func (u *Upload) takeOver(ctx context.Context) error {
 	var state []byte
 	u.size, state = w.Progress()
 	u.opened = progress{u.size, state}
-	if !u.restore(state) {
-		u.beside = besideAnything
-	}
+	u.restore(state)
 	return nil
 }
 
@@ -436,35 +421,17 @@ func (u *Upload) drop() {
 	}
 }
 
-// clear removes the upload's other objects after a commit. The purge removes those it leaves.
+// clear removes the upload's startedat after a commit. The purge removes it where this fails, and the states of hashes that
+// distribution keeps.
 func (u *Upload) clear(ctx context.Context) {
-	var err error
-	switch u.beside {
-	case besideNothing:
-	case besideAnything:
-		err = u.clearAll(ctx)
-	case besideStartedAt:
-		started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
-		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{started})
+	if !u.hasStartedAt {
+		return
 	}
-	if err != nil {
+	started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
+	if err := u.repo.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
 		u.repo.reg.log.Warn("the rest of an upload stays until the purge",
 			zap.String("repository", string(u.repo.name)), zap.String("upload", u.id), zap.Error(err))
 	}
-}
-
-// clearAll deletes all objects of the upload durably, which leaves no empty directories
-// for distribution to find.
-func (u *Upload) clearAll(ctx context.Context) error {
-	keys, err := u.repo.reg.store.Keys(ctx, layout.Upload(u.repo.name, u.id))
-	if err != nil || len(keys) == 0 {
-		return err
-	}
-	var stage storage.Stage
-	for _, key := range keys {
-		stage = append(stage, storage.Change{Key: key, Delete: true, Ephemeral: u.beside != besideAnything})
-	}
-	return u.repo.reg.store.Apply(ctx, nil, stage)
 }
 
 // Cancel removes the upload and all that it wrote.
@@ -496,10 +463,14 @@ func (u *Upload) cancel(ctx context.Context) error {
 		u.w = nil
 	}
 	u.phase = phaseEnded
-	if u.beside == besideNothing {
+	if !u.hasStartedAt {
 		return nil
 	}
-	return u.clearAll(ctx)
+	keys, err := u.repo.reg.store.Keys(ctx, layout.Upload(u.repo.name, u.id))
+	if err != nil {
+		return err
+	}
+	return u.repo.remove(ctx, keys)
 }
 
 // Close ends the request's hold. Unless it was committed or cancelled, the
