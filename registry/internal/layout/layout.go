@@ -12,7 +12,7 @@
 //	    _uploads/<uuid>/data                             bytes so far
 //	    _uploads/<uuid>/startedat                        when it began
 //	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash after offset bytes; only distribution uses it
-//	  slipway/trash/<name>/_deleted/<id>/<part>          what was deleted and can be restored; unknown to distribution
+//	  slipway/trash/<name>/_deleted/<id>[.<alg>-<hex>]   what was deleted and can be restored; unknown to distribution
 //
 // # Digests other than sha256
 //
@@ -30,7 +30,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -139,14 +138,8 @@ func TagPushed(n oci.Name, t oci.Tag) string {
 	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) + "/pushed"
 }
 
-// Deletions is the directory of the records of what was deleted from a repository, named by
-// their IDs.
+// Deletions is the directory of the records of what was deleted from a repository.
 func Deletions(n oci.Name) string { return Trash + "/" + string(n) + "/_deleted" }
-
-// DeletionPart is a part of the record of a deletion.
-func DeletionPart(n oci.Name, id string, part int) string {
-	return Deletions(n) + "/" + id + "/" + strconv.Itoa(part)
-}
 
 // Uploads is the directory of the uploads under way, named by their ids.
 func Uploads(n oci.Name) string { return Repositories + "/" + string(n) + "/_uploads" }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,11 +13,8 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// MaxDeletion is more bytes than a part of a deletion's record holds.
-const MaxDeletion = 16 << 20
-
-// MaxDeleted bounds the tags and manifests in a part of a deletion's record.
-const MaxDeleted = 20_000
+// MaxDeletion is more bytes than a record of a deletion holds: it has 300 at most for each tag with its manifest.
+const MaxDeletion = 1 << 30
 
 // ErrBadDeletion means that the record of a deletion can't be read.
 var ErrBadDeletion = errors.New("the record of a deletion is malformed")
@@ -41,7 +40,7 @@ func DeletionID(at, until time.Time) string {
 // ParseDeletionID reads the times in an ID.
 func ParseDeletionID(id string) (at, until time.Time, ok bool) {
 	parts := strings.Split(id, "-")
-	if len(parts) != 3 || len(parts[0]) != 13 || len(parts[1]) != 13 {
+	if len(parts) != 3 || len(parts[0]) != 13 || len(parts[1]) != 13 || len(parts[2]) != 8 || strings.Contains(parts[2], "/") {
 		return at, until, false
 	}
 	from, err := strconv.ParseUint(parts[0], 10, 63)
@@ -49,7 +48,34 @@ func ParseDeletionID(id string) (at, until time.Time, ok bool) {
 	return time.UnixMilli(int64(from)).UTC(), time.UnixMilli(int64(to)).UTC(), err == nil && err2 == nil
 }
 
-// Encode returns the content of a part of the record.
+// Key is the key of the record in a repository. It names the manifest of a deletion that has only one, so that a listing
+// shows which images can be restored.
+func (d *Deletion) Key(n oci.Name) string {
+	key := Deletions(n) + "/" + d.ID
+	if len(d.Manifests) == 1 {
+		key += "." + string(d.Manifests[0].Algorithm()) + "-" + d.Manifests[0].Hex()
+	}
+	return key
+}
+
+// ParseDeletionName parses the part of a Key below Deletions. manifest is "" if it names none.
+func ParseDeletionName(name string) (id string, until time.Time, manifest oci.Digest, ok bool) {
+	id, digest, one := strings.Cut(name, ".")
+	_, until, ok = ParseDeletionID(id)
+	if one && ok {
+		var err error
+		manifest, err = oci.ParseDigest(strings.Replace(digest, "-", ":", 1))
+		ok = err == nil
+	}
+	return id, until, manifest, ok
+}
+
+// Digests are the manifests that the deletion names, those of its tags among them.
+func (d *Deletion) Digests() []oci.Digest {
+	return slices.AppendSeq(slices.Clone(d.Manifests), maps.Values(d.Tags))
+}
+
+// Encode returns the content of the record.
 func (d *Deletion) Encode() []byte {
 	named := *d
 	named.By = printable(d.By)
@@ -60,7 +86,7 @@ func (d *Deletion) Encode() []byte {
 	return content
 }
 
-// ParseDeletion parses a part of the record with that ID. Its times are those of the ID. The
+// ParseDeletion parses the record with that ID. Its times are those of the ID. The
 // error is ErrBadDeletion.
 func ParseDeletion(id string, content []byte) (Deletion, error) {
 	var d Deletion
@@ -80,40 +106,4 @@ func ParseDeletion(id string, content []byte) (Deletion, error) {
 	}
 	d.ID, d.At, d.Until, d.By = id, at, until, printable(d.By)
 	return d, nil
-}
-
-// Split returns the deletion as parts of a record, none if it names nothing.
-func (d *Deletion) Split() (parts []Deletion) {
-	part, n := *d, MaxDeleted
-	next := func() {
-		if n++; n > MaxDeleted {
-			part.Tags, part.Manifests = map[oci.Tag]oci.Digest{}, nil
-			parts, n = append(parts, part), 1
-		}
-	}
-	for tag, target := range d.Tags {
-		next()
-		parts[len(parts)-1].Tags[tag] = target
-	}
-	for _, m := range d.Manifests {
-		next()
-		last := &parts[len(parts)-1]
-		last.Manifests = append(last.Manifests, m)
-	}
-	return parts
-}
-
-// Add adds another part of the same record. The zero value has no part yet.
-func (d *Deletion) Add(part Deletion) {
-	if d.ID == "" {
-		*d = part
-		return
-	}
-	if d.Tags == nil {
-		d.Tags = map[oci.Tag]oci.Digest{}
-	}
-	for tag, target := range part.Tags {
-		d.Tags[tag] = target
-	}
-	d.Manifests = append(d.Manifests, part.Manifests...)
 }

@@ -18,17 +18,28 @@ func TestDeletion(t *testing.T) {
 	if later := DeletionID(at.Add(time.Millisecond), until); later <= id {
 		t.Errorf("%s does not sort behind %s", later, id)
 	}
-	if key := DeletionPart(name, id, 0); !storage.ValidKey(key) || !strings.HasPrefix(key, Deletions(name)+"/"+id+"/") {
-		t.Errorf("%s is not a valid key", key)
-	}
 	d := Deletion{ID: id, At: at, Until: until, By: "ci", Tags: map[oci.Tag]oci.Digest{tag: dgst}, Manifests: []oci.Digest{dgst}}
 	got, err := ParseDeletion(id, d.Encode())
 	if err != nil || !reflect.DeepEqual(got, d) {
 		t.Errorf("got %+v, %v, want %+v", got, err, d)
 	}
-	got.Add(Deletion{Tags: map[oci.Tag]oci.Digest{"v2": dgst}, Manifests: []oci.Digest{"sha256:" + hexa}})
-	if len(got.Tags) != 2 || len(got.Manifests) != 2 {
-		t.Errorf("both parts are %+v", got)
+	sha512 := oci.SHA512.FromBytes(nil)
+	for _, manifests := range [][]oci.Digest{nil, {dgst}, {sha512}, {dgst, sha512}} {
+		d.Manifests = manifests
+		var one oci.Digest
+		if len(manifests) == 1 {
+			one = manifests[0]
+		}
+		key := d.Key(name)
+		below, ok := strings.CutPrefix(key, Deletions(name)+"/")
+		if gotID, gotUntil, gotOne, valid := ParseDeletionName(below); !ok || !valid || gotID != id || !gotUntil.Equal(until) || gotOne != one || !storage.ValidKey(key) {
+			t.Errorf("%s is read as %q, %v, %q, %v", key, gotID, gotUntil, gotOne, valid)
+		}
+	}
+	for _, bad := range []string{"", id + ".", id + ".sha256-x", id + "/0", "x." + string(oci.SHA256) + "-" + hexa} {
+		if _, _, _, ok := ParseDeletionName(bad); ok {
+			t.Errorf("%q is a record", bad)
+		}
 	}
 }
 
@@ -47,25 +58,6 @@ func TestParseDeletion(t *testing.T) {
 		if _, err := ParseDeletion(id, []byte("{}")); err == nil {
 			t.Errorf("the ID %q is accepted", id)
 		}
-	}
-}
-
-func TestLargestDeletionFits(t *testing.T) {
-	d := Deletion{Tags: map[oci.Tag]oci.Digest{}}
-	long := strings.Repeat("t", oci.MaxTagLength-8)
-	for i := range MaxDeleted {
-		d.Tags[oci.Tag(long+NewUploadID()[:8])] = oci.SHA512.FromBytes([]byte{byte(i)})
-	}
-	d.Manifests = []oci.Digest{dgst}
-	parts := d.Split()
-	if len(parts) != 2 || len(parts[0].Tags) != MaxDeleted || len(parts[1].Tags) > 0 || len(parts[1].Manifests) != 1 {
-		t.Errorf("it has %d parts", len(parts))
-	}
-	if n := len(parts[0].Encode()); n > MaxDeletion {
-		t.Errorf("a part has %d bytes", n)
-	}
-	if parts := new(Deletion).Split(); parts != nil {
-		t.Errorf("nothing has the parts %v", parts)
 	}
 }
 

@@ -3,10 +3,13 @@ package registry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -21,7 +24,8 @@ import (
 // the manifest again after setting the tag, and the deleter looks for tags without a manifest.
 // An immutable tag that is pushed meanwhile stays with its manifest.
 //
-// Where deletions can be undone, their record is written before anything goes, unless the storage is full.
+// Where deletions can be undone, a record is written before anything goes, unless the storage is full. What was pushed
+// meanwhile has a record of its own.
 
 const (
 	// tagsAtOnce is the number of tags that are deleted in one step, which blocks other changes.
@@ -43,27 +47,19 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	at, err := r.reg.tags.Find(ctx, r.name, tag)
 	if absent(err) {
 		return "", r.unknown(ctx, r.tagUnknown(tag))
-	}
-	if err == nil {
-		err = r.refuseRemoval(tag)
-	}
-	if err != nil {
+	} else if err != nil {
 		return "", err
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	found, undo := pointers{tag: at}, r.beginDeletion()
-	if err := undo.record(ctx, found); err != nil {
-		return "", err
-	}
-	_, err = r.deleteTags(ctx, found, undo.recording(func(ctx context.Context) (pointers, error) {
+	_, err = r.beginDeletion().remove(ctx, pointers{tag: at}, func(ctx context.Context) (pointers, error) {
 		moved, err := r.reg.tags.Find(ctx, r.name, tag)
 		if err != nil {
 			return nil, unlessAbsent(err)
 		}
 		at = moved
 		return pointers{tag: at}, nil
-	}))
+	})
 	return at.Digest, err
 }
 
@@ -76,13 +72,13 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
-	found, undo := pointers{tag: {Digest: was, Version: version}}, r.beginDeletion()
-	if err := undo.record(ctx, found); err != nil {
+	found, deletion := pointers{tag: {Digest: was, Version: version}}, r.beginDeletion()
+	if err := deletion.record(ctx, found); err != nil {
 		return false, err
 	}
 	gone, err := r.deleteUnmoved(ctx, found, nil)
 	if err == nil && len(gone) == 0 {
-		err = undo.cancel(ctx)
+		err = r.deleteKeys(ctx, deletion.records)
 	}
 	return len(gone) > 0, err
 }
@@ -95,61 +91,42 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
-	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
-	pointing := r.removable(find)
-	undo := r.beginDeletion()
+	find := func(ctx context.Context) (pointers, error) {
+		return r.reg.tags.Pointing(ctx, r.name, func(at oci.Digest) bool { return at == d })
+	}
+	deletion := r.beginDeletion()
 	var at pointers
 	var there error // of the manifest
 	err = r.reg.store.Each(2, func(i int) (err error) {
 		if i == 0 {
-			at, err = pointing(ctx)
-		} else if undo != nil {
+			at, err = find(ctx)
+		} else if deletion.keep > 0 {
 			there = r.revision(ctx, d)
 		}
 		return err
 	})
-	if err == nil && undo == nil && len(at) == 0 {
+	if err == nil && deletion.keep <= 0 && len(at) == 0 {
 		there = r.revision(ctx, d)
 	}
-	switch {
-	case err != nil:
-	case !absent(there):
-		err = there
-	case len(at) == 0:
+	if err == nil && absent(there) && len(at) == 0 {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	}
-	if err != nil {
+	if err = cmp.Or(err, unlessAbsent(there), r.refuseRemoval(at.names()...)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	var record []oci.Digest
 	if there == nil {
-		record = append(record, d)
+		if err := deletion.record(ctx, at, d); err != nil {
+			return nil, err
+		}
 	}
-	if err := undo.record(ctx, at, record...); err != nil {
-		return nil, err
-	}
-	if removed, err = r.deleteTags(ctx, at, undo.recording(pointing), layout.RevisionLink(r.name, d)); err != nil {
+	if removed, err = deletion.remove(ctx, at, find, layout.RevisionLink(r.name, d)); err != nil {
 		return nil, err
 	}
 	r.reg.opts.Changed(r.name, d, nil)
-	var kept error
-	dangling := undo.recording(r.sparing(&kept, []oci.Digest{d}, func(ctx context.Context) (pointers, error) {
-		at, err := find(ctx)
-		if err != nil || len(at) == 0 {
-			return nil, err
-		}
-		if err = r.revision(ctx, d); err == nil { // it was pushed again
-			return nil, nil
-		}
-		return at, unlessAbsent(err)
-	}))
-	if at, err = dangling(ctx); err != nil {
-		return removed, err
-	}
-	late, err := r.deleteTags(ctx, at, dangling)
-	return append(removed, late...), cmp.Or(err, kept)
+	late, err := deletion.removeDangling(ctx, d)
+	return append(removed, late...), err
 }
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
@@ -161,19 +138,21 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err := r.deletable(); err != nil {
 		return err
 	}
-	find := r.removable(func(ctx context.Context) (pointers, error) { return r.reg.tags.All(ctx, r.name) })
+	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.All(ctx, r.name) }
 	at, err := find(ctx)
+	if err == nil {
+		err = r.refuseRemoval(at.names()...)
+	}
 	if err != nil {
 		return err
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	undo := r.beginDeletion()
-	undo.ofRepository()
-	if err := undo.record(ctx, at); err != nil {
+	deletion := r.beginDeletion()
+	if err := deletion.recordAll(ctx, at); err != nil {
 		return err
 	}
-	removed, err := r.deleteTags(ctx, at, undo.recording(find))
+	removed, err := deletion.remove(ctx, at, find)
 	if err != nil {
 		return err
 	}
@@ -197,21 +176,17 @@ func (r Repository) Delete(ctx context.Context) error {
 		return err
 	}
 	revisions := r.revisionsOf(keys)
-	if err := undo.record(ctx, nil, revisions...); err != nil {
+	if err := deletion.record(ctx, nil, revisions...); err != nil {
 		return err
 	}
 	for some := range slices.Chunk(keys, tagsAtOnce) {
-		if err := r.remove(ctx, some); err != nil {
+		if err := r.deleteKeys(ctx, some); err != nil {
 			return err
 		}
 	}
 	r.reg.opts.Changed(r.name, "", nil)
-	var kept error
-	dangling := undo.recording(r.sparing(&kept, revisions, r.dangling))
-	if at, err = dangling(ctx); err == nil {
-		_, err = r.deleteTags(ctx, at, dangling)
-	}
-	return cmp.Or(err, kept)
+	_, err = deletion.removeDangling(ctx, revisions...)
+	return err
 }
 
 // revisionsOf returns the manifests whose links are among the keys.
@@ -225,72 +200,93 @@ func (r Repository) revisionsOf(keys []string) (all []oci.Digest) {
 	return all
 }
 
-// dangling finds the tags whose manifest is gone.
-func (r Repository) dangling(ctx context.Context) (pointers, error) {
-	all, err := r.reg.tags.All(ctx, r.name)
-	for tag, p := range all {
-		if p.Digest == "" { // the link is bad, whatever it was
-			delete(all, tag)
-			continue
-		}
-		if there := r.revision(ctx, p.Digest); there == nil {
-			delete(all, tag)
-		} else if !absent(there) {
-			return nil, there
-		}
-	}
-	return all, err
-}
-
-// removable returns find, which returns DENIED if it finds an immutable tag.
-func (r Repository) removable(find finder) finder {
-	return func(ctx context.Context) (pointers, error) {
-		at, err := find(ctx)
-		if err == nil {
-			err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
-		}
-		return at, err
-	}
-}
-
-// sparing returns dangling, which finds tags whose manifests a deletion has removed, without those whose manifest
-// an immutable tag points at: it was pushed during the deletion. That manifest is put in place again, with what it
-// needs of those removed, and kept becomes the refusal to delete the tag.
-func (r Repository) sparing(kept *error, removed []oci.Digest, dangling finder) finder {
-	return func(ctx context.Context) (pointers, error) {
-		at, err := dangling(ctx)
-		if err != nil {
-			return nil, err
-		}
-		trash, back := map[oci.Digest]bool{}, map[oci.Digest]bool{}
-		for _, d := range removed {
-			trash[d] = true
-		}
-		for _, tag := range slices.Sorted(maps.Keys(at)) {
-			refusal := r.refuseRemoval(tag)
-			if refusal == nil {
-				continue
-			}
-			d := at[tag].Digest
-			trash[d] = true
-			if err := r.newRestore(trash).put(ctx, d); err != nil {
-				return nil, err
-			}
-			*kept, back[d] = cmp.Or(*kept, refusal), true
-		}
-		maps.DeleteFunc(at, func(_ oci.Tag, p tags.Pointer) bool { return back[p.Digest] })
-		return at, nil
-	}
-}
-
 // pointers are tags and where they were seen to point.
-type pointers = map[oci.Tag]tags.Pointer
+type pointers map[oci.Tag]tags.Pointer
 
-// deleteTags deletes the tags, and those found then if one of them was moved
-// concurrently. The objects at the keys are deleted last.
-func (r Repository) deleteTags(ctx context.Context, at pointers, find func(context.Context) (pointers, error), last ...string) (removed []oci.Tag, err error) {
+func (p pointers) names() []oci.Tag { return slices.Sorted(maps.Keys(p)) }
+
+// deletion is one deletion under way.
+type deletion struct {
+	Repository
+	begun     time.Time
+	keep      time.Duration // how long it can be undone; 0 = it can't, or a record is lost
+	whole     bool          // the next record is that of the whole repository
+	records   []string      // keys of those that were written
+	tags      map[oci.Tag]oci.Digest
+	manifests map[oci.Digest]bool
+}
+
+func (r Repository) beginDeletion() *deletion {
+	d := &deletion{Repository: r, begun: r.reg.now().UTC(), keep: r.reg.opts.KeepDeleted, tags: map[oci.Tag]oci.Digest{}, manifests: map[oci.Digest]bool{}}
+	if r.filler {
+		d.keep = 0
+	}
+	return d
+}
+
+// record records what is about to be deleted, except what has been recorded. A storage without
+// room for the record is no error: the deletion makes room, and can't be undone.
+func (d *deletion) record(ctx context.Context, found pointers, manifests ...oci.Digest) error {
+	if d.keep <= 0 {
+		return nil
+	}
+	at := d.begun.Add(time.Duration(len(d.records)) * time.Millisecond) // later than the record before
+	until := at.Add(d.keep)
+	news := layout.Deletion{ID: layout.DeletionID(at, until), At: at, Until: until, By: d.by, Repository: d.whole, Tags: map[oci.Tag]oci.Digest{}}
+	for tag, p := range found {
+		if p.Digest != "" && d.tags[tag] != p.Digest {
+			d.tags[tag], news.Tags[tag] = p.Digest, p.Digest
+		}
+	}
+	for _, m := range manifests {
+		if !d.manifests[m] {
+			d.manifests[m] = true
+			news.Manifests = append(news.Manifests, m)
+		}
+	}
+	if len(news.Tags)+len(news.Manifests) == 0 {
+		return nil
+	}
+	d.whole = false
+	key := news.Key(d.name)
+	d.records = append(d.records, key)
+	err := d.apply(ctx, storage.Stage{{Key: key, Content: news.Encode()}})
+	if !errors.Is(err, storage.ErrNoSpace) {
+		return err
+	}
+	d.keep = 0
+	d.reg.log.Warn("the storage is full: a deletion is not recorded and cannot be undone",
+		zap.String("repository", string(d.name)), zap.String("by", d.by), zap.Error(err))
+	if d.unrecorded != nil {
+		d.unrecorded()
+	}
+	return nil
+}
+
+// recordAll records the whole repository, whose tags are given.
+func (d *deletion) recordAll(ctx context.Context, at pointers) error {
+	if d.keep <= 0 {
+		return nil
+	}
+	keys, err := d.reg.store.Keys(ctx, layout.Manifests(d.name)+"/revisions")
+	if err != nil {
+		return err
+	}
+	d.whole = true
+	return d.record(ctx, at, d.revisionsOf(keys)...)
+}
+
+// remove deletes the tags, and those found then if one of them was moved
+// concurrently. The objects at the keys are deleted last. DENIED if one of the tags is immutable.
+func (d *deletion) remove(ctx context.Context, at pointers, find func(context.Context) (pointers, error), last ...string) (removed []oci.Tag, err error) {
 	for progress := time.Now(); ; {
-		some, err := r.deleteUnmoved(ctx, at, last)
+		if err := d.refuseRemoval(at.names()...); err != nil {
+			return removed, err
+		}
+		if err := d.record(ctx, at); err != nil {
+			return removed, err
+		}
+		some, err := d.deleteUnmoved(ctx, at, last)
 		removed = append(removed, some...)
 		if err != nil || len(some) == len(at) {
 			return removed, err
@@ -307,19 +303,57 @@ func (r Repository) deleteTags(ctx context.Context, at pointers, find func(conte
 	}
 }
 
+// removeDangling deletes the tags that pushes have pointed at the manifests which the deletion has removed. The manifest
+// of an immutable one is put in place again, with what it needs of those, and the error is DENIED.
+func (d *deletion) removeDangling(ctx context.Context, manifests ...oci.Digest) (removed []oci.Tag, err error) {
+	gone := map[oci.Digest]bool{}
+	for _, m := range manifests {
+		gone[m] = true
+	}
+	var kept error
+	find := func(ctx context.Context) (pointers, error) {
+		at, err := d.reg.tags.Pointing(ctx, d.name, func(at oci.Digest) bool { return gone[at] })
+		if err != nil {
+			return nil, err
+		}
+		for _, tag := range pointers(at).names() {
+			if refusal := d.refuseRemoval(tag); refusal != nil {
+				kept = cmp.Or(kept, refusal)
+				if err := d.newRestore(gone).put(ctx, at[tag].Digest); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for tag, p := range at {
+			there := d.revision(ctx, p.Digest)
+			if there != nil && !absent(there) {
+				return nil, there
+			}
+			if there == nil {
+				delete(at, tag)
+			}
+		}
+		return at, nil
+	}
+	at, err := find(ctx)
+	if err == nil {
+		removed, err = d.remove(ctx, at, find)
+	}
+	return removed, cmp.Or(err, kept)
+}
+
 // deleteUnmoved deletes those of the tags whose links still have the version that was
 // read, and what is at the keys if these are all.
 func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []string) (removed []oci.Tag, err error) {
-	names := slices.Sorted(maps.Keys(at))
-	names = slices.DeleteFunc(names, func(tag oci.Tag) bool { return at[tag].Version == "" })
+	names := slices.DeleteFunc(at.names(), func(tag oci.Tag) bool { return at[tag].Version == "" })
 	var rest []string
 	for some := range slices.Chunk(names, tagsAtOnce) {
-		if err := r.remove(ctx, rest); err != nil {
+		if err := r.deleteKeys(ctx, rest); err != nil {
 			return removed, err
 		}
 		histories := map[oci.Tag][]string{}
 		for _, tag := range some {
-			if histories[tag], err = r.history(ctx, tag, at[tag]); err != nil {
+			if histories[tag], err = r.historyKeys(ctx, tag, at[tag]); err != nil {
 				return removed, err
 			}
 		}
@@ -336,7 +370,7 @@ func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []strin
 	if len(removed) == len(at) { // at the end of the same step, where the store keeps an order
 		rest = append(rest, last...)
 	}
-	return removed, r.remove(ctx, rest)
+	return removed, r.deleteKeys(ctx, rest)
 }
 
 // unlink deletes the links of those of the tags that still have the version that was read.
@@ -371,8 +405,8 @@ func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (go
 	return gone, nil
 }
 
-// history returns the keys of a tag's history.
-func (r Repository) history(ctx context.Context, tag oci.Tag, at tags.Pointer) ([]string, error) {
+// historyKeys returns the keys of a tag's history.
+func (r Repository) historyKeys(ctx context.Context, tag oci.Tag, at tags.Pointer) ([]string, error) {
 	if at.History != nil {
 		return at.History, nil
 	}
@@ -381,17 +415,14 @@ func (r Repository) history(ctx context.Context, tag oci.Tag, at tags.Pointer) (
 	return slices.DeleteFunc(keys, func(key string) bool { return key == link }), err
 }
 
-// remove deletes the objects at the keys.
-func (r Repository) remove(ctx context.Context, keys []string) error {
+// deleteKeys deletes the objects at the keys.
+func (r Repository) deleteKeys(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return r.apply(ctx, deletions(keys))
-}
-
-func deletions(keys []string) (stage storage.Stage) {
+	var stage storage.Stage
 	for _, key := range keys {
 		stage = append(stage, storage.Change{Key: key, Delete: true})
 	}
-	return stage
+	return r.apply(ctx, stage)
 }

@@ -26,8 +26,9 @@ type Target struct {
 
 // History returns what a tag points at and has pointed at, the latest first. What only
 // distribution or a cache has recorded has no name and the date of the last push of that digest. Two
-// processes that push the tag at the same moment may lose one of the entries. Of what was deleted, only
-// the last MaxDeletions deletions are available. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if there is no such tag or repository.
+// processes that push the tag at the same moment may lose one of the entries. A manifest that is gone is available if its own
+// deletion can be undone; that of a repository leaves no tag with a history. The error is MANIFEST_UNKNOWN or NAME_UNKNOWN if
+// there is no such tag or repository.
 func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) {
 	now, err := r.reg.tags.Read(ctx, r.name, tag)
 	if absent(err) {
@@ -59,16 +60,15 @@ func (r Repository) History(ctx context.Context, tag oci.Tag) ([]Target, error) 
 	if len(gone) == 0 {
 		return all, nil
 	}
-	err = r.eachDeletion(ctx, MaxDeletions, func(_ *tree.Deletion, d *Deletion) bool {
-		for _, m := range d.Manifests {
-			for _, t := range gone[m] {
-				t.Available = true
-			}
-			delete(gone, m)
+	for d, err := range tree.Deletions(ctx, r.reg.store, r.name) { // their names are enough
+		if err != nil {
+			return nil, err
 		}
-		return len(gone) > 0
-	})
-	return all, err
+		for _, t := range gone[d.Manifest] {
+			t.Available = t.Available || r.reg.now().Before(d.Until)
+		}
+	}
+	return all, nil
 }
 
 // targets joins the push record and the index of a tag, which distribution also writes.

@@ -97,7 +97,6 @@ type Registry struct {
 	doubted   *cache.Cache[string, seenBytes] // blobs to which a refused manifest gave another size, by link
 
 	reading chan struct{} // holds a token for each large manifest that is being read
-	records chan struct{} // the same for records of deletions that are read together
 }
 
 // New returns a registry. It does no I/O and starts no goroutine.
@@ -133,7 +132,6 @@ func New(o Options) *Registry {
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
 		reading:   make(chan struct{}, 2),
-		records:   make(chan struct{}, 2),
 	}
 	r.referrers = referrers.New(store, r.linksOf)
 	return r

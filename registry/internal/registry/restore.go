@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/layout"
-	"slipway/registry/internal/layout/tree"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/storage"
@@ -47,33 +43,36 @@ func (r Repository) Restore(ctx context.Context, s Selection) (Restored, error) 
 		return Restored{}, err
 	}
 	trash := map[oci.Digest]bool{} // manifests that were deleted and can be restored
-	var matching []*tree.Deletion
-	err := r.eachDeletion(ctx, 0, func(record *tree.Deletion, d *Deletion) bool {
+	var chosen *Deletion           // of which something is not in place
+	moves := s.Tag != "" && s.Digest != ""
+	for d, err := range r.deletions(ctx, 0) {
+		if err == nil && chosen == nil && !moves && s.matches(d) {
+			var inPlace bool
+			if inPlace, err = r.inPlace(ctx, d); !inPlace {
+				chosen = d
+			}
+		}
+		if err != nil {
+			return Restored{}, err
+		}
 		for _, m := range d.Manifests {
 			trash[m] = true
 		}
-		if s.matches(d) {
-			matching = append(matching, record)
-		}
-		return true
-	})
-	if err != nil {
-		return Restored{}, err
 	}
 	x := r.newRestore(trash)
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	if s.Tag != "" && s.Digest != "" {
-		err = x.put(ctx, s.Digest, s.Tag)
+	if moves {
+		err := x.put(ctx, s.Digest, s.Tag)
 		return x.restored, err
 	}
-	x.keepsTags = true
-	record, chosen, err := r.choose(ctx, matching)
-	if err == nil {
-		err = x.undo(ctx, chosen, s)
+	if chosen == nil {
+		return Restored{}, oci.Explain(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
 	}
+	x.keepsTags = true
+	err := x.undo(ctx, chosen, s)
 	if err == nil || len(x.restored.Manifests) > 0 {
-		x.settle(ctx, chosen, record.Keys)
+		x.settle(ctx, chosen)
 	}
 	return x.restored, err
 }
@@ -92,24 +91,6 @@ func (s *Selection) matches(d *Deletion) bool {
 	default:
 		return d.Repository || s.Deletion != ""
 	}
-}
-
-// choose returns the first of the records of which something is not in place.
-func (r Repository) choose(ctx context.Context, matching []*tree.Deletion) (*tree.Deletion, *Deletion, error) {
-	for _, record := range matching {
-		d, err := record.Read(ctx, r.reg.store)
-		inPlace := d.ID == "" // its parts are gone
-		if err == nil && !inPlace {
-			inPlace, err = r.inPlace(ctx, &d)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if !inPlace {
-			return record, &d, nil
-		}
-	}
-	return nil, nil, oci.Explain(oci.CodeManifestUnknown, "nothing that was deleted from "+string(r.name)+" and can be restored matches")
 }
 
 // restore is one restore under way.
@@ -262,36 +243,23 @@ func (x *restore) deletedParts(ctx context.Context, d oci.Digest) (parts []oci.D
 	return parts, nil
 }
 
-// settle takes what is in place again out of the record of the deletion, whose parts have the keys. The rest becomes new parts
-// before the old ones go, so that a crash loses none of it.
-func (x *restore) settle(ctx context.Context, d *Deletion, keys []string) {
-	rest := *d
-	rest.Tags, rest.Manifests = map[oci.Tag]oci.Digest{}, nil
-	for tag, target := range d.Tags {
-		if x.restored.Tags[tag] != target {
-			rest.Tags[tag] = target
-		}
-	}
+// settle takes what is in place again out of the record of the deletion.
+func (x *restore) settle(ctx context.Context, d *Deletion) {
+	was := d.Key(x.name)
 	back := map[oci.Digest]bool{}
 	for _, m := range x.restored.Manifests {
 		back[m.Digest] = true
 	}
-	for _, m := range d.Manifests {
-		if !back[m] {
-			rest.Manifests = append(rest.Manifests, m)
-		}
+	d.Manifests = slices.DeleteFunc(d.Manifests, func(m oci.Digest) bool { return back[m] })
+	maps.DeleteFunc(d.Tags, func(tag oci.Tag, target oci.Digest) bool { return x.restored.Tags[tag] == target })
+	var rest, removal storage.Stage
+	if len(d.Tags)+len(d.Manifests) > 0 {
+		rest = storage.Stage{{Key: d.Key(x.name), Content: d.Encode()}}
 	}
-	var puts, removals storage.Stage
-	next := 0
-	for _, key := range keys {
-		n, _ := strconv.Atoi(path.Base(key))
-		next = max(next, n+1)
-		removals = append(removals, storage.Change{Key: key, Delete: true})
+	if rest == nil || rest[0].Key != was {
+		removal = storage.Stage{{Key: was, Delete: true}}
 	}
-	for i, part := range rest.Split() {
-		puts = append(puts, storage.Change{Key: layout.DeletionPart(x.name, d.ID, next+i), Content: part.Encode()})
-	}
-	if err := x.apply(ctx, puts, removals); err != nil {
+	if err := x.apply(ctx, rest, removal); err != nil {
 		x.reg.log.Warn("cannot take what was restored out of the record of its deletion; it goes when its time is over",
 			zap.String("repository", string(x.name)), zap.String("deletion", d.ID), zap.Error(err))
 	}

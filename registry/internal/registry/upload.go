@@ -470,7 +470,7 @@ func (u *Upload) cancel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return u.repo.remove(ctx, keys)
+	return u.repo.deleteKeys(ctx, keys)
 }
 
 // Close ends the request's hold. Unless it was committed or cancelled, the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -14,9 +13,11 @@ import (
 
 // Deletion is the record of a deletion, as it is listed.
 type Deletion struct {
-	ID    string
-	Until time.Time // it can be restored
-	Keys  []string  // of its parts
+	ID       string
+	Until    time.Time  // it can be restored
+	Manifest oci.Digest // the only one that was deleted, "" if there are none or several
+	Key      string
+	Size     int64
 }
 
 // Deletions yields the records of what was deleted from a repository, the earliest first, also
@@ -24,46 +25,31 @@ type Deletion struct {
 func Deletions(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[Deletion, error] {
 	return func(yield func(Deletion, error) bool) {
 		prefix := layout.Deletions(name)
-		var now Deletion
-		for info, err := range s.List(ctx, prefix, storage.ListOptions{Flat: true, Names: true}) {
+		for info, err := range s.List(ctx, prefix, storage.ListOptions{Flat: true}) {
 			if err != nil {
 				yield(Deletion{}, err)
 				return
 			}
-			id, _, _ := strings.Cut(info.Key[len(prefix)+1:], "/")
-			if id != now.ID {
-				if now.ID != "" && !yield(now, nil) {
-					return
-				}
-				_, until, ok := layout.ParseDeletionID(id)
-				if now = (Deletion{}); !ok {
-					continue
-				}
-				now = Deletion{ID: id, Until: until}
+			d := Deletion{Key: info.Key, Size: info.Size}
+			var ok bool
+			if d.ID, d.Until, d.Manifest, ok = layout.ParseDeletionName(info.Key[len(prefix)+1:]); ok && !yield(d, nil) {
+				return
 			}
-			now.Keys = append(now.Keys, info.Key)
-		}
-		if now.ID != "" {
-			yield(now, nil)
 		}
 	}
 }
 
-// Read reads the record. A part that is gone or can't be parsed is left out: nothing can be
-// restored by it. The error is a fault of the storage.
-func (d *Deletion) Read(ctx context.Context, s storage.Store) (whole layout.Deletion, err error) {
-	for _, key := range d.Keys {
-		content, _, err := storage.Read(ctx, s, key, layout.MaxDeletion)
-		if errors.Is(err, storage.ErrNotExist) || errors.Is(err, storage.ErrTooLarge) {
-			continue
-		} else if err != nil {
-			return layout.Deletion{}, err
-		}
-		if part, err := layout.ParseDeletion(d.ID, content); err == nil {
-			whole.Add(part)
-		}
+// Read reads the record. Without an ID it is gone or malformed, and nothing can be restored by it. The error is a
+// fault of the storage.
+func (d *Deletion) Read(ctx context.Context, s storage.Store) (layout.Deletion, error) {
+	content, _, err := storage.Read(ctx, s, d.Key, layout.MaxDeletion)
+	if errors.Is(err, storage.ErrNotExist) || errors.Is(err, storage.ErrTooLarge) {
+		return layout.Deletion{}, nil
+	} else if err != nil {
+		return layout.Deletion{}, err
 	}
-	return whole, nil
+	record, _ := layout.ParseDeletion(d.ID, content) // the zero value if it is malformed
+	return record, nil
 }
 
 // Deleted yields the repositories that have records of deletions. The repository itself may

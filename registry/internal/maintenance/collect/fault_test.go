@@ -41,7 +41,7 @@ func TestUnreadableDeletedManifestSkipsTheRepository(t *testing.T) {
 	now := time.Now()
 	until := now.Add(time.Hour)
 	d := layout.Deletion{ID: layout.DeletionID(now, until), At: now, Until: until, Manifests: []oci.Digest{deleted}}
-	x.put(layout.DeletionPart("a", d.ID, 0), d.Encode(), 0)
+	x.put(d.Key("a"), d.Encode(), 0)
 	var fails sync.Once
 	x.s = &hookedtest.Store{Store: x.s, OnRead: func(_ context.Context, op hookedtest.Op, key string) (err error) {
 		if op == hookedtest.Open && key == layout.BlobData(deleted) {

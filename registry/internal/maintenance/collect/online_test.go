@@ -453,7 +453,7 @@ func TestDeletedMeanwhileCanBeRestored(t *testing.T) {
 				called = true
 				now := time.Now()
 				d := layout.Deletion{ID: layout.DeletionID(now, now.Add(day)), At: now, Until: now.Add(day), Manifests: []oci.Digest{index}}
-				x.put(layout.DeletionPart("b", d.ID, 0), d.Encode(), 0)
+				x.put(d.Key("b"), d.Encode(), 0)
 				x.remove(layout.RevisionLink("b", index))
 			}
 		}})

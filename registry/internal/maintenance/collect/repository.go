@@ -38,11 +38,11 @@ type repository struct {
 	layers    []*link
 	history   []tagLink // of tags, and tags whose manifest is gone
 
-	mu         sync.Mutex     // while manifests and tags are read
-	pointers   []tagLink      // tags and where they point, "" without a link
-	restorable []*revision    // that deletions which can be undone name
-	deletions  map[string]int // parts of these that were read, by ID
-	unreadable bool           // it is skipped
+	mu         sync.Mutex      // while manifests and tags are read
+	pointers   []tagLink       // tags and where they point, "" without a link
+	restorable []*revision     // that deletions which can be undone name
+	deletions  map[string]bool // records of these that were read, by key
+	unreadable bool            // it is skipped
 }
 
 // collectRepositories reads every prefix that may be a repository, also by a name
@@ -70,7 +70,7 @@ func (r *run) collectRepositories(ctx context.Context) error {
 }
 
 func (r *run) collectRepository(ctx context.Context, name oci.Name) error {
-	repo := &repository{name: name, revisions: map[oci.Digest]*revision{}, deletions: map[string]int{}}
+	repo := &repository{name: name, revisions: map[oci.Digest]*revision{}, deletions: map[string]bool{}}
 	if err := r.read(ctx, repo); err != nil {
 		return fmt.Errorf("repository %s: %w", name, err)
 	}

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -26,24 +25,30 @@ func (r *run) readDeletions(ctx context.Context, repo *repository) error {
 			_ = g.Wait()
 			return err
 		}
-		if repo.deletions[d.ID] == len(d.Keys) {
+		if repo.deletions[d.Key] {
 			continue
 		}
-		repo.deletions[d.ID] = len(d.Keys)
+		repo.deletions[d.Key] = true
 		g.do(func(ctx context.Context) error {
-			if !now.Before(d.Until) {
-				return r.forget(ctx, d)
+			var deleted layout.Deletion
+			var err error
+			stays := now.Before(d.Until)
+			if stays {
+				deleted, err = d.Read(ctx, r.Store)
 			}
-			if r.PurgeDeleted {
-				stays, err := r.staysRecent(ctx, repo, d, cutoff)
-				if err != nil {
-					return err
-				}
-				if !stays {
-					return r.forget(ctx, d)
-				}
+			if stays && err == nil && r.PurgeDeleted {
+				stays, err = r.staysRecent(ctx, repo, &deleted, cutoff)
 			}
-			return r.readDeletion(ctx, repo, d)
+			switch {
+			case err != nil:
+				return err
+			case stays:
+				return r.keepRestorable(ctx, repo, &deleted)
+			case r.DryRun:
+				return nil
+			default:
+				return r.Store.Apply(ctx, nil, storage.Stage{{Key: d.Key, Delete: true}})
+			}
 		})
 	}
 	return g.Wait()
@@ -67,16 +72,8 @@ func (r *run) keepDeleted(ctx context.Context, repo *repository) error {
 
 // staysRecent reports whether anything of a deletion is within the grace period. Its bytes stay, so nothing would be gained by giving up
 // the deletion, which can be undone until a later run.
-func (r *run) staysRecent(ctx context.Context, repo *repository, d tree.Deletion, cutoff func() (time.Time, error)) (bool, error) {
-	deleted, err := d.Read(ctx, r.Store)
-	if err != nil {
-		return false, err
-	}
-	manifests := slices.Clone(deleted.Manifests)
-	for _, target := range deleted.Tags {
-		manifests = append(manifests, target)
-	}
-	for _, m := range manifests {
+func (r *run) staysRecent(ctx context.Context, repo *repository, deleted *layout.Deletion, cutoff func() (time.Time, error)) (bool, error) {
+	for _, m := range deleted.Digests() {
 		keys := []string{layout.RevisionLink(repo.name, m)}
 		rev := &revision{link: link{digest: m, target: m}}
 		if err := r.readManifest(ctx, rev); err != nil && !lost(err) {
@@ -94,25 +91,9 @@ func (r *run) staysRecent(ctx context.Context, repo *repository, d tree.Deletion
 	return false, nil
 }
 
-// forget removes the record of a deletion.
-func (r *run) forget(ctx context.Context, d tree.Deletion) error {
-	if r.DryRun {
-		return nil
-	}
-	var removals storage.Stage
-	for _, key := range d.Keys {
-		removals = append(removals, storage.Change{Key: key, Delete: true})
-	}
-	return r.Store.Apply(ctx, nil, removals)
-}
-
-// readDeletion reads one deletion. A manifest whose link is gone stays with what it needs as if it
+// keepRestorable keeps what a deletion names. A manifest whose link is gone stays with what it needs as if it
 // had one, unless it can't be restored because its bytes are gone.
-func (r *run) readDeletion(ctx context.Context, repo *repository, d tree.Deletion) error {
-	deleted, err := d.Read(ctx, r.Store)
-	if err != nil {
-		return err
-	}
+func (r *run) keepRestorable(ctx context.Context, repo *repository, deleted *layout.Deletion) error {
 	for _, target := range deleted.Tags {
 		repo.keep(target)
 	}

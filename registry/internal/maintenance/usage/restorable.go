@@ -75,10 +75,7 @@ func (c *counter) deletedFrom(ctx context.Context, name oci.Name) (map[oci.Diges
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range record.Manifests {
-			all[m] = true
-		}
-		for _, m := range record.Tags {
+		for _, m := range record.Digests() {
 			all[m] = true
 		}
 	}

@@ -14,22 +14,19 @@ import (
 
 // All finds all tags, including those whose link holds no digest.
 func (x *Index) All(ctx context.Context, name oci.Name) (map[oci.Tag]Pointer, error) {
-	return repository{x, name}.pointers(ctx, anyDigest)
+	return x.Pointing(ctx, name, anyDigest)
 }
 
-// PointingAt finds the tags that point at d.
-func (x *Index) PointingAt(ctx context.Context, name oci.Name, d oci.Digest) (map[oci.Tag]Pointer, error) {
-	return repository{x, name}.pointers(ctx, func(at oci.Digest) bool { return at == d })
-}
-
-func anyDigest(oci.Digest) bool { return true }
-
-func (r repository) pointers(ctx context.Context, wanted func(oci.Digest) bool) (map[oci.Tag]Pointer, error) {
+// Pointing finds the tags that point at what is wanted.
+func (x *Index) Pointing(ctx context.Context, name oci.Name, wanted func(oci.Digest) bool) (map[oci.Tag]Pointer, error) {
+	r := repository{x, name}
 	if r.store.Remote {
 		return r.listPointers(ctx, layout.Tags(r.name), wanted)
 	}
 	return r.readPointers(ctx, wanted)
 }
+
+func anyDigest(oci.Digest) bool { return true }
 
 // readPointers finds the tags that point at what is wanted by reading each.
 func (r repository) readPointers(ctx context.Context, wanted func(oci.Digest) bool) (map[oci.Tag]Pointer, error) {
