@@ -52,29 +52,3 @@ func TestUptimeKuma(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestHealthchecks(t *testing.T) {
-	d, text := read(t, Healthchecks(), `{"name":"backup","status":"down","code":"c","now":"n","tags":"prod"}`)
-	if d.Title != "backup is down" || *d.Priority != 1 || d.IdempotencyKey == "" || text == "" {
-		t.Errorf("%+v %q", d, text)
-	}
-	if d, _ := read(t, Healthchecks(), "backup is up"); d.Body != "backup is up" {
-		t.Errorf("%+v", d)
-	}
-}
-
-func TestServarr(t *testing.T) {
-	d, text := read(t, Servarr(), `{"eventType":"Download","series":{"title":"Show"},"episodes":[{"seasonNumber":1,"episodeNumber":2,"title":"Pilot"}],"release":{"quality":"1080p"},"isUpgrade":true}`)
-	if d.Title != "Show: upgraded" || text != "S01E02 Pilot\n1080p" {
-		t.Errorf("%q %q", d.Title, text)
-	}
-	if d, _ := read(t, Servarr(), `{"eventType":"Health","level":"error","message":"no indexer","instanceName":"Radarr"}`); d.Title != "Radarr: health issue" || *d.Priority != 1 {
-		t.Errorf("%+v", d)
-	}
-	if d, _ := read(t, Servarr(), `{"eventType":"Test"}`); d.Body != "test" {
-		t.Errorf("%+v", d)
-	}
-	if _, err := submit(t, Servarr(), protocol.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
-		t.Error(err)
-	}
-}
