@@ -110,6 +110,28 @@ func dump(t *testing.T, s *Store) (lines []string) {
 	return lines
 }
 
+// Each table is copied, except the version of the schema.
+func TestCopied(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	rows, err := s.read.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'schema_version'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantSame(t, all, slices.Clone(copied))
+}
+
 func wantSame(t *testing.T, want, got []string) {
 	t.Helper()
 	slices.Sort(want)
