@@ -60,7 +60,9 @@ func (s *session) accept(ctx context.Context, r io.Reader) (err error) {
 	case err != nil:
 		return err
 	}
-	accepted, err := s.s.o.Service.Accept(ctx, draft(m, s.token, files))
+	d := draft(m, s.token, files)
+	d.Title = s.s.o.Service.ShortTitle(d.Title)
+	accepted, err := s.s.o.Service.Accept(ctx, d)
 	if err != nil {
 		return err
 	}

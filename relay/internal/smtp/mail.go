@@ -53,8 +53,8 @@ func readMail(from io.Reader, maxText int, file FileFunc) (m Mail, err error) {
 		return m, ErrMalformed
 	}
 	header.N = 1 << 62
-	m.Subject = cut(decode(in.Get("Subject")), maxSubject)
-	m.ID, m.Date, m.From, m.Priority = in.Get("Message-ID"), in.Get("Date"), cut(decode(in.Get("From")), maxSubject), priority(in)
+	m.Subject = format.Cut(decode(in.Get("Subject")), maxSubject)
+	m.ID, m.Date, m.From, m.Priority = in.Get("Message-ID"), in.Get("Date"), format.Cut(decode(in.Get("From")), maxSubject), priority(in)
 	r := &reader{maxText: maxText, file: file, parts: maxParts}
 	t, err := r.part(in, body, 0)
 	if err == nil {
@@ -91,14 +91,6 @@ func (s *raw) Read(p []byte) (int, error) {
 // decode decodes encoded words (RFC 2047) and makes one line of a header.
 func decode(s string) string {
 	return strings.Join(strings.Fields(post.Clean(decodeWords(s))), " ")
-}
-
-// cut shortens s to n bytes.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n-len("…")], "") + "…"
 }
 
 // priority reads the headers that mail programs mark important emails with.

@@ -498,3 +498,14 @@ func TestMail_LoginAfterSender(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A subject over the limit is cut: programs that send mails can't make theirs shorter.
+func TestMail_LongSubject(t *testing.T) {
+	w := newWorld(t, nil, func(o *service.Options) { o.Limits.MaxTitle = 10 })
+	c := w.dial()
+	c.want(250, "EHLO client")
+	c.mail(250, w.app("a").Token+"@relay.test", "Subject: Größe von /var überschritten\n\ntext")
+	if got := w.messages(); len(got) != 1 || got[0] != "Größe…: text (smtp, 0, text/plain)" {
+		t.Errorf("%q", got)
+	}
+}
