@@ -158,7 +158,7 @@ func (o Options) budget() int {
 // Body renders a body without a title as sanitized HTML, which is safe inside a page and has no images, and as text. It cuts neither.
 func Body(contentType, source string) (html, text string) {
 	source = cleanText(source)
-	if contentType != HTML && len(source) > maxSource/2 { // Markdown's parser takes many times the size in memory
+	if contentType != HTML && len(source) > maxSource { // Markdown's parser takes many times the size in memory
 		contentType = Plain
 	}
 	r := render(contentType, source, math.MaxInt, "")
