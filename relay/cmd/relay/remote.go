@@ -121,9 +121,6 @@ func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("no relay runs at %s, and its database cannot be opened: %w", r.Base, err)
 	}
-	if err := p.service.AcquireLease(ctx); err != nil {
-		return errors.Join(err, p.close())
-	}
 	r.HTTP.Transport, r.close, r.stopped = client.InProcess{Handler: p.api}, p.close, true
 	return nil
 }

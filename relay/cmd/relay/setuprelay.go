@@ -13,12 +13,11 @@ import (
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
-// openRelay connects a setup to the running relay or, because setup usually runs first, to an in-process one over the
-// configured database, which delivers nothing.
+// openRelay connects a setup to the running relay or, because setup usually runs first, to one that runs in this process, until done is
+// called.
 func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSetup, url, botPassword string) (done func() error, err error) {
 	r := asAdmin(cfg)
 	r.Base = strings.TrimRight(url, "/")
@@ -43,25 +42,16 @@ func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSet
 	case err != nil:
 		return nil, err
 	}
-	if err := p.service.AcquireLease(ctx); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
 	if err := logIn(ctx, cfg, p, botPassword); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	r.HTTP.Transport = client.InProcess{Handler: p.api}
-	a.Relay, a.EnsureRoom = &r, func(ctx context.Context, id int64) (string, error) {
-		admin, err := p.service.Authenticate(ctx, r.Name, r.Password, "setup")
-		if err != nil {
-			return "", err
-		}
-		app, err := p.service.EnsureRoom(ctx, admin, id)
-		if refusal.KindOf(err) == refusal.KindUnavailable {
-			return "", fmt.Errorf("%w: %w", client.ErrRoomNotYet, err)
-		}
-		return app.RoomID, err
-	}
-	return p.close, nil
+	a.Relay = &r
+	stop := p.start(ctx)
+	return func() error {
+		stop()
+		return p.close()
+	}, nil
 }
 
 // logIn logs the bot in first, so that setup tries nothing that cannot succeed.

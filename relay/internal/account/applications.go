@@ -230,6 +230,7 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	if err != nil {
 		return Application{}, taken(err, "There is an application of this name.")
 	}
+	s.o.Rooms.Make(ctx, row.RoomID) // if that failed before
 	return s.application(ctx, &row)
 }
 

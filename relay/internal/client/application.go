@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +24,10 @@ type ApplicationSetup struct {
 	Person   string // Matrix ID of the administrator, who is invited to the room
 	NewRoom  bool   // if the homeserver lost the room, create another application of the name
 	Secrets  *Secrets
-	Registry *Secrets // what the registry reads
-	Relay    *Client  // as its administrator
-	// EnsureRoom creates the application's room if it doesn't exist and returns its id; after [ErrRoomNotYet] a later attempt may
-	// succeed. nil waits for the relay, which makes its rooms by itself.
-	EnsureRoom func(ctx context.Context, id int64) (roomID string, err error)
-	Accounts   *Accounts // nil without accounts
-	Say        func(format string, args ...any)
+	Registry *Secrets  // what the registry reads
+	Relay    *Client   // as its administrator
+	Accounts *Accounts // nil without accounts
+	Say      func(format string, args ...any)
 }
 
 // relayApplication is an application of the relay.
@@ -43,9 +41,6 @@ type relayApplication struct {
 }
 
 func (app relayApplication) path() string { return "/application/" + strconv.FormatInt(app.ID, 10) }
-
-// ErrRoomNotYet reports that a room cannot be created yet.
-var ErrRoomNotYet = errors.New("the room is not there yet")
 
 // Make creates what is missing and keeps what exists.
 func (a *ApplicationSetup) Make(ctx context.Context) error {
@@ -169,32 +164,27 @@ func (a *ApplicationSetup) writeToken(token string) (err error) {
 	return a.Registry.Put(Headers, header)
 }
 
-// room creates the application's room, with retries until ctx ends.
+// refusedFor is how long a problem of a room may last before it counts as a refusal: one of an earlier setup is gone once the relay has tried
+// again.
+const refusedFor = 5 * time.Second
+
+// room returns the ID of the application's room once the relay has made it. Each change of the application makes the relay try.
 func (a *ApplicationSetup) room(ctx context.Context, app relayApplication) (string, error) {
 	const longest = 8 * time.Second
-	for wait := time.Second / 2; ; wait = min(2*wait, longest) {
-		room, err := a.tryRoom(ctx, app)
-		switch {
-		case err == nil:
-			return room, nil
-		case !errors.Is(err, ErrRoomNotYet):
-			return "", fmt.Errorf("cannot make the room of the application %s: %w", a.Name, err)
-		}
+	began := time.Now()
+	for wait := time.Second / 2; app.RoomID == ""; wait = min(2*wait, longest) {
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("cannot make the room of the application %s in time; run setup again when this is repaired: %w", a.Name, err)
+			reason := cmp.Or(app.Problem, "the homeserver doesn't make it")
+			return "", fmt.Errorf("cannot make the room of the application %s in time; run setup again when this is repaired: %s", a.Name, reason)
 		case <-time.After(wait):
 		}
+		if _, err := a.Relay.Do(ctx, http.MethodPut, app.path(), struct{}{}, &app); err != nil && ctx.Err() == nil {
+			return "", err
+		}
+		if app.Problem != "" && time.Since(began) > refusedFor {
+			return "", fmt.Errorf("cannot make the room of the application %s: %s", a.Name, app.Problem)
+		}
 	}
-}
-
-func (a *ApplicationSetup) tryRoom(ctx context.Context, app relayApplication) (string, error) {
-	if a.EnsureRoom != nil {
-		return a.EnsureRoom(ctx, app.ID)
-	}
-	_, err := a.Relay.Do(ctx, http.MethodGet, app.path(), nil, &app)
-	if err == nil && app.RoomID == "" {
-		err = fmt.Errorf("%w: %s", ErrRoomNotYet, app.Problem)
-	}
-	return app.RoomID, err
+	return app.RoomID, nil
 }

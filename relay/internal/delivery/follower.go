@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -46,26 +45,15 @@ func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 
 // Make waits up to five seconds for the delivering relay to create or resolve a room.
 func (f *Follower) Make(ctx context.Context, room int64) {
-	if f.Paused() == "" {
-		_ = f.EnsureRoom(ctx, room) // later, then
-	}
-}
-
-// EnsureRoom waits for a room that the delivering relay creates or resolves.
-func (f *Follower) EnsureRoom(ctx context.Context, room int64) error {
-	for end := time.Now().Add(makeRoomIn); ; {
-		r, err := f.Store.Room(ctx, room)
-		switch {
-		case err != nil:
-			return refusal.Unreadable(err)
-		case r.RoomID != "":
-			return nil
-		case time.Now().After(end):
-			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "The delivering relay has not created the room yet.", RetryAfter: refusal.RetryAfter}
+	ctx, cancel := context.WithTimeout(ctx, makeRoomIn)
+	defer cancel()
+	for f.Paused() == "" {
+		if r, err := f.Store.Room(ctx, room); err != nil || r.RoomID != "" {
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return refusal.Unreadable(ctx.Err())
+			return
 		case <-time.After(lookForRoom):
 		}
 	}

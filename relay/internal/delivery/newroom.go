@@ -6,7 +6,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -45,23 +44,6 @@ func (d *Delivery) Make(ctx context.Context, room int64) {
 		}
 		d.log.Warn("the application's room is not there yet", fields...)
 	}
-}
-
-// EnsureRoom makes or looks up a room, whether Run has been called or not, and delivers nothing. What it refuses, it refuses
-// with a [*refusal.Error]; KindUnavailable says that a later attempt may succeed.
-func (d *Delivery) EnsureRoom(ctx context.Context, room int64) error {
-	q, err := d.queue(room)
-	if err != nil {
-		return refusal.Unreadable(err)
-	}
-	if err = d.prepare(ctx, q); err == nil {
-		return nil
-	}
-	switch f := classOf(err); f.Class {
-	case matrix.ClassBlock, matrix.ClassDead, matrix.ClassLocked:
-		return &refusal.Error{Kind: refusal.KindConflict, Field: "room_id", Message: f.Sentence(), Err: err}
-	}
-	return away(err)
 }
 
 // MakeRooms makes the rooms that could not be made when their applications were created, unless sending is paused.

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -111,37 +110,5 @@ func (s *Service) giveBack(d *delivery.Delivery) {
 	}
 	if err != nil {
 		s.log.Warn("cannot release the lease; it expires by itself", zap.Error(err))
-	}
-}
-
-// AcquireLease acquires the lease for a process that doesn't call Run, so that it may do what only the delivering relay may, such
-// as creating rooms. It does nothing while another relay holds the lease. Close releases it.
-func (s *Service) AcquireLease(ctx context.Context) error {
-	if s.lease == nil || !s.lease.Take(ctx) {
-		return nil
-	}
-	if err := s.begin(ctx, s.lease.Valid); err != nil {
-		return fmt.Errorf("take the lease: %w", err)
-	}
-	d := s.delivery.Load()
-	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.lease.Keep(keeping, s.published)
-	}()
-	s.endLease = func() {
-		stop()
-		<-done
-		s.giveBack(d)
-	}
-	return nil
-}
-
-// letGo ends what AcquireLease began.
-func (s *Service) letGo() {
-	if s.endLease != nil {
-		s.endLease()
-		s.endLease = nil
 	}
 }

@@ -65,7 +65,6 @@ type Bot interface {
 type deliverer interface {
 	LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error)
 	Make(ctx context.Context, room int64)
-	EnsureRoom(ctx context.Context, room int64) error
 }
 
 // Metrics are the Prometheus metrics of a [Service].
@@ -101,7 +100,6 @@ type Service struct {
 	delivery atomic.Pointer[delivery.Delivery] // nil while another relay delivers
 	follower *delivery.Follower
 	lease    *lease.Lease // nil where no other relay uses the database
-	endLease func()       // ends what AcquireLease began
 	stopping chan struct{}
 	online   chan struct{} // the homeserver answers for the first time or again, or the rights in a room changed
 }
@@ -232,8 +230,7 @@ func (s *Service) deliver(ctx context.Context, d *delivery.Delivery) {
 
 // Close commits what is pending and closes the database. Call it after Run has returned and intake has stopped.
 func (s *Service) Close() error {
-	if s.lease != nil {
-		s.letGo()
+	if s.lease != nil { // given back, with its term
 		return s.store.Close()
 	}
 	ctx := context.Background()
@@ -300,16 +297,3 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 
 // Delivery returns the delivery; nil while another relay delivers.
 func (s *Service) Delivery() *delivery.Delivery { return s.delivery.Load() }
-
-// EnsureRoom makes or looks up the room of an application that v may manage, whether the service runs or not, and
-// returns the application. It delivers nothing. KindUnavailable says that a later attempt may succeed.
-func (s *Service) EnsureRoom(ctx context.Context, v account.Principal, id int64) (account.Application, error) {
-	app, err := s.AppFor(ctx, v, id)
-	if err != nil {
-		return account.Application{}, err
-	}
-	if err := s.deliverer().EnsureRoom(ctx, app.RoomID); err != nil {
-		return account.Application{}, err
-	}
-	return s.Application(ctx, v, id)
-}
