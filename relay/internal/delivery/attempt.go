@@ -182,6 +182,9 @@ func (d *Delivery) send(ctx context.Context, q *queue, room store.Room, device s
 		}
 	}
 	e.EventType = out.EventType
+	if err := d.fence(); err != nil {
+		return "", err
+	}
 	return d.sender.Send(ctx, out)
 }
 
@@ -216,6 +219,9 @@ func (d *Delivery) sendFile(ctx context.Context, q *queue, room store.Room, devi
 	}
 	f, content, err := d.fileOf(e)
 	if err != nil {
+		return "", err
+	}
+	if err := d.fence(); err != nil {
 		return "", err
 	}
 	media, err := d.sender.Upload(ctx, matrix.Upload{
@@ -290,6 +296,9 @@ func (d *Delivery) redact(ctx context.Context, q *queue, room store.Room, device
 			return "", err
 		}
 		id = found
+	}
+	if err := d.fence(); err != nil {
+		return "", err
 	}
 	_, err := d.sender.Redact(ctx, matrix.Redaction{RoomID: room.RoomID, EventID: id, TxnID: e.Txn, Device: device})
 	return id, err

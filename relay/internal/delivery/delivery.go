@@ -72,7 +72,7 @@ type Delivery struct {
 // New reads the rooms, and listens to the store until Run ends. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
-		o: o, store: o.Store, sender: fence(o.Sender, o.Valid), log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
+		o: o, store: o.Store, sender: o.Sender, log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
 		slots: make(chan struct{}, o.Parallel), pause: newPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -127,9 +127,21 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.metrics.delivery.CompareAndSwap(d, nil)
 }
 
+// errFenced says that nothing was sent.
+var errFenced = &matrix.SendError{Class: matrix.ClassAway, Reason: "This relay does not deliver any more."}
+
+// fence returns an error once the lease is lost. Requests in flight at that moment are harmless: the new holder repeats them with the same
+// transaction ID and device, so the homeserver deduplicates.
+func (d *Delivery) fence() error {
+	if d.o.Valid != nil && !d.o.Valid() {
+		return errFenced
+	}
+	return nil
+}
+
 // finishIn is how long what is in flight may still take: no time once another relay may deliver.
 func (d *Delivery) finishIn() time.Duration {
-	if d.o.Valid != nil && !d.o.Valid() {
+	if d.fence() != nil {
 		return 0
 	}
 	return finishWithin

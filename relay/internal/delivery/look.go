@@ -59,11 +59,9 @@ func (d *Delivery) looked(q *queue, info matrix.RoomInfo, began time.Time) {
 	})
 	reason, room := problem(info), q.Room()
 	switch {
-	case reason != "":
-		d.blockUnless(q, matrix.ClassBlock, reason, func(r *store.Room) bool {
-			return info.ReplaceBy != "" && r.Blocked != "" // what was tried there says more
-		})
-	case room.Blocked != "" && room.BlockedAs != string(matrix.ClassEncrypted) && room.BlockedAt < began.UnixMilli():
+	case reason != "" && (info.ReplaceBy == "" || room.Blocked == ""): // else what was tried in the successor says more
+		d.block(q, matrix.ClassBlock, reason)
+	case reason == "" && room.Blocked != "" && room.BlockedAs != string(matrix.ClassEncrypted) && room.BlockedAt < began.UnixMilli():
 		d.unblock(q)
 		q.retry()
 	default:

@@ -150,16 +150,8 @@ func (d *Delivery) named(roomID, name string) {
 
 // block notes why nothing is sent to a room.
 func (d *Delivery) block(q *queue, class matrix.Class, reason string) {
-	d.blockUnless(q, class, reason, func(*store.Room) bool { return false })
-}
-
-// blockUnless is block, except where the room as it is at that moment says otherwise.
-func (d *Delivery) blockUnless(q *queue, class matrix.Class, reason string, stays func(*store.Room) bool) {
 	known := false
 	q.setRoom(func(r *store.Room) {
-		if known = stays(r); known {
-			return
-		}
 		if r.Blocked == "" {
 			r.BlockedAt = time.Now().UnixMilli()
 		}

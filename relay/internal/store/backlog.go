@@ -47,7 +47,6 @@ func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 type depth struct {
 	mu      sync.Mutex      // not held while the database counts, for a commit adds
 	n       map[int64]int64 // by application, or all at 0; nil before the first count
-	since   map[int64]int64 // what was added since the count under way began
 	counted time.Time
 	counts  singleflight.Group // many that ask at once share a count, or its failure
 }
@@ -56,32 +55,23 @@ type depth struct {
 func (d *depth) add(key, n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, numbers := range []map[int64]int64{d.n, d.since} {
-		if numbers != nil {
-			numbers[key] += n
-		}
+	if d.n != nil {
+		d.n[key] += n
 	}
 }
 
-// get returns the number of a key. What is added while count runs may be in it twice for a second.
+// get returns the number of a key. What is added while count runs may be missing for a second.
 func (d *depth) get(key int64, count func() (map[int64]int64, error)) (int64, error) {
 	if n, ok := d.known(key, time.Second); ok {
 		return n, nil
 	}
 	_, err, _ := d.counts.Do("", func() (any, error) {
-		d.mu.Lock()
-		d.since = map[int64]int64{}
-		d.mu.Unlock()
 		n, err := count()
-		d.mu.Lock()
-		defer d.mu.Unlock()
 		if err == nil {
-			for key, added := range d.since {
-				n[key] += added
-			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			d.n, d.counted = n, time.Now()
 		}
-		d.since = nil
 		return nil, err
 	})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A commit doesn't wait for a count, and what it adds meanwhile is in the number.
-func TestDepth_AddedWhileCounted(t *testing.T) {
+// A commit doesn't wait for a count, and what it adds afterwards is in the number.
+func TestDepth_Added(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d depth
 		count := func() (map[int64]int64, error) {
@@ -19,11 +19,15 @@ func TestDepth_AddedWhileCounted(t *testing.T) {
 		go func() { _, _ = d.get(7, count) }()
 		synctest.Wait()
 		began := time.Now()
-		d.add(7, 1)
-		d.add(8, 2)
+		d.add(7, 5)
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("waited %v for a count", waited)
 		}
+		if n, err := d.get(7, count); n != 10 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		d.add(7, 1)
+		d.add(8, 2)
 		for key, want := range map[int64]int64{7: 11, 8: 2} {
 			if n, err := d.get(key, count); n != want || err != nil {
 				t.Errorf("%d: %d, %v, want %d", key, n, err, want)

@@ -106,6 +106,9 @@ func (f *feed) inFlight(e *post.Entry) (began int64, device string) {
 	return began, device
 }
 
+// Edits returns a number that rises when this relay has changed users, clients, applications or rooms.
+func (s *Store) Edits() int64 { return s.feed.edits.Load() }
+
 // Retry asks for the next attempt in a room now.
 func (s *Store) Retry(room int64) {
 	s.feed.change(Change{Room: room, Kind: Retry})

@@ -177,9 +177,6 @@ func (s *Store) ClientUsed(ctx context.Context, id, at int64) error {
 	return s.Update(ctx, func(tx *Tx) error { return tx.exec(`UPDATE clients SET last_used = ? WHERE id = ?`, at, id) })
 }
 
-// Edits returns a number that rises when this relay has changed users, clients, applications or rooms.
-func (s *Store) Edits() int64 { return s.feed.edits.Load() }
-
 // accounts is the database for a change of users, clients or applications.
 func (tx *Tx) accounts() *gorm.DB {
 	tx.edited = true
