@@ -18,6 +18,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/api"
 	"slipway/relay/internal/config"
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
@@ -76,9 +77,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	options := serviceOptions(cfg, db, bot, log, registry)
-	options.SecretKey = pickleKey
-	service, err := service.New(ctx, options)
+	service, err := service.New(ctx, serviceOptions(cfg, db, bot, pickleKey, log, registry))
 	if err != nil {
 		bot.Close()
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
@@ -112,16 +111,18 @@ func relayName(cfg *config.Config) string {
 	return host
 }
 
-func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) service.Options {
+func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, secretKey []byte, log *zap.Logger, registry *prometheus.Registry) service.Options {
 	return service.Options{
-		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MediaServer: cfg.Matrix.ServerName()},
-		Log: log, Metrics: service.NewMetrics(registry),
-		Limits:          limitsOf(cfg),
-		Delivery:        service.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge, SearchFirst: cfg.Delivery.SearchFirst},
-		Retention:       cfg.History.Retention,
-		MaxApplications: cfg.Limits.Applications,
-		Admin:           adminOf(cfg),
-		CheckToken:      cfg.Security.CheckToken, MaxUpload: bot.MaxUpload,
+		Store: db, Events: bot.Events(), Bot: bot, Log: log, Metrics: service.NewMetrics(registry), Limits: limitsOf(cfg),
+		Accounts: account.Options{
+			Admin: adminOf(cfg), MaxApplications: cfg.Limits.Applications, CheckToken: cfg.Security.CheckToken, SecretKey: secretKey,
+		},
+		Delivery: delivery.Options{
+			Sender: bot, Encrypt: bot, Rooms: bot,
+			Format:   format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MediaServer: cfg.Matrix.ServerName()},
+			Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge, SearchFirst: cfg.Delivery.SearchFirst,
+		},
+		Retention: cfg.History.Retention, MaxUpload: bot.MaxUpload,
 	}
 }
 

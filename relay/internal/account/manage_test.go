@@ -64,7 +64,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestLenientTokens(t *testing.T) {
-	r := relaytest.NewRig(t, func(o *service.Options) { o.CheckToken = false })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.Accounts.CheckToken = false })
 	app := r.NewApp("a", "!a:hs")
 	if _, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, r.DefaultGrace()); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestAdministratorFollowsTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Shutdown()
-	r.Options.Admin.Password, r.Options.Admin.MatrixID = "changed password", "@other:hs"
+	r.Options.Accounts.Admin.Password, r.Options.Accounts.Admin.MatrixID = "changed password", "@other:hs"
 	r.Open()
 	if _, err := r.Authenticate(ctx, "admin", "administrator", "::1"); refusal.KindOf(err) != refusal.KindUnauthorized {
 		t.Errorf("the old password: %v", err)
@@ -293,7 +293,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 
 // Each application may make a room, so a user has a bounded number; administrators are free, and what is deleted counts no more.
 func TestCreateApplication_TooMany(t *testing.T) {
-	r := relaytest.NewRig(t, func(o *service.Options) { o.MaxApplications = 2 })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.Accounts.MaxApplications = 2 })
 	u, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("u"), Password: p("password")})
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestCreateApplication_TooMany(t *testing.T) {
 // Rooms outlive their applications, so those that are made for a user in a day are bounded, too, also by a relay that starts again.
 func TestCreateApplication_TooManyRooms(t *testing.T) {
 	const limit = 3
-	r := relaytest.NewRig(t, func(o *service.Options) { o.MaxApplications = limit })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.Accounts.MaxApplications = limit })
 	u, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("u"), Password: p("password")})
 	if err != nil {
 		t.Fatal(err)

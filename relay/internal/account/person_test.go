@@ -161,13 +161,13 @@ func TestLogInPerson_Administrator(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Shutdown()
-	r.Options.Admin.MatrixID = "@other:hs"
+	r.Options.Accounts.Admin.MatrixID = "@other:hs"
 	r.Open()
 	if _, _, err := r.SessionViewer(ctx, s.Token); refusal.KindOf(err) != refusal.KindUnauthorized {
 		t.Errorf("a session of the former Matrix ID: %v", err)
 	}
 	r.Shutdown()
-	r.Options.Admin = account.Admin{Name: "chief", Password: "administrator", MatrixID: "@chief:hs"}
+	r.Options.Accounts.Admin = account.Admin{Name: "chief", Password: "administrator", MatrixID: "@chief:hs"}
 	r.Open()
 	if v, err := r.Authenticate(ctx, "chief", "administrator", "::1"); err != nil || !v.Admin {
 		t.Errorf("the new administrator: %+v, %v", v, err)

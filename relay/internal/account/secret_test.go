@@ -28,7 +28,7 @@ func secretOf(t *testing.T, s *service.Service, id int64) string {
 }
 
 func TestSecret(t *testing.T) {
-	r := relaytest.NewRig(t, func(o *service.Options) { o.SecretKey = []byte("a pickle key of the tests") })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.Accounts.SecretKey = []byte("a pickle key of the tests") })
 	issued, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("hook"), Room: p("!a:hs"), Secret: p(" " + webhookSecret + "\n")})
 	if err != nil || !issued.Application.HasSecret {
 		t.Fatalf("%+v, %v", issued.Application, err)
@@ -64,14 +64,14 @@ func TestSecret(t *testing.T) {
 // TestSecret_AnotherKey: a secret that cannot be decrypted never counts as none.
 func TestSecret_AnotherKey(t *testing.T) {
 	key := []byte("a pickle key of the tests")
-	r := relaytest.NewRig(t, func(o *service.Options) { o.SecretKey = key })
+	r := relaytest.NewRig(t, func(o *service.Options) { o.Accounts.SecretKey = key })
 	issued, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("hook"), Room: p("!a:hs"), Secret: p(webhookSecret)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, other := range [][]byte{nil, []byte("another key")} {
 		r.Shutdown()
-		r.Options.SecretKey = other
+		r.Options.Accounts.SecretKey = other
 		r.Open()
 		app, err := r.ByToken(ctx, issued.Token)
 		if err != nil {

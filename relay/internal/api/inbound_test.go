@@ -90,7 +90,7 @@ func TestRegistryHookRefuses(t *testing.T) {
 // TestRegistryHookSigned_ByApplication: an application's secret replaces that of the configuration, for this application only.
 func TestRegistryHookSigned_ByApplication(t *testing.T) {
 	const secret = "the secret of one application"
-	w := newWorldFor(t, func(o *service.Options) { o.SecretKey = []byte("a pickle key of the tests") }, webhook.Registry(func() string { return "a shared secret" }))
+	w := newWorldFor(t, func(o *service.Options) { o.Accounts.SecretKey = []byte("a pickle key of the tests") }, webhook.Registry(func() string { return "a shared secret" }))
 	own, common := w.app(named("own")).Token, w.app(named("common")).Token
 	set := w.manage("PUT", "/application/1", `{"hook_secret":"`+secret+`"}`)
 	w.want("set", set, 200, "has_hook_secret", true, "hook_secret", nil)

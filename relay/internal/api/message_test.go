@@ -75,7 +75,7 @@ func TestTokenPlaces(t *testing.T) {
 }
 
 func TestLenientToken(t *testing.T) {
-	w := newWorld(t, func(o *service.Options) { o.CheckToken = false })
+	w := newWorld(t, func(o *service.Options) { o.Accounts.CheckToken = false })
 	token := w.app(named("a")).Token
 	w.want("space", w.ask("POST", "/message", `{"message":"m","token":" `+token+` "}`), 200)
 	for grace, status := range map[string]int{`{}`: 200, `{"grace":"0"}`: 401} { // an explicit end wins

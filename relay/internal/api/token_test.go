@@ -14,7 +14,7 @@ import (
 // The readers of a message don't see the token that it was sent with, wherever the sender has put it.
 func TestTokenIsNotShown(t *testing.T) {
 	w := newWorldFor(t, func(o *service.Options) {
-		o.SecretKey = []byte("0123456789abcdef0123456789abcdef")
+		o.Accounts.SecretKey = []byte("0123456789abcdef0123456789abcdef")
 		o.Limits = service.Limits{MaxAttachments: testAttachments}
 	}, webhook.Generic())
 	text := "{{.of}}: {{.hook.url}} {{json .}}"
@@ -76,7 +76,7 @@ func escaped(token string) string { return fmt.Sprintf(`\u%04x%s`, token[0], tok
 // show the application's.
 func TestTokenIsNotShown_WhileTwoAreValid(t *testing.T) {
 	w := newWorldFor(t, func(o *service.Options) {
-		o.SecretKey = []byte("0123456789abcdef0123456789abcdef")
+		o.Accounts.SecretKey = []byte("0123456789abcdef0123456789abcdef")
 		o.Limits = service.Limits{MaxAttachments: testAttachments}
 	}, webhook.Generic())
 	text := "{{.of}}"

@@ -5,6 +5,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -34,8 +35,8 @@ type Options struct {
 	Format   format.Options
 	Log      *zap.Logger
 	Metrics  *Metrics
-	Parallel int           // rooms sent to at the same time
-	MaxAge   time.Duration // give up on a message after that
+	Parallel int           // rooms sent to at the same time; 0 means 64
+	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
 	// SearchFirst means that the homeserver may forget transactions at any time: a room's history is searched before an event
 	// that may be in it is sent again.
 	SearchFirst bool
@@ -71,6 +72,7 @@ type Delivery struct {
 
 // New reads the rooms, and listens to the store until Run ends. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Delivery, error) {
+	o.Parallel, o.MaxAge = cmp.Or(max(o.Parallel, 0), 64), cmp.Or(max(o.MaxAge, 0), 72*time.Hour)
 	d := &Delivery{
 		o: o, store: o.Store, sender: o.Sender, log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
 		slots: make(chan struct{}, o.Parallel), pause: newPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),

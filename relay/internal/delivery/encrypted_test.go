@@ -14,7 +14,9 @@ import (
 )
 
 // withEncryption lets the fake homeserver encrypt.
-func withEncryption(o *service.Options) { o.Encrypt = o.Sender.(*relaytest.Homeserver) }
+func withEncryption(o *service.Options) {
+	o.Delivery.Encrypt = o.Delivery.Sender.(*relaytest.Homeserver)
+}
 
 // What was encrypted for a room and a device is of no use in another room or from another device: if it did not arrive, the message
 // is encrypted again.

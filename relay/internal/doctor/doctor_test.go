@@ -125,7 +125,7 @@ func TestWrongPassword(t *testing.T) {
 // TestOutboxThatPauses: with nothing in it, one message, more.
 func TestOutboxThatPauses(t *testing.T) {
 	s, _ := relaytest.New(t, func(o *service.Options) {
-		o.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
+		o.Delivery.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
 	})
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
 	if err != nil {

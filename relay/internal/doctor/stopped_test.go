@@ -18,7 +18,7 @@ import (
 // prepares then, is not blamed.
 func TestExamine_RelayDoesNotRun(t *testing.T) {
 	s, hs := relaytest.New(t, func(o *service.Options) { // so that it delivers nothing, as if it did not run
-		o.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
+		o.Delivery.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
 	})
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
 	if err != nil {

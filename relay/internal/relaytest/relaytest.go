@@ -21,7 +21,7 @@ const (
 func New(t testing.TB, change func(*service.Options)) (*service.Service, *Homeserver) {
 	t.Helper()
 	r := NewRig(t, func(o *service.Options) {
-		o.Admin, o.Format = account.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, format.Options{}
+		o.Accounts.Admin, o.Delivery.Format = account.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, format.Options{}
 		if change != nil {
 			change(o)
 		}

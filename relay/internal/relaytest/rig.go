@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/post"
 	"slipway/relay/internal/service"
 	"slipway/relay/internal/store"
@@ -44,8 +45,8 @@ func newRig(t testing.TB, shared bool, change ...func(*service.Options)) *Rig {
 	hs := NewHomeserver()
 	metrics := prometheus.NewRegistry()
 	r := &Rig{T: t, HS: hs, Path: NewDatabase(t), Shared: shared, Metrics: metrics, Options: service.Options{
-		Sender: hs, Rooms: hs, Log: zap.NewNop(), CheckToken: true, Metrics: service.NewMetrics(metrics),
-		PasswordMemory: 64, // hashing would take most of the tests' time
+		Delivery: delivery.Options{Sender: hs, Rooms: hs}, Log: zap.NewNop(), Metrics: service.NewMetrics(metrics),
+		Accounts: account.Options{CheckToken: true, PasswordMemory: 64}, // hashing would take most of the tests' time
 	}}
 	r.openStore()
 	for _, c := range change {
@@ -58,7 +59,7 @@ func newRig(t testing.TB, shared bool, change ...func(*service.Options)) *Rig {
 
 // WithAdmin gives the administrator a password.
 func WithAdmin(o *service.Options) {
-	o.Admin = account.Admin{Name: "admin", Password: "administrator", MatrixID: "@admin:hs"}
+	o.Accounts.Admin = account.Admin{Name: "admin", Password: "administrator", MatrixID: "@admin:hs"}
 }
 
 // Open makes the service, as at a start of the program.

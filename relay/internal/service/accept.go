@@ -52,7 +52,7 @@ func first(all []post.Accepted, err error) (post.Accepted, error) {
 // counted counts err as a refusal and returns it.
 func (s *Intake) counted(err error) error {
 	if err != nil {
-		s.o.Metrics.refused.WithLabelValues(string(refusal.KindOf(err))).Inc()
+		s.metrics.refused.WithLabelValues(string(refusal.KindOf(err))).Inc()
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func (s *Intake) commit(ctx context.Context, app *account.App, all []post.Draft,
 		s.giveBack(ctx, app, len(all))
 		return nil, notStored(ctx, err)
 	}
-	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
+	s.metrics.commit.Observe(time.Since(now).Seconds())
 	return s.results(ctx, app, stored)
 }
 
@@ -137,7 +137,7 @@ func (s *Intake) results(ctx context.Context, app *account.App, stored []*store.
 			s.giveBack(ctx, app, 1) // a sender that starts a long series again shall get to its end
 			s.present(ctx, &out)
 		default:
-			s.o.Metrics.accepted.Inc()
+			s.metrics.accepted.Inc()
 		}
 		all = append(all, out)
 	}

@@ -32,7 +32,7 @@ func (s *Intake) Attach(ctx context.Context, application int64, content io.Reade
 		return a, err
 	}
 	limit := left
-	if h := s.o.MaxUpload(); h > 0 {
+	if h := s.maxUpload(); h > 0 {
 		limit = min(limit, h)
 	}
 	now, sum := time.Now().UnixMilli(), sha256.New()
@@ -95,7 +95,7 @@ func fill(chunk []byte, from io.Reader) (n int, err error) {
 
 func (s *Intake) tooLarge(homeserver bool) error {
 	if homeserver {
-		return refusal.TooLarge("attachments", "The homeserver takes files of at most", s.o.MaxUpload())
+		return refusal.TooLarge("attachments", "The homeserver takes files of at most", s.maxUpload())
 	}
 	return refusal.TooLarge("attachments", "The attachments of a message may have together at most", s.limits().MaxAttachments)
 }

@@ -13,17 +13,6 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// intakeOptions configure an [Intake].
-type intakeOptions struct {
-	Store     *store.Store
-	Accounts  *account.Accounts
-	Metrics   *intakeMetrics
-	Limits    Limits
-	Paused    func() string   // why nothing is sent at all, "" if nothing is wrong
-	MaxUpload func() int64    // bytes of a file that the homeserver takes; 0 if that is unknown
-	Stopping  <-chan struct{} // closed when nobody shall wait any longer
-}
-
 // Limits bound what is taken in.
 type Limits struct {
 	MaxMessage     int   // bytes of a message's body; 0 means 1 MiB
@@ -37,20 +26,13 @@ type Limits struct {
 // Intake accepts messages. It is safe for concurrent use. Errors that a client may read are
 // [*refusal.Error].
 type Intake struct {
-	o        intakeOptions
-	current  atomic.Pointer[Limits]
-	store    *store.Store
-	accounts *account.Accounts
-}
-
-// newIntake makes an intake.
-func newIntake(o intakeOptions) *Intake {
-	if o.MaxUpload == nil {
-		o.MaxUpload = func() int64 { return 0 }
-	}
-	s := &Intake{o: o, store: o.Store, accounts: o.Accounts}
-	s.SetLimits(o.Limits)
-	return s
+	store     *store.Store
+	accounts  *account.Accounts
+	metrics   *intakeMetrics
+	current   atomic.Pointer[Limits]
+	paused    func() string   // why nothing is sent at all, "" if nothing is wrong
+	maxUpload func() int64    // bytes of a file that the homeserver takes; 0 if that is unknown
+	stopping  <-chan struct{} // closed when nobody shall wait any longer
 }
 
 // SetLimits replaces the limits.

@@ -30,7 +30,7 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (po
 // explain sets the error of a message that waits only because all sending is paused.
 func (s *Intake) explain(m post.View) post.View {
 	if (m.State.Sendable() || m.Removing) && m.Error == "" {
-		m.Error = s.o.Paused()
+		m.Error = s.paused()
 	}
 	return m
 }
@@ -111,7 +111,7 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 	case <-final:
 		return false
 	case <-timeUp:
-	case <-s.o.Stopping:
+	case <-s.stopping:
 	case <-ctx.Done():
 	}
 	return true

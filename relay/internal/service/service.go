@@ -6,7 +6,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,7 +17,6 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
-	"slipway/relay/internal/format"
 	"slipway/relay/internal/lease"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
@@ -26,27 +24,15 @@ import (
 
 // Options configure a [Service].
 type Options struct {
-	Store     *store.Store // closed by the service
-	Sender    delivery.Sender
-	Encrypt   delivery.Encrypter // nil where the bot cannot encrypt
-	Rooms     delivery.Rooms
+	Store     *store.Store        // closed by the service
+	Accounts  account.Options     // without Store, Log, Rooms and Metrics
+	Delivery  delivery.Options    // without Store, Log, Metrics and Valid
 	Events    <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
 	Bot       Bot                 // nil where nothing is heard of the homeserver
-	Format    format.Options
 	Log       *zap.Logger
 	Metrics   *Metrics
 	Limits    Limits
-	Delivery  Patience
 	Retention time.Duration // how long final messages are kept; 0 means forever
-	Admin     account.Admin
-	// MaxApplications bounds the applications of a user other than an administrator; 0 means no limit.
-	MaxApplications int
-	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
-	// token's predecessor stays valid for a day by default. The check itself is never skipped.
-	CheckToken bool
-	SecretKey  []byte // encrypts the applications' secrets
-	// PasswordMemory is what the hash of a password takes, in KiB; 0 means the usual 19 MiB. Tests take less.
-	PasswordMemory int
 	// MaxUpload returns the size of the largest file that the homeserver takes, in bytes; 0 if that is unknown. nil is always 0.
 	MaxUpload func() int64
 }
@@ -77,14 +63,6 @@ type Metrics struct {
 // NewMetrics registers the relay's metrics at reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{account: account.NewMetrics(reg), intake: newIntakeMetrics(reg), delivery: delivery.NewMetrics(reg)}
-}
-
-// Patience bounds how long and how often the delivery tries.
-type Patience struct {
-	Parallel int           // rooms sent to at the same time; 0 means 64
-	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
-
-	SearchFirst bool // the homeserver may forget transactions at any time
 }
 
 // Service is the relay. It is safe for concurrent use. Errors that a client may read are [*refusal.Error]. What senders,
@@ -126,7 +104,7 @@ func (s *Service) assemble(ctx context.Context) error {
 	var err error
 	if s.store.Shared() {
 		s.lease = lease.NewLease(s.store.Member, s.log)
-		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Paused: s.Paused}
+		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Delivery.Rooms, Paused: s.Paused}
 		s.lease.Look(ctx)
 	} else {
 		err = s.begin(ctx, nil)
@@ -134,28 +112,29 @@ func (s *Service) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, Metrics: o.Metrics.account, MaxApplications: o.MaxApplications, CheckToken: o.CheckToken, SecretKey: o.SecretKey, PasswordMemory: o.PasswordMemory})
+	o.Accounts.Store, o.Accounts.Log, o.Accounts.Rooms, o.Accounts.Metrics = s.store, s.log, rooms{s}, o.Metrics.account
+	s.Accounts, err = account.New(ctx, o.Accounts)
 	if err != nil {
 		return err
 	}
-	s.Intake = newIntake(intakeOptions{
-		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.Paused, Stopping: s.stopping, MaxUpload: o.MaxUpload,
-	})
+	if o.MaxUpload == nil {
+		o.MaxUpload = func() int64 { return 0 }
+	}
+	s.Intake = &Intake{store: s.store, accounts: s.Accounts, metrics: o.Metrics.intake, paused: s.Paused, maxUpload: o.MaxUpload, stopping: s.stopping}
+	s.SetLimits(o.Limits)
 	s.Inbox = newInbox(s.store, s.Accounts)
 	return nil
 }
 
 // begin creates the delivery and recovers the outbox after an unclean shutdown.
 func (s *Service) begin(ctx context.Context, valid func() bool) error {
-	o := s.o
 	clean, err := s.store.Setting(ctx, cleanKey)
 	if err != nil {
 		return err
 	}
-	d, err := delivery.New(ctx, delivery.Options{
-		Store: s.store, Sender: o.Sender, Encrypt: o.Encrypt, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery, Valid: valid,
-		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour), SearchFirst: o.Delivery.SearchFirst,
-	})
+	o := s.o.Delivery
+	o.Store, o.Log, o.Metrics, o.Valid = s.store, s.log, s.o.Metrics.delivery, valid
+	d, err := delivery.New(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -187,7 +166,7 @@ func (r rooms) Make(ctx context.Context, room int64) { r.s.deliverer().Make(ctx,
 
 // Standing implements [account.Rooms].
 func (r rooms) Standing(ctx context.Context, address, user string) (account.Standing, error) {
-	s, err := delivery.StandingOf(ctx, r.s.o.Rooms, address, user)
+	s, err := delivery.StandingOf(ctx, r.s.o.Delivery.Rooms, address, user)
 	return account.Standing{RoomID: s.RoomID, Joined: s.Joined, Write: s.Write, Notify: s.Notify}, err
 }
 
@@ -284,7 +263,7 @@ func (s *Service) Database(ctx context.Context) (db store.Server, ok bool, err e
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
 func (s *Service) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
-	return delivery.JoinedRooms(ctx, s.o.Rooms)
+	return delivery.JoinedRooms(ctx, s.o.Delivery.Rooms)
 }
 
 // CheckRoom asks the homeserver for the bot's standing in a room, named by ID or alias.

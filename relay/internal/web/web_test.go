@@ -43,7 +43,7 @@ func newBrowser(t *testing.T) *browser {
 func newBrowserWith(t *testing.T, change func(*Options)) *browser {
 	t.Helper()
 	s, hs := relaytest.New(t, func(o *service.Options) {
-		o.SecretKey, o.Limits.MaxAttachments = []byte("a pickle key of the tests"), 1<<20
+		o.Accounts.SecretKey, o.Limits.MaxAttachments = []byte("a pickle key of the tests"), 1<<20
 	})
 	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
 	o := Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org", Version: "v1.2.3"}
