@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -10,28 +9,6 @@ import (
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
-
-// reportOf returns the alert report in a request, nil if it isn't about an alert.
-func reportOf(r post.Draft, e *post.Entry) *post.Report {
-	if r.Change == post.Create && (r.Retry == 0 || e.Priority < post.MaxPriority || r.Edits != 0) {
-		return nil
-	}
-	return &post.Report{
-		Own: e.Source == post.SourceRelay, Resolves: e.Resolves, Began: post.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Files, e.Resolves),
-		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
-	}
-}
-
-// checkReminders checks the times of reminders.
-func checkReminders(r post.Draft) error {
-	switch {
-	case r.Retry != 0 && r.Retry < post.MinRetry:
-		return refusal.Invalid("retry", "retry must be at least 30 seconds.")
-	case r.Expire < 0 || r.Expire > post.MaxExpire:
-		return refusal.Invalid("expire", "expire must be at most 3 hours (10800 seconds).")
-	}
-	return nil
-}
 
 // Alert returns the alert of a message that v may see; nil without one.
 func (s *Intake) Alert(ctx context.Context, v account.Principal, id int64) (*post.Alert, error) {

@@ -67,12 +67,3 @@ func digestMessage(tx *store.Tx, id int64) (m post.Entry, gone bool, err error) 
 	}
 	return m, gone, err
 }
-
-// isQuiet reports whether a message mentions nobody because of the hour at which it is sent.
-func isQuiet(app *store.Application, e *post.Entry) bool {
-	if app.QuietHours == "" || e.Priority != 1 {
-		return false
-	}
-	hours, err := post.ParseQuietHours(app.QuietHours, app.TimeZone)
-	return err == nil && hours.Contain(time.UnixMilli(e.QueuedAt))
-}

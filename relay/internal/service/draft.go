@@ -84,14 +84,13 @@ func (s *Intake) entry(app *store.Application, r post.Draft, now time.Time) (e p
 		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
 	case len(r.IdempotencyKey) > maxKey || !post.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable ASCII characters.", maxKey))
-	}
-	if err := checkReminders(r); err != nil {
-		return e, err
-	}
-	if r.Change == post.Resolve && !r.Later.IsZero() {
+	case r.Retry != 0 && r.Retry < post.MinRetry:
+		return e, refusal.Invalid("retry", "retry must be at least 30 seconds.")
+	case r.Expire < 0 || r.Expire > post.MaxExpire:
+		return e, refusal.Invalid("expire", "expire must be at most 3 hours (10800 seconds).")
+	case r.Change == post.Resolve && !r.Later.IsZero():
 		return e, refusal.Invalid("delay", "The end of an alert can't be delayed.")
-	}
-	if r.Change != post.Create && r.Key == "" {
+	case r.Change != post.Create && r.Key == "":
 		return e, refusal.Invalid("key", "A key is required: it names what the report is about.")
 	}
 	for field, name := range map[string]string{"thread": r.Thread, "key": r.Key} {
@@ -135,6 +134,15 @@ func priorityOf(app *store.Application, r post.Draft) (int, error) {
 		return p, nil
 	}
 	return 0, refusal.Invalid("priority", fmt.Sprintf("The priority must be min, low, normal, high or max, or a number from %d to %d.", post.MinPriority, post.MaxPriority))
+}
+
+// isQuiet reports whether a message mentions nobody because of the hour at which it is sent.
+func isQuiet(app *store.Application, e *post.Entry) bool {
+	if app.QuietHours == "" || e.Priority != 1 {
+		return false
+	}
+	hours, err := post.ParseQuietHours(app.QuietHours, app.TimeZone)
+	return err == nil && hours.Contain(time.UnixMilli(e.QueuedAt))
 }
 
 // keyOf returns the idempotency key with the hash of what it stands for; nil without a key.

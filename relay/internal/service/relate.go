@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/post"
@@ -32,6 +33,17 @@ func relate(app *store.Application, r post.Draft, e *post.Entry) func(*store.Tx,
 		return collect(window, r.Topic, post.DigestLine(e.Title, text))
 	}
 	return nil
+}
+
+// reportOf returns the alert report in a request, nil if it isn't about an alert.
+func reportOf(r post.Draft, e *post.Entry) *post.Report {
+	if r.Change == post.Create && (r.Retry == 0 || e.Priority < post.MaxPriority || r.Edits != 0) {
+		return nil
+	}
+	return &post.Report{
+		Own: e.Source == post.SourceRelay, Resolves: e.Resolves, Began: post.Millis(r.Began), At: e.EventAt, Priority: e.Priority, Digest: digest(e.Content, r.Files, e.Resolves),
+		Retry: r.Retry, Expire: cmp.Or(r.Expire, time.Hour),
+	}
 }
 
 // edit stores an edit of a message, unless that is withdrawn.
