@@ -63,6 +63,9 @@ func TestGitHub(t *testing.T) {
 		{"deployment_review", `{"action":"requested","environment":"prod","workflow_run":{"name":"CD","html_url":"https://g/w"},` + repository + `}`, "ann asked for an approval of the deployment to prod by CD (https://g/w)", 0},
 		{"workflow_run", `{"action":"completed","workflow_run":{"name":"CI","run_number":5,"head_branch":"main","conclusion":"timed_out","html_url":"https://g/w"},` + repository + `}`, "The workflow CI #5 (https://g/w) of main ended with timed out", 1},
 		{"release", `{"action":"published","release":{"tag_name":"v1","html_url":"https://g/v1"},` + repository + `}`, "ann released v1 (https://g/v1)", 1},
+		{"code_scanning_alert", `{"action":"created","alert":{"html_url":"https://g/a","rule":{"id":"java/sql-injection","severity":"error","description":"Query built from user-controlled sources"}},` + repository + `}`, "Security alert: Query built from user-controlled sources (https://g/a) (error)", 1},
+		{"code_scanning_alert", `{"action":"reopened","alert":{"html_url":"https://g/a","rule":{"severity":"note","description":"Style"}},` + repository + `}`, "Security alert: Style (https://g/a) (note)", 0},
+		{"dependabot_alert", `{"action":"created","alert":{"html_url":"https://g/a","security_advisory":{"severity":"high","summary":"XSS"}},` + repository + `}`, "Security alert: XSS (https://g/a) (high)", 1},
 		{"ping", `{"zen":"z",` + repository + `}`, "ann connected this webhook", 0},
 	} {
 		d, text := read(t, GitHub(), tt.body, "X-GitHub-Event: "+tt.event, "X-GitHub-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958")

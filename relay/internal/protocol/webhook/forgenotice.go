@@ -319,7 +319,7 @@ func (e *forgeEvent) alert(event string) notice {
 	if severity != "" {
 		n.sentence += " (" + format.Escape(severity) + ")"
 	}
-	if event == "secret_scanning_alert" || severity == "critical" || severity == "high" {
+	if event == "secret_scanning_alert" || severity == "critical" || severity == "high" || severity == "error" { // the last of code scanning
 		n.priority = 1
 	}
 	return n
