@@ -102,7 +102,7 @@ type RefusedError struct {
 // Error implements error.
 func (e *RefusedError) Error() string {
 	if e.Err != nil {
-		return e.Reason + ": " + e.Err.Error()
+		return strings.TrimSuffix(e.Reason, ".") + ": " + e.Err.Error()
 	}
 	return e.Reason
 }
@@ -200,7 +200,11 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, callback strin
 		}
 	}
 	if code := get("error"); code != "" {
-		return Person{}, "", &RefusedError{Reason: "The identity provider refused the login.", Err: fmt.Errorf("%.100q: %.300q", code, get("error_description"))}
+		err := fmt.Errorf("%.100q", code)
+		if text := get("error_description"); text != "" {
+			err = fmt.Errorf("%w: %.300q", err, text)
+		}
+		return Person{}, "", &RefusedError{Reason: "The identity provider refused the login.", Err: err}
 	}
 	who, err = p.exchange(r.Context(), callback, a, get("code"))
 	return who, a.next, err
@@ -286,16 +290,25 @@ func (p *Provider) missing(claims map[string]any) bool {
 }
 
 func (p *Provider) person(claims map[string]any) (Person, error) {
-	name, _ := claims[p.o.NameClaim].(string)
+	value := claims[p.o.NameClaim]
+	name, _ := value.(string)
 	switch {
 	case name == "" || len(name) > maxName || !p.o.ValidName(name):
-		return Person{}, &RefusedError{Reason: "The identity provider gives you no name that can be used here.", Err: fmt.Errorf("claim %s is %.200q", p.o.NameClaim, fmt.Sprint(claims[p.o.NameClaim]))}
+		return Person{}, &RefusedError{Reason: "The identity provider gives you no name that can be used here.", Err: unusable(p.o.NameClaim, value)}
 	case p.o.NameClaim == "email" && fmt.Sprint(claims["email_verified"]) != "true": // some write a string
-		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address.", Err: fmt.Errorf("claim email_verified is %v", claims["email_verified"])}
+		return Person{}, &RefusedError{Reason: "The identity provider has not verified your email address.", Err: unusable("email_verified", claims["email_verified"])}
 	}
 	who := Person{Name: name}
 	who.Groups, who.MoreGroups = readGroups(claims[p.o.GroupsClaim])
 	return who, nil
+}
+
+// unusable is the error about a claim that names nobody.
+func unusable(claim string, value any) error {
+	if value == nil {
+		return fmt.Errorf("the claim %s is missing", claim)
+	}
+	return fmt.Errorf("the claim %s is %.200q", claim, fmt.Sprint(value))
 }
 
 // readGroups returns the groups that a claim lists; more reports whether it may lack some. A rule may

@@ -198,6 +198,36 @@ func TestPerson_Email(t *testing.T) {
 	}
 }
 
+// TestRefusedError: the log names the claim that is missing, and what the provider said if it said anything.
+func TestRefusedError(t *testing.T) {
+	o := New(Options{NameClaim: "matrix_id", ValidName: func(name string) bool { return strings.HasPrefix(name, "@") }})
+	_, missing := o.person(map[string]any{})
+	_, list := o.person(map[string]any{"matrix_id": []any{"@anna:example.org"}})
+	_, email := New(Options{NameClaim: "email", ValidName: func(string) bool { return true }}).person(map[string]any{"email": "anna@example.org"})
+
+	const callback = "https://registry.example.org/ui/login/callback"
+	p := oidctest.NewScripted(t)
+	registry := open(p.URL)
+	to, cookie := begin(t, registry, callback)
+	_, _, denied := finish(registry, callback, cookie, url.Values{"state": {to.Get("state")}, "error": {"access_denied"}})
+	_, _, scope := finish(registry, callback, cookie, url.Values{"state": {to.Get("state")}, "error": {"invalid_scope"}, "error_description": {"Invalid scopes: openid groups"}})
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{missing, "The identity provider gives you no name that can be used here: the claim matrix_id is missing"},
+		{list, `The identity provider gives you no name that can be used here: the claim matrix_id is "[@anna:example.org]"`},
+		{email, "The identity provider has not verified your email address: the claim email_verified is missing"},
+		{denied, `The identity provider refused the login: "access_denied"`},
+		{scope, `The identity provider refused the login: "invalid_scope": "Invalid scopes: openid groups"`},
+		{&RefusedError{Reason: "No user has it."}, "No user has it."},
+	} {
+		if tt.err == nil || tt.err.Error() != tt.want {
+			t.Errorf("got %v, want %s", tt.err, tt.want)
+		}
+	}
+}
+
 // TestBegin_Unreachable: a provider that doesn't answer is asked once for all who wait for it.
 func TestBegin_Unreachable(t *testing.T) {
 	var asked atomic.Int32
