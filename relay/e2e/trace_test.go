@@ -51,7 +51,7 @@ func TestFull_Trace(t *testing.T) {
 		{"relay", "deliver"},
 		{"relay", "POST /hook/registry"},
 		{"registry", "notify"},
-		{"registry", "PUT /{name}/manifests/{reference}"},
+		{"registry", "PUT /v2/{name}/manifests/{reference}"},
 	}
 	var all []span
 	follow := func() (missing string) {

@@ -42,9 +42,9 @@ func Answered(s trace.Span, status int, bytes int64, id func() string) {
 	s.End()
 }
 
-// Route names the span of a request by its route, whose variables are not filled.
+// Route names the span of a request by its route, whose variables are not filled. "" leaves the name as it is.
 func Route(r *http.Request, route string) {
-	if current.Load() == nil {
+	if route == "" || current.Load() == nil {
 		return
 	}
 	if s := trace.SpanFromContext(r.Context()); s.IsRecording() {

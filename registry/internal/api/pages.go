@@ -28,8 +28,9 @@ func (a *API) Root(r *http.Request) string { return a.links.Absolute(r) }
 func (a *API) ServePages(pages http.Handler) {
 	a.pages = http.StripPrefix(a.links.Prefix, pages)
 	rows := []*row{{method: get, handle: a.getPage}, {method: head, handle: a.getPage}, {method: post, handle: a.getPage}}
-	a.router.PathPrefix(a.links.Prefix + pagesPath + "/").Handler(a.prepare(&endpoint{name: routePages, rows: rows}))
-	a.router.Path(a.links.Prefix + pagesPath).Handler(a.prepare(&endpoint{name: routeNone, path: pagesPath, rows: read(0, a.toPages)}))
+	path := a.links.Prefix + pagesPath
+	a.router.PathPrefix(path + "/").Handler(a.prepare(&endpoint{name: routePages, path: path + "/", rows: rows}, ""))
+	a.router.Path(path).Handler(a.prepare(&endpoint{name: routeNone, path: path, rows: read(0, a.toPages)}, ""))
 }
 
 // toPages leads a browser to the first page.

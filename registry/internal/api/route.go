@@ -39,7 +39,8 @@ type endpoint struct {
 	rows []*row
 
 	api   *API
-	wrong *row // answers other methods
+	route string // the whole path, "" for unknown ones
+	wrong *row   // answers other methods
 }
 
 // Names of endpoints.
@@ -155,19 +156,20 @@ func (a *API) outside() []*endpoint {
 // answered, counted and logged like any other.
 func (a *API) newRouter() *mux.Router {
 	router := mux.NewRouter().SkipClean(true)
-	v2 := router.PathPrefix(a.links.Prefix + "/v2").Subrouter()
+	root := a.links.Prefix + "/v2"
+	v2 := router.PathPrefix(root).Subrouter()
 	for _, e := range a.v2() {
 		if strings.HasPrefix(e.path, repositoryPath) {
-			v2.MatcherFunc(e.matchRepository(a.links.Prefix + "/v2/")).Handler(a.prepare(e))
+			v2.MatcherFunc(e.matchRepository(root + "/")).Handler(a.prepare(e, root))
 		} else {
-			v2.Path(e.path).Handler(a.prepare(e))
+			v2.Path(e.path).Handler(a.prepare(e, root))
 		}
 	}
 	for _, e := range a.outside() {
-		router.Path(e.path).Handler(a.prepare(e))
+		router.Path(e.path).Handler(a.prepare(e, ""))
 	}
 	unknown := &endpoint{name: routeNone, rows: []*row{{method: "any", handle: a.notFound}}}
-	a.prepare(unknown)
+	a.prepare(unknown, "")
 	router.NotFoundHandler = unknown.rows[0]
 	return router
 }
@@ -201,8 +203,9 @@ func (e *endpoint) matchRepository(root string) mux.MatcherFunc {
 	}
 }
 
-func (a *API) prepare(e *endpoint) *endpoint {
-	e.api, e.wrong = a, &row{method: "any", handle: a.methodNotAllowed}
+// prepare makes e ready to answer. Its path is below root.
+func (a *API) prepare(e *endpoint, root string) *endpoint {
+	e.api, e.route, e.wrong = a, root+e.path, &row{method: "any", handle: a.methodNotAllowed}
 	for _, r := range append([]*row{e.wrong}, e.rows...) {
 		r.api, r.endpoint = a, e
 		r.metrics = a.opts.Metrics.Row(e.name, r.method)
@@ -249,7 +252,7 @@ func (row *row) answer(w http.ResponseWriter, hr *http.Request, grant *auth.Gran
 	r := &request{Request: hr, rec: logging.RecorderOf(w), row: row, event: row.event, grant: grant}
 	row.metrics.Begin()
 	defer r.end()
-	tracing.Route(hr, row.endpoint.path)
+	tracing.Route(hr, row.endpoint.route)
 	h := w.Header()
 	for _, common := range row.api.headers {
 		h[common.key] = common.values
