@@ -55,7 +55,7 @@ func TestFull_Trace(t *testing.T) {
 	}
 	var all []span
 	follow := func() (missing string) {
-		all = read()
+		all, missing = read(), way[0].name
 		for _, last := range all {
 			if last.Service != way[0].service || last.Name != way[0].name {
 				continue
