@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -22,7 +23,7 @@ import (
 // Report describes the events that wait for one endpoint in one file.
 type Report struct {
 	Endpoint string `json:"endpoint"`
-	File     string `json:"file"`
+	File     string `json:"file"`    // "" = the queue is in memory
 	Serving  bool   `json:"serving"` // a registry has the file open
 	Backlog
 	State
@@ -185,15 +186,17 @@ func answer(w http.ResponseWriter, value any, err error) {
 
 // Reports lists the configured endpoints, and the others that events wait for, in this process.
 func (n *Notifier) Reports() (all []Report, err error) {
-	stored, err := n.file.reports()
-	for _, r := range stored {
-		if n.endpoint(r.Endpoint) == nil {
-			r.Serving = true
-			all = append(all, r)
-		}
+	file := ""
+	if n.file != nil {
+		file = filepath.Base(n.file.path)
+		all, err = n.file.reports()
+	}
+	all = slices.DeleteFunc(all, func(r Report) bool { return n.endpoint(r.Endpoint) != nil })
+	for i := range all {
+		all[i].Serving = true
 	}
 	for _, e := range n.endpoints {
-		r := Report{Endpoint: e.name, File: filepath.Base(n.file.path), Serving: true, Backlog: e.backlog()}
+		r := Report{Endpoint: e.name, File: file, Serving: true, Backlog: e.backlog()}
 		e.mu.Lock()
 		r.State = e.state
 		e.mu.Unlock()

@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/shared/health"
 )
@@ -34,7 +36,10 @@ not json
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, func(c *setup) { c.pages.Metrics, c.pages.Health, c.pages.AuditFile = metrics, checks, file })
+	events := queued(t) // as in a registry on a bucket
+	s := newSite(t, func(c *setup) {
+		c.pages.Metrics, c.pages.Health, c.pages.AuditFile, c.pages.Events = metrics, checks, file, events
+	})
 	for _, who := range []string{"", "bob", "alice", "lead"} {
 		b := s.browser()
 		if who != "" {
@@ -47,7 +52,7 @@ not json
 	}
 	b := s.as("owner")
 	b.get("/ui/state")
-	b.want(200, "0 uploads.")
+	b.want(200, "0 uploads.", "Events that wait", "room")
 	for _, content := range []string{"abc", "defgh"} {
 		up, err := s.rules.Repository("web/app").StartUpload(t.Context(), oci.SHA256)
 		if err != nil {
@@ -65,4 +70,17 @@ not json
 	b.want(200, "alice", "web/app:&lt;b&gt;v1", "-<b>v1", "403", "upload of 2 blobs", "upload of 1 blob", "-fa6e90d")
 	b.get("/ui/audit?q=web/db")
 	b.want(200, "bob", "-web/app")
+}
+
+// queued returns a notifier whose events wait in memory.
+func queued(t *testing.T) *notify.Notifier {
+	t.Helper()
+	n, err := notify.New(notify.Options{
+		Endpoints: []notify.Endpoint{{Name: "room", URL: "http://127.0.0.1:1/", Timeout: time.Second, Backoff: time.Hour}}, MaxSize: 1 << 20, Version: notify.V1, Log: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return n
 }
