@@ -139,10 +139,6 @@ func (c *Copier) references(ctx context.Context, by oci.Digest, m *oci.Manifest,
 	}
 	for i := range all {
 		d, listed := &all[i], i >= len(all)-len(m.Manifests)
-		if _, err := oci.ParseDigest(string(d.Digest)); err != nil { // distribution stores it without looking at it
-			c.report.Note("%s refers to %.80q, which is no digest", by, d.Digest)
-			continue
-		}
 		found, err := c.reference(ctx, d, listed, has, depth)
 		switch {
 		case err != nil:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -60,15 +61,22 @@ func ParseManifest(contentType string, body []byte) (*Manifest, error) {
 // ReadManifest reads stored bytes, also distribution's: the media type comes
 // out of the document (image-spec: it "SHOULD be used", so it may be absent)
 // and nothing is refused that CNCF distribution takes, within our bounds.
+// Descriptors without a valid digest are left out.
 func ReadManifest(body []byte) (*Manifest, error) {
 	doc, _, err := decode(body)
 	if err != nil && !errors.Is(err, errOdd) {
 		return nil, err
 	}
-	if doc.Subject != nil && digestProblem(string(doc.Subject.Digest)) != "" {
-		doc.Subject = nil
+	m := doc.view(doc.storedType())
+	invalid := func(d Descriptor) bool { return digestProblem(string(d.Digest)) != "" }
+	m.Layers, m.Manifests = slices.DeleteFunc(m.Layers, invalid), slices.DeleteFunc(m.Manifests, invalid)
+	if m.Config != nil && invalid(*m.Config) {
+		m.Config = nil
 	}
-	return doc.view(doc.storedType()), nil
+	if m.Subject != nil && invalid(*m.Subject) {
+		m.Subject = nil
+	}
+	return m, nil
 }
 
 // Descriptor is the entry of the manifest in a list of referrers
@@ -163,7 +171,7 @@ func (doc *document) view(mediaType string) *Manifest {
 }
 
 // schema1Layers is the layers of a manifest of schema version 1, which says
-// nothing but their digests. Those that are none are left out.
+// nothing but their digests.
 func schema1Layers(fsLayers *json.RawMessage) []Descriptor {
 	var list []struct {
 		BlobSum Digest `json:"blobSum"`
@@ -173,9 +181,7 @@ func schema1Layers(fsLayers *json.RawMessage) []Descriptor {
 	}
 	layers := make([]Descriptor, 0, len(list))
 	for _, l := range list {
-		if digestProblem(string(l.BlobSum)) == "" {
-			layers = append(layers, Descriptor{Digest: l.BlobSum})
-		}
+		layers = append(layers, Descriptor{Digest: l.BlobSum})
 	}
 	return layers
 }

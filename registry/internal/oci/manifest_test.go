@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +87,8 @@ func TestHostileShapes(t *testing.T) {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
-	fine := `{"manifests":[` + strings.Repeat(`{},`, 10_000) + `{}],"x":"` + strings.Repeat(`[{,`, maxElements) + `"}`
+	entry := `{"digest":"` + string(SHA256.FromBytes(nil)) + `"}`
+	fine := `{"manifests":[` + strings.Repeat(entry+",", 10_000) + entry + `],"x":"` + strings.Repeat(`[{,`, maxElements) + `"}`
 	if m, err := ReadManifest([]byte(fine)); err != nil || len(m.Manifests) != 10_001 {
 		t.Errorf("a large index: error %v", err)
 	}
@@ -235,6 +237,20 @@ func FuzzParseManifest(f *testing.F) {
 			t.Fatalf("read back as %+v, error %v", again, err)
 		}
 	})
+}
+
+// Distribution 3 stores an index that lists what is no digest if validation.manifests.indexes.platforms doesn't name all.
+func TestReadManifest_LeavesOutInvalidDigests(t *testing.T) {
+	valid := Descriptor{Digest: SHA256.FromBytes(nil)}
+	for _, invalid := range []string{"", "x", "sha256:", "sha256:ab", "sha256:../..", "blake3:" + valid.Digest.Hex()} {
+		for _, kind := range []string{MediaTypeManifest, MediaTypeIndex} {
+			body := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":{"digest":%q},"subject":{"digest":%[2]q},"layers":[{"digest":%[2]q},{"digest":%[3]q}],"manifests":[{"digest":%[2]q},{"digest":%[3]q}]}`, kind, invalid, valid.Digest)
+			m, err := ReadManifest([]byte(body))
+			if err != nil || m.Config != nil || m.Subject != nil || !reflect.DeepEqual(append(m.Layers, m.Manifests...), []Descriptor{valid}) {
+				t.Errorf("%q: %+v, %v", invalid, m, err)
+			}
+		}
+	}
 }
 
 func TestReadReferences(t *testing.T) {

@@ -368,7 +368,7 @@ func TestDigestsThatAreNone(t *testing.T) {
 		})
 	}
 	out, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, t.TempDir())
-	if err != nil || out.Tags != 3 || len(out.Notes) != 3 {
+	if err != nil || out.Tags != 3 || out.Manifests != 3 {
 		t.Errorf("exported %+v, %v", out, err)
 	}
 }

@@ -128,9 +128,7 @@ func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Dig
 	}
 	var listed []oci.Digest
 	for i := range parsed.Manifests {
-		if d, err := oci.ParseDigest(string(parsed.Manifests[i].Digest)); err == nil {
-			listed = append(listed, d)
-		}
+		listed = append(listed, parsed.Manifests[i].Digest)
 	}
 	return listed, nil
 }
@@ -183,9 +181,7 @@ func (r *Registry) childrenOf(m *Manifest) (children []oci.Digest) {
 		return nil
 	}
 	for i := range parsed.Manifests {
-		if d, err := oci.ParseDigest(string(parsed.Manifests[i].Digest)); err == nil {
-			children = append(children, d)
-		}
+		children = append(children, parsed.Manifests[i].Digest)
 	}
 	return children
 }

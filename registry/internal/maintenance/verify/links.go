@@ -135,7 +135,7 @@ func (v *verification) manifest(ctx context.Context, name oci.Name, link tree.Li
 // needsEither is for what an index lists under another type than those of
 // manifests: a blob, as in the caches of BuildKit, or a manifest.
 func (v *verification) needsEither(ctx context.Context, name oci.Name, by oci.Digest, d *oci.Descriptor, has map[oci.Digest]bool) {
-	if _, err := oci.ParseDigest(string(d.Digest)); err == nil && v.stored(ctx, layout.RevisionLink(name, d.Digest)) {
+	if v.stored(ctx, layout.RevisionLink(name, d.Digest)) {
 		v.needsManifest(ctx, name, by, d)
 		return
 	}
@@ -143,7 +143,7 @@ func (v *verification) needsEither(ctx context.Context, name oci.Name, by oci.Di
 }
 
 func (v *verification) needsBlob(ctx context.Context, name oci.Name, by oci.Digest, d *oci.Descriptor, has map[oci.Digest]bool) {
-	if _, err := oci.ParseDigest(string(d.Digest)); err != nil || has[d.Digest] {
+	if has[d.Digest] {
 		return
 	}
 	has[d.Digest] = true
@@ -169,10 +169,7 @@ func (v *verification) reaches(ctx context.Context, name oci.Name, d oci.Digest)
 }
 
 func (v *verification) needsManifest(ctx context.Context, name oci.Name, by oci.Digest, d *oci.Descriptor) {
-	if _, err := oci.ParseDigest(string(d.Digest)); err != nil || v.Sparse {
-		return
-	}
-	if v.stored(ctx, layout.RevisionLink(name, d.Digest)) && v.stored(ctx, layout.BlobData(d.Digest)) || v.stored(ctx, layout.LayerLink(name, d.Digest)) {
+	if v.Sparse || v.stored(ctx, layout.RevisionLink(name, d.Digest)) && v.stored(ctx, layout.BlobData(d.Digest)) || v.stored(ctx, layout.LayerLink(name, d.Digest)) {
 		return
 	}
 	v.missing(ctx, Finding{Kind: MissingManifest, Repository: name, Digest: d.Digest, By: by})
