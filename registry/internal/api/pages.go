@@ -77,6 +77,22 @@ func (a *API) Act(from *http.Request, grant *auth.Grant, method, path, contentTy
 	return nil, nil, readError(answer.status, answer.body.Bytes())
 }
 
+// Download calls send, which sends a blob to a visitor of the pages, and notes it like the same request of a client: in the log, the audit
+// log, the metrics and the events. grant names the visitor (nil = everybody may do everything).
+func (a *API) Download(w http.ResponseWriter, from *http.Request, grant *auth.Grant, name oci.Name, d oci.Digest, size int64, send func()) {
+	asked := from.Clone(from.Context())
+	asked.URL = &url.URL{Path: a.links.Prefix + "/v2/" + string(name) + "/blobs/" + string(d)}
+	row := a.rowOf(asked)
+	r := &request{Request: from, rec: logging.RecorderOf(w), row: row, name: name, last: string(d), event: row.event, digest: d, admitted: true, grant: grant}
+	if grant != nil {
+		r.user = grant.User
+	}
+	row.metrics.Begin()
+	defer r.end()
+	send()
+	a.emitBlobPull(r, d, size)
+}
+
 // recorded keeps what a handler answers.
 type recorded struct {
 	header http.Header

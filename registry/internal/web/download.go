@@ -31,7 +31,7 @@ func (web *Web) getDownload(w http.ResponseWriter, v *visit) error {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": fileName(v.URL.Query().Get("name"), d)}))
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Cache-Control", "no-store")
-	http.ServeContent(w, v.Request, "", time.Time{}, blob)
+	web.o.API.Download(w, v.Request, v.grant, repo.Name(), d, blob.Size(), func() { http.ServeContent(w, v.Request, "", time.Time{}, blob) })
 	return nil
 }
 

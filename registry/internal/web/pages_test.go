@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,7 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 var _ API = (*api.API)(nil)
@@ -162,6 +166,68 @@ func TestRepository(t *testing.T) {
 	for _, path := range []string{"/ui/image/web/app:nothing", "/ui/image/web/app@v1", "/ui/image/web/app:" + string(index.Digest), "/ui/download/web/app@" + string(oci.SHA256.FromBytes([]byte("?"))), "/ui/nothing"} {
 		b.get(path)
 		b.want(404)
+	}
+}
+
+// A download is in the audit log and an event, like a client's pull.
+func TestDownload_IsNoted(t *testing.T) {
+	var lines bytes.Buffer
+	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: &lines})
+	events := queued(t)
+	s := newSite(t, func(c *setup) { c.api.Notify, c.pages.Audit = events, acts })
+	blob := s.blob("web/app", []byte("content"), "text/plain")
+	b := s.as("bob")
+	b.get("/ui/download/web/app@" + string(blob.Digest))
+	b.want(200, "content")
+	s.as("nobody").get("/ui/download/web/app@" + string(blob.Digest))
+	waiting := func() int {
+		reports, err := events.Reports()
+		if err != nil || len(reports) != 1 {
+			t.Fatalf("%+v, %v", reports, err)
+		}
+		return reports[0].Pulls
+	}
+	for range 1000 { // the note may come after the answer
+		if waiting() > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n := waiting(); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := lines.String(), `"method":"GET","repository":"web/app","reference":"`+string(blob.Digest)+`"`; strings.Count(got, `"event":"pull","who":"bob"`) != 1 || strings.Count(got, `"event":"pull"`) != 1 || !strings.Contains(got, want) {
+		t.Errorf("the audit log:\n%s", got)
+	}
+}
+
+// Distribution may have stored manifests that refer to what is no digest. Each page shows the rest.
+func TestPages_InvalidDigests(t *testing.T) {
+	var store storage.Store
+	s := newSite(t, func(c *setup) { store = c.store })
+	s.image("web/app", "v1", nil, "x")
+	b := s.as("owner")
+	for i, invalid := range []string{"", "sha256:", "sha256:../../../../x", "x/y:z", "sha256:" + strings.Repeat("A", 64), strings.Repeat("z", 200_000)} {
+		for j, content := range []string{
+			`"mediaType":"` + oci.MediaTypeIndex + `","manifests":[{"mediaType":"` + oci.MediaTypeManifest + `","size":1,"digest":"` + invalid + `","platform":{"os":"linux","architecture":"amd64"}}]`,
+			`"mediaType":"` + oci.MediaTypeManifest + `","config":{"mediaType":"application/vnd.oci.image.config.v1+json","size":1,"digest":"` + invalid + `"},"layers":[{"size":-5,"digest":"` + invalid + `"}],"subject":{"digest":"` + invalid + `"}`,
+		} {
+			body := []byte(`{"schemaVersion":2,` + content + `}`)
+			d, tag := oci.SHA256.FromBytes(body), oci.Tag(fmt.Sprintf("t%d-%d", i, j))
+			err := store.Apply(t.Context(), nil,
+				storage.Stage{{Key: layout.BlobData(d), Content: body}, {Key: layout.RevisionLink("web/app", d), Content: layout.Link(d)}},
+				storage.Stage{{Key: layout.TagCurrent("web/app", tag), Content: layout.Link(d)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for path, want := range map[string]int{"image/web/app:" + string(tag): 200, "delete/web/app:" + string(tag): 200, "compare/web/app?a=v1&b=" + string(tag): 404, "repository/web/app": 200, "untagged/web/app": 200} {
+				b.get("/ui/" + path)
+				b.want(want)
+			}
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ var files embed.FS
 
 var pageNames = []string{"login", "error", "repositories", "repository", "image", "compare", "account", "confirm", "delete", "untagged", "access", "robots", "trash", "deleted", "history", "usage", "state", "acts", "tokens", "users", "retention", "maintenance"}
 
-// API makes the changes of the pages.
+// API makes the changes of the pages, and notes what they send.
 type API interface {
 	// PagesBase is the path before those of all pages, as browsers see it.
 	PagesBase() string
@@ -46,6 +46,8 @@ type API interface {
 	Root(r *http.Request) string
 	// Act makes a request for a change. The error is what a client would have been told.
 	Act(from *http.Request, grant *auth.Grant, method, path, contentType string, body []byte) (http.Header, []byte, error)
+	// Download calls send, which sends a blob, and notes it like a client's GET.
+	Download(w http.ResponseWriter, from *http.Request, grant *auth.Grant, name oci.Name, d oci.Digest, size int64, send func())
 }
 
 // Options configure a [Web].
