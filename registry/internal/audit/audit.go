@@ -29,22 +29,31 @@ var errSlow = errors.New("the queue was full")
 
 // Log writes records. The nil *Log writes nothing.
 type Log struct {
-	sinks  []io.WriteCloser
+	sinks  []*sink
 	log    *zap.Logger
 	acts   chan []byte   // lines of changes and logins, which go first
 	reads  chan []byte   // lines of pulls and refusals
 	ending chan struct{} // closed by Close
 	fold   fold
-	lost   atomic.Uint64 // that no line has counted yet
+	lost   atomic.Uint64 // that no sink has got to count yet
 	total  atomic.Uint64 // lost since the start
 	done   sync.WaitGroup
 	cause  error // of the last line that was lost; valid once done
 }
 
+// sink is a place that lines go to.
+type sink struct {
+	io.WriteCloser
+	lost uint64 // lines that it lacks and that no line in it has counted yet
+}
+
 // New starts a log that writes each line to all of the sinks, which it closes at its
 // end.
 func New(log *zap.Logger, sinks ...io.WriteCloser) *Log {
-	l := &Log{sinks: sinks, log: log, acts: make(chan []byte, queueLength), reads: make(chan []byte, queueLength), ending: make(chan struct{})}
+	l := &Log{log: log, acts: make(chan []byte, queueLength), reads: make(chan []byte, queueLength), ending: make(chan struct{})}
+	for _, to := range sinks {
+		l.sinks = append(l.sinks, &sink{WriteCloser: to})
+	}
 	l.done.Go(l.write)
 	return l
 }
@@ -166,32 +175,38 @@ func (l *Log) write() {
 	}
 }
 
-// writeEntry writes a line, and before it the number of those that were lost.
-func (l *Log) writeEntry(e entry) error {
-	if lost := l.lost.Swap(0); lost > 0 {
-		if err := l.emit(entry{line: encode(Record{Time: time.Now(), Event: "lost", Lost: lost})}); err != nil {
-			l.lost.Add(lost)
-		}
+// writeEntry writes a line to each sink, whether or not others fail.
+func (l *Log) writeEntry(e entry) (err error) {
+	lost := l.lost.Swap(0)
+	for _, s := range l.sinks {
+		s.lost += lost
+		err = errors.Join(err, s.write(e))
 	}
-	err := l.emit(e)
 	if err != nil {
 		l.cause = err
-		l.lose()
+		l.total.Add(1)
 	}
 	return err
 }
 
-func (l *Log) emit(e entry) error {
-	for _, sink := range l.sinks {
-		var to io.Writer = sink
-		if f, ok := sink.(*File); ok && e.reads {
-			to = f.reads
-		}
-		if _, err := to.Write(e.line); err != nil {
-			return err
-		}
+// write writes a line, and before it the number of those that the sink lacks.
+func (s *sink) write(e entry) error {
+	var to io.Writer = s.WriteCloser
+	if f, ok := to.(*File); ok && e.reads {
+		to = f.reads
 	}
-	return nil
+	var err error
+	if s.lost > 0 {
+		_, err = to.Write(encode(Record{Time: time.Now(), Event: "lost", Lost: s.lost}))
+	}
+	if err == nil {
+		s.lost = 0
+		_, err = to.Write(e.line)
+	}
+	if err != nil {
+		s.lost++
+	}
+	return err
 }
 
 // Reopen opens the files again after another program has moved them away.
@@ -199,8 +214,8 @@ func (l *Log) Reopen() {
 	if l == nil {
 		return
 	}
-	for _, sink := range l.sinks {
-		if f, ok := sink.(*File); ok {
+	for _, s := range l.sinks {
+		if f, ok := s.WriteCloser.(*File); ok {
 			f.Reopen()
 		}
 	}
@@ -215,11 +230,15 @@ func (l *Log) Close() error {
 	close(l.ending)
 	l.done.Wait()
 	var first error
-	if lost := l.lost.Load(); lost > 0 {
+	lost := l.lost.Load()
+	for _, s := range l.sinks {
+		lost = max(lost, l.lost.Load()+s.lost)
+	}
+	if lost > 0 {
 		first = fmt.Errorf("lost %s of the audit log: %w", plural.Of(lost, "line"), cmp.Or(l.cause, errSlow))
 	}
-	for _, sink := range l.sinks {
-		if err := sink.Close(); err != nil && first == nil {
+	for _, s := range l.sinks {
+		if err := s.Close(); err != nil && first == nil {
 			first = err
 		}
 	}

@@ -204,6 +204,57 @@ func TestLog_SaysWhatIsLost(t *testing.T) {
 	}
 }
 
+// A full disk keeps no line from standard output, and only the file lacks lines.
+func TestLog_SinksFailAlone(t *testing.T) {
+	full, other := &stuck{err: errors.New("disk full"), block: make(chan struct{})}, &stuck{block: make(chan struct{})}
+	close(full.block)
+	close(other.block)
+	l := New(zap.NewNop(), full, other)
+	for range 3 {
+		l.Write(Record{Event: "push"})
+	}
+	for l.Lost() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	full.mu.Lock()
+	full.err = nil
+	full.mu.Unlock()
+	l.Write(Record{Event: "push"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := full.out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"lost":3}`) {
+		t.Errorf("the file has %s", got)
+	}
+	if got := other.out.String(); strings.Count(got, "\n") != 4 || strings.Contains(got, "lost") {
+		t.Errorf("standard output has %s", got)
+	}
+}
+
+// Pulls whose file can't be written add one line to that of the changes, however many they are.
+func TestLog_LostPullsShareALine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f := openFile(t, path)
+	if err := errors.Join(os.Remove(path+readsSuffix), os.Mkdir(path+readsSuffix, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	f.Reopen()
+	l := New(zap.NewNop(), f)
+	for range 100 {
+		l.Write(Record{Time: time.Now(), Event: "pull"})
+	}
+	for l.Lost() < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	l.Write(Record{Time: time.Now(), Event: "push"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, path); len(got) != 2 || got[0].Lost != 100 || got[1].Event != "push" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A sink that takes nothing holds a request up for a bounded time.
 func TestLog_WaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
