@@ -210,6 +210,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {tls: }", nil, "http.tls: needs certificate and key"},
 		{minimal + "http: {tls: {certificate: c, key: k, ciphersuites: [X]}}", nil, `http.tls.ciphersuites: "X" is no cipher suite`},
 		{minimal + "http: {tls: {certificate: c, key: k, clientauth: require-and-verify-client-cert}}", nil, "http.tls.clientauth: needs clientcas"},
+		{minimal + "http: {tls: {certificate: c, key: k, clientauth: require-any-client-cert}}", nil, "http.tls.clientauth: needs clientcas"}, // distribution ignores it
 		{minimal + "slipway: {manifests: {cache: 0}}", nil, "slipway.manifests.cache: must be above 0"},
 		{minimal + "http: {tls: {certificate: c, key: k, minimumtls: ssl3}}", nil, `http.tls.minimumtls: "ssl3" is not one of`},
 		{minimal + "http: {addr: '5000'}", nil, `http.addr: "5000" is not an address such as 0.0.0.0:5000 (c.yml:3)`},

@@ -90,7 +90,7 @@ func (s *Storage) validate(p *config.Problems) {
 
 func (h *HTTP) validate(p *config.Problems) {
 	if h.Net == "unix" {
-		required(p, "http.addr", strings.TrimPrefix(h.Addr, "unix://"))
+		required(p, "http.addr", h.Addr)
 	} else {
 		address(p, "http.addr", h.Addr)
 	}
@@ -129,8 +129,8 @@ func (t *TLS) validate(p *config.Problems) {
 	case t.Certificate == "" || t.Key == "":
 		p.Addf("http.tls", "needs certificate and key, or letsencrypt; leave the section out to serve without TLS")
 	}
-	if strings.Contains(t.ClientAuth, "verify") && len(t.ClientCAs) == 0 {
-		p.Addf("http.tls.clientauth", "needs clientcas to verify certificates with")
+	if t.ClientAuth != "" && len(t.ClientCAs) == 0 {
+		p.Addf("http.tls.clientauth", "needs clientcas; leave it out to ask for no certificates")
 	}
 	for _, name := range t.CipherSuites {
 		if !slices.ContainsFunc(slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()), func(s *tls.CipherSuite) bool { return s.Name == name }) {
