@@ -39,6 +39,7 @@ func newImportCommand() *cobra.Command {
 			act := commandAct(cmd)
 			act.Repository = string(item.Name)
 			return onStorage(cmd, act, func(e *environment) error {
+				o.MaxManifest = int64(e.Config.Slipway.Manifests.MaxSize)
 				if spread {
 					o.Spread = func(repository string) (registry.Repository, error) {
 						name, err := below(item.Name, repository)

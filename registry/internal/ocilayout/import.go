@@ -1,6 +1,7 @@
 package ocilayout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ type ImportOptions struct {
 	Merge    bool    // take a layout of several repositories into one
 	Tag      oci.Tag // of the only image of the layout; "" = what the entries are called
 	Untagged bool    // take a layout that names no tag
+
+	MaxManifest int64 // bytes; 0 = registry.DefaultMaxManifestSize
+
 	// Spread returns where the images of a repository in the layout go; nil = all go into one.
 	Spread func(repository string) (registry.Repository, error)
 }
@@ -32,7 +36,7 @@ type ImportOptions struct {
 // would. The tags are the names of the entries; of "repository:tag" it is what
 // comes last. ErrSeveral, ErrUntagged, ErrNotLayout.
 func Import(ctx context.Context, path string, repo registry.Repository, o ImportOptions) (report imagecopy.Report, err error) {
-	r, err := open(path)
+	r, err := open(path, cmp.Or(o.MaxManifest, registry.DefaultMaxManifestSize))
 	if err != nil {
 		return report, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"slipway/registry/internal/oci"
@@ -62,6 +63,31 @@ func TestImport_Untagged(t *testing.T) {
 	image(t, rules.Repository("src"), "two", nil, "v2")
 	if _, err := Import(t.Context(), layoutOf(t, rules, nameless), newRegistry(memory.New()).Repository("to"), ImportOptions{Tag: "v1"}); err == nil || !strings.Contains(err.Error(), "holds 2 images") {
 		t.Errorf("one tag for two images: %v", err)
+	}
+}
+
+// A small archive takes neither much memory nor blocks the import.
+func TestImport_Hostile(t *testing.T) {
+	rules := newRegistry(memory.New())
+	d := image(t, rules.Repository("src"), "one", nil, "v1")
+	blob := func(path string) string { return filepath.Join(path, filepath.FromSlash(blobFile(d.Digest))) }
+	for want, change := range map[string]func(path string) error{
+		"entry 1: DIGEST_INVALID": func(path string) error {
+			return os.WriteFile(filepath.Join(path, indexFile), []byte(`{"manifests":[{"digest":"`+string(d.Digest)+`"},{}`+strings.Repeat(",{}", 1000)+`]}`), 0o600)
+		},
+		"is no list": func(path string) error {
+			return os.WriteFile(filepath.Join(path, indexFile), []byte(`{"manifests":"x"}`), 0o600)
+		},
+		"is not a regular file": func(path string) error { return errors.Join(os.Remove(blob(path)), syscall.Mkfifo(blob(path), 0o600)) },
+		"is larger than 50000 bytes": func(path string) error {
+			return os.WriteFile(blob(path), make([]byte, 50_001), 0o600)
+		},
+	} {
+		path := layoutOf(t, rules, func(tag string) map[string]string { return map[string]string{refName: tag} })
+		check(t, change(path))
+		if report, err := Import(t.Context(), path, newRegistry(memory.New()).Repository("to"), ImportOptions{MaxManifest: 50_000}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v; want %s", report, err, want)
+		}
 	}
 }
 

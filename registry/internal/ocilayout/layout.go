@@ -4,7 +4,10 @@
 package ocilayout
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path"
 
 	"slipway/registry/internal/oci"
@@ -20,7 +23,7 @@ const (
 	refName   = "org.opencontainers.image.ref.name"
 	imageName = "io.containerd.image.name"
 
-	maxManifest = 64 << 20
+	maxIndex = 64 << 20 // bytes
 )
 
 // ErrNotLayout is inside the error for a source that is not an OCI layout.
@@ -28,9 +31,35 @@ var ErrNotLayout = errors.New("not an OCI layout")
 
 // index is the entry of a layout.
 type index struct {
-	SchemaVersion int              `json:"schemaVersion"`
-	MediaType     string           `json:"mediaType,omitempty"`
-	Manifests     []oci.Descriptor `json:"manifests"`
+	SchemaVersion int     `json:"schemaVersion"`
+	MediaType     string  `json:"mediaType,omitempty"`
+	Manifests     entries `json:"manifests"`
+}
+
+// entries have valid digests.
+type entries []oci.Descriptor
+
+// UnmarshalJSON implements json.Unmarshaler. It stops at the first entry without a digest: empty ones would take a hundred times as much
+// memory as their JSON.
+func (e *entries) UnmarshalJSON(list []byte) error {
+	d := json.NewDecoder(bytes.NewReader(list))
+	switch begin, err := d.Token(); {
+	case err != nil || begin == nil:
+		return err
+	case begin != json.Delim('['):
+		return errors.New("manifests is no list")
+	}
+	for d.More() {
+		var one oci.Descriptor
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		if _, err := oci.ParseDigest(string(one.Digest)); err != nil {
+			return fmt.Errorf("entry %d: %w", len(*e), err)
+		}
+		*e = append(*e, one)
+	}
+	return nil
 }
 
 // blobFile returns the path of a blob in a layout.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"slipway/registry/internal/oci"
 )
@@ -18,27 +19,44 @@ import (
 // reader is a layout as a source. It opens only files whose names this package makes, and none
 // outside the layout.
 type reader struct {
-	open func(name string) (io.ReadCloser, error) // fs.ErrNotExist
+	open        func(name string) (io.ReadCloser, error) // fs.ErrNotExist
+	maxManifest int64
 	io.Closer
 }
 
-// open opens a directory or a tar file.
-func open(path string) (*reader, error) {
+// open opens a directory or a tar file, with manifests of at most maxManifest bytes.
+func open(path string, maxManifest int64) (*reader, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return openTar(path)
+		return openTar(path, maxManifest)
 	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{func(name string) (io.ReadCloser, error) { return root.Open(name) }, root}, nil
+	return &reader{func(name string) (io.ReadCloser, error) { return openRegular(root, name) }, maxManifest, root}, nil
 }
 
-func openTar(file string) (*reader, error) {
+// openRegular opens a regular file. It refuses anything else without blocking, such as a FIFO.
+func openRegular(root *os.Root, name string) (io.ReadCloser, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func openTar(file string, maxManifest int64) (*reader, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -57,7 +75,7 @@ func openTar(file string) (*reader, error) {
 			return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 		}
 		return io.NopCloser(io.NewSectionReader(m, 0, m.Size())), nil
-	}, f}, nil
+	}, maxManifest, f}, nil
 }
 
 // scan returns the regular files of a tar file.
@@ -84,10 +102,10 @@ func scan(f *os.File) (map[string]*io.SectionReader, error) {
 
 // entries returns those of the index, without the wrappers that an export added.
 func (r *reader) entries() ([]oci.Descriptor, error) {
-	if _, err := r.read(versionFile); err != nil {
+	if _, err := r.read(versionFile, maxIndex); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotLayout, err)
 	}
-	content, err := r.read(indexFile)
+	content, err := r.read(indexFile, maxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotLayout, err)
 	}
@@ -98,16 +116,16 @@ func (r *reader) entries() ([]oci.Descriptor, error) {
 	return slices.DeleteFunc(x.Manifests, func(d oci.Descriptor) bool { return d.Annotations[wraps] != "" }), nil
 }
 
-// read reads a small file.
-func (r *reader) read(name string) ([]byte, error) {
+// read reads a file of at most limit bytes.
+func (r *reader) read(name string, limit int64) ([]byte, error) {
 	f, err := r.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err == nil && len(content) > maxManifest {
-		err = fmt.Errorf("%s is larger than any manifest", name)
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", name, limit)
 	}
 	return content, err
 }
@@ -117,7 +135,7 @@ func (r *reader) Manifest(ctx context.Context, d oci.Digest) ([]byte, error) {
 	if _, err := oci.ParseDigest(string(d)); err != nil {
 		return nil, err
 	}
-	content, err := r.read(blobFile(d))
+	content, err := r.read(blobFile(d), r.maxManifest)
 	if err == nil && d.Algorithm().FromBytes(content) != d {
 		err = fmt.Errorf("%s: %w", d, errDamaged)
 	}
