@@ -47,3 +47,33 @@ func Make(dir string, mode fs.FileMode) error {
 	}
 	return Sync(parent)
 }
+
+// Replace replaces the file at path, or makes it, atomically and durably. It has the mode 0600; own, if not nil, may change mode and owner
+// before anything is written. Calls for one path must not overlap: the temporary file has a fixed name, so that a writer that is killed
+// leaves at most one.
+func Replace(path string, content []byte, own func(*os.File) error) error {
+	dir, base := filepath.Split(path)
+	temp := filepath.Join(dir, "."+base+".new")
+	_ = os.Remove(temp) // if it stays, it can't be made
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		err = own(f)
+	}
+	if err == nil {
+		_, err = f.Write(content)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		_ = os.Remove(temp)
+		return err
+	}
+	return Sync(filepath.Dir(path))
+}

@@ -57,28 +57,9 @@ func besides(path, suffix string) string {
 }
 
 // ReplacePasswords replaces the password file atomically and durably, and keeps its mode and owner; a new file is
-// readable by its owner only. The caller holds the lock: what a writer that was killed left behind is removed.
+// readable by its owner only. The caller holds the lock.
 func ReplacePasswords(path string, content []byte) error {
-	name := besides(path, ".new")
-	_ = os.Remove(name) // if it stays, it can't be made
-	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = copyOwnership(next, path); err == nil {
-		_, err = next.Write(content)
-	}
-	if err == nil {
-		err = next.Sync()
-	}
-	if err = errors.Join(err, next.Close()); err == nil {
-		err = os.Rename(name, path)
-	}
-	if err != nil {
-		_ = os.Remove(name)
-		return err
-	}
-	return durabledir.Sync(filepath.Dir(path))
+	return durabledir.Replace(path, content, func(f *os.File) error { return copyOwnership(f, path) })
 }
 
 // copyOwnership gives the file the mode and owner of the file at path: root

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -45,26 +44,10 @@ func pickleKey(cfg *config.Config) ([]byte, error) {
 
 // makePickleKey creates a key file atomically and durably.
 func makePickleKey(path string) ([]byte, error) {
-	key, temp := rand.Text()+rand.Text(), path+".tmp"
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	key := rand.Text() + rand.Text()
+	err := durabledir.Replace(path, []byte(key+"\n"), func(f *os.File) error { return giveToOwnerOf(strings.TrimSuffix(path, pickleKeySuffix), f) })
 	if err != nil {
-		return nil, fmt.Errorf("make the pickle key: %w", fileerror.Explain(temp, err))
-	}
-	_, err = f.WriteString(key + "\n")
-	if err == nil {
-		err = giveToOwnerOf(strings.TrimSuffix(path, pickleKeySuffix), f)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err == nil {
-		err = durabledir.Sync(filepath.Dir(path))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("make the pickle key: %w", err)
+		return nil, fmt.Errorf("make the pickle key: %w", fileerror.Explain(path, err))
 	}
 	return []byte(key), nil
 }

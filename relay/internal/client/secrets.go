@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"slipway/shared/durabledir"
 	"slipway/shared/fileerror"
 )
 
@@ -95,22 +96,9 @@ func (s *Secrets) Make(names ...string) (made []string, err error) {
 	return made, nil
 }
 
-// Put writes a secret atomically and durably. The temporary file has a fixed name, so the next Put overwrites that of an
-// interrupted one.
+// Put writes a secret atomically and durably.
 func (s *Secrets) Put(name, secret string) error {
-	temp := s.Path("." + name + ".tmp")
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fileerror.Explain(s.dir, err)
-	}
-	_, err = f.WriteString(secret + "\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", temp, err)
-	}
-	return s.rename("."+name+".tmp", name)
+	return fileerror.Explain(s.dir, durabledir.Replace(s.Path(name), []byte(secret+"\n"), nil))
 }
 
 // rename renames a file within the folder, durably.
