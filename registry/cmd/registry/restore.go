@@ -122,7 +122,7 @@ func printAllDeleted(cmd *cobra.Command, reg *registry.Registry, asJSON bool) er
 	}
 	all := []deletedIn{}
 	for _, name := range names {
-		latest, err := reg.Repository(name).Deletions(cmd.Context(), registry.MaxDeletions)
+		latest, err := reg.Repository(name).Deletions(cmd.Context(), 1)
 		if err != nil {
 			return err
 		}

@@ -25,12 +25,14 @@ const recordsAtOnce = 1 << 20
 // Deletion describes what one deletion removed.
 type Deletion = layout.Deletion
 
-// Deletions returns what the last limit deletions took from the repository and can be restored, the
-// latest first; 0 stands for all. With a limit the list may end earlier, after 100,000 names. The
-// repository itself need not exist any more.
+// Deletions returns the last limit deletions of which something can be restored, the latest first; 0 stands for all. With
+// a limit the list may end earlier, after 100,000 names or MaxDeletions deletions. The repository itself need not exist any more.
 func (r Repository) Deletions(ctx context.Context, limit int) ([]Deletion, error) {
-	list, names := []Deletion{}, 0
-	for d, err := range r.deletions(ctx, limit) {
+	list, names, reads := []Deletion{}, 0, MaxDeletions
+	if limit == 0 {
+		reads = 0 // all
+	}
+	for d, err := range r.deletions(ctx, reads) {
 		inPlace := false
 		if err == nil {
 			inPlace, err = r.inPlace(ctx, d)
@@ -41,7 +43,7 @@ func (r Repository) Deletions(ctx context.Context, limit int) ([]Deletion, error
 		if !inPlace {
 			list = append(list, *d)
 		}
-		if names += len(d.Tags) + len(d.Manifests); limit > 0 && names >= maxDeletedNames {
+		if names += len(d.Tags) + len(d.Manifests); limit > 0 && (len(list) == limit || names >= maxDeletedNames) {
 			break
 		}
 	}

@@ -157,6 +157,12 @@ func TestDeletions_Limit(t *testing.T) {
 	if len(all) != 2 || all[0].Tags["v3"] == "" || all[1].Tags["v2"] == "" {
 		t.Errorf("the last two deletions are %+v", all)
 	}
+	pushImage(t, repo, "v3", "v3")
+	all, err = repo.Deletions(t.Context(), 2)
+	check(t, err)
+	if len(all) != 2 || all[0].Tags["v2"] == "" || all[1].Tags["v1"] == "" {
+		t.Errorf("of what is not in place again, the last two deletions are %+v", all)
+	}
 }
 
 // Large records of deletions are not in memory together, and the history of a tag reads none.
