@@ -188,6 +188,7 @@ func TestLargeDeletions(t *testing.T) {
 	check(t, err)
 	size = heap() - size // of one record
 	runtime.KeepAlive(decoded)
+	runtime.KeepAlive(large)
 	before, most, reads := heap(), uint64(0), 0
 	store.OnRead = func(_ context.Context, op hookedtest.Op, key string) error {
 		if op == hookedtest.Open && strings.HasPrefix(key, layout.Trash) {
