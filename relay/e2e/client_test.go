@@ -37,7 +37,7 @@ func TestClientsOfGotify(t *testing.T) {
 		args                       func(token string) []string
 	}{
 		{"apprise", long, "[high] Backup\n\nfrom *Apprise*, high", "m.text", func(token string) []string {
-			return []string{"-t", "Backup", "-b", "from *Apprise*, high", "-i", "markdown", "gotify://" + s.addr + "/" + token + "?priority=high"}
+			return []string{"-t", "Backup", "-b", "from *Apprise*, high", "-i", "markdown", "gotify://" + s.addr + "/" + token + patient + "&priority=high"}
 		}},
 		{"curl", long, "[low] Server\n\nas Unraid's agent does", "m.notice", func(token string) []string {
 			return []string{"-fsS", "-F", "title=Server", "-F", "message=as Unraid's agent does", "-F", "priority=1", s.url + "/message?token=" + token}

@@ -22,6 +22,9 @@ import (
 	"slipway/shared/programtest"
 )
 
+// patient is what a URL of Apprise ends with so that it waits a minute for an answer, not four seconds.
+const patient = "?rto=60"
+
 // TestSenders: programs made for other services send through the relay once their URL points here, are content with its
 // answer, and their message is in the room once although the relay is killed before it is delivered.
 func TestSenders(t *testing.T) {
@@ -35,10 +38,10 @@ func TestSenders(t *testing.T) {
 		name, program string
 		args          []string
 	}{
-		{"ntfy by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "ntfy://user:" + strict + "@" + s.addr + "/alerts?mode=private"}},
-		{"Mattermost by Apprise", "apprise", []string{"-b", "BODY", "mmost://" + s.addr + "/" + strict}},
-		{"JSON by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "json://" + s.addr + "/hook/generic/" + strict}},
-		{"Apprise's API by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "apprise://" + s.addr + "/" + strict}},
+		{"ntfy by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "ntfy://user:" + strict + "@" + s.addr + "/alerts" + patient + "&mode=private"}},
+		{"Mattermost by Apprise", "apprise", []string{"-b", "BODY", "mmost://" + s.addr + "/" + strict + patient}},
+		{"JSON by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "json://" + s.addr + "/hook/generic/" + strict + patient}},
+		{"Apprise's API by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "apprise://" + s.addr + "/" + strict + patient}},
 		{"ntfy by Shoutrrr", "shoutrrr", []string{"send", "--url", "ntfy://:" + strict + "@" + s.addr + "/alerts?scheme=http&title=Title", "--message", "BODY"}},
 		{"Mattermost by Shoutrrr", "shoutrrr", []string{"send", "--url", "mattermost://" + s.addr + "/" + strict + "?disabletls=yes", "--message", "BODY"}},
 		{"JSON by Shoutrrr", "shoutrrr", []string{"send", "--url", "generic://" + s.addr + "/hook/generic/" + strict + "?disabletls=yes&template=json", "--message", "BODY"}},
