@@ -18,7 +18,7 @@ func TestManyMessages(t *testing.T) {
 	app := b.app("a", room)
 	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Reason: "the homeserver does not accept the event"})
 	for _, title := range []string{"one", "two", "three"} {
-		b.send(app, title, "text")
+		b.until(b.send(app, title, "text"), "Redeliver")
 	}
 	b.hs.FailIn(room, nil)
 	b.get("/ui/messages")
@@ -79,8 +79,9 @@ func TestMessagePages(t *testing.T) {
 	b.hs.FailIn("!closed:example.org", &matrix.SendError{Class: matrix.ClassBlock, Code: "M_FORBIDDEN", Reason: "the bot may not write in the room"})
 	dead := b.send(app, "Broken", "one")
 	blocked := b.send(held, "Stuck", "two")
-	b.get("/ui/messages")
-	b.want(200, "Broken", "Stuck", `<span class="state dead">dead</span>`, "blocked", "The bot may not write in the room.")
+	b.until(dead, "Redeliver")
+	b.until("/ui/messages", "blocked")
+	b.want(200, "Broken", "Stuck", `<span class="state dead">dead</span>`, "The bot may not write in the room.")
 	b.get("/ui/applications")
 	b.want(200, `<span class="state blocked">blocked</span><p class="hint">The bot may not write in the room.</p>`)
 	b.get("/ui/messages?state=dead")
