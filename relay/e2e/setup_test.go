@@ -26,6 +26,7 @@ import (
 type ground struct {
 	*site
 	hs      *servertest.Homeserver
+	dsn     string // of a shared database, "" for a file
 	secrets string
 	bot     string
 	person  string
@@ -72,8 +73,12 @@ func startSynapse(t *testing.T, limits bool) *servertest.Homeserver {
 func (g *ground) setupFile() string {
 	g.Helper()
 	file := filepath.Join(g.dir, "setup.yml")
-	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {connection: %q}\nmatrix: {homeserver: %q, username: %q, password_file: %q, encrypt_new_rooms: false}\n"+
-		"admin: {password_file: %q, matrixid: %q}\nhook: {registry: {secret_file: %q}}\nlimits: {wait: 5m}\n", g.addr, filepath.Join(g.dir, "data", "relay.db"), g.hs.URL, "@"+g.bot+":localhost",
+	database := fmt.Sprintf("{connection: %q}", filepath.Join(g.dir, "data", "relay.db"))
+	if g.dsn != "" {
+		database = fmt.Sprintf("{dialect: postgres, connection: %q}", g.dsn)
+	}
+	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: %s\nmatrix: {homeserver: %q, username: %q, password_file: %q, encrypt_new_rooms: false}\n"+
+		"admin: {password_file: %q, matrixid: %q}\nhook: {registry: {secret_file: %q}}\nlimits: {wait: 5m}\n", g.addr, database, g.hs.URL, "@"+g.bot+":localhost",
 		filepath.Join(g.secrets, "matrix_password"), filepath.Join(g.secrets, "admin_password"), "@"+g.person+":localhost", filepath.Join(g.secrets, "hook_secret"))
 	g.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
@@ -219,7 +224,22 @@ func TestSetupAgain(t *testing.T) {
 	}
 	t.Run("wrong", func(t *testing.T) { newGround(t, homeserver).saysWhatIsWrong() })
 	t.Run("served", func(t *testing.T) { g.beside(t).refusesWhileServed() })
+	t.Run("shared", func(t *testing.T) { g.beside(t).sharesDatabase() })
 	t.Run("lost", func(t *testing.T) { g.beside(t).repairs() }) // the last one, which resets the administrator's password
+}
+
+// sharesDatabase: relays share a database, and none of them runs yet.
+func (g *ground) sharesDatabase() {
+	g.Helper()
+	pg, err := servertest.SharedPostgres(g.ctx)
+	g.must(err)
+	name, err := pg.NewDatabase(g.ctx)
+	g.must(err)
+	g.dsn = pg.DSN(name)
+	for range 2 {
+		g.setup(0, []string{"@" + g.person + ":localhost"})
+	}
+	g.works("shared")
 }
 
 // The setup is killed behind each line that it says, a little later each time.

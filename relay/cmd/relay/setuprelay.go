@@ -42,21 +42,28 @@ func openRelay(ctx context.Context, cfg *config.Config, a *client.ApplicationSet
 	case err != nil:
 		return nil, err
 	}
+	stop := p.start(ctx)
+	done = func() error {
+		stop()
+		return p.close()
+	}
 	if err := logIn(ctx, cfg, p, botPassword); err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(err, done())
 	}
 	r.HTTP.Transport = client.InProcess{Handler: p.api}
 	a.Relay = &r
-	stop := p.start(ctx)
-	return func() error {
-		stop()
-		return p.close()
-	}, nil
+	return done, nil
 }
+
+// loginWithin bounds the first login of a relay that shares its database: it waits for the lease, which one that was killed may still hold.
+const loginWithin = time.Minute
 
 // logIn logs the bot in first, so that setup tries nothing that cannot succeed.
 func logIn(ctx context.Context, cfg *config.Config, p *parts, botPassword string) error {
 	err := p.bot.Probe(ctx)
+	for end := time.Now().Add(loginWithin); errors.Is(err, matrix.ErrNoLogin) && ctx.Err() == nil && time.Now().Before(end); err = p.bot.Probe(ctx) {
+		time.Sleep(100 * time.Millisecond)
+	}
 	var failed *matrix.SendError
 	if errors.As(err, &failed) && failed.Code == "M_FORBIDDEN" && failed.Setting == "" {
 		return client.Refused(cfg.Matrix.Username, botPassword)
