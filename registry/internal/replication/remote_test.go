@@ -5,9 +5,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/registry/internal/oci"
 )
 
 // A connection fails once nothing has moved on it for a while, in either direction, and not while an upload takes long.
@@ -34,3 +38,17 @@ func TestConn(t *testing.T) {
 		far.Close()
 	})
 }
+
+// A blob that can't be read here is not an error of the target.
+func TestPutBlob_Broken(t *testing.T) {
+	p := newPair(t, nil)
+	broken := errors.New("input/output error")
+	to := newRepository(p.t, newClient(p.t, "test"), &sync.Map{}, "app")
+	if _, err := to.PutBlob(t.Context(), oci.SHA256.FromBytes([]byte("layer")), 5, io.MultiReader(strings.NewReader("la"), &failing{broken})); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/imagecopy"
@@ -23,7 +21,6 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/registrytest"
-	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -157,38 +154,6 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-func TestTurn_Deletions(t *testing.T) {
-	for _, deletions := range []bool{false, true} {
-		p := newPair(t, func(t *Target) { t.Deletions = deletions })
-		repo := p.Registry.Repository("app")
-		d := registrytest.PushImage(t, repo, "v1", "1", "layer")
-		registrytest.PutManifest(t, repo, string(mustBytes(t, repo, d.Digest)), "v2", "v3")
-		fallbackTag := oci.Tag("sha256-" + d.Digest.Hex())
-		registrytest.PutManifest(t, p.there.Repository("app"), map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{}}, fallbackTag, "foreign")
-		p.mustTurn(t, false)
-		if _, err := repo.DeleteTag(t.Context(), "v2"); err != nil {
-			t.Fatal(err)
-		}
-		kept := d.Digest
-		if deletions {
-			kept = ""
-		}
-		p.mustTurn(t, false)
-		p.has(t, "app", "v1", d.Digest)
-		p.has(t, "app", "v2", kept)
-		if err := repo.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		p.mustTurn(t, false)
-		p.has(t, "app", "v1", kept)
-		_, foreign := p.there.Repository("app").TagTarget(t.Context(), "foreign")
-		_, list := p.there.Repository("app").TagTarget(t.Context(), fallbackTag)
-		if foreign == deletions || !list {
-			t.Errorf("deletions: %v: the foreign tag is there: %v, the list of referrers: %v", deletions, foreign, list)
-		}
-	}
-}
-
 // A request that fails for what isn't here deletes nothing at the target: the storage may be another one.
 func TestTurn_NothingChanged(t *testing.T) {
 	p := newPair(t, func(t *Target) { t.Deletions = true })
@@ -229,92 +194,6 @@ func TestTurn_MissingPlatform(t *testing.T) {
 		t.Errorf("%d manifests, %d tags", manifests, tags)
 	}
 	mustBytes(t, there, d.Digest)
-}
-
-// A deletion at the target is logged once it is made.
-func TestTurn_LogsDeletions(t *testing.T) {
-	p := newPair(t, func(t *Target) { t.Deletions = true })
-	core, logs := observer.New(zap.InfoLevel)
-	p.Log = zap.New(core)
-	repo := p.Registry.Repository("app")
-	registrytest.PushImage(t, repo, "v1", "1", "layer")
-	p.mustTurn(t, false)
-	if _, err := repo.DeleteTag(t.Context(), "v1"); err != nil {
-		t.Fatal(err)
-	}
-	refuse := func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodDelete {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		}
-		return r.Method == http.MethodDelete
-	}
-	p.answer.Store(&refuse)
-	if s, err := p.turn(t, false); err == nil || logs.FilterMessageSnippet("deleted").Len() > 0 {
-		t.Errorf("%+v, %v; the log has %v", s, err, logs.All())
-	}
-	p.answer.Store(nil)
-	p.mustTurn(t, false)
-	if found := logs.FilterMessageSnippet("deleted"); found.Len() != 1 {
-		t.Errorf("the log has %v", logs.All())
-	}
-}
-
-// A registry that starts with another storage, and gets a push there, doesn't empty the repository at the target.
-func TestTurn_LostStorage(t *testing.T) {
-	p := newPair(t, func(t *Target) { t.Deletions = true })
-	d := registrytest.PushImage(t, p.Registry.Repository("app"), "new", "1", "layer")
-	p.mustTurn(t, false)
-	there := p.there.Repository("app")
-	for i := range maxGone + 1 {
-		registrytest.PutManifest(t, there, string(mustBytes(t, there, d.Digest)), oci.Tag(fmt.Sprint("v", i)))
-	}
-	if report, err := p.turn(t, true); err == nil || !strings.Contains(err.Error(), "11 of 12 tags at the target are not here") {
-		t.Errorf("%+v, %v", report, err)
-	}
-	p.has(t, "app", "v0", d.Digest)
-	if _, err := there.DeleteTag(t.Context(), "v0"); err != nil {
-		t.Fatal(err)
-	}
-	p.mustTurn(t, true) // few enough
-	p.has(t, "app", "v1", "")
-}
-
-// The same holds while its first push has no tag yet.
-func TestTurn_LostStorage_NoTagYet(t *testing.T) {
-	p := newPair(t, func(t *Target) { t.Deletions = true })
-	there := p.there.Repository("app")
-	d := registrytest.PushImage(t, there, "v", "1", "layer")
-	for i := range maxGone {
-		registrytest.PutManifest(t, there, string(mustBytes(t, there, d.Digest)), oci.Tag(fmt.Sprint("v", i)))
-	}
-	registrytest.PushImage(t, p.Registry.Repository("app"), "", "2", "layer")
-	if s, err := p.turn(t, true); err == nil || !strings.Contains(err.Error(), "11 of 11 tags at the target are not here") {
-		t.Errorf("%+v, %v", s, err)
-	}
-	p.has(t, "app", "v", d.Digest)
-	if err := p.Registry.Repository("app").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p.mustTurn(t, false)
-	p.has(t, "app", "v", "")
-}
-
-// A repository that was deleted, and pushed to before the turn, loses at the target what it has lost here.
-func TestTurn_DeletedAndPushed(t *testing.T) {
-	p := newPair(t, func(t *Target) { t.Deletions = true })
-	repo := p.Registry.Repository("app")
-	d := registrytest.PushImage(t, repo, "v", "1", "layer")
-	for i := range maxGone + 1 {
-		registrytest.PutManifest(t, repo, string(mustBytes(t, repo, d.Digest)), oci.Tag(fmt.Sprint("v", i)))
-	}
-	p.mustTurn(t, false)
-	if err := repo.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	d = registrytest.PushImage(t, repo, "v0", "2", "layer")
-	p.mustTurn(t, false)
-	p.has(t, "app", "v", "")
-	p.has(t, "app", "v0", d.Digest)
 }
 
 func mustBytes(t *testing.T, repo registry.Repository, d oci.Digest) []byte {
@@ -391,16 +270,6 @@ func TestTurn_LacksRight(t *testing.T) {
 	p.has(t, "other", "v1", d.Digest)
 }
 
-// A blob that can't be read here is not an error of the target.
-func TestPutBlob_Broken(t *testing.T) {
-	p := newPair(t, nil)
-	broken := errors.New("input/output error")
-	to := newRepository(p.t, newClient(p.t, "test"), &sync.Map{}, "app")
-	if _, err := to.PutBlob(t.Context(), oci.SHA256.FromBytes([]byte("layer")), 5, io.MultiReader(strings.NewReader("la"), &failing{broken})); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-}
-
 // A turn ends soon if the target is away, and everything stays marked.
 func TestTurn_Away(t *testing.T) {
 	p := newPair(t, nil)
@@ -440,73 +309,6 @@ func TestTurn_CutUpload(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	p.has(t, "app", "small", good.Digest)
-}
-
-type failing struct{ err error }
-
-func (f *failing) Read([]byte) (int, error) { return 0, f.err }
-
-// Marks are kept in the storage, once for each thing that changed, and one that is written again during a turn stays.
-func TestMarks(t *testing.T) {
-	p := newPair(t, func(t *Target) { t.Repositories = pattern.MustNames([]string{"team/**"}) })
-	repo := p.Registry.Repository("team/app")
-	for range 3 {
-		registrytest.PushImage(t, repo, "v1", "1", "layer")
-	}
-	registrytest.PushImage(t, p.Registry.Repository("other"), "v1", "1", "layer")
-	queued := func() []mark {
-		t.Helper()
-		list, err := p.queued(t.Context(), p.t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
-	}
-	if list := queued(); len(list) != 1 || list[0].name != "team/app" || list[0].tag != "v1" {
-		t.Fatalf("%+v", list)
-	}
-	var once sync.Once
-	again := func(http.ResponseWriter, *http.Request) bool {
-		once.Do(func() {
-			p.Changed("team/app", "", []oci.Tag{"v1"})
-		})
-		return false
-	}
-	p.answer.Store(&again)
-	if s, err := p.turn(t, false); err != nil || s.Waiting != 1 {
-		t.Errorf("a mark that was written again: %+v, %v", s, err)
-	}
-	unlock, err := p.Store.Lock(t.Context(), "replicate-backup", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.turn(t, true); !errors.Is(err, storage.ErrBusy) {
-		t.Errorf("two turns at the same time: %v", err)
-	}
-	unlock()
-	p.mustTurn(t, false)
-}
-
-// Every name of a tag and a repository comes back from the storage.
-func TestMarks_Names(t *testing.T) {
-	p := newPair(t, nil)
-	want := map[mark]bool{{name: "a"}: true, {name: "a/b-c", tag: "_v1.0_"}: true, {name: "a", tag: "1.0.tmp"}: true, {name: "a_b/c", tag: oci.Tag("sha512-" + strings.Repeat("0", 128))}: true}
-	keys := []string{marks("backup") + "/a", marks("backup") + "/a/_v1", marks("backup") + "/_"}
-	for m := range want {
-		keys = append(keys, markKey("backup", m.name, m.tag))
-	}
-	if err := p.put(t.Context(), keys); err != nil {
-		t.Fatal(err)
-	}
-	list, err := p.queued(t.Context(), p.t)
-	if err != nil || len(list) != len(want) {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	for _, m := range list {
-		if !want[mark{name: m.name, tag: m.tag}] || !storage.ValidKey(m.key) || strings.HasSuffix(m.key, ".tmp") {
-			t.Errorf("%+v", m)
-		}
-	}
 }
 
 // One tag that the target refuses doesn't keep its repository in comparison.
