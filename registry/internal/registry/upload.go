@@ -31,6 +31,7 @@ type Upload struct {
 	w            storage.Upload // nil while there is nothing to write to or to read
 	phase        phase
 	hasStartedAt bool // the store has its startedat; otherwise it ends with the request that began it
+	hasMore      bool // perhaps also what distribution keeps: states of its hashes
 	size         int64
 	opened       progress // what it was when this request began
 	alg          oci.Algorithm
@@ -187,7 +188,7 @@ func (u *Upload) takeOver(ctx context.Context) error {
 	var state []byte
 	u.size, state = w.Progress()
 	u.opened = progress{u.size, state}
-	u.restore(state)
+	u.hasMore = !u.restore(state)
 	return nil
 }
 
@@ -421,17 +422,29 @@ func (u *Upload) drop() {
 	}
 }
 
-// clear removes the upload's startedat after a commit. The purge removes it where this fails, and the states of hashes that
-// distribution keeps.
+// clear removes what the upload has beside its bytes, after a commit. The purge removes what this leaves.
 func (u *Upload) clear(ctx context.Context) {
-	if !u.hasStartedAt {
-		return
+	var err error
+	switch {
+	case u.hasMore:
+		err = u.deleteAll(ctx)
+	case u.hasStartedAt:
+		started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
+		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{started})
 	}
-	started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
-	if err := u.repo.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
+	if err != nil {
 		u.repo.reg.log.Warn("the rest of an upload stays until the purge",
 			zap.String("repository", string(u.repo.name)), zap.String("upload", u.id), zap.Error(err))
 	}
+}
+
+// deleteAll deletes all objects of the upload durably, which leaves no empty directories for distribution to find.
+func (u *Upload) deleteAll(ctx context.Context) error {
+	keys, err := u.repo.reg.store.Keys(ctx, layout.Upload(u.repo.name, u.id))
+	if err != nil {
+		return err
+	}
+	return u.repo.deleteKeys(ctx, keys)
 }
 
 // Cancel removes the upload and all that it wrote.
@@ -466,11 +479,7 @@ func (u *Upload) cancel(ctx context.Context) error {
 	if !u.hasStartedAt {
 		return nil
 	}
-	keys, err := u.repo.reg.store.Keys(ctx, layout.Upload(u.repo.name, u.id))
-	if err != nil {
-		return err
-	}
-	return u.repo.deleteKeys(ctx, keys)
+	return u.deleteAll(ctx)
 }
 
 // Close ends the request's hold. Unless it was committed or cancelled, the
