@@ -54,7 +54,10 @@ func (w *writer) commit(b *batch) error {
 	if len(b.parts)+len(b.outcomes) == 0 {
 		return nil
 	}
-	err := w.insist(b)
+	err := w.commitCrowd(b)
+	if err == nil {
+		err = w.insist(b)
+	}
 	if err != nil && len(b.parts)+min(len(b.outcomes), 1) > 1 && w.conn != nil {
 		w.commitEach(b, err)
 		return err
@@ -97,6 +100,20 @@ func (b *batch) finish(err error) {
 			close(p.done)
 		}
 	}
+}
+
+// commitCrowd writes results of which there are too many for one transaction, as after a time without a database, except the last ones.
+func (w *writer) commitCrowd(b *batch) error {
+	for len(b.outcomes) > maxOutcomes {
+		first := &batch{outcomes: b.outcomes[:maxOutcomes]}
+		if err := w.insist(first); err != nil {
+			return err
+		}
+		b.outcomes = b.outcomes[maxOutcomes:]
+		w.flying(b.outcomes)
+		w.feed.announce(first)
+	}
+	return nil
 }
 
 // putBack keeps results whose commit failed for a later one.

@@ -123,6 +123,7 @@ func (s *Store) Await(subject Subject) (<-chan struct{}, func()) {
 	f.mu.Unlock()
 	if subject > 0 {
 		f.messages.Add(1)
+		s.w.hurry()
 	}
 	return c, func() { f.forget(subject, c) }
 }

@@ -2,8 +2,10 @@ package store
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/relay/internal/post"
@@ -173,6 +175,47 @@ func TestWithdraw_ResultRecordedBefore_IsKnown(t *testing.T) {
 	m, readErr := s.Message(ctx, first.Entry.ID)
 	if err := errors.Join(err, readErr); err != nil || m.State != post.StateSent || !m.Removing {
 		t.Errorf("it is %q, %v", m.State, err)
+	}
+}
+
+// A caller that begins to wait for a message with a recorded result does not wait for company of that result.
+func TestAwait_ResultRecordedBefore_IsStoredSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+		withRoom(t, s)
+		a := entry(1, "x")
+		insert(t, s, a)
+		s.Record(NewOutcome(a.Entry, post.Sent{EventID: "$1"}, 1))
+		final, end := s.Await(Subject(a.Entry.ID))
+		defer end()
+		began := time.Now()
+		<-final
+		if took := time.Since(began); took > awaitedDelay {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// Results that have piled up are written in several transactions.
+func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
+	s := ready(t)
+	all := make([]*Incoming, 2*maxOutcomes+10)
+	for i := range all {
+		all[i] = entry(1, "x")
+	}
+	insert(t, s, all...)
+	err := s.Update(ctx, func(*Tx) error { // nothing else is committed meanwhile
+		for _, a := range all {
+			s.Record(NewOutcome(a.Entry, post.Sent{EventID: "$1"}, 1))
+		}
+		return nil
+	})
+	if err := errors.Join(err, s.Settle(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	app, err := s.Application(ctx, 1)
+	if err != nil || app.Sent != int64(len(all)) {
+		t.Errorf("%d of %d counted, %v", app.Sent, len(all), err)
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	awaitedDelay = 5 * time.Millisecond   // …while somebody waits for a message to be final
 	outcomeGroup = 24                     // results that go along with messages: fewer than window lets a room have
 	outcomeCrowd = 128                    // results that wait no longer
+	maxOutcomes  = 1024                   // results in one commit
 	retryDelay   = 250 * time.Millisecond // before results whose commit failed are tried again
 )
 
@@ -210,6 +211,15 @@ func (w *writer) arm(after time.Duration) {
 	if at := time.Now().Add(after); w.dueAt.IsZero() || at.Before(w.dueAt) {
 		w.dueAt = at
 		w.due.Reset(after)
+	}
+}
+
+// hurry has results committed soon that wait for company.
+func (w *writer) hurry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.outcomes) > 0 {
+		w.arm(awaitedDelay)
 	}
 }
 
