@@ -34,7 +34,7 @@ type TLS struct {
 	Certificate  string      `key:"certificate" doc:"File of the certificate chain. Reloaded on change."`
 	Key          string      `key:"key" doc:"File of the private key."`
 	ClientCAs    []string    `key:"clientcas" doc:"CA files for client certificates."`
-	ClientAuth   string      `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates. Default: require-and-verify-client-cert with clientcas."`
+	ClientAuth   string      `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates, which need clientcas; distribution ignores this without them, here it is an error. Default: require-and-verify-client-cert with clientcas."`
 	MinimumTLS   string      `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
 	CipherSuites []string    `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names. Default: ECDHE with AES-GCM or ChaCha20, and CBC if minimumtls is older than tls1.2."`
 	LetsEncrypt  LetsEncrypt `key:"letsencrypt"`
