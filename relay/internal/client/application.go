@@ -179,6 +179,7 @@ func (a *ApplicationSetup) room(ctx context.Context, app relayApplication) (stri
 			return "", fmt.Errorf("cannot make the room of the application %s in time; run setup again when this is repaired: %s", a.Name, reason)
 		case <-time.After(wait):
 		}
+		app.Problem = "" // absent where nothing is wrong
 		if _, err := a.Relay.Do(ctx, http.MethodPut, app.path(), struct{}{}, &app); err != nil && ctx.Err() == nil {
 			return "", err
 		}

@@ -75,7 +75,7 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	}
 }
 
-// A room that cannot be made yet is tried again; what is refused for good is said soon.
+// A room that cannot be made yet is tried again, however long that takes; what is refused for good is said soon.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s, admin, hs := newSetup(t)
@@ -84,7 +84,7 @@ func TestRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		short, cancel := context.WithTimeout(t.Context(), 3*refusedFor)
 		defer cancel()
 		if _, err := a.room(short, app); err == nil || !strings.Contains(err.Error(), "in time") {
 			t.Errorf("while the homeserver is away: %v", err)
